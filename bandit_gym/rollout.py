@@ -1,0 +1,197 @@
+"""The loop: act, step, observe. It knows neither the environment nor the agent.
+
+Letters: N lanes (replications run in lockstep; 1 for a single `Env`), K arms, T steps, t a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Discrete
+from gymnasium.vector import AutoresetMode
+from numpy.random import SeedSequence
+from numpy.typing import NDArray
+
+from bandit_gym.checks import check_integer
+
+AGENT_STREAM = int.from_bytes(b"agnt", "big")
+"""Spawn key of the agent's stream: with it no agent shares a stream with an environment's seed."""
+
+Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
+
+
+class BanditAgent(Protocol):
+    """What the loop asks of an agent; `agents.base.Agent` is the reference for the contract."""
+
+    def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
+        """Forget everything and prepare for `num_envs` lanes, or for a single run."""
+
+    def act(self, observation: Any = None) -> Any:
+        """Choose an action, (N,) of them for N lanes."""
+
+    def observe(self, action: Any, reward: Any, mask: Any = None) -> None:
+        """Learn from what the actions paid, in the lanes where `mask` is True (None: in all)."""
+
+    def diagnostics(self) -> dict[str, Any]:
+        """Say how the last `act` went: a name and an (N,) array each."""
+
+
+class Step(NamedTuple):
+    """What happened in one step. In lanes where `is_alive` is False only its presence is real."""
+
+    actions: NDArray[np.int64]  # (N,)
+    rewards: NDArray[np.float64]  # (N,)
+    pseudo_regrets: NDArray[np.float64] | None  # (N,), None where the environment tells none
+    diagnostics: dict[str, Any]  # name -> (N,)
+    is_alive: NDArray[np.bool_]  # (N,), False once the lane's episode has ended
+    means: NDArray[np.float64] | None  # (N, K) true means of the episode, None where not told
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One episode per lane. Past a lane's length actions are -1 and everything else is 0.
+
+    Attributes:
+        actions: (N, T) actions played.
+        rewards: (N, T) rewards received.
+        pseudo_regret: (N, T) pseudo-regret of each pull, max(means) - means[action]; None when the
+            environment does not tell it.
+        diagnostics: what the agent said of each decision, (N, T) each.
+        lengths: (N,) number of steps of each lane's episode.
+    """
+
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+    pseudo_regret: NDArray[np.float64] | None
+    diagnostics: dict[str, NDArray[Any]]
+    lengths: NDArray[np.int64]
+
+
+def rollout(
+    agent: BanditAgent, env: Environment, *, seed: int, horizon: int | None = None
+) -> Rollout:
+    """Play one episode per lane and keep every step of it.
+
+    The world is the one of a hand-written loop that starts with `env.reset(seed=seed)`. The agent
+    gets a stream of its own, made from the same seed. Lanes whose episode has ended are kept from
+    the agent, so no automatic reset ever feeds it a step that was not played.
+
+    Args:
+        agent: anything with the methods of `BanditAgent`.
+        env: an `Env` or a `VectorEnv` with `Discrete` actions.
+        seed: integer >= 0 of the whole episode.
+        horizon: number of steps T, at most; None plays to the environment's own time limit.
+
+    Returns:
+        The episodes, N = 1 for a single `Env`.
+
+    Raises:
+        TypeError: if the actions are not discrete, or seed or horizon not an integer.
+        ValueError: if the horizon is missing, not positive, or beyond the environment's limit.
+    """
+    check_discrete_actions(env)
+    seed = check_integer("seed", seed, minimum=0)
+    num_steps = _number_of_steps(env, horizon)
+    agent_seed = SeedSequence(seed, spawn_key=(AGENT_STREAM,))
+    steps = play(agent, env, env_seed=seed, agent_seed=agent_seed)
+    return _stack(list(islice(steps, num_steps)))
+
+
+def play(
+    agent: BanditAgent, env: Environment, *, env_seed: int | Sequence[int], agent_seed: SeedSequence
+) -> Iterator[Step]:
+    """Yield the steps of one episode per lane until all have ended: the loop of everything here.
+
+    Args:
+        agent: the learner.
+        env: the world.
+        env_seed: what `env.reset` is given; one seed per lane is possible.
+        agent_seed: what `agent.reset` is given.
+    """
+    num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
+    observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
+    agent.reset(num_envs=num_envs, seed=agent_seed)
+    means = _reset_means(info)
+    is_alive = np.ones(num_envs or 1, dtype=bool)
+    while is_alive.any():
+        action = agent.act(observation)
+        observation, reward, terminated, truncated, info = env.step(action)
+        agent.observe(action, reward, **({} if is_alive.all() else {"mask": is_alive}))
+        regrets = _pseudo_regrets(info, is_alive.shape)
+        played, paid = np.atleast_1d(action), np.atleast_1d(reward)
+        yield Step(played, paid, regrets, agent.diagnostics(), is_alive, means)
+        has_ended = np.logical_or(terminated, truncated)
+        if has_ended.any():
+            is_alive = is_alive & ~has_ended
+            observation = _restart_idle_lanes(env, observation, has_ended)
+
+
+def check_discrete_actions(env: Environment) -> None:
+    """Raise TypeError unless each lane's actions are the integers 0 .. K - 1."""
+    space = getattr(env, "single_action_space", env.action_space)
+    if not isinstance(space, Discrete) or space.start != 0:
+        raise TypeError(f"env must have Discrete actions that start at 0, got {space!r}.")
+
+
+def _number_of_steps(env: Environment, horizon: int | None) -> int:
+    limit = getattr(env.spec, "max_episode_steps", None) or 0  # None and -1 mean no limit
+    if horizon is None:
+        if limit < 1:
+            raise ValueError(
+                "horizon must be given for an environment without max_episode_steps, got None."
+            )
+        return int(limit)
+    horizon = check_integer("horizon", horizon, minimum=1)
+    if 0 < limit < horizon:
+        raise ValueError(
+            f"horizon must be at most the environment's max_episode_steps={limit}, got {horizon}; "
+            f"make the environment with max_episode_steps={horizon}."
+        )
+    return horizon
+
+
+def _reset_means(info: dict[str, Any]) -> NDArray[np.float64] | None:
+    return np.atleast_2d(info["means"]) if "means" in info else None
+
+
+def _pseudo_regrets(info: dict[str, Any], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """Collect the (N,) pseudo-regrets; same-step autoreset hides the last one in `final_info`."""
+    sources = [part for part in (info, info.get("final_info", {})) if "regret" in part]
+    if not sources:
+        return None
+    regrets = np.full(shape, np.nan)
+    for part in sources:
+        np.copyto(regrets, part["regret"], where=part.get("_regret", True))
+    return regrets
+
+
+def _restart_idle_lanes(env: Environment, observation: Any, has_ended: NDArray[np.bool_]) -> Any:
+    """Reset ended lanes where nobody else does, for a vector environment must not step them."""
+    is_left_to_us = env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED
+    if is_left_to_us and not has_ended.all():
+        observation, _ = env.reset(options={"reset_mask": has_ended})
+    return observation
+
+
+def _stack(steps: Sequence[Step]) -> Rollout:
+    is_alive = np.stack([step.is_alive for step in steps], axis=1)
+
+    def column(values: Sequence[Any], blank: float = 0) -> NDArray[Any]:
+        return np.where(is_alive, np.stack([np.atleast_1d(v) for v in values], axis=1), blank)
+
+    regrets = [step.pseudo_regrets for step in steps]
+    return Rollout(
+        actions=column([step.actions for step in steps], blank=-1),
+        rewards=column([step.rewards for step in steps]),
+        pseudo_regret=None if any(r is None for r in regrets) else column(regrets),
+        diagnostics={
+            name: column([step.diagnostics[name] for step in steps])
+            for name in steps[0].diagnostics
+        },
+        lengths=is_alive.sum(axis=1),
+    )

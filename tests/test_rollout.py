@@ -1,0 +1,139 @@
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from bandit_gym.rollout import AGENT_STREAM, rollout
+
+
+class CountdownBandit(gym.Env):
+    """Pays the action, tells a regret of 2 - action, and ends after `length` steps."""
+
+    action_space = Discrete(3)
+    observation_space = Discrete(100)
+
+    def __init__(self, length):
+        self.length = length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        self.world = int(self.np_random.integers(2**62))
+        return 0, {"means": np.arange(3.0)}
+
+    def step(self, action):
+        self.t += 1
+        return self.t, float(action), self.t == self.length, False, {"regret": 2.0 - action}
+
+
+class Tape:
+    """An agent that plays 0, 1, 2, 0, ... and writes down what it is told."""
+
+    def reset(self, num_envs=None, seed=None):
+        self.num_envs, self.seed, self.t, self.heard = num_envs, seed, -1, []
+
+    def act(self, observation=None):
+        self.t += 1
+        return self.t % 3 if self.num_envs is None else np.full(self.num_envs, self.t % 3)
+
+    def observe(self, action, reward, mask=None):
+        mask = np.ones(self.num_envs or 1, dtype=bool) if mask is None else mask
+        self.heard.append((np.atleast_1d(reward)[mask].tolist(), mask.tolist()))
+
+    def diagnostics(self):
+        return {"thoughts": np.full(self.num_envs or 1, float(self.t))}
+
+
+def make_vector_env(lengths, mode):
+    makers = [lambda length=length: CountdownBandit(length) for length in lengths]
+    return SyncVectorEnv(makers, autoreset_mode=mode)
+
+
+def test_rollout_keeps_every_step_of_a_single_environment():
+    result = rollout(Tape(), CountdownBandit(4), seed=0, horizon=10)
+    assert result.actions.tolist() == [[0, 1, 2, 0]]
+    assert result.rewards.tolist() == [[0.0, 1.0, 2.0, 0.0]]
+    assert result.pseudo_regret.tolist() == [[2.0, 1.0, 0.0, 2.0]]
+    assert result.diagnostics["thoughts"].tolist() == [[0.0, 1.0, 2.0, 3.0]]
+    assert result.lengths.tolist() == [4]
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_rollout_plays_one_episode_per_lane_when_lengths_differ(mode):
+    result = rollout(Tape(), make_vector_env([4, 2], mode), seed=0, horizon=10)
+    assert result.actions.tolist() == [[0, 1, 2, 0], [0, 1, -1, -1]]
+    assert result.pseudo_regret.tolist() == [[2.0, 1.0, 0.0, 2.0], [2.0, 1.0, 0.0, 0.0]]
+    assert result.lengths.tolist() == [4, 2]
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_rollout_feeds_no_step_of_a_later_episode_to_the_agent(mode):
+    agent = Tape()
+    rollout(agent, make_vector_env([4, 1, 2], mode), seed=0, horizon=10)
+    assert agent.heard == [
+        ([0.0, 0.0, 0.0], [True, True, True]),
+        ([1.0, 1.0], [True, False, True]),
+        ([2.0], [True, False, False]),
+        ([0.0], [True, False, False]),
+    ]
+
+
+def test_rollout_gives_the_world_of_a_hand_written_loop_with_the_same_seed():
+    by_rollout, by_hand = CountdownBandit(2), CountdownBandit(2)
+    rollout(Tape(), by_rollout, seed=7, horizon=2)
+    by_hand.reset(seed=7)
+    assert by_rollout.world == by_hand.world
+
+
+def test_rollout_gives_the_agent_a_stream_that_no_lane_of_the_environment_has():
+    agent = Tape()
+    rollout(agent, make_vector_env([1] * 5, "NextStep"), seed=7, horizon=1)
+    state = agent.seed.generate_state(4).tolist()
+    assert agent.seed.spawn_key == (AGENT_STREAM,)
+    assert all(np.random.SeedSequence(7 + i).generate_state(4).tolist() != state for i in range(5))
+
+
+def test_rollout_stops_at_the_horizon():
+    assert rollout(Tape(), CountdownBandit(9), seed=0, horizon=3).lengths.tolist() == [3]
+
+
+def test_rollout_runs_to_the_time_limit_when_no_horizon_is_given():
+    env = gym.make("CartPole-v1", max_episode_steps=5)
+    assert rollout(Tape2(), env, seed=0).lengths.tolist() == [5]
+
+
+class Tape2(Tape):
+    """Plays CartPole's two actions in turn."""
+
+    def act(self, observation=None):
+        self.t += 1
+        return self.t % 2
+
+
+def test_rollout_leaves_regret_out_when_the_environment_tells_none():
+    assert rollout(Tape2(), gym.make("CartPole-v1"), seed=0, horizon=3).pseudo_regret is None
+
+
+def test_rollout_wants_a_horizon_when_the_environment_has_no_limit():
+    with pytest.raises(ValueError, match="horizon must be given for an environment without"):
+        rollout(Tape(), CountdownBandit(4), seed=0)
+
+
+def test_rollout_names_the_remedy_when_the_horizon_is_beyond_the_limit():
+    env = gym.make("CartPole-v1", max_episode_steps=5)
+    with pytest.raises(ValueError, match="got 6; make the environment with max_episode_steps=6"):
+        rollout(Tape2(), env, seed=0, horizon=6)
+
+
+@pytest.mark.parametrize("horizon", [0, -1])
+def test_rollout_refuses_a_horizon_that_is_not_positive(horizon):
+    with pytest.raises(ValueError, match="horizon"):
+        rollout(Tape(), CountdownBandit(4), seed=0, horizon=horizon)
+
+
+def test_rollout_refuses_actions_that_are_not_discrete():
+    env = CountdownBandit(4)
+    env.action_space = Box(-1.0, 1.0)
+    with pytest.raises(TypeError, match="env must have Discrete actions"):
+        rollout(Tape(), env, seed=0, horizon=1)
