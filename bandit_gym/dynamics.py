@@ -1,0 +1,64 @@
+"""The only physics: draw means, pull arms, measure pseudo-regret; pure and batched functions."""
+
+import numpy as np
+
+from bandit_gym.likelihoods import Likelihood
+from bandit_gym.priors import Prior
+from bandit_gym.typing import FloatArray, IntArray
+
+
+def draw_means(prior: Prior, rng: np.random.Generator, num_arms: int) -> FloatArray:
+    """Draw one instance, the (K,) means of its arms, from the prior."""
+    return np.array(prior.sample(rng, (num_arms,)), dtype=np.float64)
+
+
+def spawn_noise(rng: np.random.Generator) -> np.random.Generator:
+    """Make the generator of one episode's reward noise from a single draw of `rng`.
+
+    With noise apart from means, a vector environment may draw an episode's noise ahead in blocks
+    and throw the rest away at a reset without moving the stream that later means come from.
+    """
+    return np.random.default_rng(int(rng.integers(2**63)))
+
+
+def take_arms(table: FloatArray, actions: IntArray) -> FloatArray:
+    """Pick the (N,) entries of the pulled arms from an (N, K) table.
+
+    The flat index makes this twice as fast as `table[arange(N), actions]` at N = 2,000.
+    """
+    return table.take(np.arange(0, table.size, table.shape[1]) + actions)
+
+
+def pull(
+    likelihood: Likelihood,
+    means: FloatArray,
+    actions: IntArray,
+    uniforms: FloatArray,
+) -> FloatArray:
+    """Turn one uniform per lane into the reward of the arm pulled there, by the inverse CDF.
+
+    Args:
+        likelihood: law of the reward given the mean.
+        means: (N, K) true means.
+        actions: (N,) arms pulled.
+        uniforms: (N,) noise in [0, 1), the same whichever arm is pulled.
+
+    Returns:
+        (N,) rewards.
+    """
+    return likelihood.sample(take_arms(means, actions), uniforms)
+
+
+def shortfalls(means: FloatArray) -> FloatArray:
+    """Compute by how much each arm's mean falls short of the largest: (N, K), all >= 0."""
+    return means.max(axis=-1, keepdims=True) - means
+
+
+def pseudo_regret(means: FloatArray, actions: IntArray) -> FloatArray:
+    """Compute the (N,) pseudo-regrets of one pull per lane: max(means) - means[action]."""
+    return take_arms(shortfalls(means), actions)
+
+
+def optimal_actions(means: FloatArray) -> IntArray:
+    """Find the arm of largest mean along the last axis, the first of several."""
+    return means.argmax(axis=-1)

@@ -1,0 +1,1 @@
+"""The environments, single (`bandit`) and natively vectorised (`vector`)."""

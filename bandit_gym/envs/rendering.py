@@ -1,0 +1,143 @@
+"""Pictures of a bandit: a text table, and a bar picture good enough for a talk.
+
+These are for people, so unlike observations they show the true means.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bandit_gym.checks import check_choice
+from bandit_gym.envs.intervals import likelihood_interval
+from bandit_gym.envs.observations import PlayRecord
+from bandit_gym.likelihoods import Likelihood
+from bandit_gym.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RENDER_MODES = ("ansi", "rgb_array")
+
+# Okabe and Ito's palette, told apart by colour-blind eyes and in grey.
+TRUE_COLOUR, BEST_COLOUR = "#a6cee3", "#009e73"
+SEEN_COLOUR, LAST_COLOUR = "#000000", "#d55e00"
+MOST_LABELLED_ARMS = 25
+
+
+@dataclass(frozen=True)
+class LaneView:
+    """Everything a picture of one lane shows.
+
+    Attributes:
+        likelihood: law of the rewards.
+        means: (K,) true means.
+        pulls: (K,) pulls of each arm so far.
+        reward_sums: (K,) sums of their rewards.
+        last_action: the arm pulled last, -1 before the first pull.
+    """
+
+    likelihood: Likelihood
+    means: FloatArray
+    pulls: IntArray
+    reward_sums: FloatArray
+    last_action: int
+
+    @classmethod
+    def of(
+        cls, likelihood: Likelihood, means: FloatArray, record: PlayRecord, *, lane: int
+    ) -> "LaneView":
+        """View one lane of (N, K) means and the record of their play."""
+        return cls(
+            likelihood,
+            means[lane],
+            record.pulls[lane],
+            record.reward_sums[lane],
+            int(record.last_actions[lane]),
+        )
+
+    @property
+    def best_arm(self) -> int:
+        """The arm with the largest true mean."""
+        return int(self.means.argmax())
+
+    @property
+    def title(self) -> str:
+        """One line that says how far the episode is and how it goes."""
+        num_pulls = int(self.pulls.sum())
+        start = f"{self.likelihood.name.capitalize()} bandit, {num_pulls:,} pulls"
+        if num_pulls == 0:
+            return start
+        regret = float(self.pulls @ (self.means.max() - self.means))
+        return f"{start}, mean reward {self.reward_sums.sum() / num_pulls:.3f}, regret {regret:.1f}"
+
+
+def check_render_mode(render_mode: str | None) -> str | None:
+    """Return the render mode if it is None or a known one."""
+    return None if render_mode is None else check_choice("render_mode", render_mode, RENDER_MODES)
+
+
+def render_lane(view: LaneView, render_mode: str) -> Any:
+    """Draw one lane: a str for "ansi", an (H, W, 3) uint8 array for "rgb_array"."""
+    return render_text(view) if render_mode == "ansi" else render_picture(view)
+
+
+def render_text(view: LaneView) -> str:
+    """Write a table with a row per arm; `*` marks the best arm, `<` the one pulled last."""
+    lines = [view.title, f"{'arm':>5} {'pulls':>7} {'empirical':>10} {'true mean':>10}"]
+    for arm, (mean, pulls, total) in enumerate(
+        zip(view.means, view.pulls, view.reward_sums, strict=True)
+    ):
+        empirical = f"{total / pulls:.3f}" if pulls else "-"
+        marks = ("*" if arm == view.best_arm else " ") + ("<" if arm == view.last_action else "")
+        lines.append(f"{arm:>5} {pulls:>7} {empirical:>10} {mean:>10.3f} {marks}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def render_picture(view: LaneView) -> NDArray[np.uint8]:
+    """Paint true means, empirical means with 95 % intervals, and pulls; (540, 960, 3) pixels.
+
+    Drawn on a canvas of its own, without pyplot: no window, no global state, safe in threads.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 5.4), dpi=100, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    _draw_means(top, view)
+    _draw_pulls(bottom, view)
+    figure.suptitle(view.title, fontsize=15)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+
+
+def _draw_means(axes: "Axes", view: LaneView) -> None:
+    arms = np.arange(len(view.means))
+    colours = np.where(arms == view.best_arm, BEST_COLOUR, TRUE_COLOUR)
+    axes.bar(arms, view.means, width=0.8, color=colours, label="true mean (best arm darker)")
+    seen = np.flatnonzero(view.pulls)
+    averages = view.reward_sums[seen] / view.pulls[seen]
+    low, high = likelihood_interval(view.likelihood, view.pulls[seen], view.reward_sums[seen])
+    axes.errorbar(
+        arms[seen],
+        averages,
+        yerr=(averages - low, high - averages),
+        fmt="o",
+        color=SEEN_COLOUR,
+        capsize=4,
+        label="empirical mean, 95 % interval",
+    )
+    axes.set_ylabel("mean reward", fontsize=13)
+    axes.legend(loc="upper left", bbox_to_anchor=(0, 1.15), ncols=2, frameon=False, fontsize=12)
+
+
+def _draw_pulls(axes: "Axes", view: LaneView) -> None:
+    arms = np.arange(len(view.means))
+    colours = np.where(arms == view.last_action, LAST_COLOUR, "#7f7f7f")
+    axes.bar(arms, view.pulls, width=0.8, color=colours)
+    axes.set_ylabel("pulls", fontsize=13)
+    axes.set_xlabel("arm (last pull in orange)", fontsize=13)
+    if len(arms) <= MOST_LABELLED_ARMS:
+        axes.set_xticks(arms)

@@ -1,0 +1,262 @@
+"""The native vector environments: N lanes of a bandit stepped as one batch.
+
+They equal `gymnasium.vector.SyncVectorEnv` of the single environment to the last bit: observations,
+rewards, ends and infos, in every autoreset mode. Lane i has its own generators, seeded as there.
+"""
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Discrete
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from bandit_gym.checks import check_actions, check_choice, check_integer, check_mask
+from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
+from bandit_gym.envs.bandit import METADATA
+from bandit_gym.envs.noise import LaneNoise
+from bandit_gym.envs.observations import PlayRecord, make_observer
+from bandit_gym.envs.rendering import LaneView, check_render_mode, render_lane
+from bandit_gym.envs.worlds import check_means, draw_instance
+from bandit_gym.problem import BanditProblem
+from bandit_gym.registration import MAX_EPISODE_STEPS
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
+
+Seeds = int | Sequence[int | None] | None
+NEVER = np.iinfo(np.int64).max
+
+
+class BanditVectorEnv(VectorEnv[Any, Any, Any]):
+    """N lanes of one problem; the single environment of the same name is the manual.
+
+    `reset` takes a seed (lane i gets seed + i), a list of N seeds (None goes on with the lane's
+    stream) or None, and `options={"reset_mask": mask}` to reset some lanes only. The time limit is
+    part of this class, because `gym.make_vec` puts no `TimeLimit` around native environments.
+
+    Args:
+        num_envs: N.
+        problem: the likelihood and the prior, the same in all lanes.
+        means: (K,) means of one fixed instance for all lanes; None draws them at each reset.
+        observation: "constant", "counts" or "history".
+        render_mode: None, "ansi" or "rgb_array"; `render` returns a tuple of one frame per lane.
+        max_episode_steps: pulls after which an episode is truncated; None, 0 and -1 mean never.
+        autoreset_mode: an `AutoresetMode` or its value, "NextStep", "SameStep" or "Disabled".
+        disable_env_checker: without effect; `gym.make_vec` may pass it, and there is no checker.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        problem: BanditProblem,
+        *,
+        means: Sequence[float] | None = None,
+        observation: str = "constant",
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        disable_env_checker: bool | None = None,
+    ) -> None:
+        self.num_envs = check_integer("num_envs", num_envs, minimum=1)
+        self.problem = problem
+        self.render_mode = check_render_mode(render_mode)
+        self._autoreset_mode = _check_autoreset_mode(autoreset_mode)
+        self.metadata = METADATA | {"autoreset_mode": self._autoreset_mode}
+        self._fixed_means = check_means(means, problem)
+        self._limit = _check_limit(max_episode_steps)
+        self._observer = make_observer(observation, problem)
+        self._is_recorded = observation != "constant" or render_mode is not None
+        self._set_spaces()
+        self._set_state()
+
+    def _set_spaces(self) -> None:
+        self.single_observation_space = self._observer.space
+        self.single_action_space = Discrete(self.problem.num_arms)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def _set_state(self) -> None:
+        shape = self.num_envs, self.problem.num_arms
+        self._streams: dict[int, tuple[np.random.Generator, int]] = {}  # with the seed of each
+        self._noise = LaneNoise(self.num_envs, self._limit)
+        self._record = PlayRecord(*shape)
+        self._means = np.zeros(shape)
+        self._shortfalls = np.zeros(shape)
+        # Every lane's end is kept as a reading of one clock, so that a step need not count in every
+        # lane, and looks for ended lanes only when the earliest end has come.
+        self._clock = 0
+        self._ends = np.zeros(self.num_envs, dtype=np.int64)
+        self._next_end = 0
+        self._waiting: BoolArray | None = None  # lanes that ended and wait for a reset, if any do
+
+    def reset(  # type: ignore[override]  # lists of seeds, as SyncVectorEnv takes them
+        self, *, seed: Seeds = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start new episodes in all lanes, or in those of `options["reset_mask"]`, (N,) bool."""
+        mask = self._check_reset_mask(options)
+        self._seed_lanes(mask, _spread_seeds(seed, self.num_envs))
+        info = self._restart(mask)
+        return self._observe(), info
+
+    def step(
+        self, actions: Any
+    ) -> tuple[np.ndarray, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
+        """Pull one arm per lane: (N,) actions, ignored where this step is the lane's autoreset."""
+        self._check_can_step()
+        restarted = self._waiting
+        played = None if restarted is None else ~restarted
+        actions = check_actions(actions, self.problem.num_arms, self.num_envs, mask=played)
+        rewards, regrets = self._play(actions)
+        if restarted is None:
+            info = {"regret": regrets, "_regret": np.ones(self.num_envs, dtype=np.bool_)}
+        else:
+            info = _masked_info(~restarted, regret=regrets) | self._restart(restarted)
+            rewards[restarted] = 0.0
+        terminated = np.zeros(self.num_envs, dtype=np.bool_)
+        truncated = np.zeros(self.num_envs, dtype=np.bool_)
+        if self._clock >= self._next_end:
+            truncated = self._clock >= self._ends
+            if self._autoreset_mode is AutoresetMode.SAME_STEP:
+                info = self._end_in_same_step(truncated, regrets)
+            else:
+                self._waiting = truncated.copy()
+        return self._observe(), rewards, terminated, truncated, info
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Draw every lane's episode so far, each frame as the single environment draws it."""
+        if self.render_mode is None:
+            gym.logger.warn("render was called on an environment made without a render_mode.")
+            return None
+        if not self._streams:
+            raise ResetNeeded("reset must be called before render.")
+        views = (
+            LaneView.of(self.problem.likelihood, self._means, self._record, lane=lane)
+            for lane in range(self.num_envs)
+        )
+        return tuple(render_lane(view, self.render_mode) for view in views)
+
+    @property
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+        """The lanes' generators, as `SyncVectorEnv` gives them; none before the first reset."""
+        return tuple(generator for generator, _ in self._streams.values())
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The seeds of the lanes' generators; none before the first reset."""
+        return tuple(seed for _, seed in self._streams.values())
+
+    def _play(self, actions: IntArray) -> tuple[FloatArray, FloatArray]:
+        self._clock += 1
+        rewards = pull(self.problem.likelihood, self._means, actions, self._noise.take())
+        if self._is_recorded:
+            self._record.add(actions, rewards)
+        return rewards, take_arms(self._shortfalls, actions)
+
+    def _observe(self) -> np.ndarray:
+        return self._observer.encode(self._record, self._limit or MAX_EPISODE_STEPS)
+
+    def _begin(self, mask: BoolArray) -> None:
+        """Start new episodes in the lanes of the mask, none of which waits any longer."""
+        lanes = np.flatnonzero(mask)
+        noises = []
+        for lane in lanes.tolist():
+            generator, _ = self._streams[lane]
+            self._means[lane] = draw_instance(self.problem, self._fixed_means, generator)
+            noises.append(spawn_noise(generator))
+        self._noise.restart(lanes, noises)
+        self._shortfalls[lanes] = shortfalls(self._means[lanes])
+        self._record.forget(mask)
+        self._ends[lanes] = NEVER if self._limit is None else self._clock + self._limit
+        self._next_end = int(self._ends.min())
+        if self._waiting is not None:
+            waiting = self._waiting & ~mask
+            self._waiting = waiting if waiting.any() else None
+
+    def _restart(self, mask: BoolArray) -> dict[str, Any]:
+        self._begin(mask)
+        actions = optimal_actions(self._means)
+        return _masked_info(mask, means=self._means, optimal_action=actions)
+
+    def _end_in_same_step(self, truncated: BoolArray, regrets: FloatArray) -> dict[str, Any]:
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        observations = self._observer.split(self._observe())
+        for lane in np.flatnonzero(truncated):
+            final_obs[lane] = observations[lane]
+        return {
+            "final_obs": final_obs,
+            "_final_obs": truncated.copy(),
+            "final_info": _masked_info(truncated, regret=regrets),
+            "_final_info": truncated.copy(),
+            **_masked_info(~truncated, regret=regrets),
+            **self._restart(truncated),
+        }
+
+    def _seed_lanes(self, mask: BoolArray, seeds: Sequence[int | None]) -> None:
+        fresh = {
+            lane: seeding.np_random(seeds[lane])
+            for lane in np.flatnonzero(mask).tolist()
+            if seeds[lane] is not None or lane not in self._streams
+        }
+        self._streams.update(fresh)
+
+    def _check_reset_mask(self, options: dict[str, Any] | None) -> BoolArray:
+        # The mask is read, not popped: wrappers such as RecordEpisodeStatistics read it after us.
+        mask = np.ones(self.num_envs, dtype=np.bool_)
+        if options is not None and "reset_mask" in options:
+            mask = check_mask("options['reset_mask']", options["reset_mask"], self.num_envs)
+        if not mask.any():
+            raise ValueError(f"options['reset_mask'] must be True in some lane, got {mask!r}.")
+        if not (self._streams or mask.all()):
+            raise ResetNeeded("reset must be called for all lanes before it is for some.")
+        return mask
+
+    def _check_can_step(self) -> None:
+        if not self._streams:
+            raise ResetNeeded("reset must be called before step.")
+        if self._waiting is not None and self._autoreset_mode is AutoresetMode.DISABLED:
+            raise ResetNeeded(
+                "reset must be called for ended lanes before step, got ended lanes "
+                f"{np.flatnonzero(self._waiting).tolist()}; "
+                "pass options={'reset_mask': terminated | truncated}."
+            )
+
+
+def _masked_info(mask: BoolArray, **values: np.ndarray) -> dict[str, Any]:
+    """Batch infos as `SyncVectorEnv` does: zero where a lane has none, no key where no lane has."""
+    info: dict[str, Any] = {}
+    if mask.any():
+        for name, value in values.items():
+            kept = np.zeros_like(value)
+            kept[mask] = value[mask]
+            info |= {name: kept, f"_{name}": mask.copy()}
+    return info
+
+
+def _spread_seeds(seed: Seeds, num_envs: int) -> list[Any]:
+    """Return one seed or None per lane."""
+    if seed is None:
+        return [None] * num_envs
+    if isinstance(seed, Integral):
+        return [int(seed) + lane for lane in range(num_envs)]
+    if not isinstance(seed, Sequence | np.ndarray) or len(seed) != num_envs:
+        raise ValueError(
+            f"seed must be an integer, None or a list of num_envs={num_envs} of them, got {seed!r}."
+        )
+    return [int(entry) if isinstance(entry, Integral) else entry for entry in seed]
+
+
+def _check_limit(max_episode_steps: int | None) -> int | None:
+    if max_episode_steps is None:
+        return None
+    limit = check_integer("max_episode_steps", max_episode_steps, minimum=-1)
+    return limit if limit > 0 else None
+
+
+def _check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    if isinstance(mode, AutoresetMode):
+        return mode
+    return AutoresetMode(check_choice("autoreset_mode", mode, [m.value for m in AutoresetMode]))
