@@ -96,7 +96,8 @@ class Coordinate:
                 u = -np.log((high - means) / self.scale)
             else:
                 u = np.arcsinh((means - self.centre) / self.scale)
-        return np.clip(np.where(np.isnan(u), self.limits[(means > low).astype(int)], u), *self.limits)
+        u = np.where(np.isnan(u), self.limits[(means > low).astype(int)], u)
+        return np.clip(u, *self.limits)
 
     @cached_property
     def limits(self) -> np.ndarray:

@@ -1,0 +1,232 @@
+"""The truth that samplers are measured against: the probability that each arm is the best.
+
+For a prior independent across arms the posterior is independent too, and
+
+    P_i = int p_i(x) prod_{j != i} F_j(x) dx
+
+with p_i the posterior density of arm i's mean and F_j the distribution function of arm j's: one
+integral per arm, by quadrature, for any number of pulls. For a truncated multivariate normal prior
+the P_i are frequencies of a long Gibbs run. Either way the error is estimated, and an answer that
+misses its tolerance is an exception, not a number.
+
+Letters: K arms, M points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from agents.panels import (
+    Coordinate,
+    Panels,
+    ToleranceError,
+    best_arm_probabilities,
+    halve,
+    resolve,
+)
+from bandit_gym.checks import check_real, check_statistics
+from bandit_gym.priors import TruncatedMultivariateNormal
+from bandit_gym.problem import BanditProblem
+
+NUM_DRAWS = 512
+NUM_PEAKS = 8
+QUADRATURE_TOLERANCE = 1e-6
+GIBBS_TOLERANCE = 2e-3
+
+
+def action_probabilities(
+    problem: BanditProblem, counts: Any, sums: Any, *, tolerance: float | None = None
+) -> np.ndarray:
+    """Return the probability that each arm has the largest mean, given the data.
+
+    This is the law of the arm that exact Thompson sampling plays.
+
+    Args:
+        problem: likelihood and prior. The prior is either independent across arms and offers
+            `arm_log_density(means (..., K)) -> (..., K)` and `arm_support(num_arms) -> (K, 2)`,
+            or a `TruncatedMultivariateNormal`.
+        counts: (..., K) number of pulls of each arm.
+        sums: (..., K) total reward of each arm, in reward units.
+        tolerance: largest error of a probability that is accepted. Default 1e-6 for independent
+            priors, 2e-3 for the dependent one, whose cost grows like 1 / tolerance^2.
+
+    Returns:
+        (..., K) probabilities, each row summing to one.
+
+    Raises:
+        ValueError: if the statistics are impossible (names the arm) or have another shape, or the
+            density is NaN somewhere.
+        TypeError: if the prior is of neither kind.
+        ToleranceError: if the tolerance is out of reach, as for a posterior that does not
+            integrate; says which error was achieved.
+    """
+    return action_probabilities_with_error(problem, counts, sums, tolerance=tolerance)[0]
+
+
+def action_probabilities_with_error(
+    problem: BanditProblem, counts: Any, sums: Any, *, tolerance: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `action_probabilities` and, for each row, an estimate of its largest error.
+
+    For quadrature the error is the sum of what refinement changes, of what the probabilities fail
+    to sum to one by, and of the mass outside the grid. For Gibbs it is two standard errors.
+
+    Returns:
+        (..., K) probabilities and (...) errors, none above the tolerance.
+    """
+    counts, sums = _check_statistics(problem, counts, sums)
+    rows = counts.shape[:-1]
+    solve = _make_solver(problem, _check_tolerance(tolerance))
+    answers = [solve(n, s) for n, s in zip(_flatten(counts), _flatten(sums), strict=True)]
+    probabilities = np.array([p for p, _ in answers]).reshape(counts.shape)
+    return probabilities, np.array([error for _, error in answers]).reshape(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class ArmPosteriors:
+    """One-dimensional posteriors of arms that are independent a priori.
+
+    Attributes:
+        problem: its prior offers `arm_log_density` and `arm_support`.
+        counts: (K,) pulls.
+        sums: (K,) total rewards.
+    """
+
+    problem: BanditProblem
+    counts: np.ndarray
+    sums: np.ndarray
+
+    @cached_property
+    def support(self) -> np.ndarray:
+        """(K, 2) interval of each arm's mean."""
+        return np.asarray(self.problem.prior.arm_support(self.problem.num_arms), dtype=float)
+
+    @cached_property
+    def draws(self) -> np.ndarray:
+        """(S, K) prior draws, sorted per arm, which show where the prior has its bulks.
+
+        The generator is fixed so that the probabilities are a function of the problem and data.
+        """
+        shape = (NUM_DRAWS, self.problem.num_arms)
+        return np.sort(self.problem.prior.sample(np.random.default_rng(0), shape), axis=0)
+
+    @cached_property
+    def coordinate(self) -> Coordinate:
+        """The coordinate shared by all arms."""
+        low, high = self.support[:, 0].min(), self.support[:, 1].max()
+        centre = np.median(self.draws)
+        origin = next((end for end in (low, high) if np.isfinite(end)), centre)
+        scale = np.median(np.abs(self.draws - origin))
+        return Coordinate(float(low), float(high), float(centre), max(float(scale), 1e-100))
+
+    def log_density(self, means: np.ndarray) -> np.ndarray:
+        """Return the (M, K) log-densities, up to a constant per arm, at (M, K) means."""
+        with np.errstate(all="ignore"):
+            log_prior = self.problem.prior.arm_log_density(means)
+            log_likelihood = self.problem.likelihood.log_likelihood(means, self.counts, self.sums)
+            values = np.asarray(log_prior + log_likelihood, dtype=float)
+        outside = (means < self.support[:, 0]) | (means > self.support[:, 1])
+        values = np.where(outside | (log_prior == -np.inf), -np.inf, values)
+        _require_density(values, means)
+        return values
+
+    def log_density_along(self, u: np.ndarray) -> np.ndarray:
+        """Return the (M, K) log-densities of the coordinate at (M,) values of it."""
+        means = np.broadcast_to(self.coordinate.means(u)[:, None], (len(u), len(self.counts)))
+        return self.log_density(means) + self.coordinate.log_slope(u)[:, None]
+
+    def edges(self) -> np.ndarray:
+        """Return first panel ends: a coarse grid and every place where an arm may have a bulk."""
+        low, high = self.coordinate.limits
+        steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
+        grid = np.concatenate([-steps, steps, [low, high]])
+        ends = self.coordinate.positions(np.concatenate([self.support.ravel(), self._peaks()]))
+        return np.unique(np.clip(np.concatenate([grid, ends]), low, high))
+
+    def _peaks(self) -> np.ndarray:
+        """Return the highest local maxima among the prior draws and the likelihood's maxima."""
+        draws = self.coordinate.means(self.coordinate.positions(self.draws))
+        heights = self.log_density(draws)
+        padded = np.pad(heights, ((1, 1), (0, 0)), constant_values=-np.inf)
+        is_peak = (heights > padded[:-2]) & (heights >= padded[2:])
+        order = np.argsort(np.where(is_peak, -heights, np.inf), axis=0)[:NUM_PEAKS]
+        pulled = self.counts > 0
+        most_likely = self.sums[pulled] / self.counts[pulled]
+        return np.concatenate([np.take_along_axis(draws, order, axis=0).ravel(), most_likely])
+
+
+def _make_solver(problem: BanditProblem, tolerance: float | None) -> Any:
+    """Return the function from (K,) counts and sums to (K,) probabilities and their error."""
+    if isinstance(problem.prior, TruncatedMultivariateNormal):
+        from agents.gibbs import gibbs_probabilities
+
+        accuracy = tolerance or GIBBS_TOLERANCE
+        return lambda n, s: gibbs_probabilities(problem, n, s, tolerance=accuracy)
+    if not all(hasattr(problem.prior, name) for name in ("arm_log_density", "arm_support")):
+        raise TypeError(
+            "problem.prior must offer arm_log_density and arm_support (arms independent a priori) "
+            f"or be a TruncatedMultivariateNormal, got {problem.prior!r}."
+        )
+    accuracy = tolerance or QUADRATURE_TOLERANCE
+    return lambda n, s: quadrature_probabilities(ArmPosteriors(problem, n, s), tolerance=accuracy)
+
+
+def quadrature_probabilities(
+    posteriors: ArmPosteriors, *, tolerance: float
+) -> tuple[np.ndarray, float]:
+    """Return the (K,) probabilities and their estimated error; raise if that misses `tolerance`.
+
+    The panels are halved once more after they are fine enough, and the change is the estimate.
+    """
+    error, edges = np.inf, posteriors.edges()
+    for doubt in (1e-2 * tolerance, 1e-4 * tolerance):
+        panels = resolve(posteriors.log_density_along, edges, doubt)
+        finer = halve(posteriors.log_density_along, panels)
+        probabilities, error = _compare(panels, finer, doubt)
+        if error <= tolerance:
+            return probabilities, error
+    raise ToleranceError(
+        f"tolerance must be within reach of quadrature, got {tolerance!r} where the error is "
+        f"{error:.2g}; the posteriors are too narrow, too flat or do not integrate.",
+        error,
+    )
+
+
+def _compare(panels: Panels, finer: Panels, doubt: float) -> tuple[np.ndarray, float]:
+    probabilities = best_arm_probabilities(finer)
+    change = np.abs(probabilities - best_arm_probabilities(panels)).max()
+    unresolved = np.where(finer.roughness > doubt, finer.roughness, 0.0).sum()
+    total = probabilities.sum()
+    error = change + abs(1 - total) + unresolved + finer.tails().sum()
+    return probabilities / total, float(error)
+
+
+def _check_statistics(
+    problem: BanditProblem, counts: Any, sums: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    shape = np.shape(counts)
+    if shape[-1:] != (problem.num_arms,):
+        raise ValueError(f"counts must have shape (..., {problem.num_arms}), got {shape!r}.")
+    return check_statistics(counts, sums, problem.likelihood, shape)
+
+
+def _check_tolerance(tolerance: float | None) -> float | None:
+    return None if tolerance is None else check_real("tolerance", tolerance, above=0.0, below=1.0)
+
+
+def _flatten(statistics: np.ndarray) -> np.ndarray:
+    return statistics.reshape(-1, statistics.shape[-1])
+
+
+def _require_density(values: np.ndarray, means: np.ndarray) -> None:
+    is_bad = np.isnan(values) | (values == np.inf)
+    if is_bad.any():
+        row, arm = np.argwhere(is_bad)[0]
+        raise ValueError(
+            f"the log-density of arm {arm} must be a number or -inf inside its support, got "
+            f"{values[row, arm]} at the mean {means[row, arm]}."
+        )
