@@ -1,0 +1,41 @@
+"""Argument checks and their messages: the only home of both.
+
+A value of the wrong kind raises `TypeError`, a value out of range `ValueError`, an action
+`gymnasium.error.InvalidAction`. Checks return the value in the one form that the rest of the
+package uses, so that inner functions need not look again.
+"""
+
+from bandit_gym.checks.arguments import (
+    check_choice,
+    check_has_method,
+    check_has_name,
+    check_integer,
+    check_keys,
+    check_real,
+)
+from bandit_gym.checks.lanes import check_actions, check_mask, check_rewards, check_statistics
+from bandit_gym.checks.messages import message
+from bandit_gym.checks.parameters import (
+    check_covariance,
+    check_interval,
+    check_parameter,
+    check_same_length,
+)
+
+__all__ = [
+    "check_actions",
+    "check_choice",
+    "check_covariance",
+    "check_has_method",
+    "check_has_name",
+    "check_integer",
+    "check_interval",
+    "check_keys",
+    "check_mask",
+    "check_parameter",
+    "check_real",
+    "check_rewards",
+    "check_same_length",
+    "check_statistics",
+    "message",
+]

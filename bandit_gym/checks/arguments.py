@@ -1,0 +1,91 @@
+"""Checks of single arguments: numbers, names, dicts, objects."""
+
+from collections.abc import Collection, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from bandit_gym.checks.messages import listed, message, nearest
+
+
+def check_integer(name: str, value: Any, *, minimum: int) -> int:
+    """Return `value` as an int that is at least `minimum`; a bool or a float is not an integer."""
+    condition = f"be {_integer_rule(minimum)}"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(message(name, condition, value))
+    if value < minimum:
+        raise ValueError(message(name, condition, value))
+    return int(value)
+
+
+def check_real(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
+) -> float:
+    """Return `value` as a finite float within the bounds; `above` and `below` are open."""
+    bounds = {"above": above, "at least": minimum, "below": below, "at most": maximum}
+    rules = [f"{words} {bound:g}" for words, bound in bounds.items() if bound is not None]
+    condition = "be a finite number" + " and".join(f" {rule}" for rule in rules)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(message(name, condition, value))
+    number = float(value)
+    is_valid = (
+        np.isfinite(number)
+        and (above is None or number > above)
+        and (below is None or number < below)
+        and (minimum is None or number >= minimum)
+        and (maximum is None or number <= maximum)
+    )
+    if not is_valid:
+        raise ValueError(message(name, condition, value))
+    return number
+
+
+def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
+    """Return `value` if it is one of `choices`; otherwise the error names the nearest one."""
+    condition = f"be one of {listed(choices)}"
+    if not isinstance(value, str):
+        raise TypeError(message(name, condition, value))
+    if value not in choices:
+        raise ValueError(message(name, condition, value, nearest(value, choices)))
+    return value
+
+
+def check_keys(
+    name: str, mapping: Any, *, required: Collection[str] = (), optional: Collection[str] = ()
+) -> None:
+    """Refuse a mapping that lacks a required key or has an unknown one."""
+    known = (*required, *optional)
+    if not isinstance(mapping, Mapping):
+        raise TypeError(message(name, f"be a dict with the keys {listed(known)}", mapping))
+    for key in mapping:
+        if key not in known:
+            condition = f"have no keys but {listed(known)}" if known else "have no keys"
+            raise ValueError(message(name, condition, key, nearest(str(key), known)))
+    for key in required:
+        if key not in mapping:
+            raise ValueError(message(name, f"have the key {key!r}", dict(mapping)))
+
+
+def check_has_name(name: str, settings: Any) -> None:
+    """Refuse what is not a dict with the key 'name', which says what other keys it may have."""
+    if not isinstance(settings, Mapping) or "name" not in settings:
+        error = ValueError if isinstance(settings, Mapping) else TypeError
+        raise error(message(name, "be a dict with the key 'name'", settings))
+
+
+def check_has_method(name: str, value: Any, method: str) -> None:
+    """Refuse an object without the method."""
+    if not callable(getattr(value, method, None)):
+        raise TypeError(message(name, f"have a method {method!r}", value))
+
+
+def _integer_rule(minimum: int) -> str:
+    words = {0: "a non-negative integer", 1: "a positive integer"}
+    return words.get(minimum, f"an integer of at least {minimum}")

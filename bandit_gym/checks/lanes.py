@@ -1,0 +1,157 @@
+"""Checks of what agents and environments exchange: one value per lane, or statistics per arm."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from gymnasium.error import InvalidAction
+
+from bandit_gym.checks.arrays import as_array, as_numbers
+from bandit_gym.checks.messages import message
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from bandit_gym.likelihoods import Likelihood
+
+
+def check_actions(
+    actions: Any, num_arms: int, num_envs: int | None, *, mask: BoolArray | None = None
+) -> IntArray:
+    """Return the pulled arms as an array, one per lane.
+
+    Args:
+        actions: (N,) arms, or one arm when `num_envs` is None.
+        num_arms: K; an action is one of 0, ..., K - 1.
+        num_envs: N, or None for a single run.
+        mask: (N,) lanes to look at; the others come back as 0, whatever they hold.
+
+    Returns:
+        (N,) actions in [0, K), (1,) for a single run.
+
+    Raises:
+        InvalidAction: if an action is not an integer, is out of range, or the shape is another.
+    """
+    name, rule = ("action", "an integer") if num_envs is None else ("actions", "integers")
+    condition = f"be {rule} from 0 to {num_arms - 1}"
+    values = as_array(actions)
+    if values is None or values.dtype.kind not in "iu":
+        raise InvalidAction(message(name, condition, actions))
+    if values.shape != _lane_shape(num_envs):
+        raise InvalidAction(message(name, f"have {_shape_rule(num_envs)}", actions))
+    values = values.reshape(-1).astype(np.int64)
+    if mask is not None:
+        values[~mask] = 0
+    # Seen as unsigned, a negative action is a huge one: one comparison finds both kinds.
+    is_outside = values.view(np.uint64) >= num_arms
+    if is_outside.any():
+        raise InvalidAction(_lane_message(name, condition, values, is_outside, num_envs))
+    return values
+
+
+def check_rewards(
+    rewards: Any, likelihood: "Likelihood", num_envs: int | None, mask: BoolArray | None = None
+) -> FloatArray:
+    """Return the observed rewards as an array, one per lane.
+
+    Args:
+        rewards: (N,) rewards, or one reward when `num_envs` is None.
+        likelihood: says which rewards are possible.
+        num_envs: N, or None for a single run.
+        mask: (N,) lanes to look at; the others come back as 0, whatever they hold.
+
+    Returns:
+        (N,) possible rewards, (1,) for a single run.
+
+    Raises:
+        TypeError: if a reward is not a number.
+        ValueError: if a reward is impossible under the likelihood, or the shape is another.
+    """
+    name = "reward" if num_envs is None else "rewards"
+    condition = f"be {likelihood.reward_rule} under {likelihood.name} rewards"
+    values = as_numbers(rewards)
+    if values is None:
+        raise TypeError(message(name, condition, rewards))
+    if values.shape != _lane_shape(num_envs):
+        raise ValueError(message(name, f"have {_shape_rule(num_envs)}", rewards))
+    values = values.reshape(-1)
+    if mask is not None:
+        values = np.where(mask, values, 0.0)
+    is_impossible = ~likelihood.is_possible(values)
+    if mask is not None:
+        is_impossible &= mask
+    if is_impossible.any():
+        raise ValueError(_lane_message(name, condition, values, is_impossible, num_envs))
+    return values
+
+
+def check_statistics(
+    counts: Any, sums: Any, likelihood: "Likelihood", shape: tuple[int, ...]
+) -> tuple[IntArray, FloatArray]:
+    """Return pull counts and reward sums as arrays of one shape, (..., K).
+
+    Args:
+        counts: number of pulls of each arm, whole numbers; anything that broadcasts to `shape`.
+        sums: total reward of those pulls, in reward units; anything that broadcasts to `shape`.
+        likelihood: says which sums are possible.
+        shape: (..., K), the shape to return.
+
+    Returns:
+        `shape` counts and `shape` sums, both writable.
+
+    Raises:
+        TypeError: if they are not numbers.
+        ValueError: if they do not broadcast or are impossible under the likelihood.
+    """
+    count_array = _broadcast("counts", counts, shape)
+    sum_array = _broadcast("sums", sums, shape)
+    is_whole = (count_array == np.floor(count_array)) & (count_array < 2.0**63)
+    is_wrong = ~(is_whole & (count_array >= 0))
+    _refuse_arm("counts", "be whole numbers of at least 0", count_array, is_wrong)
+    is_wrong = ~likelihood.is_possible_sum(count_array, sum_array)
+    condition = f"be possible totals of so many {likelihood.name} rewards"
+    _refuse_arm("sums", condition, sum_array, is_wrong)
+    return count_array.astype(np.int64), sum_array
+
+
+def check_mask(name: str, mask: Any, num_envs: int) -> BoolArray:
+    """Return a mask over lanes, (N,) bool; numbers are not taken for truth values."""
+    values = as_array(mask)
+    if values is None or values.dtype != np.bool_:
+        raise TypeError(message(name, "be an array of booleans", mask))
+    if values.shape != (num_envs,):
+        raise ValueError(message(name, f"have {_shape_rule(num_envs)}", mask))
+    return values
+
+
+def _lane_message(
+    name: str, condition: str, values: Any, is_wrong: BoolArray, num_envs: int | None
+) -> str:
+    lane = int(np.argmax(is_wrong))
+    text = message(name, condition, values[lane])
+    return text if num_envs is None else f"{text[:-1]} in lane {lane}."
+
+
+def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
+    numbers = as_numbers(value)
+    if numbers is None:
+        raise TypeError(message(name, "be an array of numbers", value))
+    try:
+        return np.broadcast_to(numbers, shape).copy()
+    except ValueError:
+        text = message(name, f"broadcast to shape {shape}", numbers.shape)
+        raise ValueError(text) from None
+
+
+def _refuse_arm(name: str, condition: str, values: FloatArray, is_wrong: BoolArray) -> None:
+    if is_wrong.any():
+        *lane, arm = (int(index[0]) for index in np.nonzero(is_wrong))
+        place = f"arm {arm}" + (f" of lane {lane[0]}" if len(lane) == 1 else "")
+        text = message(name, condition, values[is_wrong][0])
+        raise ValueError(f"{text[:-1]} for {place}.")
+
+
+def _lane_shape(num_envs: int | None) -> tuple[int, ...]:
+    return () if num_envs is None else (num_envs,)
+
+
+def _shape_rule(num_envs: int | None) -> str:
+    return "no axes (one run)" if num_envs is None else f"shape ({num_envs},), one per lane"

@@ -1,0 +1,72 @@
+"""Poisson quantiles, elementwise and fast for small and large means alike."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from bandit_gym.typing import BoolArray, FloatArray
+
+_LARGE_MEAN = 16.0
+_MAX_COUNT_AT_SMALL_MEAN = 64  # P(X > 64) is below 2^-54 for all means up to 16
+
+
+def poisson_quantile(means: ArrayLike, uniforms: ArrayLike) -> FloatArray:
+    """Return the smallest count whose distribution function exceeds the uniform.
+
+    scipy's `pdtrik` costs 1 to 40 µs a value; adding up probabilities costs about 0.05 µs where the
+    mean is small, and correcting a normal approximation about 1 µs where it is large.
+
+    Args:
+        means: means of at least 0, broadcast against `uniforms`.
+        uniforms: values in (0, 1).
+
+    Returns:
+        Whole numbers as float64, nondecreasing in means and uniforms.
+    """
+    means, uniforms = np.broadcast_arrays(
+        np.asarray(means, dtype=np.float64), np.asarray(uniforms, dtype=np.float64)
+    )
+    is_large = means >= _LARGE_MEAN
+    if not is_large.any():
+        return _quantile_by_adding(means, uniforms)
+    counts = np.empty(means.shape)
+    counts[is_large] = _quantile_by_correcting(means[is_large], uniforms[is_large])
+    counts[~is_large] = _quantile_by_adding(means[~is_large], uniforms[~is_large])
+    return counts
+
+
+def _quantile_by_adding(means: FloatArray, uniforms: FloatArray) -> FloatArray:
+    """Count how many of P(X <= 0), P(X <= 1), ... do not exceed the uniform."""
+    probability = np.exp(-np.ascontiguousarray(means))
+    cumulative = probability.copy()
+    counts = np.zeros(means.shape)
+    for count in range(1, _MAX_COUNT_AT_SMALL_MEAN + 1):
+        is_above = cumulative <= uniforms
+        if not is_above.any():
+            break
+        counts += is_above
+        probability = probability * means / count
+        cumulative = cumulative + probability
+    return counts
+
+
+def _quantile_by_correcting(means: FloatArray, uniforms: FloatArray) -> FloatArray:
+    """Start just below the quantile and step up until the distribution function exceeds u.
+
+    The start is the Cornish-Fisher expansion less 1; it is at most 2 too low, never too high.
+    """
+    z, root = special.ndtri(uniforms), np.sqrt(means)
+    guess = means + root * z + (np.square(z) - 1) / 6 + (z - z**3) / (72 * root)
+    counts = np.maximum(np.floor(guess - 0.5), 0.0)
+    is_low = np.ones(means.shape, dtype=np.bool_)
+    for _ in range(3):
+        is_low[is_low] = ~_cdf_exceeds(counts[is_low], means[is_low], uniforms[is_low])
+        counts += is_low
+    return counts
+
+
+def _cdf_exceeds(counts: FloatArray, means: FloatArray, uniforms: FloatArray) -> BoolArray:
+    """Return whether P(X <= count) > u, computed in the smaller tail to keep its digits."""
+    below = special.pdtr(counts, means) > uniforms
+    above = special.pdtrc(counts, means) < 1.0 - uniforms
+    return np.where(uniforms < 0.5, below, above)

@@ -1,0 +1,12 @@
+"""Array types used in signatures across the package; shapes are in the docstrings."""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+Parameter: TypeAlias = float | tuple[float, ...]
+"""A distribution's parameter: one number for all arms, or one per arm."""
