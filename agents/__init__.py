@@ -1,0 +1,85 @@
+"""Learners for Bayesian bandits, all with one `act`/`observe` interface; see `agents.base.Agent`.
+
+Agents load on first use: `import agents` itself brings neither numba nor SciPy.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from bandit_gym.checks import check_choice, check_keys
+
+if TYPE_CHECKING:
+    from agents.base import Agent
+    from agents.baselines import UCB1, BayesUCB, EpsilonGreedy, Greedy, KLUCB, UniformRandom
+    from agents.exact_thompson import ExactThompson
+    from agents.racing_thompson import RacingThompson
+    from agents.smc_thompson import SMCThompson
+
+AGENTS = {
+    "racing": "agents:RacingThompson",
+    "exact": "agents:ExactThompson",
+    "smc": "agents:SMCThompson",
+    "random": "agents:UniformRandom",
+    "greedy": "agents:Greedy",
+    "epsilon_greedy": "agents:EpsilonGreedy",
+    "ucb1": "agents:UCB1",
+    "kl_ucb": "agents:KLUCB",
+    "bayes_ucb": "agents:BayesUCB",
+}
+"""Short names, as the command line takes them, and where the classes are."""
+
+_HOMES = {
+    "Agent": "base",
+    "BayesUCB": "baselines",
+    "EpsilonGreedy": "baselines",
+    "ExactThompson": "exact_thompson",
+    "Greedy": "baselines",
+    "KLUCB": "baselines",
+    "RacingThompson": "racing_thompson",
+    "SMCThompson": "smc_thompson",
+    "UCB1": "baselines",
+    "UniformRandom": "baselines",
+}
+
+__all__ = [
+    "AGENTS",
+    "Agent",
+    "BayesUCB",
+    "EpsilonGreedy",
+    "ExactThompson",
+    "Greedy",
+    "KLUCB",
+    "RacingThompson",
+    "SMCThompson",
+    "UCB1",
+    "UniformRandom",
+    "make_agent",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'agents' has no attribute {name!r}")
+    return getattr(import_module(f"agents.{_HOMES[name]}"), name)
+
+
+def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
+    """Build an agent by its short name.
+
+    Args:
+        name: a key of `AGENTS`.
+        problem: the `BanditProblem` that it is told.
+        hyperparameters: keyword arguments of its class.
+
+    Raises:
+        ValueError: if the name or a hyperparameter is unknown; the nearest known one is named.
+    """
+    path = AGENTS[check_choice("name", name, AGENTS)]
+    agent_class = __getattr__(path.partition(":")[2])
+    options = [key for key in inspect.signature(agent_class).parameters if key != "problem"]
+    check_keys(f"{name} options", hyperparameters, optional=options)
+    agent: Agent = agent_class(problem, **hyperparameters)
+    return agent

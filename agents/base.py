@@ -1,0 +1,194 @@
+"""The act/observe contract that every agent keeps, and what all of ours share.
+
+A Bayesian agent is told a `BanditProblem` and then sees only actions and rewards. For the four
+likelihoods the data of a lane are summed up in two arrays, `counts` (pulls per arm) and `sums`
+(total reward per arm), so the cost of a step never grows with t.
+
+Letters: K arms, N lanes (replications run in lockstep). Batch axis first.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from numpy.random import PCG64, Generator, SeedSequence
+
+from bandit_gym.checks import check_actions, check_integer, check_mask, check_rewards, check_statistics
+from bandit_gym.problem import BanditProblem
+
+
+class Agent:
+    """A learner that acts on N lanes at once and learns from what each lane's arm paid.
+
+    Subclasses say how to choose (`_choose`) and, where sufficient statistics are not all they
+    remember, how to follow the data (`_restart`, `_learn`). Lanes are independent episodes that
+    happen to be computed together; `reset_lanes` and the `mask` of `observe` serve vector
+    environments whose episodes end at different times.
+
+    Attributes:
+        problem: likelihood, prior and number of arms, all that the agent is told.
+        num_envs: N, or None for a single run, in which `act` returns an `int`.
+        counts: (N, K) pulls of each arm so far.
+        sums: (N, K) total reward of each arm so far, in reward units.
+    """
+
+    counts: np.ndarray
+    sums: np.ndarray
+
+    def __init__(self, problem: BanditProblem) -> None:
+        if not isinstance(problem, BanditProblem):
+            raise TypeError(f"problem must be a BanditProblem, got {problem!r}.")
+        self.problem = problem
+        self.num_envs: int | None = None
+        self._rng: Generator | None = None
+        self._is_ready = False
+        self._diagnostics: dict[str, np.ndarray] = {}
+
+    @property
+    def num_lanes(self) -> int:
+        """Number of rows of `counts`: N, which is 1 for a single run."""
+        return 1 if self.num_envs is None else self.num_envs
+
+    @property
+    def rng(self) -> Generator:
+        """The agent's own generator, which it shares with nobody."""
+        self._require_reset()
+        assert self._rng is not None
+        return self._rng
+
+    def reset(
+        self, num_envs: int | None = None, seed: int | SeedSequence | None = None
+    ) -> None:
+        """Forget everything and prepare for `num_envs` lanes.
+
+        Args:
+            num_envs: N >= 1 lanes, or None for a single run with scalar actions.
+            seed: makes the agent's own generator. An int is mixed with the class name, so that
+                neither an environment nor another kind of agent with the same seed shares the
+                stream. None keeps the present generator, or makes one from fresh entropy.
+
+        Raises:
+            ValueError: if num_envs is not positive or the seed is negative.
+        """
+        if num_envs is not None:
+            num_envs = check_integer("num_envs", num_envs, minimum=1)
+        if seed is not None or self._rng is None:
+            self._rng = _make_generator(seed, type(self).__name__)
+        self.num_envs = num_envs
+        shape = (self.num_lanes, self.problem.num_arms)
+        self.counts = np.zeros(shape, dtype=np.int64)
+        self.sums = np.zeros(shape)
+        self._diagnostics = {}
+        self._is_ready = True
+        self._restart(np.ones(self.num_lanes, dtype=bool))
+
+    def reset_lanes(self, mask: np.ndarray) -> None:
+        """Forget the lanes where `mask` is True and leave the others, and the generator, alone.
+
+        Args:
+            mask: (N,) bool, True where an episode has ended.
+        """
+        self._require_reset()
+        mask = check_mask("mask", mask, self.num_lanes)
+        self.counts[mask] = 0
+        self.sums[mask] = 0.0
+        if mask.any():
+            self._restart(mask)
+
+    def act(self, observation: Any = None) -> Any:
+        """Choose an arm in every lane; the posterior stays as it was.
+
+        Args:
+            observation: what the environment showed. Bayesian agents do not need it.
+
+        Returns:
+            (N,) int64 arms, or one `int` for a single run.
+        """
+        self._require_reset()
+        actions = self._choose()
+        return int(actions[0]) if self.num_envs is None else actions
+
+    def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
+        """Learn what each lane's pulled arm paid. Logged data are as good as the agent's own.
+
+        Nothing changes unless everything is valid.
+
+        Args:
+            action: (N,) arms pulled, or one arm for a single run.
+            reward: (N,) rewards, or one reward for a single run.
+            mask: (N,) bool, the lanes to update; the others' actions and rewards are not read.
+
+        Raises:
+            gymnasium.error.InvalidAction: if an action is not an arm.
+            ValueError: if a reward is NaN, infinite or impossible under the likelihood.
+        """
+        self._require_reset()
+        if mask is not None:
+            mask = check_mask("mask", mask, self.num_lanes)
+        actions = check_actions(action, self.problem.num_arms, self.num_envs, mask=mask)
+        rewards = check_rewards(reward, self.problem.likelihood, self.num_envs, mask)
+        lanes = np.arange(self.num_lanes)
+        if mask is not None:
+            lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
+        self.counts[lanes, actions] += 1
+        self.sums[lanes, actions] += rewards
+        self._learn(lanes, actions, rewards)
+
+    def warm_start(self, counts: Any, sums: Any) -> None:
+        """Add earlier data, given as sufficient statistics, to every lane.
+
+        Args:
+            counts: (K,) or (N, K) number of earlier pulls of each arm.
+            sums: (K,) or (N, K) total reward of those pulls, in reward units.
+
+        Raises:
+            ValueError: if the statistics are impossible under the likelihood; names the arm.
+        """
+        self._require_reset()
+        counts, sums = check_statistics(counts, sums, self.problem.likelihood, self.counts.shape)
+        self.counts += counts
+        self.sums += sums
+        self._absorb(counts, sums)
+
+    def diagnostics(self) -> dict[str, np.ndarray]:
+        """Say how the last `act` went: a name and an (N,) array each; empty before the first."""
+        return {name: values.copy() for name, values in self._diagnostics.items()}
+
+    def _choose(self) -> np.ndarray:
+        """Return (N,) int64 arms."""
+        raise NotImplementedError
+
+    def _restart(self, mask: np.ndarray) -> None:
+        """Forget what a subclass remembers beside the statistics, in the masked lanes."""
+
+    def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
+        """Follow one reward in each of the given lanes."""
+
+    def _absorb(self, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Follow (N, K) statistics added at once."""
+
+    def _require_reset(self) -> None:
+        if not self._is_ready:
+            raise ResetNeeded(f"call {type(self).__name__}.reset() before using the agent.")
+
+
+def random_argmax(rng: Generator, scores: np.ndarray) -> np.ndarray:
+    """Return the (N,) index of the largest of (N, K) scores, ties broken uniformly at random.
+
+    Taking the first of equals would make low arms look better in every published curve.
+    """
+    is_best = scores == scores.max(axis=1, keepdims=True)
+    if np.count_nonzero(is_best) > len(scores):
+        return np.argmax(np.where(is_best, rng.random(scores.shape), -1.0), axis=1)
+    return np.argmax(is_best, axis=1)
+
+
+def _make_generator(seed: int | SeedSequence | None, name: str) -> Generator:
+    if not isinstance(seed, SeedSequence):
+        if seed is not None:
+            seed = check_integer("seed", seed, minimum=0)
+        seed = SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),))
+    return Generator(PCG64(seed))

@@ -1,0 +1,274 @@
+"""Racing Thompson against what it must equal: importance resampling, exact TS, its own definition."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from agents import ExactThompson, RacingThompson
+from agents.proposals import reference_proposal
+from agents.racing_thompson import Races, threshold_function
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+
+DATA = {
+    "bernoulli": ([6, 3, 2, 0], [4.0, 1.0, 1.0, 0.0]),
+    "exponential": ([6, 3, 2, 0], [7.5, 2.0, 3.1, 0.0]),
+    "gaussian": ([6, 3, 2, 0], [2.5, -1.0, 0.7, 0.0]),
+    "poisson": ([6, 3, 2, 0], [7.0, 2.0, 3.0, 0.0]),
+}
+
+
+def frequencies(agent, problem, num_lanes, seed=0):
+    """Return (K,) shares of the arms that an agent plays given DATA, over many lanes."""
+    agent.reset(num_lanes, seed=seed)
+    agent.warm_start(*DATA[problem.likelihood.name])
+    return np.bincount(agent.act(), minlength=problem.num_arms) / num_lanes
+
+
+def assert_same_law(first, second, num_lanes):
+    """Two shares from independent samples of num_lanes differ by less than four standard errors."""
+    share = (first + second) / 2
+    assert (np.abs(first - second) <= 4 * np.sqrt(2 * share * (1 - share) / num_lanes)).all()
+
+
+def test_racing_agrees_with_exact_thompson_for_every_likelihood(conjugate_problem):
+    num_lanes = 20_000
+    racing = RacingThompson(conjugate_problem, num_samples=500)
+    exact = ExactThompson(conjugate_problem)
+    assert_same_law(
+        frequencies(racing, conjugate_problem, num_lanes),
+        frequencies(exact, conjugate_problem, num_lanes),
+        num_lanes,
+    )
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4),
+        BanditProblem(Exponential(), InverseGamma(1.0, 1.0), 4),
+    ],
+    ids=["bernoulli", "exponential"],
+)
+@pytest.mark.parametrize("num_samples", [1, 3])
+def test_racing_equals_conjugate_thompson_in_law_when_the_prior_is_the_reference(
+    problem, num_samples
+):
+    num_lanes = 40_000
+    racing = RacingThompson(problem, num_samples=num_samples)
+    exact = ExactThompson(problem)
+    assert_same_law(
+        frequencies(racing, problem, num_lanes), frequencies(exact, problem, num_lanes), num_lanes
+    )
+
+
+def test_racing_weighs_every_draw_alike_when_the_prior_is_the_reference():
+    problem = BanditProblem(Exponential(), InverseGamma(1.0, 1.0), 4)
+    agent = RacingThompson(problem, num_samples=100)
+    frequencies(agent, problem, 10)
+    np.testing.assert_allclose(agent.diagnostics()["effective_sample_size"], 100)
+
+
+def test_racing_with_one_sample_is_thompson_under_the_reference_prior():
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
+    num_lanes = 40_000
+    one = frequencies(RacingThompson(problem, num_samples=1), problem, num_lanes)
+    reference = frequencies(ExactThompson(problem, prior="reference"), problem, num_lanes)
+    assert_same_law(one, reference, num_lanes)
+
+
+@pytest.mark.parametrize("num_samples", [2, 5, 50])
+def test_race_of_fixed_length_is_importance_resampling(num_samples):
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
+    num_lanes = 20_000
+    raced = frequencies(RacingThompson(problem, num_samples=num_samples), problem, num_lanes)
+    rng = np.random.default_rng(5)
+    counts, sums = (np.tile(row, (num_lanes, 1)) for row in DATA["bernoulli"])
+    log_weights, winners = reference_proposal(problem).draw(rng, counts, sums, num_samples)
+    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
+    chosen = (weights >= rng.random((num_lanes, 1)) * weights[:, -1:]).argmax(axis=1)
+    resampled = np.bincount(winners[np.arange(num_lanes), chosen], minlength=4) / num_lanes
+    assert_same_law(raced, resampled, num_lanes)
+
+
+def literal_race(log_weights, winners, gumbels, delta, sigma, scale):
+    """Lines 5 to 16 of Algorithm 2 for one lane, all sums computed anew at each sample."""
+    num_arms = len(gumbels)
+    for d in range(1, len(log_weights) + 1):
+        m = d + 1
+        weights = np.exp(log_weights[:d])
+        values = np.zeros((d, num_arms))
+        values[np.arange(d), winners[:d]] = np.exp(gumbels[winners[:d]]) * weights
+        values /= values.max() if scale == "value" else weights.max()
+        averages = values.sum(axis=0) / m
+        second, first = np.sort(averages)[-2:]
+        bar = 2 * threshold_function("printed", np.array([m]), delta)[0] - sigma
+        if first - second > bar:
+            break
+    return int(averages.argmax()), d
+
+
+@pytest.mark.parametrize("scale", ["value", "weight"])
+def test_race_follows_algorithm_2_sample_by_sample(scale, rng):
+    num_lanes, num_arms, num_draws = 40, 5, 400
+    log_weights = rng.normal(scale=2.0, size=(num_lanes, num_draws))
+    winners = rng.integers(num_arms, size=(num_lanes, num_draws))
+    race = Races(rng.gumbel(size=(num_lanes, num_arms)))
+    m = np.arange(1, num_draws + 2)
+    bars = np.full(num_draws + 1, np.inf)
+    bars[1:] = 2 * threshold_function("printed", m[1:], 0.1) - 0.3
+    lanes = np.arange(num_lanes)
+    for start in range(0, num_draws, 7):  # in chunks, as the agent does
+        part = slice(start, start + 7)
+        lanes = lanes[~race.run(lanes, log_weights[lanes, part], winners[lanes, part], bars, scale == "value")]
+    for n in range(num_lanes):
+        arm, d = literal_race(log_weights[n], winners[n], race.gumbels[n], 0.1, 0.3, scale)
+        assert (race.totals[n].argmax(), race.num_samples[n]) == (arm, d)
+
+
+class ScaledPrior:
+    """A prior that is known up to a constant factor only."""
+
+    support = (0.0, 1.0)
+    normalised = TruncatedNormal(0.5, 0.1)
+
+    def __init__(self, log_factor):
+        self.log_factor = log_factor
+
+    def sample(self, rng, shape):
+        return self.normalised.sample(rng, shape)
+
+    def log_density(self, means):
+        return self.normalised.log_density(means) + self.log_factor
+
+
+@pytest.mark.parametrize("scale", ["value", "weight"])
+def test_racing_choice_does_not_depend_on_a_constant_factor_of_the_prior(scale):
+    chosen = []
+    for log_factor in (0.0, 700.0, -3000.0):
+        problem = BanditProblem(Bernoulli(), ScaledPrior(log_factor), 4)
+        agent = RacingThompson(problem, scale=scale, sigma=0.3)
+        agent.reset(50, seed=1)
+        agent.warm_start(*DATA["bernoulli"])
+        chosen.append(agent.act().tolist())
+    assert chosen[0] == chosen[1] == chosen[2]
+
+
+def test_racing_treats_a_user_prior_as_the_built_in_one():
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
+    user_problem = BanditProblem(Bernoulli(), ScaledPrior(0.0), 4)
+    num_lanes = 20_000
+    built_in = frequencies(RacingThompson(problem, num_samples=20), problem, num_lanes)
+    user = frequencies(RacingThompson(user_problem, num_samples=20), problem, num_lanes, seed=9)
+    assert_same_law(built_in, user, num_lanes)
+
+
+def test_printed_threshold_is_clamped_where_its_radicand_is_negative():
+    assert threshold_function("printed", np.array([2.0, 10.0]), 0.7).tolist() == [0.0, 0.0]
+
+
+def test_threshold_agrees_with_hand_computation():
+    level = math.log(10)
+    radicand = (level + 3 * math.log(level) + 1.5 * math.log(math.log(math.e * 50))) / 200
+    assert threshold_function("printed", np.array([100.0]), 0.1)[0] == pytest.approx(
+        math.sqrt(radicand)
+    )
+    shortened = (level + 1.5 * math.log(math.log(math.e * 50))) / 200
+    assert threshold_function("shortened", np.array([100.0]), 0.1)[0] == pytest.approx(
+        math.sqrt(shortened)
+    )
+
+
+def test_race_that_reaches_its_cap_says_so():
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
+    agent = RacingThompson(problem, sigma=1e-9, delta=1e-3, max_samples=50)
+    agent.reset(100, seed=0)
+    agent.act()
+    diagnostics = agent.diagnostics()
+    assert diagnostics["num_samples"].max() == 50
+    assert (diagnostics["is_capped"] == (diagnostics["num_samples"] == 50)).all()
+
+
+def test_race_of_fixed_length_is_not_capped():
+    agent = RacingThompson(BanditProblem(Bernoulli(), Beta(2.0, 2.0), 4), num_samples=30)
+    agent.reset(10, seed=0)
+    agent.act()
+    assert agent.diagnostics()["num_samples"].tolist() == [30] * 10
+    assert not agent.diagnostics()["is_capped"].any()
+
+
+class NowhereDense(ScaledPrior):
+    """Says -inf everywhere but where BanditProblem looks, at its own draws."""
+
+    def log_density(self, means):
+        log_density = super().log_density(means)
+        return log_density if means.ndim < 3 else np.full_like(log_density, self.log_factor)
+
+
+@pytest.mark.parametrize("log_factor", [-np.inf, np.nan, np.inf])
+def test_racing_refuses_a_density_that_is_zero_or_not_a_number_at_every_sample(log_factor):
+    agent = RacingThompson(
+        BanditProblem(Bernoulli(), NowhereDense(log_factor), 4), max_samples=100
+    )
+    agent.reset(3, seed=0)
+    with pytest.raises(ValueError, match="prior.log_density must be"):
+        agent.act()
+
+
+@pytest.mark.parametrize("problem_index", [2, 3], ids=["gaussian", "poisson"])
+def test_racing_can_pull_every_arm_once_first(problem_index):
+    problem = [
+        None,
+        None,
+        BanditProblem(Gaussian(), Normal(0.0, 1.0), 4),
+        BanditProblem(Poisson(), Gamma(2.0, 2.0), 4),
+    ][problem_index]
+    agent = RacingThompson(problem, unpulled_arms="pull")
+    agent.reset(50, seed=0)
+    for _ in range(4):
+        agent.observe(agent.act(), np.ones(50))
+    assert (agent.counts == 1).all()
+
+
+def test_racing_supremum_scale_keeps_values_within_one():
+    problem = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
+    agent = RacingThompson(problem, scale="supremum")
+    # Beta(5, 5) over Beta(1, 1) is largest at 1/2: 3 arms, each log(1/4^4) without constants
+    assert agent._log_supremum == pytest.approx(3 * 8 * math.log(0.5))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("delta", 0.0, "delta must be .* got 0.0"),
+        ("delta", 1.0, "delta must be .* got 1.0"),
+        ("sigma", 0.0, "sigma must be .* got 0.0"),
+        ("sigma", math.nan, "sigma must be .* got nan"),
+        ("threshold", "printd", "'printed'"),
+        ("scale", "values", "'value'"),
+        ("num_samples", 0, "num_samples must be .* got 0"),
+        ("max_samples", 0, "max_samples must be .* got 0"),
+        ("unpulled_arms", "drop", "unpulled_arms must be"),
+    ],
+)
+def test_racing_refuses_a_bad_option(option, value, message):
+    with pytest.raises(ValueError, match=message):
+        RacingThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4), **{option: value})
+
+
+def test_racing_refuses_the_supremum_of_a_prior_without_natural_parameters():
+    with pytest.raises(ValueError, match="natural_parameters"):
+        RacingThompson(BanditProblem(Bernoulli(), ScaledPrior(0.0), 4), scale="supremum")
+
+
+def test_racing_pickled_in_the_middle_continues_bit_for_bit():
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.2), 4)
+    agent = RacingThompson(problem)
+    agent.reset(8, seed=0)
+    agent.warm_start(*DATA["bernoulli"])
+    agent.act()
+    copy = pickle.loads(pickle.dumps(agent))
+    assert (agent.act() == copy.act()).all()
