@@ -51,7 +51,8 @@ def pull(
 
 def shortfalls(means: FloatArray) -> FloatArray:
     """Compute by how much each arm's mean falls short of the largest: (N, K), all >= 0."""
-    return means.max(axis=-1, keepdims=True) - means
+    best: FloatArray = means.max(axis=-1, keepdims=True)
+    return best - means
 
 
 def pseudo_regret(means: FloatArray, actions: IntArray) -> FloatArray:
@@ -61,4 +62,5 @@ def pseudo_regret(means: FloatArray, actions: IntArray) -> FloatArray:
 
 def optimal_actions(means: FloatArray) -> IntArray:
     """Find the arm of largest mean along the last axis, the first of several."""
-    return means.argmax(axis=-1)
+    best: IntArray = means.argmax(axis=-1)
+    return best

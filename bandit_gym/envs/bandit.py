@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -37,7 +37,7 @@ class BanditEnv(gym.Env[Any, Any]):
         render_mode: None, "ansi" or "rgb_array".
     """
 
-    metadata: ClassVar[dict[str, Any]] = METADATA
+    metadata: dict[str, Any] = METADATA
 
     def __init__(
         self,

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 RENDER_MODES = ("ansi", "rgb_array")
 
-# Okabe and Ito's palette, told apart by colour-blind eyes and in grey.
-TRUE_COLOUR, BEST_COLOUR = "#a6cee3", "#009e73"
-SEEN_COLOUR, LAST_COLOUR = "#000000", "#d55e00"
+# After Okabe and Ito: colour-blind eyes can tell these apart, and so can anybody in grey.
+ARM_COLOUR, BEST_COLOUR, SEEN_COLOUR = "#a9d4f0", "#009e73", "#000000"
+PULLS_COLOUR, LAST_COLOUR = "#999999", "#d55e00"
 MOST_LABELLED_ARMS = 25
 
 
@@ -98,46 +98,68 @@ def render_text(view: LaneView) -> str:
 def render_picture(view: LaneView) -> NDArray[np.uint8]:
     """Paint true means, empirical means with 95 % intervals, and pulls; (540, 960, 3) pixels.
 
-    Drawn on a canvas of its own, without pyplot: no window, no global state, safe in threads.
+    Drawn on a canvas of its own, without pyplot: no window and no global state. The layout is
+    fixed, because a computed one doubles the time and would move about in a film.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.6, 5.4), dpi=100, layout="constrained")
+    figure = Figure(figsize=(9.6, 5.4), dpi=100)
     canvas = FigureCanvasAgg(figure)
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    _draw_means(top, view)
+    layout = {"left": 0.08, "right": 0.98, "top": 0.84, "bottom": 0.11, "hspace": 0.12}
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1), gridspec_kw=layout)
+    _draw_true_means(top, view)
+    _draw_empirical_means(top, view)
     _draw_pulls(bottom, view)
-    figure.suptitle(view.title, fontsize=15)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+    _label(top, bottom, view)
+    figure.suptitle(view.title, fontsize=16)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
+    return np.asarray(pixels)[:, :, :3].copy()
 
 
-def _draw_means(axes: "Axes", view: LaneView) -> None:
-    arms = np.arange(len(view.means))
-    colours = np.where(arms == view.best_arm, BEST_COLOUR, TRUE_COLOUR)
-    axes.bar(arms, view.means, width=0.8, color=colours, label="true mean (best arm darker)")
+def _draw_true_means(axes: "Axes", view: LaneView) -> None:
+    others = np.arange(len(view.means)) != view.best_arm
+    axes.bar(np.flatnonzero(others), view.means[others], color=ARM_COLOUR, label="true mean")
+    best = view.best_arm
+    axes.bar(best, view.means[best], color=BEST_COLOUR, label="true mean of the best arm")
+    axes.axhline(0.0, color=SEEN_COLOUR, linewidth=0.8)
+    if np.isfinite(view.likelihood.support).all():
+        axes.set_ylim(view.likelihood.support)
+
+
+def _draw_empirical_means(axes: "Axes", view: LaneView) -> None:
     seen = np.flatnonzero(view.pulls)
     averages = view.reward_sums[seen] / view.pulls[seen]
     low, high = likelihood_interval(view.likelihood, view.pulls[seen], view.reward_sums[seen])
     axes.errorbar(
-        arms[seen],
+        seen,
         averages,
         yerr=(averages - low, high - averages),
         fmt="o",
         color=SEEN_COLOUR,
         capsize=4,
+        clip_on=False,
         label="empirical mean, 95 % interval",
     )
-    axes.set_ylabel("mean reward", fontsize=13)
-    axes.legend(loc="upper left", bbox_to_anchor=(0, 1.15), ncols=2, frameon=False, fontsize=12)
 
 
 def _draw_pulls(axes: "Axes", view: LaneView) -> None:
-    arms = np.arange(len(view.means))
-    colours = np.where(arms == view.last_action, LAST_COLOUR, "#7f7f7f")
-    axes.bar(arms, view.pulls, width=0.8, color=colours)
-    axes.set_ylabel("pulls", fontsize=13)
-    axes.set_xlabel("arm (last pull in orange)", fontsize=13)
+    arms = np.arange(len(view.pulls))
+    colours = np.where(arms == view.last_action, LAST_COLOUR, PULLS_COLOUR)
+    bars = axes.bar(arms, view.pulls, color=colours)
+    axes.set_ylim(0, 1.3 * max(1, view.pulls.max()))
     if len(arms) <= MOST_LABELLED_ARMS:
-        axes.set_xticks(arms)
+        axes.bar_label(bars, fontsize=11)
+        axes.set(xticks=arms, yticks=[])
+
+
+def _label(top: "Axes", bottom: "Axes", view: LaneView) -> None:
+    for axes in (top, bottom):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=12)
+        axes.set_xlim(-0.6, len(view.means) - 0.4)
+    top.set_ylabel("mean reward", fontsize=14)
+    top.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, frameon=False, fontsize=12)
+    bottom.set_ylabel("pulls", fontsize=14)
+    bottom.set_xlabel("arm (the one pulled last in orange)", fontsize=14)

@@ -140,7 +140,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         return tuple(render_lane(view, self.render_mode) for view in views)
 
     @property
-    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[misc, override]
         """The lanes' generators, as `SyncVectorEnv` gives them; none before the first reset."""
         return tuple(generator for generator, _ in self._streams.values())
 

@@ -28,24 +28,24 @@ PriorLike = Prior | Mapping[str, Any] | None
 
 def bernoulli_problem(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
     """Build Bernoulli rewards with a Beta(1, 1) prior, uniform on [0, 1], unless told otherwise."""
-    return _problem(Bernoulli(), num_arms, prior, Beta(1.0, 1.0))
+    return _problem(Bernoulli(), num_arms, Beta(1.0, 1.0) if prior is None else prior)
 
 
 def exponential_problem(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
     """Build exponential rewards with an inverse gamma prior of mean 1 and variance 1."""
-    return _problem(Exponential(), num_arms, prior, InverseGamma(3.0, 2.0))
+    return _problem(Exponential(), num_arms, InverseGamma(3.0, 2.0) if prior is None else prior)
 
 
 def gaussian_problem(
     num_arms: int = 10, prior: PriorLike = None, *, std: float = 1.0
 ) -> BanditProblem:
     """Build Gaussian rewards of known standard deviation with a Normal(0, 1) prior."""
-    return _problem(Gaussian(std), num_arms, prior, Normal(0.0, 1.0))
+    return _problem(Gaussian(std), num_arms, Normal(0.0, 1.0) if prior is None else prior)
 
 
 def poisson_problem(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
     """Build Poisson rewards with a gamma prior of mean 2 and variance 2."""
-    return _problem(Poisson(), num_arms, prior, Gamma(2.0, 1.0))
+    return _problem(Poisson(), num_arms, Gamma(2.0, 1.0) if prior is None else prior)
 
 
 def dependent_problem(
@@ -70,21 +70,20 @@ def dependent_problem(
     Raises:
         ValueError: if dimension is below K, or given together with a prior that makes it idle.
     """
-    num_arms = check_integer("num_arms", num_arms, minimum=2)
-    if prior is not None:
-        if dimension is not None:
-            raise ValueError(
-                f"dimension must be None where prior is given, got {dimension!r}; "
-                "it shapes the default prior only."
-            )
-        return _problem(Bernoulli(), num_arms, prior, prior)
-    covariance = unit_vector_covariance(num_arms, dimension, arm_seed)
-    default = TruncatedMultivariateNormal(0.5, covariance.tolist(), low=0.0, high=1.0)
-    return BanditProblem(Bernoulli(), default, num_arms)
+    if prior is None:
+        covariance = unit_vector_covariance(num_arms, dimension, arm_seed)
+        prior = TruncatedMultivariateNormal(0.5, covariance.tolist())
+    elif dimension is not None:
+        raise ValueError(
+            f"dimension must be None where prior is given, got {dimension!r}; "
+            "it shapes the default prior only."
+        )
+    return _problem(Bernoulli(), num_arms, prior)
 
 
 def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) -> np.ndarray:
     """Compute the (K, K) matrix u_i . u_j of K random unit vectors."""
+    num_arms = check_integer("num_arms", num_arms, minimum=2)
     dimension = num_arms if dimension is None else check_integer("dimension", dimension, minimum=1)
     if dimension < num_arms:
         raise ValueError(
@@ -101,8 +100,11 @@ def check_means(means: Sequence[float] | None, problem: BanditProblem) -> FloatA
     """Return the means of a fixed instance as a (K,) array, or None."""
     if means is None:
         return None
-    values = np.atleast_1d(check_parameter("means", means))
-    if values.shape != (problem.num_arms,):
+    checked = check_parameter("means", means)
+    if isinstance(checked, float):
+        raise TypeError(f"means must be a list of one number per arm, got {means!r}.")
+    values = np.array(checked)
+    if len(values) != problem.num_arms:
         raise ValueError(
             f"means must have num_arms={problem.num_arms} entries, got {len(values)}; "
             f"pass num_arms={len(values)} too."
@@ -126,11 +128,8 @@ def draw_instance(
 
 
 def _problem(
-    likelihood: Likelihood, num_arms: int, prior: PriorLike, default: Prior
+    likelihood: Likelihood, num_arms: int, prior: Prior | Mapping[str, Any]
 ) -> BanditProblem:
-    chosen = prior_from_dict(prior) if isinstance(prior, Mapping) else prior
-    return BanditProblem(
-        likelihood,
-        default if chosen is None else chosen,
-        check_integer("num_arms", num_arms, minimum=2),
-    )
+    if isinstance(prior, Mapping):
+        prior = prior_from_dict(prior)
+    return BanditProblem(likelihood, prior, num_arms)
