@@ -15,9 +15,9 @@ import numpy as np
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
-from numpy.typing import NDArray
 
 from bandit_gym.checks import check_integer
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
 """Spawn key of the agent's stream: with it no agent shares a stream with an environment's seed."""
@@ -44,12 +44,12 @@ class BanditAgent(Protocol):
 class Step(NamedTuple):
     """What happened in one step. In lanes where `is_alive` is False only its presence is real."""
 
-    actions: NDArray[np.int64]  # (N,)
-    rewards: NDArray[np.float64]  # (N,)
-    pseudo_regrets: NDArray[np.float64] | None  # (N,), None where the environment tells none
+    actions: IntArray  # (N,)
+    rewards: FloatArray  # (N,)
+    pseudo_regrets: FloatArray | None  # (N,), None where the environment tells none
     diagnostics: dict[str, Any]  # name -> (N,)
-    is_alive: NDArray[np.bool_]  # (N,), False once the lane's episode has ended
-    means: NDArray[np.float64] | None  # (N, K) true means of the episode, None where not told
+    is_alive: BoolArray  # (N,), False once the lane's episode has ended
+    means: FloatArray | None  # (N, K) true means of the episode, None where not told
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class Rollout:
         lengths: (N,) number of steps of each lane's episode.
     """
 
-    actions: NDArray[np.int64]
-    rewards: NDArray[np.float64]
-    pseudo_regret: NDArray[np.float64] | None
-    diagnostics: dict[str, NDArray[Any]]
-    lengths: NDArray[np.int64]
+    actions: IntArray
+    rewards: FloatArray
+    pseudo_regret: FloatArray | None
+    diagnostics: dict[str, np.ndarray]
+    lengths: IntArray
 
 
 def rollout(
@@ -123,7 +123,7 @@ def play(
         observation, reward, terminated, truncated, info = env.step(action)
         agent.observe(action, reward, **({} if is_alive.all() else {"mask": is_alive}))
         regrets = _pseudo_regrets(info, is_alive.shape)
-        played, paid = np.atleast_1d(action), np.atleast_1d(reward)
+        played, paid = np.atleast_1d(action), np.atleast_1d(np.asarray(reward, dtype=float))
         yield Step(played, paid, regrets, agent.diagnostics(), is_alive, means)
         has_ended = np.logical_or(terminated, truncated)
         if has_ended.any():
@@ -155,11 +155,11 @@ def _number_of_steps(env: Environment, horizon: int | None) -> int:
     return horizon
 
 
-def _reset_means(info: dict[str, Any]) -> NDArray[np.float64] | None:
+def _reset_means(info: dict[str, Any]) -> FloatArray | None:
     return np.atleast_2d(info["means"]) if "means" in info else None
 
 
-def _pseudo_regrets(info: dict[str, Any], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
+def _pseudo_regrets(info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:
     """Collect the (N,) pseudo-regrets; same-step autoreset hides the last one in `final_info`."""
     sources = [part for part in (info, info.get("final_info", {})) if "regret" in part]
     if not sources:
@@ -170,7 +170,7 @@ def _pseudo_regrets(info: dict[str, Any], shape: tuple[int, ...]) -> NDArray[np.
     return regrets
 
 
-def _restart_idle_lanes(env: Environment, observation: Any, has_ended: NDArray[np.bool_]) -> Any:
+def _restart_idle_lanes(env: Environment, observation: Any, has_ended: BoolArray) -> Any:
     """Reset ended lanes where nobody else does, for a vector environment must not step them."""
     is_left_to_us = env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED
     if is_left_to_us and not has_ended.all():
@@ -181,7 +181,7 @@ def _restart_idle_lanes(env: Environment, observation: Any, has_ended: NDArray[n
 def _stack(steps: Sequence[Step]) -> Rollout:
     is_alive = np.stack([step.is_alive for step in steps], axis=1)
 
-    def column(values: Sequence[Any], blank: float = 0) -> NDArray[Any]:
+    def column(values: Sequence[Any], blank: float = 0) -> np.ndarray:
         return np.where(is_alive, np.stack([np.atleast_1d(v) for v in values], axis=1), blank)
 
     regrets = [step.pseudo_regrets for step in steps]

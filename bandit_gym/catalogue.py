@@ -1,0 +1,139 @@
+"""What an experiment can name, environments and agents, and which options each of them takes.
+
+Agents are found by name at run time, since this package imports none: a short name is looked up in
+`agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+
+from bandit_gym.checks import check_choice, check_keys
+from bandit_gym.problem import BanditProblem
+from bandit_gym.registration import ENV_IDS
+from bandit_gym.rollout import BanditAgent
+
+Parameters = dict[str, inspect.Parameter]
+
+
+def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
+    """Return an id that any process can make, `module:Id-v0` unless it is Gymnasium's own.
+
+    Raises:
+        ValueError: if the environment is unknown or has no such option; names the nearest.
+    """
+    target = f"bandit_gym:{name}" if name in ENV_IDS else name
+    try:
+        parameters = environment_options(target)
+    except (gym.error.Error, ImportError) as error:
+        check_choice("env", name.removeprefix("bandit_gym:"), ENV_IDS)
+        raise ValueError(f"env must be an id Gymnasium can make, got {name!r}: {error}") from error
+    _check_options(f"options of {short_name(target)}", parameters, options)
+    return target
+
+
+def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
+    """Return `module:Class` of an agent given by its short name or so already.
+
+    Raises:
+        ValueError: if the agent is unknown or has no such option; names the nearest.
+    """
+    target = name if ":" in name else agent_names()[check_choice("agent", name, agent_names())]
+    _check_options(f"options of {short_name(target)}", agent_options(target), options)
+    return target
+
+
+def agent_names() -> Mapping[str, str]:
+    """Return the short names of the agents that come with the project, and their targets."""
+    return import_module("agents").AGENTS  # type: ignore[no-any-return]
+
+
+def short_name(target: str) -> str:
+    """Return what people call a target: an agent's short name, or what follows the module."""
+    if "agents" in sys.modules:
+        for name, known in agent_names().items():
+            if known == target:
+                return name
+    return target.rpartition(":")[2]
+
+
+def environment_options(target: str) -> Parameters:
+    """Return the keyword arguments of an environment's constructor."""
+    module, _, env_id = target.rpartition(":")
+    if module:
+        import_module(module)  # which registers the id
+    entry_point = gym.spec(env_id).entry_point
+    return _parameters(load(entry_point) if isinstance(entry_point, str) else entry_point)
+
+
+def agent_options(target: str) -> Parameters:
+    """Return the keyword arguments of an agent's constructor, the problem left out."""
+    parameters = _parameters(load_agent(target))
+    return {name: parameter for name, parameter in list(parameters.items())[1:]}
+
+
+def make_problem(target: str, options: Mapping[str, Any]) -> BanditProblem:
+    """Return what an environment tells agents about itself."""
+    env = gym.make(target, **options)
+    problem: BanditProblem = env.unwrapped.problem  # type: ignore[attr-defined]
+    env.close()
+    return problem
+
+
+def load_agent(target: str) -> Callable[..., BanditAgent]:
+    """Import an agent's class.
+
+    Raises:
+        ValueError: if there is no such module or class.
+    """
+    try:
+        return load(target)  # type: ignore[no-any-return]
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"agent must be an importable class, got {target!r}: {error}.") from error
+
+
+def load(target: str) -> Any:
+    """Import `module:name`."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)
+
+
+def describe_catalogue() -> str:
+    """List the project's environments and agents with their options and defaults, as text."""
+    environments = [
+        _describe(env_id, environment_options(f"bandit_gym:{env_id}"), "") for env_id in ENV_IDS
+    ]
+    agents = [
+        _describe(
+            name, agent_options(target), (load_agent(target).__doc__ or "").partition("\n")[0]
+        )
+        for name, target in agent_names().items()
+    ]
+    return "\n".join(
+        ["Environments and their options", *environments, "", "Agents and theirs", *agents]
+    )
+
+
+def _describe(name: str, parameters: Parameters, summary: str) -> str:
+    options = [
+        str(p).replace(" ", "")
+        for p in (q.replace(annotation=q.empty) for q in parameters.values())
+    ]
+    lines = [f"  {name}", *([f"      {summary}"] if summary else [])]
+    return "\n".join([*lines, f"      {' '.join(options) or '(no options)'}"])
+
+
+def _parameters(constructor: Any) -> Parameters:
+    return dict(inspect.signature(constructor).parameters)
+
+
+def _check_options(name: str, parameters: Parameters, options: Mapping[str, Any]) -> None:
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    if not takes_any:
+        check_keys(name, options, optional=list(parameters))

@@ -1,0 +1,221 @@
+"""The command `bandit-gym`: list, compare, run, resume, report, export.
+
+Exit codes: 0 all went well; 1 an agent failed or results could not be written; 2 bad input, a
+folder in use or a scheduler out of reach; 130 interrupted, to be continued with `resume`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bandit_gym.registration import ENV_IDS
+
+OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+EXAMPLES = """examples:
+  bandit-gym compare
+  bandit-gym compare --env PoissonBandit-v0 --env-options '{"num_arms": 5}' \\
+      --agents racing:delta=0.1,sigma=0.3 bayes_ucb --replications 200 --horizon 2000
+  bandit-gym run experiment.toml --workers 8
+  bandit-gym report results/experiment-1a2b3c4d5e6f
+"""
+
+DEFAULT_ENVIRONMENT = "BernoulliBandit-v0"
+DEFAULT_AGENTS = ("racing", "exact", "smc", "ucb1")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    sys.path.append("")  # so that one's own agents can be named, as in `my_module:MyAgent`
+    options = _make_parser().parse_args(arguments)
+    try:
+        return int(options.command(options))
+    except (FileExistsError, FileNotFoundError, BlockingIOError, ConnectionError) as error:
+        return _complain(error, BAD_INPUT)
+    except (ValueError, TypeError, ImportError) as error:
+        return _complain(error, BAD_INPUT)
+    except OSError as error:
+        return _complain(error, FAILED)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from bandit_gym.catalogue import describe_catalogue
+
+    print(describe_catalogue())
+    return OK
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from bandit_gym.experiment import Experiment
+
+    environment = {"env": options.env, **_parse_json(options.env_options)}
+    experiment = Experiment(
+        environments=(environment,),
+        agents=tuple(_parse_agent(text) for text in options.agents),
+        replications=options.replications,
+        horizon=options.horizon,
+        seed=options.seed,
+    )
+    return _carry_out(experiment, options.out or _default_folder(options.env, experiment), options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from bandit_gym.experiment import load_experiment
+
+    experiment = load_experiment(options.file)
+    folder = options.out or _default_folder(options.file.stem, experiment)
+    return _carry_out(experiment, folder, options)
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from bandit_gym.results import load_results
+
+    experiment = load_results(options.directory).experiment
+    return _carry_out(experiment, options.directory, options)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from bandit_gym.report import describe, write_report
+    from bandit_gym.results import load_results
+
+    results = load_results(options.directory)
+    folder = options.directory / "report"
+    write_report(results, folder)
+    print(describe(results))
+    print(f"\nTables and figures: {folder}")
+    return FAILED if results.failed else OK
+
+
+def _export(options: argparse.Namespace) -> int:
+    from bandit_gym.results import load_results
+
+    results = load_results(options.directory)
+    path = options.csv or options.directory / "results.csv"
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        for number, frame in enumerate(results.frames()):
+            frame.to_csv(file, index=False, header=number == 0)
+    print(f"One row per stored replication and step: {path}")
+    return OK
+
+
+def _carry_out(experiment: Any, folder: Path, options: argparse.Namespace) -> int:
+    """Run an experiment with a progress bar, then report."""
+    from bandit_gym.execution import Workers, run_experiment
+    from bandit_gym.progress import progress_on_stderr
+
+    workers = Workers(options.backend, options.workers, options.scheduler)
+    try:
+        with progress_on_stderr() as on_progress:
+            run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
+    except KeyboardInterrupt:
+        print(f"\nInterrupted. To go on: bandit-gym resume {folder}", file=sys.stderr)
+        return INTERRUPTED
+    options.directory = folder
+    return _report(options)
+
+
+def _default_folder(stem: str, experiment: Any) -> Path:
+    return Path("results") / f"{stem.rpartition(':')[2]}-{experiment.name}"
+
+
+def _parse_agent(text: str) -> dict[str, Any]:
+    """Read `name:option=value,...`; values are JSON, or else strings."""
+    name, _, listed = text.rpartition(":") if "=" in text else (text, "", "")
+    pairs = re.split(r",(?=\w+=)", listed) if listed else []
+    return {"agent": name, **dict(_parse_pair(pair) for pair in pairs)}
+
+
+def _parse_pair(pair: str) -> tuple[str, Any]:
+    option, equals, value = pair.partition("=")
+    if not equals:
+        raise ValueError(f"agent options must read option=value, got {pair!r}.")
+    try:
+        return option, json.loads(value)
+    except ValueError:
+        return option, value
+
+
+def _parse_json(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"--env-options must be JSON, got {text!r}: {error}.") from error
+    if not isinstance(found, dict):
+        raise ValueError(f'--env-options must be like {{"num_arms": 5}}, got {text!r}.')
+    return found
+
+
+def _complain(error: Exception, code: int) -> int:
+    print(f"bandit-gym: error: {error}", file=sys.stderr)
+    return code
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="bandit-gym",
+        description="Compare Bayesian bandit agents, with honest intervals.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    commands.add_parser("list", help="show environments and agents").set_defaults(command=_list)
+
+    compare = commands.add_parser("compare", help="run agents in one environment and report")
+    compare.add_argument("--env", default=DEFAULT_ENVIRONMENT, help=", ".join(ENV_IDS))
+    compare.add_argument("--env-options", default="{}", metavar="JSON", help="its arguments")
+    compare.add_argument(
+        "--agents",
+        nargs="+",
+        default=DEFAULT_AGENTS,
+        metavar="NAME[:OPTION=VALUE,...]",
+        help="the first is the reference of the differences",
+    )
+    compare.add_argument("--replications", type=int, default=100)
+    compare.add_argument("--horizon", type=int, default=1000)
+    compare.add_argument("--seed", type=int, default=0)
+    _add_out(compare)
+    _add_workers(compare)
+    compare.set_defaults(command=_compare)
+
+    run = commands.add_parser("run", help="run an experiment file (TOML or JSON) and report")
+    run.add_argument("file", type=Path)
+    _add_out(run)
+    _add_workers(run)
+    run.set_defaults(command=_run)
+
+    resume = commands.add_parser("resume", help="go on with an experiment that was interrupted")
+    resume.add_argument("directory", type=Path)
+    _add_workers(resume)
+    resume.set_defaults(command=_resume)
+
+    report = commands.add_parser("report", help="tables and figures of what is stored so far")
+    report.add_argument("directory", type=Path)
+    report.set_defaults(command=_report)
+
+    export = commands.add_parser("export", help="write all stored rows into one file")
+    export.add_argument("directory", type=Path)
+    export.add_argument("--csv", nargs="?", type=Path, metavar="FILE", help="DIR/results.csv")
+    export.set_defaults(command=_export)
+    return parser
+
+
+def _add_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, help="folder; default: results/NAME-CONTENT")
+
+
+def _add_workers(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("workers")
+    group.add_argument("--backend", default="loky", help="loky (default), serial, dask or ray")
+    group.add_argument("--workers", type=int, help="how many; default: one per core")
+    group.add_argument("--scheduler", help="address of a running Dask scheduler or Ray head")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

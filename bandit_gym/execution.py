@@ -1,0 +1,245 @@
+"""Running an experiment: here, on all cores, or on a cluster, with the same numbers everywhere.
+
+Workers receive settings and send back finished blocks; only this process writes, so that a cluster
+needs no shared disk. joblib does the distribution for every back end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import joblib
+
+from bandit_gym.checks import check_choice, check_integer
+from bandit_gym.experiment import Experiment, Run
+from bandit_gym.simulation import Outcome, build, simulate_block
+from bandit_gym.storage import BlockState, Store
+
+BACKENDS = ("loky", "serial", "dask", "ray")
+SCHEDULER_TIMEOUT = 10.0
+"""Seconds to wait for a scheduler to answer."""
+
+Task = tuple[Run, int]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work.
+
+    Attributes:
+        backend: "loky" (processes on this machine), "serial" (this process), "dask" or "ray".
+        num_workers: how many; None means one per core, or all that a scheduler has.
+        scheduler: address of a running Dask scheduler or Ray head; None starts one here.
+    """
+
+    backend: str = "loky"
+    num_workers: int | None = None
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("backend", self.backend, BACKENDS)
+        if self.num_workers is not None:
+            check_integer("num_workers", self.num_workers, minimum=1)
+        if self.scheduler is not None and self.backend not in ("dask", "ray"):
+            raise ValueError(
+                f"scheduler must be None for the backend {self.backend!r}, got "
+                f"{self.scheduler!r}; choose the backend 'dask' or 'ray'."
+            )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run of an experiment is; handed to `on_progress` at the start and at each block.
+
+    Attributes:
+        num_blocks: blocks of the experiment.
+        num_stored: blocks that were there before.
+        num_done: blocks simulated since, failed ones included.
+        damaged: names of block files that were torn or altered and are computed again.
+        outcome: the block that was just finished; None at the start.
+    """
+
+    num_blocks: int
+    num_stored: int
+    num_done: int
+    damaged: tuple[str, ...]
+    outcome: Outcome | None
+
+
+def run_experiment(
+    experiment: Experiment,
+    directory: str | Path,
+    *,
+    workers: Workers | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Store:
+    """Simulate the blocks that the folder does not hold yet, and store each as it comes.
+
+    An agent or environment that raises spoils its own blocks only: the traceback is stored, and
+    `Store.read_failures` tells. Running again does what is missing, failed or damaged.
+
+    Args:
+        experiment: what to simulate.
+        directory: folder for this experiment; see `storage`.
+        workers: who does it; None takes every core of this machine.
+        on_progress: called in this process.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: if an environment or agent cannot be built; nothing has been run then.
+        FileExistsError: if the folder holds something else.
+        BlockingIOError: if another process is at work in the folder.
+        ConnectionError: if the scheduler does not answer.
+    """
+    for run in experiment.runs:
+        _check_buildable(run)
+    store = Store.create(directory, experiment)
+    with store.locked():
+        tasks, damaged = _unfinished(store, experiment)
+        total = len(experiment.runs) * experiment.num_blocks
+        stored = total - len(tasks)
+        on_progress(Progress(total, stored, 0, damaged, None))
+        for done, outcome in enumerate(_simulate(tasks, workers or Workers()), start=1):
+            _store(store, outcome)
+            on_progress(Progress(total, stored, done, damaged, outcome))
+    return store
+
+
+def _check_buildable(run: Run) -> None:
+    try:
+        _, env = build(run)
+    except Exception as error:
+        raise ValueError(
+            f"agent {run.agent.label} must be able to play {run.environment.label}, "
+            f"got {type(error).__name__}: {error}"
+        ) from error
+    env.close()
+
+
+def _unfinished(store: Store, experiment: Experiment) -> tuple[list[Task], tuple[str, ...]]:
+    """Return what is to be done, first blocks first so that all runs advance, and what is torn."""
+    states = {
+        (run, block): store.state(run, block)
+        for block in range(experiment.num_blocks)
+        for run in experiment.runs
+    }
+    tasks = [task for task, state in states.items() if state is not BlockState.COMPLETE]
+    damaged = [
+        f"{run.name}/{block:05d}"
+        for (run, block), state in states.items()
+        if state is BlockState.DAMAGED
+    ]
+    return tasks, tuple(damaged)
+
+
+def _store(store: Store, outcome: Outcome) -> None:
+    if outcome.data is None:
+        store.write_failure(outcome.run, outcome.block, outcome.failure or "")
+    else:
+        store.write_block(outcome.run, outcome.block, outcome.data, outcome.facts)
+
+
+def _simulate(tasks: list[Task], workers: Workers) -> Iterator[Outcome]:
+    """Yield the outcomes in the order in which they are finished."""
+    if not tasks:
+        return
+    with contextlib.ExitStack() as stack:
+        num_jobs = _CONNECTIONS[workers.backend](workers, stack)
+        parallel = joblib.Parallel(n_jobs=num_jobs, return_as="generator_unordered")
+        yield from parallel(joblib.delayed(simulate_block)(run, block) for run, block in tasks)
+
+
+def _connect_serial(workers: Workers, stack: contextlib.ExitStack) -> int:
+    stack.enter_context(joblib.parallel_config(backend="sequential", n_jobs=1))
+    return 1
+
+
+def _connect_loky(workers: Workers, stack: contextlib.ExitStack) -> int:
+    num_jobs = workers.num_workers or joblib.cpu_count()
+    config = joblib.parallel_config(backend="loky", n_jobs=num_jobs, inner_max_num_threads=1)
+    stack.enter_context(config)
+    return num_jobs
+
+
+def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
+    """Connect to the scheduler, or start one process per worker here."""
+    distributed = _import("distributed", "dask")
+    if workers.scheduler is None:
+        cluster = distributed.LocalCluster(
+            n_workers=workers.num_workers or joblib.cpu_count(),
+            threads_per_worker=1,
+            dashboard_address=None,
+        )
+        address = stack.enter_context(cluster)
+    else:
+        _check_reachable(workers.scheduler)
+        address = workers.scheduler
+    client = stack.enter_context(distributed.Client(address, timeout=SCHEDULER_TIMEOUT))
+    num_jobs = workers.num_workers or sum(client.nthreads().values())
+    if num_jobs < 1:
+        raise ConnectionError(f"scheduler must have workers, got none at {workers.scheduler!r}.")
+    stack.enter_context(joblib.parallel_config(backend="dask", n_jobs=num_jobs))
+    return num_jobs
+
+
+def _connect_ray(workers: Workers, stack: contextlib.ExitStack) -> int:
+    """Connect to the head node, or start Ray here."""
+    ray = _import("ray", "ray")
+    if workers.scheduler is not None:
+        _check_reachable(workers.scheduler)
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else it writes a token into the home
+    num_cpus = None if workers.scheduler else workers.num_workers or joblib.cpu_count()
+    ray.init(
+        address=workers.scheduler, num_cpus=num_cpus, include_dashboard=False, log_to_driver=False
+    )
+    stack.callback(ray.shutdown)
+    import ray.util.joblib
+
+    ray.util.joblib.register_ray()
+    num_jobs = workers.num_workers or int(ray.cluster_resources()["CPU"])
+    stack.enter_context(joblib.parallel_config(backend="ray", n_jobs=num_jobs))
+    return num_jobs
+
+
+_CONNECTIONS: dict[str, Callable[[Workers, contextlib.ExitStack], int]] = {
+    "serial": _connect_serial,
+    "loky": _connect_loky,
+    "dask": _connect_dask,
+    "ray": _connect_ray,
+}
+
+
+def _check_reachable(address: str) -> None:
+    """Raise ConnectionError unless somebody listens; the libraries' own waits are much longer."""
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.hostname is None or port is None:
+        raise ValueError(f"scheduler must be an address like tcp://host:8786, got {address!r}.")
+    try:
+        socket.create_connection((parts.hostname, port), timeout=SCHEDULER_TIMEOUT).close()
+    except OSError as error:
+        raise ConnectionError(
+            f"scheduler must be reachable, got {address!r}: {error}; "
+            "start it, or leave the scheduler out to work on this machine."
+        ) from error
+
+
+def _import(module: str, extra: str) -> Any:
+    try:
+        return __import__(module)
+    except ImportError as error:
+        raise ImportError(
+            f'the backend {extra!r} needs {module}: pip install "bayesian-bandit-gym[{extra}]".'
+        ) from error

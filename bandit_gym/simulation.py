@@ -1,0 +1,143 @@
+"""One block of replications: build the world and the agent, play, and write down the sums.
+
+What comes out depends on (run, block) alone: not on the process, the machine's load, the number of
+threads or the order in which blocks are done.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from time import perf_counter
+from typing import Any
+
+import gymnasium as gym
+from threadpoolctl import threadpool_limits
+
+from bandit_gym.catalogue import load_agent
+from bandit_gym.experiment import Run
+from bandit_gym.recording import Recorder, recorded_steps
+from bandit_gym.rollout import BanditAgent, check_discrete_actions, play
+from bandit_gym.tables import to_parquet
+
+WARM_UP_STEPS = 30
+_warm_runs: set[str] = set()  # of this process; no result depends on it
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one block.
+
+    Attributes:
+        run: the run it belongs to.
+        block: its index.
+        data: its results as the bytes of a Parquet file, None if it failed.
+        facts: what may differ from time to time: `agent_seconds` spent in `act` and `observe`,
+            `seconds` in all, `decisions` taken, `process` and `host`.
+        failure: the traceback, None if all went well.
+    """
+
+    run: Run
+    block: int
+    data: bytes | None
+    facts: dict[str, Any]
+    failure: str | None = None
+
+
+def simulate_block(run: Run, block: int) -> Outcome:
+    """Simulate one block; an exception of the agent or the environment becomes a failure."""
+    facts: dict[str, Any] = {"process": os.getpid(), "host": platform.node()}
+    start = perf_counter()
+    try:
+        with threadpool_limits(1):  # nested threads fight for cores and may change the last bit
+            _warm_up(run)
+            data, measured = _simulate(run, block)
+    except Exception:
+        return Outcome(run, block, None, facts, traceback.format_exc())
+    return Outcome(run, block, data, facts | measured | {"seconds": perf_counter() - start})
+
+
+def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
+    """Make the agent and the native vector environment of a run.
+
+    Raises:
+        ValueError: if the environment is no Bayesian bandit, or an option has a wrong value.
+    """
+    entry = run.environment
+    env = gym.make_vec(
+        entry.target, num_envs=run.block_size, max_episode_steps=run.horizon, **entry.options
+    )
+    check_discrete_actions(env)
+    problem = _problem(env)
+    if problem is None:
+        raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
+    return load_agent(run.agent.target)(problem, **run.agent.options), env
+
+
+class TimedAgent:
+    """An agent with a stop watch around `act` and `observe`.
+
+    Attributes:
+        seconds: time spent in them since the last reset.
+    """
+
+    def __init__(self, agent: BanditAgent) -> None:
+        self.agent = agent
+        self.diagnostics = agent.diagnostics
+        self.seconds = 0.0
+
+    def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
+        """Reset the agent and the watch."""
+        self.agent.reset(num_envs=num_envs, seed=seed)
+        self.seconds = 0.0
+
+    def act(self, observation: Any = None) -> Any:
+        """Let the agent act."""
+        return self._timed(self.agent.act, observation)
+
+    def observe(self, *args: Any, **kwargs: Any) -> None:
+        """Let the agent observe."""
+        self._timed(self.agent.observe, *args, **kwargs)
+
+    def _timed(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        start = perf_counter()
+        result = method(*args, **kwargs)
+        self.seconds += perf_counter() - start
+        return result
+
+
+def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
+    agent, env = build(run)
+    timed = TimedAgent(agent)
+    recorder = Recorder(recorded_steps(run.horizon, run.recording), run.block_size)
+    for step in islice(_episodes(run, block, timed, env), run.horizon):
+        recorder.add(step)
+    env.close()
+    data = to_parquet(run, block, recorder.finish())
+    return data, {"agent_seconds": timed.seconds, "decisions": recorder.num_decisions}
+
+
+def _episodes(run: Run, block: int, agent: BanditAgent, env: gym.vector.VectorEnv) -> Any:
+    seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
+    return play(agent, env, env_seed=seeds, agent_seed=agent_seed)
+
+
+def _warm_up(run: Run) -> None:
+    """Play a few steps for nothing, so that no compilation is taken for the agent's own time."""
+    if run.digest in _warm_runs:
+        return
+    _warm_runs.add(run.digest)
+    agent, env = build(run)
+    for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
+        pass
+    env.close()
+
+
+def _problem(env: gym.vector.VectorEnv) -> Any:
+    if isinstance(env.unwrapped, gym.vector.SyncVectorEnv):
+        return getattr(env.unwrapped.envs[0].unwrapped, "problem", None)
+    return getattr(env.unwrapped, "problem", None)

@@ -1,0 +1,205 @@
+"""Estimates with honest intervals: pure functions of arrays of replications.
+
+Letters: R replications, E environments, A agents compared. All intervals are 95 % unless told
+otherwise. Resampling is seeded, so the same results always give the same intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from bandit_gym.likelihoods import Likelihood
+from bandit_gym.typing import FloatArray
+
+NUM_RESAMPLES = 1999
+MAX_SKEWNESS = 0.1
+"""Student's interval is trusted up to a skewness of this times sqrt(R)."""
+
+MAX_RESAMPLED_VALUES = 1_000_000
+"""How many resampled values are in memory at a time."""
+
+
+class Interval(NamedTuple):
+    """An estimate between the ends of its confidence interval; NaN ends where R is too small."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+def is_normality_doubtful(values: FloatArray) -> bool:
+    """Say whether (R,) values are too skewed for R: |skewness| > 0.1 sqrt(R).
+
+    Each tail of Student's interval is off by about 0.08 skewness / sqrt(R) (Hall, 1992), hence by
+    0.008 instead of 0.025 at this bound, and the two tails make up for each other.
+    """
+    if np.ptp(values) == 0:
+        return False
+    return bool(abs(stats.skew(values)) > MAX_SKEWNESS * math.sqrt(len(values)))
+
+
+def mean_interval(values: FloatArray, *, confidence: float = 0.95, seed: int = 0) -> Interval:
+    """Estimate a mean from (R,) independent values.
+
+    Student's interval, or the studentised bootstrap where `is_normality_doubtful`: on skewed data
+    it covers better than the percentile and BCa bootstraps.
+
+    References:
+        Hall, "The Bootstrap and Edgeworth Expansion" (1992), chapter 3.
+    """
+    values = np.asarray(values, dtype=float)
+    mean = float(values.mean())
+    if len(values) < 2:
+        return Interval(mean, math.nan, math.nan)
+    tail = (1 - confidence) / 2
+    error = values.std(ddof=1) / math.sqrt(len(values))
+    if is_normality_doubtful(values):
+        draws = _studentised_means(values, seed)
+        upper, lower = np.quantile(draws, [1 - tail, tail], method="inverted_cdf")
+    else:
+        upper = stats.t.ppf(1 - tail, len(values) - 1)
+        lower = -upper
+    return Interval(mean, float(mean - upper * error), float(mean - lower * error))
+
+
+def proportion_interval(values: FloatArray, *, confidence: float = 0.95) -> Interval:
+    """Estimate a probability from (R,) values in [0, 1], by Wilson's score interval.
+
+    References:
+        Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
+    """
+    count, share = len(values), float(np.mean(values))
+    z = stats.norm.ppf((1 + confidence) / 2)
+    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2) / (1 + z**2 / count)
+    return Interval(share, float(centre - half), float(centre + half))
+
+
+def bootstrap_interval(
+    values: FloatArray,
+    statistic: Callable[[FloatArray], FloatArray],
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Interval:
+    """Estimate any statistic of (R, E) values by resampling replications, the rows.
+
+    Rows are resampled whole: in every environment the same replications are drawn, so each
+    environment keeps its R of them (strata), and what the environments have in common by their
+    common random numbers is not taken for independent evidence. The interval is the percentile one.
+
+    Args:
+        values: (R, E).
+        statistic: turns a batch of B such tables, (B, R, E), into (B,) numbers.
+        confidence: nominal coverage.
+        seed: of the resampling.
+    """
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(_resample(values, statistic, seed), [tail, 1 - tail])
+    return Interval(float(statistic(values[None])[0]), float(low), float(high))
+
+
+def paired_p_value(differences: FloatArray, *, seed: int = 0) -> float:
+    """Test whether (R,) paired differences have mean 0, two-sided.
+
+    Student's test, or where `is_normality_doubtful` a test by random flips of the signs.
+    """
+    if len(differences) < 2:
+        return math.nan
+    if np.ptp(differences) == 0:
+        return 1.0 if differences[0] == 0 else 0.0
+    if not is_normality_doubtful(differences):
+        return float(stats.ttest_1samp(differences, 0.0).pvalue)
+    rng = np.random.default_rng(seed)
+    signs = rng.choice(np.array([-1, 1], np.int8), size=(NUM_RESAMPLES, len(differences)))
+    exceed = np.count_nonzero(abs(signs @ differences) >= abs(np.sum(differences)))
+    return float((1 + exceed) / (1 + NUM_RESAMPLES))
+
+
+def holm(p_values: Sequence[float]) -> FloatArray:
+    """Correct (A,) p-values so that the chance of any false claim among them stays below the level.
+
+    References:
+        Holm, "A simple sequentially rejective multiple test procedure" (1979).
+    """
+    raw = np.asarray(p_values, dtype=float)
+    order = np.argsort(raw)
+    factors = np.arange(len(raw), 0, -1)
+    corrected = np.empty_like(raw)
+    corrected[order] = np.minimum(np.maximum.accumulate(raw[order] * factors), 1.0)
+    return corrected
+
+
+def interquartile_mean(scores: FloatArray) -> FloatArray:
+    """Average the middle half of each table's scores, (..., R, E) -> (...).
+
+    It is robust against outliers and wastes less than the median does. Like
+    `scipy.stats.trim_mean` it drops whole scores only, rounding their number down.
+
+    References:
+        Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (2021).
+    """
+    ordered = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
+    cut = ordered.shape[-1] // 4
+    return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)  # type: ignore[no-any-return]
+
+
+def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
+    """Return for each threshold the share of (R, E) scores that are at most it, (len(thresholds),).
+
+    Regrets are scores of which less is better, hence "at most".
+    """
+    ordered = np.sort(scores, axis=None)
+    return np.searchsorted(ordered, thresholds, side="right") / ordered.size
+
+
+def lai_robbins_slope(likelihood: Likelihood, means: FloatArray) -> float:
+    """Return C: on the instance `means`, (K,), no consistent agent's regret grows slower than C log t.
+
+    C = sum over worse arms i of (mu* - mu_i) / KL(mu_i, mu*). With n pulls whose rewards add up to
+    n mu_i, the log-likelihood ratio of mu_i to mu* is n KL(mu_i, mu*) in an exponential family, so
+    KL needs no formulas of its own.
+
+    References:
+        Lai and Robbins, "Asymptotically efficient adaptive allocation rules" (1985).
+    """
+    means = np.asarray(means, dtype=float)
+    best = means.max()
+    worse = means[means < best]
+    ones = np.ones_like(worse)
+    divergence = likelihood.log_likelihood(worse, ones, worse) - likelihood.log_likelihood(
+        np.full_like(worse, best), ones, worse
+    )
+    return float(np.sum((best - worse) / divergence))
+
+
+def _studentised_means(values: FloatArray, seed: int) -> FloatArray:
+    """Resample (mean - true mean) / standard error, treating `values` as the population."""
+    centre, scale = values.mean(), math.sqrt(len(values))
+
+    def studentise(samples: FloatArray) -> FloatArray:
+        distances, errors = samples.mean(axis=1) - centre, samples.std(axis=1, ddof=1) / scale
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(distances == 0, 0.0, distances / errors)
+
+    return _resample(values, studentise, seed)
+
+
+def _resample(
+    values: FloatArray, statistic: Callable[[FloatArray], FloatArray], seed: int
+) -> FloatArray:
+    """Return the statistic of each of `NUM_RESAMPLES` samples of the rows, with replacement."""
+    rng = np.random.default_rng(seed)
+    rows_at_once = max(1, MAX_RESAMPLED_VALUES // values.size)
+    sizes = [len(part) for part in _split(NUM_RESAMPLES, rows_at_once)]
+    picks = (rng.integers(len(values), size=(size, len(values))) for size in sizes)
+    return np.concatenate([statistic(values[pick]) for pick in picks])
+
+
+def _split(count: int, size: int) -> list[range]:
+    return [range(start, min(start + size, count)) for start in range(0, count, size)]

@@ -1,0 +1,240 @@
+"""The folder of an experiment: finished blocks, each written once and never half.
+
+    experiment.json               the settings, the format and the versions of the packages
+    blocks/RUN/00000.parquet      one block of a run, tidy: one row per replication and step
+    receipts/RUN/00000.json       its checksum, and what may differ from time to time: seconds, host
+    failures/RUN/00000.txt        the traceback of a block that raised
+
+A block counts once its receipt is there and fits: the receipt is written last, and both files come
+into being by renaming a synced temporary file. What was torn by a kill or altered since is found
+by its checksum. One process at a time may write; a second is refused by a lock that dies with
+its holder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from bandit_gym.experiment import FORMAT, Experiment, Run
+
+MANIFEST = "experiment.json"
+LOCK = ".lock"
+PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
+
+
+class BlockState(Enum):
+    """What the folder says of a block."""
+
+    COMPLETE = "complete"
+    MISSING = "missing"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class Store:
+    """The files of one experiment.
+
+    Attributes:
+        directory: the folder.
+    """
+
+    directory: Path
+
+    @classmethod
+    def create(cls, directory: str | Path, experiment: Experiment) -> Store:
+        """Open the folder for an experiment: a new one, an empty one, or one that it extends.
+
+        Raises:
+            FileExistsError: if the folder holds anything else.
+        """
+        store = cls(Path(directory))
+        if store._is_occupied():
+            _check_extends(store.directory, store.load_experiment(), experiment)
+        manifest = {"format": FORMAT, "experiment": experiment.to_dict(), "versions": versions()}
+        store.directory.mkdir(parents=True, exist_ok=True)
+        write_atomically(store.directory / MANIFEST, _to_json(manifest))
+        return store
+
+    def load_experiment(self) -> Experiment:
+        """Read the experiment that the folder was made for."""
+        return Experiment.from_dict(self._manifest()["experiment"])
+
+    def stored_versions(self) -> dict[str, str]:
+        """Return the package versions with which the folder was last written to."""
+        return dict(self._manifest()["versions"])
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from writing here, until the end of the block or of the process.
+
+        Raises:
+            BlockingIOError: if another process is at work in the folder.
+        """
+        with open(self.directory / LOCK, "a+", encoding="utf-8") as file:
+            _lock(file, self.directory)
+            self._remove_leftovers()
+            yield
+
+    def state(self, run: Run, block: int) -> BlockState:
+        """Say whether a block is there, whole and what it claims to be."""
+        try:
+            self.read_block(run, block)
+        except FileNotFoundError:
+            exists = self.block_path(run, block).exists()
+            return BlockState.DAMAGED if exists else BlockState.MISSING
+        except ValueError:
+            return BlockState.DAMAGED
+        return BlockState.COMPLETE
+
+    def write_block(self, run: Run, block: int, data: bytes, facts: dict[str, Any]) -> None:
+        """Store a finished block: its Parquet bytes, then its receipt."""
+        write_atomically(self.block_path(run, block), data)
+        receipt = {**_identity(run, block), "sha256": hashlib.sha256(data).hexdigest(), **facts}
+        write_atomically(self._receipt_path(run, block), _to_json(receipt))
+        self._failure_path(run, block).unlink(missing_ok=True)
+
+    def read_block(self, run: Run, block: int) -> bytes:
+        """Return the Parquet bytes of a block.
+
+        Raises:
+            FileNotFoundError: if the block or its receipt is missing.
+            ValueError: if the block is not what its receipt says, or belongs elsewhere.
+        """
+        receipt = self.read_receipt(run, block)
+        data = self.block_path(run, block).read_bytes()
+        if hashlib.sha256(data).hexdigest() != receipt.get("sha256"):
+            raise ValueError(f"{self.block_path(run, block)} must match its checksum.")
+        return data
+
+    def read_receipt(self, run: Run, block: int) -> dict[str, Any]:
+        """Return what is known about a finished block beside its results.
+
+        Raises:
+            FileNotFoundError: if there is none.
+            ValueError: if it is torn or another block's.
+        """
+        path = self._receipt_path(run, block)
+        receipt = json.loads(path.read_bytes())
+        expected = _identity(run, block).items()
+        if not isinstance(receipt, dict) or any(receipt.get(k) != v for k, v in expected):
+            raise ValueError(f"{path} must be the receipt of block {block} of {run.name}.")
+        return receipt
+
+    def write_failure(self, run: Run, block: int, text: str) -> None:
+        """Store the traceback of a block that raised."""
+        write_atomically(self._failure_path(run, block), text.encode())
+
+    def read_failures(self, run: Run) -> dict[int, str]:
+        """Return block -> traceback of the blocks that raised and were not mended since."""
+        folder = self._failure_path(run, 0).parent
+        return {int(path.stem): path.read_text("utf-8") for path in sorted(folder.glob("*.txt"))}
+
+    def _is_occupied(self) -> bool:
+        if not self.directory.exists():
+            return False
+        return any(path.name != LOCK for path in self.directory.iterdir())
+
+    def _manifest(self) -> dict[str, Any]:
+        path = self.directory / MANIFEST
+        if not path.exists():
+            raise FileExistsError(
+                f"the folder must hold an experiment or nothing, got {str(self.directory)!r}; "
+                "choose another one."
+            )
+        try:
+            manifest = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{path} must be valid JSON, got an error: {error}.") from error
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        if found != FORMAT:
+            raise ValueError(
+                f"{path} must have format {FORMAT}, got {found!r}; "
+                "read it with the version of this package that wrote it, or choose another folder."
+            )
+        return dict(manifest)
+
+    def _remove_leftovers(self) -> None:
+        """Delete the temporary files of writers that were killed."""
+        for path in self.directory.rglob("*.tmp"):
+            path.unlink(missing_ok=True)
+
+    def block_path(self, run: Run, block: int) -> Path:
+        """Return where a block's Parquet file is, or will be."""
+        return self.directory / "blocks" / run.name / f"{block:05d}.parquet"
+
+    def _receipt_path(self, run: Run, block: int) -> Path:
+        return self.directory / "receipts" / run.name / f"{block:05d}.json"
+
+    def _failure_path(self, run: Run, block: int) -> Path:
+        return self.directory / "failures" / run.name / f"{block:05d}.txt"
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all, even when the power goes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _identity(run: Run, block: int) -> dict[str, Any]:
+    return {"format": FORMAT, "run": run.digest, "block": block}
+
+
+def _to_json(content: Any) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def _check_extends(directory: Path, old: Experiment, new: Experiment) -> None:
+    """Raise FileExistsError unless every run of the old experiment is also one of the new."""
+    lost = {run.name for run in old.runs} - {run.name for run in new.runs}
+    if lost:
+        raise FileExistsError(
+            f"the folder must hold this experiment or a part of it, got {str(directory)!r} with "
+            f"another one (for example the run {min(lost)}); choose another folder."
+        )
+
+
+def _lock(file: Any, directory: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows, where two writers only do the work twice
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.seek(0)
+        raise BlockingIOError(
+            f"the folder must not be in use, got {str(directory)!r} where {file.read().strip()} "
+            "is at work; wait for it, or look on with `bandit-gym report`."
+        ) from error
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {platform.node()}")
+    file.flush()
