@@ -278,6 +278,9 @@ def make_tables(num_tables: int) -> Tables:
     )
 
 
+NO_TABLES = make_tables(0)
+
+
 @njit(cache=True)
 def find_table(tables: Tables, slot: int, c0: float, c1: float, c2: float) -> bool:
     """Make the table in a slot one of the given density, and say whether there is one."""

@@ -1,0 +1,178 @@
+"""The state of many races, and the inner loop of Algorithm 2 that runs them.
+
+Letters: K arms, N lanes (one race each), R races still on, m samples.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from agents.kernels import add_log_densities, draw_chunk
+from agents.proposals import Proposal
+from agents.tables import Tables
+
+
+class Races:
+    """The state of N races: what their samples so far add up to.
+
+    Attributes:
+        gumbels: (N, K) eps.
+        totals: (N, K) sum over samples of v_i, divided by e^{log_scale}.
+        log_scale: (N,) log of what v is divided by.
+        weight_sums: (N, 2) sums of w and of w^2, on the same scale and its square.
+        num_samples: (N,) samples drawn.
+    """
+
+    def __init__(self, gumbels: np.ndarray) -> None:
+        self.gumbels = gumbels
+        self.totals = np.zeros_like(gumbels)
+        self.log_scale = np.full(len(gumbels), -np.inf)
+        self.weight_sums = np.zeros((len(gumbels), 2))
+        self.num_samples = np.zeros(len(gumbels), dtype=np.int64)
+
+    def run(
+        self,
+        lanes: np.ndarray,
+        log_weights: np.ndarray,
+        winners: np.ndarray,
+        bars: np.ndarray,
+        scale_by_value: bool,
+    ) -> np.ndarray:
+        """Feed (R, m) samples to the races of the given lanes, each until it is decided.
+
+        Returns:
+            (R,) True where the race is over.
+
+        Raises:
+            ValueError: if a race ended at its last sample with every weight zero.
+        """
+        is_over = np.zeros(len(lanes), dtype=bool)
+        _run_races(
+            lanes, log_weights, winners, bars, scale_by_value, self.gumbels, self.totals,
+            self.log_scale, self.weight_sums, self.num_samples, is_over,
+        )  # fmt: skip
+        self._require_weight(lanes[is_over], bars)
+        return is_over
+
+    def run_alone(
+        self,
+        rng: np.random.Generator,
+        lanes: np.ndarray,
+        proposal: Proposal,
+        parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
+        tables: Tables,
+        bars: np.ndarray,
+        scale_by_value: bool,
+        chunk_size: int,
+    ) -> None:
+        """Run the races of the given lanes to their end, drawing and weighing as they go.
+
+        For priors whose density is known to the kernels: all of it is one compiled loop, lane by
+        lane, which does what `Proposal.draw` and `run` do in turn.
+
+        Args:
+            rng: source of randomness.
+            lanes: (R,) races to run.
+            proposal: to draw from.
+            parameters: of the proposal in all N lanes, see `Proposal.parameters`.
+            tables: of all lanes, or none.
+            bars: as for `run`.
+            scale_by_value: as for `run`.
+            chunk_size: samples to draw at a time.
+        """
+        first, second, sets = parameters
+        _run_alone(
+            rng, lanes, proposal.posterior.family, first, second, tables, proposal.coefficients,
+            sets, proposal.support, bars, scale_by_value, chunk_size, self.gumbels, self.totals,
+            self.log_scale, self.weight_sums, self.num_samples,
+        )  # fmt: skip
+        self._require_weight(lanes, bars)
+
+    def _require_weight(self, lanes: np.ndarray, bars: np.ndarray) -> None:
+        """Refuse races that ended at their last sample with every weight zero."""
+        if not self.weight_sums[lanes, 0].all():
+            raise ValueError(
+                "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
+                f"all {len(bars) - 1} samples of a race."
+            )
+
+    def effective_sample_size(self) -> np.ndarray:
+        """Return (N,) (sum w)^2 / sum w^2, between 1 and the number of samples; 0 before any."""
+        total, squares = self.weight_sums.T
+        return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
+
+
+@njit(cache=True)
+def _run_races(
+    lanes, log_weights, winners, bars, scale_by_value, gumbels, totals, log_scale, weight_sums,
+    num_samples, is_over,
+):  # fmt: skip
+    """Lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time.
+
+    Only the winner's total grows, so both are followed in O(1); a new maximum of the scale
+    shrinks all totals alike and keeps their order.
+    """
+    factors = np.empty(totals.shape[1])  # e^{eps_i}
+    for r in range(lanes.size):
+        n = lanes[r]
+        total, eps, sums = totals[n], gumbels[n], weight_sums[n]
+        for k in range(total.size):
+            factors[k] = math.exp(eps[k])
+        leader = np.argmax(total)
+        second = 0.0
+        for i in range(total.size):
+            if i != leader and total[i] > second:
+                second = total[i]
+        for j in range(log_weights.shape[1]):
+            num_samples[n] += 1
+            m = num_samples[n] + 1  # line 9
+            log_weight, i = log_weights[r, j], winners[r, j]
+            if log_weight > -np.inf:
+                size = log_weight + eps[i] if scale_by_value else log_weight
+                if size > log_scale[n]:
+                    shrink = math.exp(log_scale[n] - size)
+                    for k in range(total.size):
+                        total[k] *= shrink
+                    second *= shrink
+                    sums[0] *= shrink
+                    sums[1] *= shrink * shrink
+                    log_scale[n] = size
+                weight = math.exp(log_weight - log_scale[n])
+                sums[0] += weight
+                sums[1] += weight * weight
+                total[i] += weight * factors[i]  # line 10, times m
+                if i != leader:  # line 11
+                    if total[i] > total[leader]:
+                        second = total[leader]
+                        leader = i
+                    elif total[i] > second:
+                        second = total[i]
+            is_last = num_samples[n] == bars.size - 1
+            has_leader = total[leader] > 0.0
+            if is_last or (has_leader and (total[leader] - second) / m > bars[m - 1]):  # line 12
+                is_over[r] = True
+                break
+
+
+@njit(cache=True)
+def _run_alone(
+    rng, lanes, family, first, second, tables, coefficients, sets, support, bars, scale_by_value,
+    chunk_size, gumbels, totals, log_scale, weight_sums, num_samples,
+):  # fmt: skip
+    """Draw, weigh and race, a lane at a time, whose tables then stay in the core's own cache."""
+    for n in lanes:
+        lane, is_over = np.full(1, n), np.zeros(1, dtype=np.bool_)
+        while not is_over[0]:
+            size = min(chunk_size, bars.size - 1 - num_samples[n])
+            means = np.empty((1, first.shape[1], size))
+            winners, log_weights = np.empty((1, size), dtype=np.int64), np.zeros((1, size))
+            row = slice(n, n + 1)
+            draw_chunk(rng, family, first[row], second[row], lane, tables, means, winners)
+            add_log_densities(means, coefficients, sets[row], support, log_weights)
+            _run_races(
+                lane, log_weights, winners, bars, scale_by_value, gumbels, totals, log_scale,
+                weight_sums, num_samples, is_over,
+            )  # fmt: skip
