@@ -8,7 +8,7 @@ to which the likelihood of its own data and the normal prior, conditioned on the
 their coefficients. One such density after the other is drawn from by slice sampling, which needs
 neither tables nor tuning, and leaves the posterior invariant exactly.
 
-Compiled: a sweep over 10 arms takes 1.5 to 3 microseconds, against 380 for the same loop uncompiled.
+Compiled: a sweep over 10 arms takes 1.5 to 3 microseconds, against 380 for the plain function.
 
 Letters: K arms, L lanes (chains that know nothing of each other).
 """
@@ -24,7 +24,9 @@ from numpy.random import Generator
 
 from agents.panels import ToleranceError
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
+from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
+from bandit_gym.typing import FloatArray
 
 NUM_CHAINS = 16
 NUM_BATCHES = 32
@@ -46,19 +48,25 @@ class GibbsTarget(NamedTuple):
         box: (K, 2) lowest and highest means.
     """
 
-    coefficients: np.ndarray
-    widths: np.ndarray
-    mean: np.ndarray
-    precision: np.ndarray
-    box: np.ndarray
+    coefficients: FloatArray
+    widths: FloatArray
+    mean: FloatArray
+    precision: FloatArray
+    box: FloatArray
 
 
-def make_target(problem: BanditProblem, counts: np.ndarray, sums: np.ndarray) -> GibbsTarget:
-    """Return the posterior of L lanes, given their (L, K) statistics."""
+def make_target(problem: BanditProblem, counts: FloatArray, sums: FloatArray) -> GibbsTarget:
+    """Return the posterior of L lanes, given their (L, K) statistics.
+
+    Raises:
+        TypeError: if the prior is not a `TruncatedMultivariateNormal`.
+    """
     prior = problem.prior
-    mean = np.broadcast_to(np.asarray(prior.mean, dtype=float), problem.num_arms).copy()
-    precision = np.ascontiguousarray(prior.precision, dtype=float)
-    box = np.ascontiguousarray(prior.arm_support(problem.num_arms), dtype=float)
+    if not isinstance(prior, TruncatedMultivariateNormal):
+        raise TypeError(f"problem.prior must be a TruncatedMultivariateNormal, got {prior!r}.")
+    mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms).copy()
+    precision = np.ascontiguousarray(prior.precision)
+    box = np.ascontiguousarray(prior.arm_support(problem.num_arms))
     guess = (sums + np.clip(mean, box[:, 0], box[:, 1])) / (counts + 1)
     information = counts / problem.likelihood.reward_std(guess) ** 2
     widths = 2 / np.sqrt(information + np.diag(precision))
@@ -67,8 +75,8 @@ def make_target(problem: BanditProblem, counts: np.ndarray, sums: np.ndarray) ->
 
 
 def likelihood_coefficients(
-    likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray
-) -> np.ndarray:
+    likelihood: Likelihood, counts: FloatArray, sums: FloatArray
+) -> FloatArray:
     """Return the (..., K, 5) coefficients of the log-likelihood, given (..., K) statistics."""
     coefficients = np.zeros((*counts.shape, 5))
     match likelihood:
@@ -87,9 +95,9 @@ def likelihood_coefficients(
 
 
 @njit(cache=True)
-def log_density(c: np.ndarray, x: float) -> float:
+def log_density(c: FloatArray, x: float) -> float:
     """Return c . (log x, log(1 - x), x, x^2, 1/x), without the terms whose coefficient is 0."""
-    value = (c[2] + c[3] * x) * x
+    value: float = (c[2] + c[3] * x) * x
     if c[0] != 0.0:
         value += c[0] * math.log(x)
     if c[1] != 0.0:
@@ -101,7 +109,7 @@ def log_density(c: np.ndarray, x: float) -> float:
 
 @njit(cache=True)
 def draw_from_slice(
-    rng: Generator, x: float, c: np.ndarray, low: float, high: float, width: float
+    rng: Generator, x: float, c: FloatArray, low: float, high: float, width: float
 ) -> float:
     """Return the successor of x under slice sampling of exp(c . features) on (low, high).
 
@@ -127,7 +135,7 @@ def draw_from_slice(
 
 
 @njit(cache=True)
-def condition(target: GibbsTarget, lane: int, arm: int, means: np.ndarray, c: np.ndarray) -> None:
+def condition(target: GibbsTarget, lane: int, arm: int, means: FloatArray, c: FloatArray) -> None:
     """Write the coefficients of one arm's density, given the (K,) means of the others, to c."""
     precision = target.precision[arm]
     pull = precision[arm] * target.mean[arm]
@@ -140,7 +148,7 @@ def condition(target: GibbsTarget, lane: int, arm: int, means: np.ndarray, c: np
 
 
 @njit(cache=True)
-def gibbs_sweep(rng: Generator, means: np.ndarray, target: GibbsTarget, num_sweeps: int) -> None:
+def gibbs_sweep(rng: Generator, means: FloatArray, target: GibbsTarget, num_sweeps: int) -> None:
     """Renew every lane's means, one arm after the other, `num_sweeps` times.
 
     Args:
@@ -161,8 +169,8 @@ def gibbs_sweep(rng: Generator, means: np.ndarray, target: GibbsTarget, num_swee
 
 @njit(cache=True)
 def count_wins(
-    rng: Generator, means: np.ndarray, target: GibbsTarget, num_sweeps: int
-) -> np.ndarray:
+    rng: Generator, means: FloatArray, target: GibbsTarget, num_sweeps: int
+) -> FloatArray:
     """Sweep on and return the (L, K) number of sweeps after which each arm was the best."""
     wins = np.zeros(means.shape)
     for _ in range(num_sweeps):
@@ -173,8 +181,8 @@ def count_wins(
 
 
 def gibbs_probabilities(
-    problem: BanditProblem, counts: np.ndarray, sums: np.ndarray, *, tolerance: float
-) -> tuple[np.ndarray, float]:
+    problem: BanditProblem, counts: FloatArray, sums: FloatArray, *, tolerance: float
+) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities that each arm is the best, and two standard errors.
 
     Chains start from draws of the prior. Each round is twice as long as all before it, which are
@@ -208,7 +216,7 @@ def gibbs_probabilities(
             raise ToleranceError(_failure(tolerance, error, ratio), error)
 
 
-def monte_carlo_error(frequencies: np.ndarray) -> tuple[float, float]:
+def monte_carlo_error(frequencies: FloatArray) -> tuple[float, float]:
     """Return two standard errors of the average, and how much more the chains differ than they may.
 
     Args:

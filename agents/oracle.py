@@ -14,11 +14,13 @@ Letters: K arms, M points.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.random import Generator
 
 from agents.panels import (
     Coordinate,
@@ -29,18 +31,36 @@ from agents.panels import (
     resolve,
 )
 from bandit_gym.checks import check_real, check_statistics
+from bandit_gym.likelihoods import Likelihood
 from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
+from bandit_gym.typing import FloatArray
 
 NUM_DRAWS = 512
 NUM_PEAKS = 8
 QUADRATURE_TOLERANCE = 1e-6
 GIBBS_TOLERANCE = 2e-3
 
+Solver = Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]
+
+
+@runtime_checkable
+class ArmwisePrior(Protocol):
+    """A prior under which arms are independent, each with a density of its own."""
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape, whose last axis is the K arms."""
+
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (..., K) log-densities of (..., K) means, up to a constant per arm."""
+
+    def arm_support(self, num_arms: int) -> FloatArray:
+        """Return the (K, 2) lowest and highest mean of each arm."""
+
 
 def action_probabilities(
     problem: BanditProblem, counts: Any, sums: Any, *, tolerance: float | None = None
-) -> np.ndarray:
+) -> FloatArray:
     """Return the probability that each arm has the largest mean, given the data.
 
     This is the law of the arm that exact Thompson sampling plays.
@@ -69,7 +89,7 @@ def action_probabilities(
 
 def action_probabilities_with_error(
     problem: BanditProblem, counts: Any, sums: Any, *, tolerance: float | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[FloatArray, FloatArray]:
     """Return `action_probabilities` and, for each row, an estimate of its largest error.
 
     For quadrature the error is the sum of what refinement changes, of what the probabilities fail
@@ -91,28 +111,30 @@ class ArmPosteriors:
     """One-dimensional posteriors of arms that are independent a priori.
 
     Attributes:
-        problem: its prior offers `arm_log_density` and `arm_support`.
+        prior: of the arm means.
+        likelihood: of the rewards.
         counts: (K,) pulls.
         sums: (K,) total rewards.
     """
 
-    problem: BanditProblem
-    counts: np.ndarray
-    sums: np.ndarray
+    prior: ArmwisePrior
+    likelihood: Likelihood
+    counts: FloatArray
+    sums: FloatArray
 
     @cached_property
-    def support(self) -> np.ndarray:
+    def support(self) -> FloatArray:
         """(K, 2) interval of each arm's mean."""
-        return np.asarray(self.problem.prior.arm_support(self.problem.num_arms), dtype=float)
+        return np.asarray(self.prior.arm_support(len(self.counts)), dtype=np.float64)
 
     @cached_property
-    def draws(self) -> np.ndarray:
+    def draws(self) -> FloatArray:
         """(S, K) prior draws, sorted per arm, which show where the prior has its bulks.
 
         The generator is fixed so that the probabilities are a function of the problem and data.
         """
-        shape = (NUM_DRAWS, self.problem.num_arms)
-        return np.sort(self.problem.prior.sample(np.random.default_rng(0), shape), axis=0)
+        shape = (NUM_DRAWS, len(self.counts))
+        return np.sort(self.prior.sample(np.random.default_rng(0), shape), axis=0)
 
     @cached_property
     def coordinate(self) -> Coordinate:
@@ -123,23 +145,23 @@ class ArmPosteriors:
         scale = np.median(np.abs(self.draws - origin))
         return Coordinate(float(low), float(high), float(centre), max(float(scale), 1e-100))
 
-    def log_density(self, means: np.ndarray) -> np.ndarray:
+    def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (M, K) log-densities, up to a constant per arm, at (M, K) means."""
         with np.errstate(all="ignore"):
-            log_prior = self.problem.prior.arm_log_density(means)
-            log_likelihood = self.problem.likelihood.log_likelihood(means, self.counts, self.sums)
-            values = np.asarray(log_prior + log_likelihood, dtype=float)
+            log_prior = self.prior.arm_log_density(means)
+            log_likelihood = self.likelihood.log_likelihood(means, self.counts, self.sums)
+            values = np.asarray(log_prior + log_likelihood, dtype=np.float64)
         outside = (means < self.support[:, 0]) | (means > self.support[:, 1])
         values = np.where(outside | (log_prior == -np.inf), -np.inf, values)
         _require_density(values, means)
         return values
 
-    def log_density_along(self, u: np.ndarray) -> np.ndarray:
+    def log_density_along(self, u: FloatArray) -> FloatArray:
         """Return the (M, K) log-densities of the coordinate at (M,) values of it."""
         means = np.broadcast_to(self.coordinate.means(u)[:, None], (len(u), len(self.counts)))
         return self.log_density(means) + self.coordinate.log_slope(u)[:, None]
 
-    def edges(self) -> np.ndarray:
+    def edges(self) -> FloatArray:
         """Return first panel ends: a coarse grid and every place where an arm may have a bulk."""
         low, high = self.coordinate.limits
         steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
@@ -147,7 +169,7 @@ class ArmPosteriors:
         ends = self.coordinate.positions(np.concatenate([self.support.ravel(), self._peaks()]))
         return np.unique(np.clip(np.concatenate([grid, ends]), low, high))
 
-    def _peaks(self) -> np.ndarray:
+    def _peaks(self) -> FloatArray:
         """Return the highest local maxima among the prior draws and the likelihood's maxima."""
         draws = self.coordinate.means(self.coordinate.positions(self.draws))
         heights = self.log_density(draws)
@@ -159,25 +181,28 @@ class ArmPosteriors:
         return np.concatenate([np.take_along_axis(draws, order, axis=0).ravel(), most_likely])
 
 
-def _make_solver(problem: BanditProblem, tolerance: float | None) -> Any:
+def _make_solver(problem: BanditProblem, tolerance: float | None) -> Solver:
     """Return the function from (K,) counts and sums to (K,) probabilities and their error."""
-    if isinstance(problem.prior, TruncatedMultivariateNormal):
+    prior = problem.prior
+    if isinstance(prior, TruncatedMultivariateNormal):
         from agents.gibbs import gibbs_probabilities
 
         accuracy = tolerance or GIBBS_TOLERANCE
         return lambda n, s: gibbs_probabilities(problem, n, s, tolerance=accuracy)
-    if not all(hasattr(problem.prior, name) for name in ("arm_log_density", "arm_support")):
+    if not isinstance(prior, ArmwisePrior):
         raise TypeError(
             "problem.prior must offer arm_log_density and arm_support (arms independent a priori) "
-            f"or be a TruncatedMultivariateNormal, got {problem.prior!r}."
+            f"or be a TruncatedMultivariateNormal, got {prior!r}."
         )
     accuracy = tolerance or QUADRATURE_TOLERANCE
-    return lambda n, s: quadrature_probabilities(ArmPosteriors(problem, n, s), tolerance=accuracy)
+    return lambda n, s: quadrature_probabilities(
+        ArmPosteriors(prior, problem.likelihood, n, s), tolerance=accuracy
+    )
 
 
 def quadrature_probabilities(
     posteriors: ArmPosteriors, *, tolerance: float
-) -> tuple[np.ndarray, float]:
+) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities and their estimated error; raise if that misses `tolerance`.
 
     The panels are halved once more after they are fine enough, and the change is the estimate.
@@ -196,7 +221,7 @@ def quadrature_probabilities(
     )
 
 
-def _compare(panels: Panels, finer: Panels, doubt: float) -> tuple[np.ndarray, float]:
+def _compare(panels: Panels, finer: Panels, doubt: float) -> tuple[FloatArray, float]:
     probabilities = best_arm_probabilities(finer)
     change = np.abs(probabilities - best_arm_probabilities(panels)).max()
     unresolved = np.where(finer.roughness > doubt, finer.roughness, 0.0).sum()
@@ -207,22 +232,23 @@ def _compare(panels: Panels, finer: Panels, doubt: float) -> tuple[np.ndarray, f
 
 def _check_statistics(
     problem: BanditProblem, counts: Any, sums: Any
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[FloatArray, FloatArray]:
     shape = np.shape(counts)
     if shape[-1:] != (problem.num_arms,):
         raise ValueError(f"counts must have shape (..., {problem.num_arms}), got {shape!r}.")
-    return check_statistics(counts, sums, problem.likelihood, shape)
+    num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
+    return num_pulls.astype(np.float64), totals
 
 
 def _check_tolerance(tolerance: float | None) -> float | None:
     return None if tolerance is None else check_real("tolerance", tolerance, above=0.0, below=1.0)
 
 
-def _flatten(statistics: np.ndarray) -> np.ndarray:
+def _flatten(statistics: FloatArray) -> FloatArray:
     return statistics.reshape(-1, statistics.shape[-1])
 
 
-def _require_density(values: np.ndarray, means: np.ndarray) -> None:
+def _require_density(values: FloatArray, means: FloatArray) -> None:
     is_bad = np.isnan(values) | (values == np.inf)
     if is_bad.any():
         row, arm = np.argwhere(is_bad)[0]

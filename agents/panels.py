@@ -22,12 +22,14 @@ import numpy as np
 from numpy.polynomial import legendre
 from scipy.special import expit, log_expit
 
+from bandit_gym.typing import BoolArray, FloatArray
+
 NUM_NODES = 16
 MAX_PANELS = 6000
 _LARGEST = 1e150  # squares must not overflow
 _SMALLEST = 1e-300
 
-LogDensity = Callable[[np.ndarray], np.ndarray]
+LogDensity = Callable[[FloatArray], FloatArray]
 
 
 class ToleranceError(RuntimeError):
@@ -61,7 +63,7 @@ class Coordinate:
     centre: float = 0.0
     scale: float = 1.0
 
-    def means(self, u: np.ndarray) -> np.ndarray:
+    def means(self, u: FloatArray) -> FloatArray:
         """Return x(u), strictly inside the interval for u within `limits`."""
         low, high = self.low, self.high
         if np.isfinite(low) and np.isfinite(high):
@@ -73,18 +75,21 @@ class Coordinate:
             return high - self.scale * np.exp(-u)
         return self.centre + self.scale * np.sinh(u)
 
-    def log_slope(self, u: np.ndarray) -> np.ndarray:
+    def log_slope(self, u: FloatArray) -> FloatArray:
         """Return log dx/du, which turns a density of x into one of u."""
         low, high = self.low, self.high
+        slope: FloatArray
         if np.isfinite(low) and np.isfinite(high):
-            return np.log(high - low) + log_expit(u) + log_expit(-u)
-        if np.isfinite(low):
-            return np.log(self.scale) + u
-        if np.isfinite(high):
-            return np.log(self.scale) - u
-        return np.log(self.scale) + np.logaddexp(u, -u) - np.log(2)
+            slope = np.log(high - low) + log_expit(u) + log_expit(-u)
+        elif np.isfinite(low):
+            slope = np.log(self.scale) + u
+        elif np.isfinite(high):
+            slope = np.log(self.scale) - u
+        else:
+            slope = np.log(self.scale / 2) + np.logaddexp(u, -u)
+        return slope
 
-    def positions(self, means: np.ndarray) -> np.ndarray:
+    def positions(self, means: FloatArray) -> FloatArray:
         """Return u(x), clipped to `limits`."""
         low, high = self.low, self.high
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -96,11 +101,12 @@ class Coordinate:
                 u = -np.log((high - means) / self.scale)
             else:
                 u = np.arcsinh((means - self.centre) / self.scale)
-        u = np.where(np.isnan(u), self.limits[(means > low).astype(int)], u)
-        return np.clip(u, *self.limits)
+        first, last = self.limits
+        u = np.where(np.isnan(u), np.where(means > low, last, first), u)
+        return np.asarray(np.clip(u, first, last))
 
     @cached_property
-    def limits(self) -> np.ndarray:
+    def limits(self) -> FloatArray:
         """(2,) range of u in which x stays a few units in the last place away from its ends."""
         low, high = self.low, self.high
         far = np.log(_LARGEST / self.scale)
@@ -122,35 +128,36 @@ class Panels:
         log_density: (P, Q, K) log-densities of u, not normalised.
     """
 
-    left: np.ndarray
-    right: np.ndarray
-    log_density: np.ndarray
+    left: FloatArray
+    right: FloatArray
+    log_density: FloatArray
 
     @property
-    def lengths(self) -> np.ndarray:
+    def lengths(self) -> FloatArray:
         """(P,) lengths in u."""
         return self.right - self.left
 
     @cached_property
-    def density(self) -> np.ndarray:
+    def density(self) -> FloatArray:
         """(P, Q, K) densities of u, normalised over the panels."""
         top = self.log_density.max(axis=(0, 1))
-        density = np.exp(self.log_density - top)
-        return density / np.einsum("p,q,pqk->k", self.lengths / 2, _WEIGHTS, density)
+        density: FloatArray = np.exp(self.log_density - top)
+        density /= _integrate(self, density)
+        return density
 
     @cached_property
-    def roughness(self) -> np.ndarray:
+    def roughness(self) -> FloatArray:
         """(P, K) size of the last two Legendre coefficients: the mass that is in doubt."""
-        return self.lengths[:, None] * np.abs(_LAST_COEFFICIENTS @ self.density).sum(axis=1)
+        sizes: FloatArray = np.abs(_LAST_COEFFICIENTS @ self.density).sum(axis=1)
+        return self.lengths[:, None] * sizes
 
-    def distributions(self) -> np.ndarray:
+    def distributions(self) -> FloatArray:
         """Return the (P, Q, K) distribution functions at the nodes, in [0, 1]."""
-        half = self.lengths[:, None, None] / 2
-        mass = (half * np.einsum("q,pqk->pk", _WEIGHTS, self.density)[:, None])[:, 0]
-        before = np.cumsum(mass, axis=0) - mass
-        return np.clip(before[:, None] + half * (_ANTIDERIVATIVE @ self.density), 0.0, 1.0)
+        within = self.lengths[:, None, None] / 2 * (_ANTIDERIVATIVE @ self.density)
+        mass = within[:, -1:]  # the antiderivative at a panel's last node, its right end
+        return np.asarray(np.clip(np.cumsum(mass, axis=0) - mass + within, 0.0, 1.0))
 
-    def tails(self) -> np.ndarray:
+    def tails(self) -> FloatArray:
         """Return the (K,) mass beyond the ends, inf where the density does not decay there.
 
         The log-density is continued as the straight line through the nodes of the end panels.
@@ -161,7 +168,7 @@ class Panels:
         return _tail(self.density[0, 0], rise) + _tail(self.density[-1, -1], fall)
 
 
-def resolve(log_density: LogDensity, edges: np.ndarray, tolerance: float) -> Panels:
+def resolve(log_density: LogDensity, edges: FloatArray, tolerance: float) -> Panels:
     """Return panels on which every arm's density is resolved.
 
     Args:
@@ -186,7 +193,7 @@ def resolve(log_density: LogDensity, edges: np.ndarray, tolerance: float) -> Pan
         panels = halve(log_density, panels, is_rough)
 
 
-def halve(log_density: LogDensity, panels: Panels, chosen: np.ndarray | None = None) -> Panels:
+def halve(log_density: LogDensity, panels: Panels, chosen: BoolArray | None = None) -> Panels:
     """Return the panels with the chosen ones, (P,) bool, or all, cut in two."""
     chosen = _can_be_halved(panels) if chosen is None else chosen
     left, right = panels.left[chosen], panels.right[chosen]
@@ -200,13 +207,12 @@ def halve(log_density: LogDensity, panels: Panels, chosen: np.ndarray | None = N
     return Panels(*(column[order] for column in merged))
 
 
-def best_arm_probabilities(panels: Panels) -> np.ndarray:
+def best_arm_probabilities(panels: Panels) -> FloatArray:
     """Return the (K,) integrals P_i = int p_i(x) prod_{j != i} F_j(x) dx over the panels."""
-    others = exclusive_products(panels.distributions())
-    return np.einsum("p,q,pqk->k", panels.lengths / 2, _WEIGHTS, panels.density * others)
+    return _integrate(panels, panels.density * exclusive_products(panels.distributions()))
 
 
-def exclusive_products(factors: np.ndarray) -> np.ndarray:
+def exclusive_products(factors: FloatArray) -> FloatArray:
     """Return the (..., K) products over all entries of the last axis but the one at hand.
 
     From running products on either side: dividing the full product by a factor would lose an arm
@@ -218,13 +224,19 @@ def exclusive_products(factors: np.ndarray) -> np.ndarray:
     return before * after[..., ::-1]
 
 
-def _evaluate(log_density: LogDensity, left: np.ndarray, right: np.ndarray) -> Panels:
+def _integrate(panels: Panels, values: FloatArray) -> FloatArray:
+    """Return the (K,) integrals over u of (P, Q, K) values at the nodes."""
+    integrals: FloatArray = np.einsum("p,q,pqk->k", panels.lengths / 2, _WEIGHTS, values)
+    return integrals
+
+
+def _evaluate(log_density: LogDensity, left: FloatArray, right: FloatArray) -> Panels:
     u = left[:, None] + (right - left)[:, None] * _FRACTIONS
     values = log_density(u.ravel())
     return Panels(left, right, values.reshape(*u.shape, -1))
 
 
-def _can_be_halved(panels: Panels) -> np.ndarray:
+def _can_be_halved(panels: Panels) -> BoolArray:
     size = np.maximum(np.abs(panels.left), np.abs(panels.right))
     return panels.lengths > 1e-14 * size + 1e-18
 
@@ -245,12 +257,13 @@ def _too_many_message(error: float) -> str:
     )
 
 
-def _log_slope(log_density: np.ndarray, length: float) -> np.ndarray:
+def _log_slope(log_density: FloatArray, length: float) -> FloatArray:
     with np.errstate(invalid="ignore"):
-        return (log_density[-1] - log_density[0]) / length
+        rise: FloatArray = log_density[-1] - log_density[0]
+    return rise / length
 
 
-def _tail(density: np.ndarray, decay: np.ndarray) -> np.ndarray:
+def _tail(density: FloatArray, decay: FloatArray) -> FloatArray:
     decays = decay > 0
     beyond = np.where(decays, density / np.where(decays, decay, 1.0), np.inf)
     return np.where(density > 0, beyond, 0.0)
@@ -260,7 +273,7 @@ def _room_beside(end: float) -> float:
     return max(8 * np.finfo(float).eps * abs(end), _SMALLEST)
 
 
-def _lobatto() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _lobatto() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return nodes (as fractions of a panel), weights, antiderivative and last coefficients.
 
     Weights and antiderivative are for the panel [-1, 1].

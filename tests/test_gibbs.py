@@ -179,6 +179,12 @@ def test_monte_carlo_error_shows_chains_that_disagree(rng):
     assert error > np.std(centres, ddof=1) / np.sqrt(4)
 
 
+def test_target_of_another_prior_raises():
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 2)
+    with pytest.raises(TypeError, match="must be a TruncatedMultivariateNormal, got Truncated"):
+        make_target(problem, np.zeros((1, 2)), np.zeros((1, 2)))
+
+
 def test_target_holds_what_the_kernels_read():
     problem = _dependent(Bernoulli(), CORRELATED)
     target = make_target(problem, np.array([[3, 0]]), np.array([[1.0, 0.0]]))

@@ -210,6 +210,11 @@ def test_probabilities_of_rows_equal_those_of_each_row():
 
 
 @pytest.mark.parametrize("name", HISTORIES)
+def test_probabilities_sum_to_one(name):
+    np.testing.assert_allclose(action_probabilities(*_history(name)).sum(), 1.0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", HISTORIES)
 def test_error_covers_the_distance_to_a_much_finer_answer(name):
     problem, counts, sums = _history(name)
     rough, error = action_probabilities_with_error(problem, counts, sums, tolerance=1e-3)
@@ -307,11 +312,16 @@ def test_prior_without_arm_densities_raises():
         action_probabilities(_problem(Bernoulli(), Joint()), [0, 0], [0, 0])
 
 
-def test_density_that_is_nan_raises_and_names_the_arm():
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_density_that_is_no_number_raises_and_names_the_arm(value):
     class Broken(OnlyArmDensities):
+        def log_density(self, means):
+            return np.zeros(means.shape[:-1])
+
         def arm_log_density(self, means):
-            return np.where(np.arange(means.shape[-1]) == 1, np.nan, 0.0) * means
+            return np.where(np.arange(means.shape[-1]) == 1, value, 0.0) + means
 
     problem = _problem(Bernoulli(), Broken(stats.uniform(), (0.0, 1.0)))
-    with pytest.raises(ValueError, match="log-density of arm 1 must be a number or -inf.*got nan"):
+    message = f"log-density of arm 1 must be a number or -inf inside its support, got {value}"
+    with pytest.raises(ValueError, match=message):
         action_probabilities(problem, [0, 0], [0, 0])
