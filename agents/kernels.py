@@ -161,10 +161,10 @@ def draw_chunk(
     Args:
         rng: source of randomness.
         family: law of a mean.
-        first: (R, K) first posterior parameters.
-        second: (R, K) second posterior parameters.
-        rows: (R,) whose tables, K to a row, a race uses.
-        tables: made, kept and remade as needed; with none, draws are made without.
+        first: (N, K) first posterior parameters.
+        second: (N, K) second posterior parameters.
+        rows: (R,) the lanes, of N, to draw for.
+        tables: N * K, made, kept and remade as needed; or none, to draw without.
         means: (R, K, m) receives the draws, arm by arm.
         winners: (R, m) receives the arm with the largest mean, ties broken at random.
     """
@@ -175,7 +175,8 @@ def draw_chunk(
     for r in range(num_rows):
         best[:] = -np.inf
         for i in range(num_arms):
-            a, b, out, slot = first[r, i], second[r, i], means[r, i], rows[r] * num_arms + i
+            a, b, out = first[rows[r], i], second[rows[r], i], means[r, i]
+            slot = rows[r] * num_arms + i
             if not has_tables or not draw_means_from_table(
                 rng, family, a, b, out, spare, pending, tables, slot
             ):
@@ -224,6 +225,7 @@ def draw_best(
 def add_log_densities(
     means: np.ndarray,
     coefficients: np.ndarray,
+    sets: np.ndarray,
     rows: np.ndarray,
     support: np.ndarray,
     out: np.ndarray,
@@ -233,7 +235,8 @@ def add_log_densities(
     Args:
         means: (R, K, m) means, in the open support of the likelihood's mean.
         coefficients: (L, K, 5) of the features log x, log(1 - x), x, x^2, 1/x.
-        rows: (R, K) which of the L sets of coefficients holds for an arm of a row.
+        sets: (N, K) which of the L sets of coefficients holds for an arm of a lane.
+        rows: (R,) the lanes, of N, that the means are of.
         support: (K, 2) interval outside which the density is 0.
         out: (R, m) receives the sum over arms.
     """
@@ -241,7 +244,7 @@ def add_log_densities(
     products = np.ones((3, means.shape[2]))
     for r in range(means.shape[0]):
         for i in range(means.shape[1]):
-            c0, c1, c2, c3, c4 = coefficients[rows[r, i], i]
+            c0, c1, c2, c3, c4 = coefficients[sets[rows[r], i], i]
             if c0 == c1:
                 multiply_logs(X_REST, c0, means[r, i], logs, products, out[r])
             else:

@@ -169,9 +169,8 @@ def _run_alone(
             size = min(chunk_size, bars.size - 1 - num_samples[n])
             means = np.empty((1, first.shape[1], size))
             winners, log_weights = np.empty((1, size), dtype=np.int64), np.zeros((1, size))
-            row = slice(n, n + 1)
-            draw_chunk(rng, family, first[row], second[row], lane, tables, means, winners)
-            add_log_densities(means, coefficients, sets[row], support, log_weights)
+            draw_chunk(rng, family, first, second, lane, tables, means, winners)
+            add_log_densities(means, coefficients, sets, lane, support, log_weights)
             _run_races(
                 lane, log_weights, winners, bars, scale_by_value, gumbels, totals, log_scale,
                 weight_sums, num_samples, is_over,
