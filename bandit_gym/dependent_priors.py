@@ -1,5 +1,7 @@
 """Priors under which the arms' means depend on each other."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -7,10 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
 
 from bandit_gym.checks import check_covariance, check_interval, check_parameter, check_same_length
-from bandit_gym.minimax_tilting import BoxSampler, make_box_sampler
+from bandit_gym.minimax_tilting import TiltedBox, tilt_box
 from bandit_gym.typing import FloatArray, Parameter
 
 Matrix = tuple[tuple[float, ...], ...]
@@ -46,10 +47,17 @@ class TruncatedMultivariateNormal:
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, whose last axis is the K arms."""
-        num_draws = int(np.prod(shape[:-1]))
-        return self._sampler.sample(rng, num_draws).reshape(shape)
+        return self._box.sample(rng, math.prod(shape[:-1])).reshape(shape)
 
-    def log_density(self, means: ArrayLike) -> FloatArray:
+    def sample_each(self, rngs: Sequence[Generator]) -> FloatArray:
+        """Draw (N, K) means, one vector from each of N generators.
+
+        Bit for bit what `sample(rng, (K,))` draws from each, at a twentieth of the cost when there
+        are many.
+        """
+        return self._box.sample_each(rngs)
+
+    def log_density(self, means: FloatArray) -> FloatArray:
         """Return -(x - mean)' P (x - mean) / 2 of (..., K) means x; -inf outside the box.
 
         Not normalised: the probability of the box has no closed form.
@@ -101,7 +109,7 @@ class TruncatedMultivariateNormal:
         return np.linalg.inv(cholesky).T
 
     @cached_property
-    def _sampler(self) -> BoxSampler:
+    def _box(self) -> TiltedBox:
         low, high = self.arm_support(self.num_arms).T
         mean = np.broadcast_to(np.asarray(self.mean), self.num_arms)
-        return make_box_sampler(mean, np.asarray(self.covariance), low, high)
+        return tilt_box(mean, np.asarray(self.covariance), low, high)

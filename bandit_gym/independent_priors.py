@@ -50,7 +50,7 @@ class IndependentPrior(ABC):
         """
 
     @abstractmethod
-    def arm_log_density(self, means: ArrayLike) -> FloatArray:
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) normalised log-density of each arm's mean; -inf outside."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class IndependentPrior(ABC):
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
 
-    def log_density(self, means: ArrayLike) -> FloatArray:
+    def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (...) normalised log-density of (..., K) means; -inf outside the support."""
         return np.asarray(self.arm_log_density(means).sum(axis=-1))
 
@@ -107,9 +107,10 @@ class Beta(IndependentPrior):
         """Draw means of the given shape, strictly between 0 and 1."""
         return np.clip(rng.beta(self.alpha, self.beta, shape), _SMALLEST, 1.0 - 2.0**-53)
 
-    def arm_log_density(self, means: ArrayLike) -> FloatArray:
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return (alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)."""
-        x, alpha, beta = np.asarray(means), np.asarray(self.alpha), np.asarray(self.beta)
+        x = np.asarray(means, dtype=np.float64)
+        alpha, beta = np.asarray(self.alpha), np.asarray(self.beta)
         powers = special.xlogy(alpha - 1, x) + special.xlog1py(beta - 1, -x)
         return np.where((x >= 0) & (x <= 1), powers - special.betaln(alpha, beta), -inf)
 
@@ -135,16 +136,18 @@ class Gamma(IndependentPrior):
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0."""
-        draws = rng.standard_gamma(self.shape, shape) / np.asarray(self.rate)
+        draws: FloatArray = rng.standard_gamma(self.shape, shape) / np.asarray(self.rate)
         return np.maximum(draws, _SMALLEST)
 
-    def arm_log_density(self, means: ArrayLike) -> FloatArray:
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(rate) - log Gamma(shape) + (shape - 1) log x - rate x."""
-        x, shape, rate = np.asarray(means), np.asarray(self.shape), np.asarray(self.rate)
+        x = np.asarray(means, dtype=np.float64)
+        shape, rate = np.asarray(self.shape), np.asarray(self.rate)
         is_inside = (x >= 0) & (x < inf)
         safe = np.where(is_inside, x, 1.0)
         constant = shape * np.log(rate) - special.gammaln(shape)
-        return np.where(is_inside, constant + special.xlogy(shape - 1, safe) - rate * safe, -inf)
+        value = constant + special.xlogy(shape - 1, safe) - rate * safe
+        return np.where(is_inside, value, -inf)
 
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (shape - 1, 0, -rate, 0, 0) of each arm."""
@@ -174,9 +177,10 @@ class InverseGamma(IndependentPrior):
         with np.errstate(over="ignore"):
             return np.clip(np.asarray(self.scale) / rates, _SMALLEST, _LARGEST)
 
-    def arm_log_density(self, means: ArrayLike) -> FloatArray:
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(scale) - log Gamma(shape) - (shape + 1) log x - scale / x."""
-        x, shape, scale = np.asarray(means), np.asarray(self.shape), np.asarray(self.scale)
+        x = np.asarray(means, dtype=np.float64)
+        shape, scale = np.asarray(self.shape), np.asarray(self.scale)
         is_inside = (x > 0) & (x < inf)
         safe = np.where(is_inside, x, 1.0)
         constant = shape * np.log(scale) - special.gammaln(shape)
@@ -207,7 +211,7 @@ class Normal(IndependentPrior):
         """Draw means of the given shape."""
         return np.asarray(self.mean) + np.asarray(self.std) * rng.standard_normal(shape)
 
-    def arm_log_density(self, means: ArrayLike) -> FloatArray:
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return -(x - mean)^2 / (2 std^2) - log(std) - log(2 pi) / 2."""
         return _normal_log_density(means, self.mean, self.std)
 
@@ -249,7 +253,7 @@ class TruncatedNormal(IndependentPrior):
         z, _ = truncated_normal.quantile(low, high, uniforms)
         return np.clip(np.asarray(self.mean) + np.asarray(self.std) * z, self.low, self.high)
 
-    def arm_log_density(self, means: ArrayLike) -> FloatArray:
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the normal's log-density less the log of its mass in [low, high]."""
         x = np.asarray(means)
         value = _normal_log_density(x, self.mean, self.std)
@@ -275,9 +279,10 @@ def _columns(num_arms: int, *columns: ArrayLike) -> FloatArray:
     return np.stack(rows, axis=1)
 
 
-def _normal_log_density(x: ArrayLike, mean: Parameter, std: Parameter) -> FloatArray:
+def _normal_log_density(x: FloatArray, mean: Parameter, std: Parameter) -> FloatArray:
     z = np.subtract(x, mean) / np.asarray(std)
-    return -0.5 * np.square(z) - np.log(std) - _LOG_ROOT_TWO_PI
+    value: FloatArray = -0.5 * np.square(z) - np.log(std) - _LOG_ROOT_TWO_PI
+    return value
 
 
 def _normal_natural_parameters(num_arms: int, mean: Parameter, std: Parameter) -> FloatArray:

@@ -11,12 +11,11 @@ from math import inf
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import special
 
 from bandit_gym.checks import check_choice, check_has_name, check_keys, check_real
 from bandit_gym.poisson import poisson_quantile
-from bandit_gym.typing import BoolArray, FloatArray
+from bandit_gym.typing import BoolArray, FloatArray, RealArray
 
 
 @runtime_checkable
@@ -33,10 +32,10 @@ class Likelihood(Protocol):
     support: ClassVar[tuple[float, float]]
     reward_rule: ClassVar[str]
 
-    def contains(self, means: ArrayLike) -> BoolArray:
+    def contains(self, means: RealArray) -> BoolArray:
         """Return which means are possible; ends of `support` may or may not be."""
 
-    def sample(self, means: ArrayLike, uniforms: ArrayLike) -> FloatArray:
+    def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return the rewards at quantiles `uniforms`, nondecreasing in both arguments.
 
         Args:
@@ -44,20 +43,20 @@ class Likelihood(Protocol):
             uniforms: values in [0, 1), multiples of 2^-53 as `Generator.random` makes them.
         """
 
-    def log_likelihood(self, means: ArrayLike, counts: ArrayLike, sums: ArrayLike) -> FloatArray:
+    def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return the log-likelihood of `counts` rewards that add up to `sums`.
 
         Terms without the mean are left out. Minus infinity where the mean is impossible, or where
         these rewards are impossible under it; 0 * log(0) counts as 0.
         """
 
-    def reward_std(self, means: ArrayLike) -> FloatArray:
+    def reward_std(self, means: RealArray) -> FloatArray:
         """Return the standard deviation of one reward, in reward units."""
 
-    def is_possible(self, rewards: ArrayLike) -> BoolArray:
+    def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return which rewards can occur under some mean; NaN and infinity never can."""
 
-    def is_possible_sum(self, counts: ArrayLike, sums: ArrayLike) -> BoolArray:
+    def is_possible_sum(self, counts: RealArray, sums: RealArray) -> BoolArray:
         """Return where `counts` possible rewards can add up to `sums`."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,35 +71,37 @@ class Bernoulli:
     support: ClassVar[tuple[float, float]] = (0.0, 1.0)
     reward_rule: ClassVar[str] = "0 or 1"
 
-    def contains(self, means: ArrayLike) -> BoolArray:
+    def contains(self, means: RealArray) -> BoolArray:
         """Return whether 0 <= mean <= 1."""
-        values = np.asarray(means)
+        values = np.asarray(means, dtype=np.float64)
         return (values >= 0.0) & (values <= 1.0)
 
-    def sample(self, means: ArrayLike, uniforms: ArrayLike) -> FloatArray:
+    def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return 1 where 1 - uniform <= mean (1 - uniform is exact, 1 - mean is not)."""
         is_success = np.subtract(1.0, uniforms) <= means
         return is_success.astype(np.float64)
 
-    def log_likelihood(self, means: ArrayLike, counts: ArrayLike, sums: ArrayLike) -> FloatArray:
+    def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return s log(mean) + (n - s) log(1 - mean)."""
-        failures = np.subtract(counts, sums)
-        value = special.xlogy(sums, means) + special.xlog1py(failures, np.negative(means))
-        return np.where(self.contains(means), value, -inf)
+        x, successes = np.asarray(means, dtype=np.float64), np.asarray(sums, dtype=np.float64)
+        value = special.xlogy(successes, x) + special.xlog1py(counts - successes, -x)
+        return np.where(self.contains(x), value, -inf)
 
-    def reward_std(self, means: ArrayLike) -> FloatArray:
+    def reward_std(self, means: RealArray) -> FloatArray:
         """Return sqrt(mean (1 - mean))."""
         return np.sqrt(np.multiply(means, np.subtract(1.0, means)))
 
-    def is_possible(self, rewards: ArrayLike) -> BoolArray:
+    def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is 0 or 1."""
-        values = np.asarray(rewards)
-        return (values == 0.0) | (values == 1.0)
+        values = np.asarray(rewards, dtype=np.float64)
+        is_possible: BoolArray = (values == 0.0) | (values == 1.0)
+        return is_possible
 
-    def is_possible_sum(self, counts: ArrayLike, sums: ArrayLike) -> BoolArray:
+    def is_possible_sum(self, counts: RealArray, sums: RealArray) -> BoolArray:
         """Return whether the number of successes is whole and at most the number of pulls."""
-        values = np.asarray(sums)
-        return (values >= 0.0) & (values <= counts) & (values == np.floor(values))
+        values = np.asarray(sums, dtype=np.float64)
+        is_possible: BoolArray = (values >= 0.0) & (values <= counts) & (values == np.floor(values))
+        return is_possible
 
     def to_dict(self) -> dict[str, Any]:
         """Return {"name": "bernoulli"}."""
@@ -115,33 +116,33 @@ class Exponential:
     support: ClassVar[tuple[float, float]] = (0.0, inf)
     reward_rule: ClassVar[str] = "a finite number of at least 0"
 
-    def contains(self, means: ArrayLike) -> BoolArray:
+    def contains(self, means: RealArray) -> BoolArray:
         """Return whether 0 < mean < infinity."""
-        values = np.asarray(means)
+        values = np.asarray(means, dtype=np.float64)
         return (values > 0.0) & (values < inf)
 
-    def sample(self, means: ArrayLike, uniforms: ArrayLike) -> FloatArray:
+    def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return -mean log(1 - uniform)."""
         # scipy's log1p, not NumPy's: the latter may round differently in long and in short arrays.
         return np.multiply(means, -special.log1p(np.negative(uniforms)))
 
-    def log_likelihood(self, means: ArrayLike, counts: ArrayLike, sums: ArrayLike) -> FloatArray:
+    def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return -n log(mean) - s / mean."""
         is_inside = self.contains(means)
         safe_means = np.where(is_inside, means, 1.0)
         value = -np.multiply(counts, np.log(safe_means)) - sums / safe_means
         return np.where(is_inside, value, -inf)
 
-    def reward_std(self, means: ArrayLike) -> FloatArray:
+    def reward_std(self, means: RealArray) -> FloatArray:
         """Return the mean: an exponential's standard deviation is its mean."""
         return np.array(means, dtype=np.float64)
 
-    def is_possible(self, rewards: ArrayLike) -> BoolArray:
+    def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether 0 <= reward < infinity."""
-        values = np.asarray(rewards)
+        values = np.asarray(rewards, dtype=np.float64)
         return (values >= 0.0) & (values < inf)
 
-    def is_possible_sum(self, counts: ArrayLike, sums: ArrayLike) -> BoolArray:
+    def is_possible_sum(self, counts: RealArray, sums: RealArray) -> BoolArray:
         """Return whether the sum is a possible reward, and 0 where there are no rewards."""
         return self.is_possible(sums) & _is_zero_if_empty(counts, sums)
 
@@ -167,15 +168,15 @@ class Gaussian:
     def __post_init__(self) -> None:
         object.__setattr__(self, "std", check_real("std", self.std, above=0.0))
 
-    def contains(self, means: ArrayLike) -> BoolArray:
+    def contains(self, means: RealArray) -> BoolArray:
         """Return whether the mean is finite."""
         return np.isfinite(means)
 
-    def sample(self, means: ArrayLike, uniforms: ArrayLike) -> FloatArray:
+    def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return mean + std * z, with z the standard normal quantile."""
         return np.add(means, self.std * special.ndtri(inner_uniforms(uniforms)))
 
-    def log_likelihood(self, means: ArrayLike, counts: ArrayLike, sums: ArrayLike) -> FloatArray:
+    def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return -n (mean - s / n)^2 / (2 std^2).
 
         The square is completed because n mean^2 - 2 s mean would cancel for large n.
@@ -184,15 +185,15 @@ class Gaussian:
         value = -0.5 * np.multiply(counts, np.square((averages - means) / self.std))
         return np.where(self.contains(means), value, -inf)
 
-    def reward_std(self, means: ArrayLike) -> FloatArray:
+    def reward_std(self, means: RealArray) -> FloatArray:
         """Return `std`, in the shape of `means`."""
         return np.full(np.shape(means), self.std)
 
-    def is_possible(self, rewards: ArrayLike) -> BoolArray:
+    def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is finite."""
         return np.isfinite(rewards)
 
-    def is_possible_sum(self, counts: ArrayLike, sums: ArrayLike) -> BoolArray:
+    def is_possible_sum(self, counts: RealArray, sums: RealArray) -> BoolArray:
         """Return whether the sum is finite, and 0 where there are no rewards."""
         return np.isfinite(sums) & _is_zero_if_empty(counts, sums)
 
@@ -209,32 +210,34 @@ class Poisson:
     support: ClassVar[tuple[float, float]] = (0.0, inf)
     reward_rule: ClassVar[str] = "an integer of at least 0"
 
-    def contains(self, means: ArrayLike) -> BoolArray:
+    def contains(self, means: RealArray) -> BoolArray:
         """Return whether 0 <= mean < infinity."""
-        values = np.asarray(means)
+        values = np.asarray(means, dtype=np.float64)
         return (values >= 0.0) & (values < inf)
 
-    def sample(self, means: ArrayLike, uniforms: ArrayLike) -> FloatArray:
+    def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return the smallest count whose distribution function exceeds the uniform."""
         return poisson_quantile(means, inner_uniforms(uniforms))
 
-    def log_likelihood(self, means: ArrayLike, counts: ArrayLike, sums: ArrayLike) -> FloatArray:
+    def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return s log(mean) - n mean."""
         is_inside = self.contains(means)
         safe_means = np.where(is_inside, means, 1.0)
-        value = special.xlogy(sums, safe_means) - np.multiply(counts, safe_means)
+        totals = np.asarray(sums, dtype=np.float64)
+        value = special.xlogy(totals, safe_means) - np.multiply(counts, safe_means)
         return np.where(is_inside, value, -inf)
 
-    def reward_std(self, means: ArrayLike) -> FloatArray:
+    def reward_std(self, means: RealArray) -> FloatArray:
         """Return sqrt(mean)."""
         return np.sqrt(np.asarray(means, dtype=np.float64))
 
-    def is_possible(self, rewards: ArrayLike) -> BoolArray:
+    def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is a whole number of at least 0."""
-        values = np.asarray(rewards)
-        return (values >= 0.0) & (values < inf) & (values == np.floor(values))
+        values = np.asarray(rewards, dtype=np.float64)
+        is_possible: BoolArray = (values >= 0.0) & (values < inf) & (values == np.floor(values))
+        return is_possible
 
-    def is_possible_sum(self, counts: ArrayLike, sums: ArrayLike) -> BoolArray:
+    def is_possible_sum(self, counts: RealArray, sums: RealArray) -> BoolArray:
         """Return whether the sum is a possible reward, and 0 where there are no rewards."""
         return self.is_possible(sums) & _is_zero_if_empty(counts, sums)
 
@@ -262,7 +265,7 @@ def likelihood_from_dict(settings: Mapping[str, Any]) -> Likelihood:
     return cls(**{key: settings[key] for key in keys if key in settings})
 
 
-def inner_uniforms(uniforms: ArrayLike) -> FloatArray:
+def inner_uniforms(uniforms: RealArray) -> FloatArray:
     """Return the uniforms with 0, which stands for all of [0, 2^-53), moved to its cell's middle.
 
     Quantiles of laws without a lowest value are infinite at 0, or far below all that ever occurs.
@@ -270,5 +273,5 @@ def inner_uniforms(uniforms: ArrayLike) -> FloatArray:
     return np.maximum(uniforms, 2.0**-54)
 
 
-def _is_zero_if_empty(counts: ArrayLike, sums: ArrayLike) -> BoolArray:
+def _is_zero_if_empty(counts: RealArray, sums: RealArray) -> BoolArray:
     return np.not_equal(counts, 0) | np.equal(sums, 0.0)

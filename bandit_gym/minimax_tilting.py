@@ -9,33 +9,41 @@ References:
     tilting", Journal of the Royal Statistical Society B 79, sections 2 and 3.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 
 from bandit_gym import truncated_normal
-from bandit_gym.typing import FloatArray
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
-_MIN_PROPOSALS = 8  # proposing a few vectors costs hardly more than proposing one
-_MAX_PROPOSALS_PER_DRAW = 100_000
-_TOLERANCE = 1e-8
+_SMALLEST_BLOCK = 4  # a few proposals cost hardly more than one
+_LARGEST_BLOCK = 20_000  # bounds the memory
+_MOST_BARREN_PROPOSALS = 1_000_000
+_NUM_STAGES = (1, 4, 16, 64, 256)
+_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class BoxSampler:
-    """A solved tilting problem. Coordinates are in units of their conditional deviations.
+class TiltedBox:
+    """The conditions of a box in the order and units in which its coordinates are proposed.
+
+    With x the standardised coordinates, arm `order[k]` has the mean
+    offset[k] + scales[k] (x_k + sum over j < k of factor[k, j] x_j).
 
     Attributes:
+        order: (K,) arms in the order of proposal.
         offset: (K,) mean of the untruncated normal.
         scales: (K,) diagonal of the Cholesky factor of the covariance.
-        factor: (K, K) the Cholesky factor's rows over `scales`, without the diagonal of ones.
+        factor: (K, K) rows of the Cholesky factor over `scales`, with zeros on the diagonal.
         low: (K,) lower corner of the box, less `offset`, over `scales`.
         high: (K,) upper corner of the box, likewise.
         tilts: (K,) shift of each coordinate's proposal; the last one is 0.
         log_bound: psi*, the largest value of psi(x, tilts) over all x.
     """
 
+    order: IntArray
     offset: FloatArray
     scales: FloatArray
     factor: FloatArray
@@ -45,41 +53,63 @@ class BoxSampler:
     log_bound: float
 
     def sample(self, rng: Generator, num_draws: int) -> FloatArray:
-        """Draw (num_draws, K) independent vectors."""
-        found: list[FloatArray] = []
+        """Draw (num_draws, K) independent vectors.
+
+        Raises:
+            RuntimeError: if a million proposals bring none.
+        """
+        found = [np.empty((0, len(self.order)))]
         num_missing, num_proposed = num_draws, 0
         while num_missing > 0:
-            if num_proposed > _MAX_PROPOSALS_PER_DRAW * num_draws:
-                raise RuntimeError("covariance must leave the box a share of the proposals")
-            num_proposals = max(_MIN_PROPOSALS, 2 * num_missing)
-            accepted = self._propose(rng, num_proposals)[:num_missing]
-            found.append(accepted)
-            num_missing -= len(accepted)
-            num_proposed += num_proposals
-        return np.concatenate(found) if found else np.empty((0, len(self.tilts)))
+            size = _block_size(num_draws, num_proposed)
+            means, is_accepted = self._propose(_uniforms(rng, len(self.order), size))
+            found.append(means[is_accepted][:num_missing])
+            num_missing -= len(found[-1])
+            num_proposed += size
+            _refuse_endless(num_proposed, is_barren=num_missing == num_draws)
+        return np.concatenate(found)
 
-    def _propose(self, rng: Generator, num_proposals: int) -> FloatArray:
-        """Return those of `num_proposals` proposed vectors that are accepted, in order."""
-        num_arms = len(self.tilts)
-        uniforms = np.maximum(rng.random((num_arms + 1, num_proposals)), 2.0**-54)
-        values = np.zeros((num_arms, num_proposals))
-        log_ratio = np.full(num_proposals, -self.log_bound)
-        for arm, tilt in enumerate(self.tilts):
-            shift = values[arm] + tilt
+    def sample_each(self, rngs: Sequence[Generator]) -> FloatArray:
+        """Draw one vector from each of N generators: (N, K), bit for bit `sample(rng, 1)` of each.
+
+        The proposals of all generators are worked on together: twenty times faster for many.
+        """
+        means = np.empty((len(rngs), len(self.order)))
+        lanes: IntArray = np.arange(len(rngs))
+        num_proposed = 0
+        while lanes.size:
+            size = _block_size(1, num_proposed)
+            blocks = [_uniforms(rngs[lane], len(self.order), size) for lane in lanes.tolist()]
+            proposed, is_accepted = self._propose(np.concatenate(blocks, axis=1))
+            is_found = is_accepted.reshape(-1, size).any(axis=1)
+            first = is_accepted.reshape(-1, size).argmax(axis=1) + size * np.arange(len(lanes))
+            means[lanes[is_found]] = proposed[first[is_found]]
+            lanes = lanes[~is_found]
+            num_proposed += size
+            _refuse_endless(num_proposed, is_barren=lanes.size > 0)
+        return means
+
+    def _propose(self, uniforms: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Turn (K + 1, M) uniforms into (M, K) proposed means and whether each is accepted."""
+        values = np.zeros((len(self.order), uniforms.shape[1]))
+        log_ratio = np.full(uniforms.shape[1], -self.log_bound)
+        for k, tilt in enumerate(self.tilts):
+            shift = values[k] + tilt
             z, log_mass = truncated_normal.quantile(
-                self.low[arm] - shift, self.high[arm] - shift, uniforms[arm]
+                self.low[k] - shift, self.high[k] - shift, uniforms[k]
             )
             x = z + tilt
             log_ratio += log_mass - tilt * x + 0.5 * tilt**2
-            values[arm] += x
-            values[arm + 1 :] += self.factor[arm + 1 :, arm, None] * x
-        is_accepted = np.log(uniforms[-1]) <= log_ratio
-        return self.offset + self.scales * values[:, is_accepted].T
+            values[k] += x
+            values[k + 1 :] += self.factor[k + 1 :, k, None] * x
+        means = np.empty(values.T.shape)
+        means[:, self.order] = self.offset + self.scales * values.T
+        return means, np.log(uniforms[-1]) <= log_ratio
 
 
-def make_box_sampler(
+def tilt_box(
     mean: FloatArray, covariance: FloatArray, low: FloatArray, high: FloatArray
-) -> BoxSampler:
+) -> TiltedBox:
     """Solve the tilting problem of N(mean, covariance) restricted to the box [low, high].
 
     Args:
@@ -91,13 +121,53 @@ def make_box_sampler(
     Raises:
         RuntimeError: if the solver finds no saddle point.
     """
-    cholesky = np.linalg.cholesky(covariance)
+    order = _most_restricted_first(covariance, low - mean, high - mean)
+    cholesky = np.linalg.cholesky(covariance[np.ix_(order, order)])
     scales = np.diag(cholesky).copy()
     factor = cholesky / scales[:, None] - np.eye(len(scales))
-    box = (low - mean) / scales, (high - mean) / scales
+    box = (low - mean)[order] / scales, (high - mean)[order] / scales
     x, tilts = _solve(factor, *box)
     log_bound = _psi(x, tilts, factor, *box)
-    return BoxSampler(mean, scales, factor, *box, tilts, log_bound)
+    return TiltedBox(order, mean[order], scales, factor, *box, tilts, log_bound)
+
+
+def _uniforms(rng: Generator, num_arms: int, num_proposals: int) -> FloatArray:
+    return np.maximum(rng.random((num_arms + 1, num_proposals)), 2.0**-54)
+
+
+def _block_size(num_draws: int, num_proposed: int) -> int:
+    """Return how many vectors to propose at once: as many as so far, so that blocks double."""
+    return min(max(_SMALLEST_BLOCK, num_draws, num_proposed), _LARGEST_BLOCK)
+
+
+def _refuse_endless(num_proposed: int, *, is_barren: bool) -> None:
+    if is_barren and num_proposed > _MOST_BARREN_PROPOSALS:
+        raise RuntimeError(
+            "covariance must be such that draws are found in reasonable time, got none in "
+            f"{num_proposed} proposals; take weaker correlations or fewer arms."
+        )
+
+
+def _most_restricted_first(covariance: FloatArray, low: FloatArray, high: FloatArray) -> IntArray:
+    """Return the arms, each time the one least likely to be in its interval given those before.
+
+    Those before stand at their expected values. Proposing in this order raises the acceptance rate,
+    tenfold in strongly correlated cases (Botev 2017, section 2.3).
+    """
+    num_arms = len(low)
+    order = np.arange(num_arms)
+    residual, expected = covariance.copy(), np.zeros(num_arms)
+    for k in range(num_arms):
+        rest = order[k:]
+        stds = np.sqrt(np.diag(residual)[rest])
+        limits = (low - expected)[rest] / stds, (high - expected)[rest] / stds
+        best = int(truncated_normal.log_mass(*limits).argmin())
+        order[[k, k + best]] = order[[k + best, k]]
+        column = residual[:, order[k]] / stds[best]
+        slope, _ = _slope_and_curvature(limits[0][best], limits[1][best])
+        expected += column * slope
+        residual = residual - np.outer(column, column)
+    return order
 
 
 def _psi(
@@ -110,18 +180,38 @@ def _psi(
 
 
 def _solve(factor: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return x and tilts at the saddle point of psi, where all its derivatives vanish."""
-    from scipy import optimize  # costs 0.1 s to import, and few users draw from this prior
+    """Return x and tilts at the saddle point of psi, where all its derivatives vanish.
 
-    num_free = len(low) - 1  # the last x and tilt have no part in psi
-    solution = optimize.root(
-        _gradient,
-        np.zeros(2 * num_free),
-        args=(factor, low, high),
-        jac=True,
-        options={"xtol": 1e-12},
+    psi is concave in x, so that a zero of its gradient in x gives the bound that acceptance needs.
+    For a box around the mean the solution is 0. Where the solver does not get from there to the
+    real box at once, the box is moved in stages.
+    """
+    centre = 0.5 * (low + high)
+    for num_stages in _NUM_STAGES:
+        free = np.zeros(2 * len(low) - 2)  # the last x and tilt have no part in psi
+        for stage in range(1, num_stages + 1):
+            ahead = centre * (1 - stage / num_stages)
+            free, is_solved = _find_root(free, factor, low - ahead, high - ahead)
+            if not is_solved:
+                break
+        if is_solved:
+            x, tilts = np.split(free, 2)
+            return np.append(x, 0.0), np.append(tilts, 0.0)
+    raise RuntimeError(
+        "mean and covariance must put the box where the tilting problem can be solved, got a box "
+        f"centred {centre} conditional deviations from the mean; move the mean towards the box."
     )
-    return (np.append(solution.x[:num_free], 0.0), np.append(solution.x[num_free:], 0.0))
+
+
+def _find_root(
+    start: FloatArray, factor: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, bool]:
+    from scipy import optimize  # costs 0.1 s to import, and few users draw from this law
+
+    box = (factor, low, high)
+    free = optimize.root(_gradient, start, args=box, jac=True, options={"xtol": 1e-12}).x
+    error = np.abs(_gradient(free, *box)[0]).max(initial=0.0)
+    return free, bool(error <= _TOLERANCE * max(1.0, np.abs(free).max(initial=0.0)))
 
 
 def _gradient(
@@ -131,15 +221,22 @@ def _gradient(
     num_free = len(low) - 1
     x, tilts = np.append(free[:num_free], 0.0), np.append(free[num_free:], 0.0)
     shift = factor @ x + tilts
-    left, right = low - shift, high - shift
-    log_mass = truncated_normal.log_mass(left, right)
-    density_left = np.exp(-0.5 * left**2 - log_mass) / np.sqrt(2 * np.pi)
-    density_right = np.exp(-0.5 * right**2 - log_mass) / np.sqrt(2 * np.pi)
-    slope = density_left - density_right
-    curvature = left * density_left - right * density_right - slope**2
+    slope, curvature = _slope_and_curvature(low - shift, high - shift)
     gradient = np.append((factor.T @ slope - tilts)[:-1], (tilts - x + slope)[:-1])
     weighted = curvature[:, None] * factor
     in_x = (factor.T @ weighted)[:-1, :-1]
     mixed = (weighted - np.eye(len(low)))[:-1, :-1]
     in_tilts = np.diag(1 + curvature[:-1])
     return gradient, np.block([[in_x, mixed.T], [mixed, in_tilts]])
+
+
+def _slope_and_curvature(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the first two derivatives of log P(low < Z + t < high) in t at 0, elementwise.
+
+    They are the mean of Z in [low, high] and its variance less 1.
+    """
+    log_mass = truncated_normal.log_mass(low, high)
+    at_low = np.exp(-0.5 * low**2 - log_mass) / np.sqrt(2 * np.pi)
+    at_high = np.exp(-0.5 * high**2 - log_mass) / np.sqrt(2 * np.pi)
+    slope = at_low - at_high
+    return slope, low * at_low - high * at_high - slope**2
