@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -16,7 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from bandit_gym.experiment import Entry
 from bandit_gym.results import (
     Results,
     RunResults,
@@ -35,7 +35,7 @@ SIZE = (5.2, 3.6)  # inches, a column and a half of a two-column paper
 DPI = 200
 NUM_TIME_BINS = 40
 
-Style = dict[str, str]
+Style = dict[str, Any]
 
 
 def draw_all(results: Results) -> Iterator[tuple[str, Figure]]:
@@ -68,13 +68,13 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     For a fixed instance the Lai-Robbins slope is drawn as a dotted line that starts where the
     bound's C log t does.
     """
-    figure, axes = _new_figure(runs[0].run.environment)
-    for found, style in zip(runs, _styles(), strict=False):
-        _draw_band(axes, found.steps, found.curves("pseudo_regret"), found.run.agent.label, style)
+    figure, axes = _new_figure(runs)
+    for found, style in zip(runs, styles(), strict=False):
+        draw_band(axes, found.steps, found.curves("pseudo_regret"), found.run.agent.label, style)
     _draw_lower_bound(axes, runs[0])
     axes.set_xscale(time_scale)
     axes.set_xlabel("step")
-    axes.set_ylabel(f"{regret_name(runs[0].run.environment)} so far")
+    axes.set_ylabel(f"{_regret_so_far(runs)}\n(best mean − pulled mean, summed)")
     axes.set_ylim(bottom=0)
     axes.legend()
     return figure
@@ -89,25 +89,24 @@ def draw_differences(runs: list[RunResults]) -> Figure | None:
     """Draw each agent's regret less the first agent's, paired by replication."""
     if len(runs) < 2:
         return None
-    figure, axes = _new_figure(runs[0].run.environment)
+    figure, axes = _new_figure(runs)
     reference = runs[0].run.agent.label
-    for found, style in zip(runs, _styles(), strict=False):
+    for found, style in zip(runs, styles(), strict=False):
         _, differences = paired_differences(found, runs[0], "pseudo_regret")
         if found is runs[0]:
             axes.axhline(0, label=f"{reference} (reference)", **style)
         elif len(differences):
-            _draw_band(axes, found.steps, differences, found.run.agent.label, style)
+            draw_band(axes, found.steps, differences, found.run.agent.label, style)
     axes.set_xlabel("step")
-    name = regret_name(runs[0].run.environment)
-    axes.set_ylabel(f"{name} so far,\nless that of {reference} (paired)")
+    axes.set_ylabel(f"{_regret_so_far(runs)},\nless that of {reference} (paired)")
     axes.legend()
     return figure
 
 
 def draw_final_regret(runs: list[RunResults]) -> Figure:
     """Draw how the regret at the horizon is distributed over replications."""
-    figure, axes = _new_figure(runs[0].run.environment)
-    for found, style in zip(runs, _styles(), strict=False):
+    figure, axes = _new_figure(runs)
+    for found, style in zip(runs, styles(), strict=False):
         values = np.sort(found.final("pseudo_regret"))
         shares = np.arange(1, len(values) + 1) / len(values)
         axes.step(values, shares, where="post", label=found.run.agent.label, **style)
@@ -122,15 +121,15 @@ def draw_samples(runs: list[RunResults]) -> Figure | None:
     """Draw how many samples a decision takes, over time; None if no agent draws any."""
     drawing = [
         (found, style)
-        for found, style in zip(runs, _styles(), strict=False)
+        for found, style in zip(runs, styles(), strict=False)
         if not np.isnan(found.final("num_samples")).all()
     ]
     if not drawing:
         return None
-    figure, axes = _new_figure(runs[0].run.environment)
+    figure, axes = _new_figure(runs)
     for found, style in drawing:
         steps, samples = _rates(found.steps, found.curves("num_samples"))
-        _draw_band(axes, steps, samples, found.run.agent.label, style)
+        draw_band(axes, steps, samples, found.run.agent.label, style)
     axes.set(xscale="log", yscale="log", xlabel="step", ylabel="samples per decision")
     axes.legend()
     return figure
@@ -153,13 +152,13 @@ def draw_arm_choice(runs: list[RunResults]) -> Figure:
 
 
 def draw_performance_profile(results: Results) -> Figure:
-    """Draw the share of all replications, over all environments, whose score is below each level."""
+    """Draw the share of replications, over all environments, that score below each level."""
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
     scores = normalised_scores(results)
     highest = max((float(np.quantile(values, 0.99)) for values in scores.values()), default=1.0)
     levels = np.linspace(0, highest, 400)
-    for (label, values), style in zip(scores.items(), _styles(), strict=False):
+    for (label, values), style in zip(scores.items(), styles(), strict=False):
         axes.plot(levels, performance_profile(values, levels), label=label, **style)
     axes.set_xlabel("pseudo-regret as a share of what uniform play loses")
     axes.set_ylabel("share of replications\nin all environments below")
@@ -181,15 +180,21 @@ _FIGURES: dict[str, Callable[[list[RunResults]], Figure | None]] = {
 _RANK_NAMES = ("best", "second", "third", "fourth", "others")
 
 
-def _new_figure(environment: Entry) -> tuple[Figure, Axes]:
+def _new_figure(runs: list[RunResults]) -> tuple[Figure, Axes]:
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
-    axes.set_title(environment.label, fontsize="medium")
+    figure.suptitle(runs[0].run.environment.label, fontsize="medium")
+    count = max(len(found.replications) for found in runs)
+    axes.set_title(f"{count} replications, bands: 95 % interval of the mean", fontsize="small")
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
-def _styles() -> Iterator[Style]:
+def _regret_so_far(runs: list[RunResults]) -> str:
+    return f"{regret_name(runs[0].run.environment)} so far"
+
+
+def styles() -> Iterator[Style]:
     """Yield ever new combinations of colour and line style: 7 x 4 of them, then again."""
     number = 0
     while True:
@@ -198,7 +203,7 @@ def _styles() -> Iterator[Style]:
         number += 1
 
 
-def _draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style: Style) -> None:
+def draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style: Style) -> None:
     """Draw the mean of (R, S) curves and, from two of them on, its 95 % band."""
     mean = curves.mean(axis=0)
     axes.plot(steps, mean, label=label, **style)
@@ -223,7 +228,7 @@ def _rates(steps: IntArray, sums: FloatArray) -> tuple[IntArray, FloatArray]:
 
 
 def _rank_shares(found: RunResults) -> tuple[FloatArray, FloatArray]:
-    """Return (B,) times and (5, B) shares of pulls by rank, averaged over spans of recorded steps."""
+    """Return (B,) times and (5, B) shares of pulls by rank, averaged over spans of steps."""
     ranks = found.curves("action_rank")
     spans = np.array_split(np.arange(len(found.steps)), min(NUM_TIME_BINS, len(found.steps)))
     times = np.array([np.exp(np.log(found.steps[span]).mean()) for span in spans])
