@@ -1,0 +1,243 @@
+"""Racing Thompson: Thompson sampling for any prior density (Zhou, Zhu and Zhuo, Algorithm 2).
+
+Thompson sampling (TS) plays arm i with probability P_i = P(arm i is best | data). Let q be a
+posterior of the means that is easy to sample, under a conjugate prior q_0 of our choosing. By
+Bayes' rule the true posterior has density w(mu) = pi(mu) / prod_j q_0(mu_j) with respect to q, up
+to a constant, so
+
+    P_i  is proportional to  E_{mu ~ q}[ w(mu) 1{i = argmax mu} ],
+
+and with eps_i i.i.d. Gumbel(0, 1), argmax_i (eps_i + log P_i) is a draw from P (the Gumbel-Max
+trick, Eq. 3 of the paper). Choosing an arm thus means finding the largest of K expectations
+
+    E[v_i],  v_i = e^{eps_i} w(mu) 1{i = argmax mu},
+
+which are estimated by averages over the *same* samples of mu until the leader is clear of the
+second: f_1 - f_2 > 2 beta(m, delta) - sigma. That race is the algorithm. `docs/racing-thompson.md`
+says what it guarantees, and where the printed formula does not.
+
+Letters: K arms, N lanes, R races still on, m samples. Weights live on the log scale, so the
+prior's density need not be normalised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from agents.base import Agent
+from agents.proposals import reference_proposal
+from agents.races import Races
+from agents.tables import NO_TABLES, Tables, make_tables
+from bandit_gym.checks import check_choice, check_integer, check_real
+from bandit_gym.problem import BanditProblem
+
+THRESHOLDS = ("printed", "shortened")
+SCALES = ("value", "weight", "supremum")
+UNPULLED = ("matched", "pull")
+
+TILE_SIZE = 1 << 16
+"""Arm means drawn at a time: 512 KiB, about what a core's own cache holds until they are weighed."""
+
+CALL_COST = 2000.0
+"""What a round of drawing, weighing and racing costs whatever its size, in draws of one mean."""
+
+ROW_COST = 10.0
+"""What each arm of each race costs in a round whatever its size, in draws of one mean."""
+
+MIN_TABLE_DRAWS = 150.0
+"""Draws that repay the making of a table; a step makes one in each lane, the pulled arm's."""
+
+MAX_TABLES = 1 << 15
+"""Tables kept at most, which fill 90 MB; with more lanes and arms than that, draws go without."""
+
+
+def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
+    """Return the threshold function beta(m, delta) of the paper at each m >= 2.
+
+    "printed" is sqrt((log(1/delta) + 3 log log(1/delta) + 1.5 log log(em/2)) / 2m). Its second
+    term is negative for delta > 1/e and the radicand is clamped at 0, so that at large delta the
+    race stops at once. "shortened" leaves that term out; the paper's own sample counts (Table 2)
+    come closer to it.
+    """
+    level = math.log(1 / delta)
+    constant = level + 3 * math.log(level) if name == "printed" else level
+    radicand = (constant + 1.5 * np.log(np.log(math.e * m / 2))) / (2 * m)
+    return np.sqrt(np.maximum(radicand, 0.0))
+
+
+class RacingThompson(Agent):
+    """Thompson sampling by racing, for every prior with a `log_density`.
+
+    Arguments:
+        problem: likelihood and prior. The prior's density may be unnormalised.
+        delta: error probability in (0, 1) that the threshold is made for.
+        sigma: slack > 0: a winner whose expectation is below the best by less than this will do,
+            in units of v after scaling.
+        threshold: "printed" or "shortened"; see `threshold_function`.
+        scale: what v is divided by, for sigma and beta mean something only for v in a known range.
+            "value": the largest e^{eps_i} w(mu) seen in the race, which keeps v in [0, 1] so far.
+            "weight": the largest w(mu) seen, e^{eps_i} left as it is, so that v may exceed 1.
+            "supremum": the true largest value of e^{eps_i} w over all i and mu, under which
+            Theorem 1 holds to the letter, at a cost that makes it an instrument and no agent; for
+            built-in independent priors only.
+        num_samples: None to race, or m >= 1 to stop each race at exactly m samples, whatever the
+            threshold. One sample is TS under q_0; ever more samples are TS under the true prior.
+        unpulled_arms: the Gaussian and Poisson references of Table 1 are improper, hence no
+            posterior for an arm without data. "matched" draws such an arm from the conjugate prior
+            with the moments of the problem's own; "pull" pulls every arm once first, in random
+            order. Of no effect for the other likelihoods.
+        max_samples: a race stops here in any case, and `diagnostics()["is_capped"]` says so.
+
+    Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`.
+
+    References:
+        Zhou, Zhu and Zhuo, "Racing Thompson: an Efficient Algorithm for Thompson Sampling with
+        Non-conjugate Priors", Algorithm 2.
+    """
+
+    def __init__(
+        self,
+        problem: BanditProblem,
+        *,
+        delta: float = 0.1,
+        sigma: float = 0.1,
+        threshold: str = "printed",
+        scale: str = "value",
+        num_samples: int | None = None,
+        unpulled_arms: str = "matched",
+        max_samples: int = 100_000,
+    ) -> None:
+        super().__init__(problem)
+        self.delta = check_real("delta", delta, above=0.0, below=1.0)
+        self.sigma = check_real("sigma", sigma, above=0.0)
+        self.threshold = check_choice("threshold", threshold, THRESHOLDS)
+        self.scale = check_choice("scale", scale, SCALES)
+        self.unpulled_arms = check_choice("unpulled_arms", unpulled_arms, UNPULLED)
+        self.max_samples = check_integer("max_samples", max_samples, minimum=1)
+        if num_samples is not None:
+            num_samples = check_integer("num_samples", num_samples, minimum=1)
+        self.num_samples = num_samples
+        self._bars = self._make_bars()
+        self._proposal = reference_proposal(problem)
+        self._log_supremum = self._proposal.log_supremum() if scale == "supremum" else -math.inf
+
+    def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
+        """Forget everything; see `Agent.reset`."""
+        super().reset(num_envs, seed)
+        self._expected_samples = float(self.num_samples or 16)
+        self._tables = NO_TABLES
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the tables out of copies and pickles: they follow from the statistics."""
+        return self.__dict__ | {"_tables": NO_TABLES}
+
+    def _make_bars(self) -> np.ndarray:
+        """Return what f_1 - f_2 has to exceed after d draws, d = 0 to the cap."""
+        if self.num_samples is not None:
+            bars = np.full(self.num_samples + 1, np.inf)
+            bars[-1] = -np.inf
+            return bars
+        m = np.arange(self.max_samples + 1) + 1.0  # line 6: m is 1 before the first draw
+        bars = np.full(m.size, np.inf)
+        bars[1:] = 2 * threshold_function(self.threshold, m[1:], self.delta) - self.sigma
+        return bars
+
+    def _choose(self) -> np.ndarray:
+        race = self.race()
+        self._report(race)
+        return np.argmax(race.totals, axis=1)  # line 16
+
+    def race(self) -> Races:
+        """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
+        race = Races(self.rng.gumbel(size=self.counts.shape))  # lines 5 and 6
+        if self.scale == "supremum":
+            race.log_scale[:] = self._log_supremum + race.gumbels.max(axis=1)
+        running = self._pull_first(race)
+        parameters = self._proposal.parameters(self.counts, self.sums)
+        tables = self._find_tables()
+        if self._proposal.is_natural:
+            race.run_alone(
+                self.rng, running, self._proposal, parameters, tables,
+                self._bars, self.scale == "value", self._chunk_size(),
+            )  # fmt: skip
+        else:
+            self._run_together(race, running, parameters, tables)
+        return race
+
+    def _run_together(
+        self,
+        race: Races,
+        running: np.ndarray,
+        parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
+        tables: Tables,
+    ) -> None:
+        """Run the races in rounds, so that a user's log-density is called for many at once."""
+        while running.size:  # line 7
+            num_left = len(self._bars) - 1 - race.num_samples[running].max()
+            num_samples = min(self._chunk_size(len(running)), num_left)
+            is_over = np.empty(len(running), dtype=bool)
+            for tile in _tiles(len(running), num_samples * self.problem.num_arms):
+                lanes = running[tile]
+                log_weights, winners = self._proposal.draw_rows(  # line 8
+                    self.rng, lanes, parameters, tables, num_samples
+                )
+                is_over[tile] = race.run(  # lines 9 to 14
+                    lanes, log_weights, winners, self._bars, self.scale == "value"
+                )
+            running = running[~is_over]
+
+    def _pull_first(self, race: Races) -> np.ndarray:
+        """Return the lanes that race; the others are given an arm that was never pulled."""
+        is_missing = self._proposal.is_missing(self.counts)
+        if self.unpulled_arms == "matched" or not is_missing.any():
+            return np.arange(self.num_lanes)
+        race.totals[is_missing] = 1.0 + self.rng.random(np.count_nonzero(is_missing))
+        return np.flatnonzero(~is_missing.any(axis=1))
+
+    def _find_tables(self) -> Tables:
+        """Return the tables of all lanes and arms, or none where they would not pay.
+
+        The choice is a function of the state that is reset and pickled; the tables themselves are
+        not, for their content follows from the statistics.
+        """
+        num_tables = self.counts.size
+        num_draws = self._expected_samples * self.problem.num_arms
+        if num_draws < MIN_TABLE_DRAWS or num_tables > MAX_TABLES:
+            return NO_TABLES
+        if len(self._tables.keys) != num_tables:
+            self._tables = make_tables(num_tables)
+        return self._tables
+
+    def _chunk_size(self, num_races: int | None = None) -> int:
+        """Balance the cost of another chunk against samples drawn beyond a race's end.
+
+        Args:
+            num_races: that share the cost of a call, or None if there is no call.
+        """
+        if self.num_samples is not None:
+            size = TILE_SIZE / self.problem.num_arms
+        else:
+            call_cost = CALL_COST / (self.problem.num_arms * num_races) if num_races else 0.0
+            size = math.sqrt(2 * self._expected_samples * (call_cost + ROW_COST))
+        return max(1, min(round(size), len(self._bars) - 1))
+
+    def _report(self, race: Races) -> None:
+        self._expected_samples = max(1.0, float(race.num_samples.mean()))
+        is_at_end = race.num_samples == len(self._bars) - 1
+        self._diagnostics = {
+            "num_samples": race.num_samples,
+            "effective_sample_size": race.effective_sample_size(),
+            "is_capped": is_at_end & (self.num_samples is None),
+        }
+
+
+def _tiles(num_rows: int, row_size: int) -> Iterator[slice]:
+    """Split rows into slices of about TILE_SIZE numbers."""
+    step = max(1, TILE_SIZE // row_size)
+    for start in range(0, num_rows, step):
+        yield slice(start, start + step)
