@@ -10,7 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import check_covariance, check_interval, check_parameter, check_same_length
+from bandit_gym.checks import (
+    check_covariance,
+    check_interval,
+    check_mass,
+    check_parameter,
+    check_same_length,
+)
 from bandit_gym.minimax_tilting import TiltedBox, tilt_box
 from bandit_gym.typing import FloatArray, Parameter
 
@@ -44,6 +50,8 @@ class TruncatedMultivariateNormal:
             object.__setattr__(self, key, check_parameter(key, getattr(self, key)))
         check_same_length(covariance=self.covariance, mean=self.mean, low=self.low, high=self.high)
         check_interval(self.low, self.high)
+        stds = tuple(np.sqrt(np.diag(self.covariance)).tolist())
+        check_mass(self.mean, stds, self.low, self.high)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, whose last axis is the K arms."""

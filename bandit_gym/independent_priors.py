@@ -11,12 +11,11 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from bandit_gym import truncated_normal
-from bandit_gym.checks import check_interval, check_parameter, check_same_length, message
+from bandit_gym.checks import check_interval, check_mass, check_parameter, check_same_length
 from bandit_gym.typing import FloatArray, Parameter
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _LARGEST = float(np.finfo(np.float64).max)
-_MAX_ROUNDING_ERROR = 1e-6
 _LOG_ROOT_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 
 
@@ -242,9 +241,7 @@ class TruncatedNormal(IndependentPrior):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_interval(self.low, self.high)
-        if not (truncated_normal.rounding_error(*self._limits()) < _MAX_ROUNDING_ERROR).all():
-            condition = "give [low, high] a mass that floating point can represent"
-            raise ValueError(message("mean and std", condition, self))
+        check_mass(self.mean, self.std, self.low, self.high)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape by inverse CDF, one uniform each."""

@@ -130,7 +130,8 @@ class Exponential:
         """Return -n log(mean) - s / mean."""
         is_inside = self.contains(means)
         safe_means = np.where(is_inside, means, 1.0)
-        value = -np.multiply(counts, np.log(safe_means)) - sums / safe_means
+        with np.errstate(over="ignore"):  # an overflow to -inf is right
+            value = -np.multiply(counts, np.log(safe_means)) - sums / safe_means
         return np.where(is_inside, value, -inf)
 
     def reward_std(self, means: RealArray) -> FloatArray:
@@ -181,9 +182,12 @@ class Gaussian:
 
         The square is completed because n mean^2 - 2 s mean would cancel for large n.
         """
+        is_inside = self.contains(means)
+        safe_means = np.where(is_inside, means, 0.0)
         averages = np.divide(sums, np.maximum(counts, 1))
-        value = -0.5 * np.multiply(counts, np.square((averages - means) / self.std))
-        return np.where(self.contains(means), value, -inf)
+        with np.errstate(over="ignore"):  # an overflow to -inf is right
+            value = -0.5 * np.multiply(counts, np.square((averages - safe_means) / self.std))
+        return np.where(is_inside, value, -inf)
 
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return `std`, in the shape of `means`."""
@@ -224,7 +228,8 @@ class Poisson:
         is_inside = self.contains(means)
         safe_means = np.where(is_inside, means, 1.0)
         totals = np.asarray(sums, dtype=np.float64)
-        value = special.xlogy(totals, safe_means) - np.multiply(counts, safe_means)
+        with np.errstate(over="ignore"):  # an overflow to -inf is right
+            value = special.xlogy(totals, safe_means) - np.multiply(counts, safe_means)
         return np.where(is_inside, value, -inf)
 
     def reward_std(self, means: RealArray) -> FloatArray:

@@ -35,9 +35,12 @@ class BanditProblem:
     num_arms: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.likelihood, Likelihood):
+        if not isinstance(self.likelihood, Likelihood) or isinstance(self.likelihood, type):
             condition = "be a likelihood such as Bernoulli()"
             raise TypeError(message("likelihood", condition, self.likelihood))
+        if not isinstance(self.prior, Prior) or isinstance(self.prior, type):
+            condition = "be a prior such as Beta(1, 1), or have the methods sample and log_density"
+            raise TypeError(message("prior", condition, self.prior))
         object.__setattr__(self, "num_arms", check_integer("num_arms", self.num_arms, minimum=2))
         if isinstance(self.prior, BuiltInPrior):
             _check_built_in(self.prior, self.likelihood, self.num_arms)
@@ -81,33 +84,31 @@ def _check_built_in(prior: BuiltInPrior, likelihood: Likelihood, num_arms: int) 
         raise ValueError(message("prior", condition, prior, remedy))
 
 
-def _check_by_trial(prior: Any, likelihood: Likelihood, num_arms: int) -> None:
+def _check_by_trial(prior: Prior, likelihood: Likelihood, num_arms: int) -> None:
     """Refuse a user's prior whose methods do on a few draws what they should not."""
-    for method in ("sample", "log_density"):
-        check_has_method("prior", prior, method)
     rng = np.random.default_rng(0)
     for shape in ((num_arms,), (_NUM_TRIAL_DRAWS, num_arms)):
-        means = _result(f"prior.sample(rng, {shape})", shape, prior.sample, rng, shape)
+        means = _call(f"sample(rng, {shape})", shape, prior.sample, rng, shape)
         is_possible = likelihood.contains(means)
         if not is_possible.all():
             condition = f"draw means that {likelihood.name} rewards can have"
             raise ValueError(message("prior.sample", condition, means[~is_possible][0]))
-        call = f"prior.log_density(means of shape {shape})"
-        densities = _result(call, shape[:-1], prior.log_density, means)
+        call = f"log_density(means of shape {shape})"
+        densities = _call(call, shape[:-1], prior.log_density, means)
         if np.isnan(densities).any() or (densities == -np.inf).all():
             condition = "be a number at the prior's own draws, and not -inf at all of them"
             raise ValueError(message("prior.log_density", condition, densities))
 
 
-def _result(
-    call: str, shape: tuple[int, ...], function: Callable[..., Any], *arguments: Any
+def _call(
+    call: str, shape: tuple[int, ...], method: Callable[..., Any], *arguments: Any
 ) -> FloatArray:
-    """Return what the user's function returns, an array of the given shape."""
-    condition = f"return numbers of shape {shape}"
+    """Return what the user's method returns, an array of the given shape."""
+    condition = f"prior.{call} must return numbers of shape {shape}"
     try:
-        values = np.asarray(function(*arguments), dtype=np.float64)
+        values = np.asarray(method(*arguments), dtype=np.float64)
     except Exception as error:
-        raise ValueError(message(call, condition, error)) from error
+        raise ValueError(f"{condition}, got {error!r}.") from error
     if values.shape != shape:
-        raise ValueError(message(call, condition, f"shape {values.shape}"))
+        raise ValueError(f"{condition}, got shape {values.shape}.")
     return values

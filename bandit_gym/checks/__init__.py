@@ -18,6 +18,7 @@ from bandit_gym.checks.messages import message
 from bandit_gym.checks.parameters import (
     check_covariance,
     check_interval,
+    check_mass,
     check_parameter,
     check_same_length,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "check_interval",
     "check_keys",
     "check_mask",
+    "check_mass",
     "check_parameter",
     "check_real",
     "check_rewards",

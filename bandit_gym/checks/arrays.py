@@ -15,9 +15,9 @@ def as_array(value: Any) -> np.ndarray[Any, Any] | None:
         return None
 
 
-def as_numbers(value: Any) -> FloatArray | None:
+def as_numbers(value: Any, kinds: str = "iuf") -> FloatArray | None:
     """Return the value as a float array of its own; None if it is not made of real numbers."""
     values = as_array(value)
-    if values is None or values.dtype.kind not in "iuf" or isinstance(value, (set, dict)):
+    if values is None or values.dtype.kind not in kinds:
         return None
     return values.astype(np.float64)

@@ -67,7 +67,7 @@ def check_rewards(
     """
     name = "reward" if num_envs is None else "rewards"
     condition = f"be {likelihood.reward_rule} under {likelihood.name} rewards"
-    values = as_numbers(rewards)
+    values = as_numbers(rewards, kinds="biuf")
     if values is None:
         raise TypeError(message(name, condition, rewards))
     if values.shape != _lane_shape(num_envs):

@@ -6,9 +6,12 @@ import numpy as np
 
 from bandit_gym.checks.arrays import as_numbers
 from bandit_gym.checks.messages import message
-from bandit_gym.typing import FloatArray, Parameter
+from bandit_gym.truncated_normal import rounding_error
+from bandit_gym.typing import Parameter
 
-_SMALLEST_EIGENVALUE_SHARE = 1e-12
+_LARGEST_ROUNDING_ERROR = 1e-6
+_LARGEST_ASYMMETRY = 1e-10
+_SMALLEST_EIGENVALUE = 1e-12
 
 
 def check_parameter(name: str, value: Any, *, positive: bool = False) -> Parameter:
@@ -42,31 +45,31 @@ def check_interval(low: Parameter, high: Parameter) -> None:
         raise ValueError(message("low", f"be below high ({high!r})", low))
 
 
+def check_mass(mean: Parameter, std: Parameter, low: Parameter, high: Parameter) -> None:
+    """Refuse intervals whose mass under Normal(mean, std) is lost in rounding."""
+    m, s = np.asarray(mean), np.asarray(std)
+    error = rounding_error((np.asarray(low) - m) / s, (np.asarray(high) - m) / s)
+    if not (error < _LARGEST_ROUNDING_ERROR).all():
+        condition = "leave the interval from low to high a mass that floating point can represent"
+        settings = {"mean": mean, "std": std, "low": low, "high": high}
+        raise ValueError(message("mean and std", condition, settings))
+
+
 def check_covariance(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     """Return a covariance as rows of floats: symmetric and positive definite beyond rounding."""
     matrix = as_numbers(value)
     if matrix is None or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise TypeError(message(name, "be a square matrix of numbers", value))
-    if not np.isfinite(matrix).all():
-        raise ValueError(message(name, "be finite", value))
-    if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0.0):
-        raise ValueError(message(name, "be symmetric", value))
-    smallest_share = _smallest_eigenvalue_share(matrix)
-    if not smallest_share > _SMALLEST_EIGENVALUE_SHARE:
-        condition = (
-            "be positive definite (eigenvalues of its correlations above "
-            f"{_SMALLEST_EIGENVALUE_SHARE:g} of the largest)"
-        )
-        remedy = "with vectors u_i, take their dimension at least the number of arms"
-        raise ValueError(message(name, condition, smallest_share, remedy))
-    return tuple(tuple(row) for row in ((matrix + matrix.T) / 2).tolist())
-
-
-def _smallest_eigenvalue_share(matrix: FloatArray) -> float:
-    """Return the smallest over the largest eigenvalue of the correlations, or nan."""
     variances = np.diag(matrix)
-    if not (variances > 0).all():
-        return float("nan")
-    stds = np.sqrt(variances)
-    eigenvalues = np.linalg.eigvalsh(matrix / stds[:, None] / stds)
-    return float(eigenvalues[0] / eigenvalues[-1])
+    if not (np.isfinite(matrix).all() and matrix.size and (variances > 0).all()):
+        raise ValueError(message(name, "be finite, with a diagonal above 0", value))
+    correlations = matrix / np.sqrt(variances) / np.sqrt(variances)[:, None]
+    if not np.allclose(correlations, correlations.T, rtol=0.0, atol=_LARGEST_ASYMMETRY):
+        raise ValueError(message(name, "be symmetric", value))
+    eigenvalues = np.linalg.eigvalsh(correlations)
+    if not eigenvalues[0] > _SMALLEST_EIGENVALUE * eigenvalues[-1]:
+        raise ValueError(
+            f"{name} must be positive definite, got eigenvalues of its correlations from "
+            f"{eigenvalues[0]:.2g} to {eigenvalues[-1]:.2g}; no arm may be a combination of others."
+        )
+    return tuple(tuple(row) for row in (0.5 * (matrix + matrix.T)).tolist())
