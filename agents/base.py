@@ -76,7 +76,7 @@ class Agent:
         if num_envs is not None:
             num_envs = check_integer("num_envs", num_envs, minimum=1)
         if seed is not None or self._rng is None:
-            self._rng = _make_generator(seed, type(self).__name__)
+            self._rng = make_generator(seed, type(self).__name__)
         self.num_envs = num_envs
         shape = (self.num_lanes, self.problem.num_arms)
         self.counts = np.zeros(shape, dtype=np.int64)
@@ -186,7 +186,8 @@ def random_argmax(rng: Generator, scores: np.ndarray) -> np.ndarray:
     return np.argmax(is_best, axis=1)
 
 
-def _make_generator(seed: int | SeedSequence | None, name: str) -> Generator:
+def make_generator(seed: int | SeedSequence | None, name: str) -> Generator:
+    """Make an agent's own generator; an int seed is mixed with the name of its class."""
     if not isinstance(seed, SeedSequence):
         if seed is not None:
             seed = check_integer("seed", seed, minimum=0)

@@ -1,0 +1,261 @@
+"""A trained Stable-Baselines3 model, frozen, as an act/observe agent.
+
+Such an agent was trained across instances, or on one: what it learned is in its weights and stays
+as it is. Within an episode it knows only what its observation shows and, if it is recurrent, what
+it remembers. Letters: K arms, N lanes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Discrete, Space
+from numpy.random import SeedSequence
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.save_util import load_from_zip_file
+from stable_baselines3.common.vec_env import VecEnv
+
+from agents.base import make_generator
+from agents.sb3.isolation import isolated
+from bandit_gym.checks import check_actions, check_integer, check_mask
+from bandit_gym.problem import BanditProblem
+
+Memory = tuple[np.ndarray, ...]
+
+
+class SB3Agent:
+    """A trained model that plays N lanes at once and learns nothing more.
+
+    It keeps the contract of `agents.base.Agent`, with two differences: `act` needs the observation,
+    of the mode that the model was trained on, and the rewards given to `observe` are not looked at.
+    The memory of a recurrent model moves on in `observe`, so that `act` can be asked twice.
+
+    Args:
+        model: PPO, A2C, DQN, RecurrentPPO or another SB3 model with `Discrete` actions, or the
+            `policy` of one.
+        deterministic: play the most probable action, or the one of highest value. Otherwise
+            actions are drawn from the policy; a DQN explores with its last training rate, each
+            lane by itself.
+
+    Attributes:
+        policy: the SB3 policy.
+        num_envs: N, or None for a single run.
+
+    Raises:
+        TypeError: if the model is none of SB3's or its actions are not `Discrete`.
+    """
+
+    def __init__(self, model: Any, *, deterministic: bool = False) -> None:
+        policy = getattr(model, "policy", model)
+        if not isinstance(policy, BasePolicy):
+            raise TypeError(
+                f"model must be a Stable-Baselines3 model, got {model!r}; "
+                "use SB3Agent.load for a path."
+            )
+        if not isinstance(policy.action_space, Discrete):
+            raise TypeError(f"model must have Discrete actions, got {policy.action_space!r}.")
+        self.policy = policy
+        self.deterministic = deterministic
+        self.exploration_rate = float(getattr(model, "exploration_rate", 0.0))
+        self.num_envs: int | None = None
+        self._rng: np.random.Generator | None = None
+        self._is_ready = False
+
+    @classmethod
+    def load(cls, path: str | Path, *, deterministic: bool = False) -> SB3Agent:
+        """Read a model that `model.save` wrote, whatever its algorithm.
+
+        A model file holds pickled Python objects: load only files that you trust.
+
+        Args:
+            path: the file; its `.zip` may be left out, as in SB3.
+            deterministic: as above.
+
+        Raises:
+            FileNotFoundError: if there is no such file.
+        """
+        policy, exploration_rate = _read_policy(path)
+        agent = cls(policy, deterministic=deterministic)
+        agent.exploration_rate = exploration_rate
+        return agent
+
+    @property
+    def num_arms(self) -> int:
+        """K, the number of actions of the model."""
+        return int(self.policy.action_space.n)  # type: ignore[attr-defined]
+
+    @property
+    def num_lanes(self) -> int:
+        """N, which is 1 for a single run."""
+        return 1 if self.num_envs is None else self.num_envs
+
+    def check_spaces(self, env: gym.Env | gym.vector.VectorEnv | VecEnv) -> None:
+        """Raise ValueError, saying which, unless both spaces of an environment fit the model."""
+        _check_space("observation", _lane_space(env, "observation"), self.policy.observation_space)
+        _check_space("action", _lane_space(env, "action"), self.policy.action_space)
+
+    def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
+        """Forget the episodes, not the training, and prepare for `num_envs` lanes.
+
+        Args:
+            num_envs: N >= 1 lanes, or None for a single run with scalar actions.
+            seed: as for every agent; None keeps the present generator.
+        """
+        if num_envs is not None:
+            num_envs = check_integer("num_envs", num_envs, minimum=1)
+        if seed is not None or self._rng is None:
+            self._rng = make_generator(seed, type(self).__name__)
+        self.num_envs = num_envs
+        self._memory: Memory | None = None
+        self._next_memory: Memory | None = None
+        self._is_start = np.ones(self.num_lanes, dtype=bool)
+        self._is_ready = True
+
+    def reset_lanes(self, mask: np.ndarray) -> None:
+        """Forget the episodes of the lanes where `mask`, (N,) bool, is True."""
+        self._require_reset()
+        self._is_start |= check_mask("mask", mask, self.num_lanes)
+
+    def act(self, observation: Any = None) -> Any:
+        """Choose an arm in every lane.
+
+        Args:
+            observation: (N, ...) what the environment showed, or one observation for a single run.
+
+        Returns:
+            (N,) int64 arms, or one `int` for a single run.
+
+        Raises:
+            ValueError: if the observation is not of the model's space.
+        """
+        self._require_reset()
+        batch = self._check_observation(observation)
+        assert self._rng is not None
+        with isolated(self._rng):
+            actions, self._next_memory = self.policy.predict(
+                batch,
+                state=self._memory,
+                episode_start=self._is_start,
+                deterministic=self.deterministic,
+            )
+        actions = self._explore(actions.astype(np.int64))
+        return int(actions[0]) if self.num_envs is None else actions
+
+    def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
+        """End the step: a recurrent model keeps what it made of the last observation.
+
+        Args:
+            action: (N,) arms pulled, or one arm for a single run.
+            reward: not looked at; a frozen model knows only what its observations show.
+            mask: (N,) bool, the lanes to move on; None means all.
+        """
+        self._require_reset()
+        lanes = np.ones(self.num_lanes, bool)
+        if mask is not None:
+            lanes = check_mask("mask", mask, self.num_lanes)
+        check_actions(action, self.num_arms, self.num_envs, mask=lanes)
+        if self._next_memory is None:
+            return
+        old = self._memory or tuple(np.zeros_like(part) for part in self._next_memory)
+        self._memory = tuple(
+            np.where(lanes[None, :, None], new, kept)
+            for new, kept in zip(self._next_memory, old, strict=True)
+        )
+        self._next_memory = None
+        self._is_start = self._is_start & ~lanes
+
+    def diagnostics(self) -> dict[str, np.ndarray]:
+        """Return nothing: a frozen model has no more to say of a decision."""
+        return {}
+
+    def _explore(self, actions: np.ndarray) -> np.ndarray:
+        """Replace some actions by random ones, lane by lane; SB3's own DQN does all or none."""
+        if self.deterministic or self.exploration_rate == 0.0:
+            return actions
+        assert self._rng is not None
+        is_random = self._rng.random(self.num_lanes) < self.exploration_rate
+        return np.where(is_random, self._rng.integers(self.num_arms, size=self.num_lanes), actions)
+
+    def _check_observation(self, observation: Any) -> np.ndarray:
+        space = self.policy.observation_space
+        batch = np.asarray(observation)
+        if self.num_envs is None:
+            batch = batch[None]
+        if not self._is_batch(batch):
+            lanes = "one" if self.num_envs is None else f"a batch of {self.num_envs}"
+            raise ValueError(
+                f"observation must be {lanes} from the model's observation space {space}, got "
+                f"shape {np.shape(observation)}; "
+                "make the environment with the observation mode that the model was trained on."
+            )
+        return batch
+
+    def _is_batch(self, batch: np.ndarray) -> bool:
+        space = self.policy.observation_space
+        if batch.shape != (self.num_lanes, *(space.shape or ())):
+            return False
+        if isinstance(space, Discrete):
+            return batch.dtype.kind in "iu" and bool(((batch >= 0) & (batch < space.n)).all())
+        return batch.dtype.kind in "iuf"
+
+    def _require_reset(self) -> None:
+        if not self._is_ready:
+            raise ResetNeeded("call SB3Agent.reset() before using the agent.")
+
+
+def saved_model(
+    problem: BanditProblem, *, path: str | Path, deterministic: bool = False
+) -> SB3Agent:
+    """Build a trained agent as experiments do: `{"agent": "agents.sb3:saved_model", "path": ...}`.
+
+    An experiment knows its agents by their settings: give a retrained model a new path.
+
+    Args:
+        problem: the problem to play, to see that the number of arms fits.
+        path: the file that `model.save` wrote.
+        deterministic: as for `SB3Agent`.
+
+    Raises:
+        ValueError: if the model was trained on another number of arms.
+    """
+    agent = SB3Agent.load(path, deterministic=deterministic)
+    if agent.num_arms != problem.num_arms:
+        raise ValueError(
+            f"path must lead to a model whose action space has {problem.num_arms} arms, "
+            f"got {agent.num_arms} in {str(path)!r}."
+        )
+    return agent
+
+
+def _read_policy(path: str | Path) -> tuple[BasePolicy, float]:
+    """Rebuild the policy of a saved model, and its exploration rate.
+
+    Only the policy is needed to act; its class is part of the file, the algorithm's is not.
+    """
+    data, parameters, _ = load_from_zip_file(path, device="cpu")
+    assert data is not None  # load_data is True
+    policy = data["policy_class"](
+        data["observation_space"],
+        data["action_space"],
+        BasePolicy._dummy_schedule,
+        **data["policy_kwargs"],
+    )
+    policy.load_state_dict(parameters["policy"])
+    return policy, float(data.get("exploration_rate", 0.0))
+
+
+def _lane_space(env: Any, kind: str) -> Space:
+    space: Space = getattr(env, f"single_{kind}_space", None) or getattr(env, f"{kind}_space")
+    return space
+
+
+def _check_space(kind: str, found: Space, expected: Space) -> None:
+    if found != expected:
+        raise ValueError(
+            f"env must have the {kind} space that the model was trained on, {expected}, "
+            f"got {found}."
+        )

@@ -1,0 +1,129 @@
+"""A Gymnasium vector environment as a Stable-Baselines3 `VecEnv`: the fast way to train."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
+
+from bandit_gym.typing import BoolArray
+
+Infos = list[dict[str, Any]]
+
+_FINAL = ("final_obs", "final_info")
+_NO_LANES = (
+    "the lanes of a vector environment are no environments of their own; "
+    "use make_vec_env for single environments."
+)
+
+
+class GymnasiumVecEnv(VecEnv):
+    """N lanes of a vector environment in SB3's protocol, without a Python loop over environments.
+
+    Everything is as `DummyVecEnv` over the single environments gives it, with the same seeds, but
+    for the rewards, which stay float64. Lanes are not objects of their own: `env_method` and
+    `set_attr` are refused.
+
+    Args:
+        env: made with `autoreset_mode="SameStep"`, which is how SB3 resets.
+
+    Raises:
+        ValueError: if the environment resets in another way.
+    """
+
+    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+        mode = env.metadata.get("autoreset_mode")
+        if mode is not AutoresetMode.SAME_STEP:
+            raise ValueError(
+                f"env must have autoreset mode SameStep, got {mode!r}; "
+                'make it with gym.make_vec(..., autoreset_mode="SameStep").'
+            )
+        self.env = env
+        super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
+
+    def reset(self) -> np.ndarray:
+        """Start all episodes, with the seeds and options set before."""
+        options = self._options[0]
+        if any(other != options for other in self._options):
+            raise ValueError(f"options must be the same in all lanes, got {self._options!r}.")
+        has_seeds = any(seed is not None for seed in self._seeds)
+        seeds: Any = list(self._seeds) if has_seeds else None
+        observations, info = self.env.reset(seed=seeds, options=options or None)
+        self.reset_infos = _split_info(info, self.num_envs)
+        self._reset_seeds()
+        self._reset_options()
+        return np.asarray(observations)
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Keep the actions for `step_wait`."""
+        self._actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Step all lanes; where an episode ended, the observation is the next one's first."""
+        observations, rewards, terminated, truncated, info = self.env.step(self._actions)
+        dones = terminated | truncated
+        infos = _split_info(info, self.num_envs)
+        if dones.any():
+            infos = self._put_last_steps_first(infos, info, dones)
+        for lane_info, is_time_up in zip(infos, (truncated & ~terminated).tolist(), strict=True):
+            lane_info["TimeLimit.truncated"] = is_time_up
+        return observations, rewards, dones, infos
+
+    def _put_last_steps_first(self, infos: Infos, info: dict[str, Any], dones: BoolArray) -> Infos:
+        """Swap the infos of ended lanes: SB3 returns the last step's and stores the reset's."""
+        final_infos = _split_info(info.get("final_info", {}), self.num_envs)
+        for lane in np.flatnonzero(dones):
+            self.reset_infos[lane] = infos[lane]
+            infos[lane] = final_infos[lane] | {"terminal_observation": info["final_obs"][lane]}
+        return infos
+
+    def close(self) -> None:
+        """Close the vector environment."""
+        self.env.close()
+
+    def get_images(self) -> Sequence[np.ndarray | None]:
+        """Return one frame per lane."""
+        frames: Any = self.env.render()
+        return list(frames)
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """Return the vector environment's attribute, once per lane asked for."""
+        return [getattr(self.env, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Refuse: lanes share their attributes."""
+        raise NotImplementedError(_NO_LANES)
+
+    def env_method(
+        self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any
+    ) -> list[Any]:
+        """Refuse: lanes have no methods."""
+        raise NotImplementedError(_NO_LANES)
+
+    def env_is_wrapped(
+        self, wrapper_class: type[gym.Wrapper], indices: VecEnvIndices = None
+    ) -> list[bool]:
+        """Say no for every lane asked for: there are no single environments to wrap."""
+        return [False for _ in self._get_indices(indices)]
+
+
+def _split_info(info: dict[str, Any], num_envs: int) -> Infos:
+    """Turn a dict of arrays, each with the mask of its lanes, into one dict per lane."""
+    infos: Infos = [{} for _ in range(num_envs)]
+    for name, values in info.items():
+        if name.startswith("_") or name in _FINAL:
+            continue
+        mask = info.get(f"_{name}")
+        lanes = range(num_envs) if mask is None else np.flatnonzero(mask).tolist()
+        if isinstance(values, dict):
+            entries: Any = _split_info(values, num_envs)
+        else:
+            entries = values.tolist() if values.ndim == 1 else values
+        for lane in lanes:
+            infos[lane][name] = entries[lane]
+    return infos
