@@ -1,0 +1,1 @@
+"""The parts of `fidelity.py`: what is measured, how, and how it is told."""

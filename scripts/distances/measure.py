@@ -1,0 +1,194 @@
+"""Agents put to histories: how often they choose each arm, against how often they should.
+
+Letters: H steps at which a history is looked at, K arms.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import SeedSequence
+
+from agents import Agent, RacingThompson, make_agent
+from agents.oracle import action_probabilities_with_error
+from agents.posteriors import conjugate_posterior
+from bandit_gym.dynamics import draw_means, pull
+from bandit_gym.problem import BanditProblem
+from distances.resampling import resampling_law
+from distances.settings import Setting
+
+NUM_RUNS, NUM_REPEATS = 10, 2000
+NUM_FLOORS = 2000
+LONGEST_CHECKED = 100
+"""Length up to which a race of fixed length is compared with its law in theory."""
+
+
+class Histories(NamedTuple):
+    """Sufficient statistics of one run at H steps, and the truth given them.
+
+    Attributes:
+        steps: (H,) increasing.
+        counts: (H, K) pulls.
+        sums: (H, K) total rewards.
+        probabilities: (H, K) exact action probabilities.
+        errors: (H,) their estimated errors.
+    """
+
+    steps: tuple[int, ...]
+    counts: np.ndarray
+    sums: np.ndarray
+    probabilities: np.ndarray
+    errors: np.ndarray
+
+
+def play(
+    problem: BanditProblem, steps: tuple[int, ...], seed: SeedSequence, *, tolerance: float | None
+) -> Histories:
+    """Play one run of near-exact Thompson sampling and return what is known at the given steps.
+
+    Args:
+        problem: the world; its means are drawn from the prior.
+        steps: numbers of pulls at which to look.
+        seed: of the world and of the agent.
+        tolerance: of the exact action probabilities; None for the oracle's default.
+    """
+    world_seed, agent_seed = seed.spawn(2)
+    rng = np.random.default_rng(world_seed)
+    means = draw_means(problem.prior, rng, problem.num_arms)[None]
+    agent = RacingThompson(problem, num_samples=256)
+    agent.reset(1, seed=agent_seed)
+    seen = {}
+    for step in range(max(steps) + 1):
+        if step in steps:
+            seen[step] = (agent.counts[0].copy(), agent.sums[0].copy())
+        action = agent.act()
+        agent.observe(action, pull(problem.likelihood, means, action, rng.random(1)))
+    counts, sums = (np.array(column) for column in zip(*seen.values(), strict=True))
+    truth = action_probabilities_with_error(problem, counts, sums, tolerance=tolerance)
+    return Histories(steps, counts, sums, *truth)
+
+
+def advance(agent: Agent, histories: Histories) -> Iterable[int]:
+    """Bring every lane to each step in turn and yield its index."""
+    counts = np.diff(histories.counts, axis=0, prepend=0)
+    sums = np.diff(histories.sums, axis=0, prepend=0.0)
+    for h in range(len(histories.steps)):
+        agent.warm_start(counts[h], sums[h])
+        yield h
+
+
+def count_arms(
+    agent: Agent, histories: Histories, setting: Setting, num_decisions: int, seed: SeedSequence
+) -> list[dict[str, Any]]:
+    """Return, for each step, how often each arm was chosen and what the decisions cost."""
+    lanes = min(setting.num_lanes, num_decisions)
+    num_rounds = -(-num_decisions // lanes)
+    num_batches, num_repeats = (num_rounds, 1) if setting.is_persistent else (1, num_rounds)
+    tallies = [_Tally(histories.counts.shape[1]) for _ in histories.steps]
+    for batch in seed.spawn(num_batches):
+        agent.reset(lanes, seed=batch)
+        for h in advance(agent, histories):
+            agent.act()  # may compile, and learns how long races are
+            for _ in range(num_repeats):
+                tallies[h].add(agent)
+    return [tally.summary() for tally in tallies]
+
+
+class _Tally:
+    """Sums over the decisions at one step."""
+
+    def __init__(self, num_arms: int) -> None:
+        self.wins = np.zeros(num_arms)
+        self.seconds = 0.0
+        self.totals: dict[str, float] = {}
+
+    def add(self, agent: Agent) -> None:
+        start = time.perf_counter()
+        actions = agent.act()
+        self.seconds += time.perf_counter() - start
+        self.wins += np.bincount(actions, minlength=len(self.wins))
+        for name, values in agent.diagnostics().items():
+            self.totals[name] = self.totals.get(name, 0.0) + float(values.sum())
+
+    def summary(self) -> dict[str, Any]:
+        num_decisions = int(self.wins.sum())
+        means = {name: total / num_decisions for name, total in self.totals.items()}
+        cost = 1e6 * self.seconds / num_decisions
+        return {"wins": self.wins, "decisions": num_decisions, "microseconds": cost, **means}
+
+
+def add_single_run(
+    rows: list[dict[str, Any]],
+    agent: Agent,
+    histories: Histories,
+    num_repeats: int,
+    seed: SeedSequence,
+) -> None:
+    """Add the distance of one run's law from the truth, averaged over runs, less its floor."""
+    agent.reset(NUM_RUNS, seed=seed)
+    for h in advance(agent, histories):
+        truth = histories.probabilities[h]
+        actions = np.array([agent.act() for _ in range(num_repeats)])
+        frequencies = (actions[..., None] == np.arange(len(truth))).mean(axis=0)
+        distance = float(total_variation(frequencies, truth).mean())
+        rows[h]["single_run_excess"] = distance - noise_floor(truth, num_repeats)[0]
+
+
+def add_resampling(
+    rows: list[dict[str, Any]], agent: Agent, histories: Histories, rng: np.random.Generator
+) -> None:
+    """Add the distance from the law that a race of fixed length has in theory.
+
+    That law is itself an average, over as many sets of samples as there are decisions. It counts
+    here as one draw per set, which it is better than: the noise is over- rather than understated.
+    """
+    for h, row in enumerate(rows):
+        num_samples, num_sets = agent.num_samples, row["decisions"]
+        statistics = (histories.counts[h], histories.sums[h])
+        law = resampling_law(agent.problem, statistics, num_samples, num_sets, rng)
+        if law is not None:
+            distance = float(total_variation(row["wins"] / row["decisions"], law))
+            row["resampling_tv"] = distance
+            row["resampling_floor_high"] = noise_floor(law, max(1, row["decisions"] // 2))[1]
+
+
+def total_variation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return half the absolute difference of (..., K) distributions, summed over arms."""
+    return np.abs(first - second).sum(axis=-1) / 2
+
+
+def noise_floor(probabilities: np.ndarray, num_decisions: int) -> tuple[float, float]:
+    """Return the mean and the 97.5 % quantile of the distance of a sample from its own law."""
+    draws = np.random.default_rng(0).multinomial(num_decisions, probabilities, NUM_FLOORS)
+    distances = total_variation(draws / num_decisions, probabilities)
+    return float(distances.mean()), float(np.quantile(distances, 0.975))
+
+
+def measure(
+    problem: BanditProblem, setting: Setting, histories: Histories, scale: float, seed: SeedSequence
+) -> list[dict[str, Any]]:
+    """Return one row per step for one agent on one problem."""
+    agent = make_agent(setting.agent, problem, **setting.options)
+    num_decisions = max(1, round(scale * setting.num_decisions))
+    seeds = seed.spawn(3)
+    rows = count_arms(agent, histories, setting, num_decisions, seeds[0])
+    if setting.is_persistent:
+        add_single_run(rows, agent, histories, round(max(100, scale * NUM_REPEATS)), seeds[1])
+    if setting.options.get("num_samples", np.inf) <= LONGEST_CHECKED:
+        add_resampling(rows, agent, histories, np.random.default_rng(seeds[2]))
+    for h, row in enumerate(rows):
+        truth, frequencies = histories.probabilities[h], row.pop("wins") / row["decisions"]
+        row["tv"] = float(total_variation(frequencies, truth))
+        row["floor"], row["floor_high"] = noise_floor(truth, row["decisions"])
+        row["excess"] = row["tv"] - row["floor"]
+        row |= {"step": histories.steps[h], "truth_error": histories.errors[h]}
+        row |= {"setting": setting.label, "family": setting.family}
+    return rows
+
+
+def is_applicable(setting: Setting, problem: BanditProblem) -> bool:
+    """Return whether the agent can play the problem at all."""
+    return not setting.conjugate_only or conjugate_posterior(problem) is not None

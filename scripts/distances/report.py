@@ -1,0 +1,183 @@
+"""From the table that `fidelity.py` measured to one Markdown page and one picture."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import stats
+
+LARGEST_EXCESS = 0.02
+FEWEST_EFFECTIVE = 100
+CLAIM_SETTING = "racing printed, delta=0.1, sigma=0.1"
+NUM_COLUMNS = 4
+TICKS = (0, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+STYLES = {
+    "racing, printed threshold": ("#0072b2", "o"),
+    "racing, shortened threshold": ("#009e73", "v"),
+    "racing, fixed length": ("#56b4e9", "s"),
+    "smc": ("#d55e00", "^"),
+    "exact": ("#000000", "*"),
+    "exact, reference prior": ("#cc79a7", "D"),
+}
+SPARE_STYLES = [("#e69f00", "P"), ("#999999", "X"), ("#f0e442", "h")]
+
+
+def write_report(results: pd.DataFrame, path: Path) -> None:
+    """Write the verdict and the tables to a Markdown file."""
+    parts = [
+        "# Fidelity: distance from exact Thompson sampling, and its cost",
+        f"Decisions per point: {_range(results['decisions'])}. Seed {results['seed'].iloc[0]}. "
+        "*Excess* is the total variation (TV) distance between an agent's action frequencies and "
+        "the exact action probabilities, less the distance that as many decisions by exact "
+        "Thompson sampling would show on average.",
+        "## Verdict",
+        _verdict(results),
+        "## Over all problems and steps",
+        _markdown(_by_setting(results)),
+        "## Mean excess by step",
+        _markdown(_pivot(results, "step")),
+        "## Mean excess by problem",
+        _markdown(_pivot(results, "problem").T),
+    ]
+    path.write_text("\n\n".join(parts) + "\n")
+
+
+def _verdict(results: pd.DataFrame) -> str:
+    return "\n".join(f"- {line}" for line in (_racing_verdict(results), _law_verdict(results)))
+
+
+def _racing_verdict(results: pd.DataFrame) -> str:
+    """Say whether Racing as the paper sets it is close wherever it has enough samples."""
+    rows = results[results["setting"] == CLAIM_SETTING]
+    enough = rows[rows["effective_sample_size"] > FEWEST_EFFECTIVE]
+    if enough.empty:
+        return f"No point of {CLAIM_SETTING} has an effective sample size above {FEWEST_EFFECTIVE}."
+    worst = enough.loc[enough["excess"].idxmax()]
+    holds = "holds" if worst["excess"] <= LARGEST_EXCESS else "does not hold"
+    num_beyond = int((enough["tv"] > enough["floor_high"]).sum())
+    return (
+        f"TV at most {LARGEST_EXCESS} above its noise floor for {CLAIM_SETTING} where the weights' "
+        f"effective sample size is above {FEWEST_EFFECTIVE} ({len(enough)} of {len(rows)} points): "
+        f"**{holds}**. The largest excess is {worst['excess']:.4f} ({worst['problem']}, step "
+        f"{worst['step']}); at {num_beyond} points the distance is beyond the floor's 97.5 % "
+        "quantile, which exact Thompson sampling exceeds once in 40."
+    )
+
+
+def _law_verdict(results: pd.DataFrame) -> str:
+    """Say whether races of fixed length follow the law of importance resampling."""
+    rows = results.dropna(subset=["resampling_tv"])
+    num_beyond = int((rows["resampling_tv"] > rows["resampling_floor_high"]).sum())
+    most = stats.binom.ppf(0.999, len(rows), 0.025)
+    holds = "holds" if num_beyond <= most else "does not hold"
+    return (
+        f"A race of fixed length is a draw from its normalised importance weights: **{holds}**. "
+        f"At {num_beyond} of {len(rows)} points the distance is beyond the 97.5 % quantile of its "
+        f"noise, where up to {most:.0f} may be by chance (at the level 0.001)."
+    )
+
+
+def _by_setting(results: pd.DataFrame) -> pd.DataFrame:
+    groups = results.groupby("setting", sort=False)
+    return pd.DataFrame(
+        {
+            "mean excess": groups["excess"].mean(),
+            "largest excess": groups["excess"].max(),
+            "mean excess of a single run": groups["single_run_excess"].mean(),
+            "samples per decision": groups["num_samples"].mean(),
+            "effective samples": groups["effective_sample_size"].mean(),
+            "microseconds per decision": groups["microseconds"].mean(),
+        }
+    )
+
+
+def _pivot(results: pd.DataFrame, column: str) -> pd.DataFrame:
+    table = results.pivot_table(index="setting", columns=column, values="excess", sort=False)
+    return table if column != "step" else table.sort_index(axis=1)
+
+
+def _markdown(table: pd.DataFrame) -> str:
+    """Return a table with its index as the first column; missing numbers are left empty."""
+    header = [table.index.name or "", *map(str, table.columns)]
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    for name, row in table.iterrows():
+        cells = ["" if pd.isna(value) else f"{value:.4g}" for value in row]
+        lines.append("| " + " | ".join([str(name), *cells]) + " |")
+    return "\n".join(lines)
+
+
+def _range(values: pd.Series) -> str:
+    low, high = values.min(), values.max()
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def draw_figure(results: pd.DataFrame, path: Path) -> None:
+    """Draw distance against cost, one panel per problem, averaged over steps.
+
+    Agents that keep what they drew are shown by the law of a single run.
+    """
+    results = results.assign(distance=results["single_run_excess"].fillna(results["excess"]))
+    problems = list(dict.fromkeys(results["problem"]))
+    num_columns = min(NUM_COLUMNS, len(problems))
+    num_rows = -(-len(problems) // num_columns)
+    figure = Figure(figsize=(3.6 * num_columns, 2.8 * num_rows + 1.0), layout="constrained")
+    grid = figure.subplots(num_rows, num_columns, sharex=True, sharey=True, squeeze=False)
+    for axes, problem in zip(grid.flat, problems, strict=False):
+        _draw_problem(axes, results[results["problem"] == problem])
+        axes.set_title(problem, fontsize=9)
+    for axes in list(grid.flat)[len(problems) :]:
+        axes.remove()
+    figure.supxlabel("microseconds per decision", fontsize=10)
+    figure.supylabel("TV distance from exact Thompson sampling,\nless its noise floor", fontsize=10)
+    _draw_legend(figure)
+    figure.savefig(path, dpi=150)
+
+
+def _draw_problem(axes: Axes, rows: pd.DataFrame) -> None:
+    reference = rows[rows["setting"] == CLAIM_SETTING]
+    noise = (reference["floor_high"] - reference["floor"]).mean() / len(reference) ** 0.5
+    axes.axhspan(-noise, noise, color="#dddddd", lw=0, label="noise of most points, 95 %")
+    columns = ["distance", "microseconds"]
+    means = rows.groupby(["family", "setting"], sort=False)[columns].mean()
+    for family, points in means.groupby(level="family", sort=False):
+        colour, marker = _style(str(family))
+        axes.plot(points["microseconds"], points["distance"], marker + "-", color=colour, lw=1,
+                  ms=5, label=family)  # fmt: skip
+        for (_, setting), point in points.iterrows():
+            axes.annotate(
+                _short(setting), (point["microseconds"], point["distance"]), fontsize=6,
+                textcoords="offset points", xytext=(3, 3), color=colour,
+            )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=0.02, linscale=1)
+    axes.set_yticks(
+        [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5], ["0", "", "0.02", "0.05", "0.1", "0.2", "0.5"]
+    )
+    axes.set_ylim(-0.012, 0.9)
+    axes.tick_params(labelsize=8)
+
+
+def _short(setting: str) -> str:
+    """Return the numbers of a setting's label; its family is told by the colour."""
+    return ", ".join(re.findall(r"\d[\d.]*", setting))
+
+
+def _draw_legend(figure: Figure) -> None:
+    handles: dict[str, Artist] = {}
+    for axes in figure.axes:
+        lines, texts = axes.get_legend_handles_labels()
+        handles |= dict(zip(texts, lines, strict=True))
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=4, fontsize=8)
+
+
+def _style(family: str) -> tuple[str, str]:
+    if family in STYLES:
+        return STYLES[family]
+    return SPARE_STYLES[zlib.crc32(family.encode()) % len(SPARE_STYLES)]

@@ -1,0 +1,129 @@
+"""What `fidelity.py` measures, as data: problems, steps and agents' settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bandit_gym.envs.worlds import unit_vector_covariance
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import (
+    Beta,
+    Gamma,
+    InverseGamma,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
+from bandit_gym.problem import BanditProblem
+
+NUM_ARMS = 10
+STEPS = (0, 10, 30, 100, 300, 1000, 10_000)
+QUICK_STEPS = (0, 30)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An agent to measure.
+
+    Attributes:
+        label: name in tables and pictures.
+        agent: key of `agents.AGENTS`.
+        options: keyword arguments of its class.
+        family: settings of one family share a colour.
+        num_decisions: how many to make at each step, at scale 1.
+        num_lanes: how many at a time.
+        is_persistent: whether what a lane drew once serves it for a whole run. Then each decision
+            is given a lane of its own, and the law of a single run is measured too.
+        conjugate_only: whether the agent needs a conjugate prior.
+    """
+
+    label: str
+    agent: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    family: str = ""
+    num_decisions: int = 10_000
+    num_lanes: int = 1000
+    is_persistent: bool = False
+    conjugate_only: bool = False
+
+
+def _race(delta: float, sigma: float, threshold: str = "printed") -> Setting:
+    label = f"racing {threshold}, delta={delta:g}, sigma={sigma:g}"
+    options = {"delta": delta, "sigma": sigma, "threshold": threshold}
+    return Setting(label, "racing", options, f"racing, {threshold} threshold")
+
+
+def _fixed(num_samples: int) -> Setting:
+    label = f"racing, {num_samples} samples"
+    return Setting(label, "racing", {"num_samples": num_samples}, "racing, fixed length")
+
+
+def _particles(num_particles: int) -> Setting:
+    return Setting(
+        f"smc, {num_particles} particles",
+        "smc",
+        {"num_particles": num_particles},
+        "smc",
+        num_decisions=min(10_000, 4_000_000 // num_particles),
+        num_lanes=max(1, 500_000 // num_particles),  # 40 MB of particles at a time
+        is_persistent=True,
+    )
+
+
+SETTINGS = (
+    _race(0.1, 0.1),
+    _race(0.1, 0.3),
+    _race(0.1, 0.7),
+    _race(0.7, 0.1),
+    _race(0.1, 0.3, "shortened"),
+    _race(0.7, 0.1, "shortened"),
+    *map(_fixed, (1, 10, 100, 1000)),
+    *map(_particles, (100, 300, 1000, 3000)),
+    Setting("exact", "exact", {}, "exact", conjugate_only=True),
+    Setting("exact, reference prior", "exact", {"prior": "reference"}, "exact, reference prior"),
+)
+
+_SPREAD = tuple(0.2 + 0.6 * arm / (NUM_ARMS - 1) for arm in range(NUM_ARMS))
+
+
+def _dependent(dimension: int, low: float = 0.0, high: float = 1.0) -> TruncatedMultivariateNormal:
+    covariance = unit_vector_covariance(NUM_ARMS, dimension, 0).tolist()
+    return TruncatedMultivariateNormal(0.5, covariance, low=low, high=high)
+
+
+PROBLEMS = {
+    name: BanditProblem(likelihood, prior, NUM_ARMS)
+    for name, likelihood, prior in (
+        ("Bernoulli, Beta(5, 5)", Bernoulli(), Beta(5.0, 5.0)),
+        ("Bernoulli, N(0.5, 0.1) cut to [0, 1]", Bernoulli(), TruncatedNormal(0.5, 0.1)),
+        ("Bernoulli, N(0.5, 0.3) cut to [0, 1]", Bernoulli(), TruncatedNormal(0.5, 0.3)),
+        ("Bernoulli, N(0.2, 0.1) cut to [0, 1]", Bernoulli(), TruncatedNormal(0.2, 0.1)),
+        (
+            "Bernoulli, N(0.2 ... 0.8, 0.1) cut to [0, 1]",
+            Bernoulli(),
+            TruncatedNormal(_SPREAD, 0.1),
+        ),
+        ("Bernoulli, dependent, dimension 10", Bernoulli(), _dependent(10)),
+        ("Bernoulli, dependent, dimension 50", Bernoulli(), _dependent(50)),
+        ("exponential, InverseGamma(3, 2)", Exponential(), InverseGamma(3.0, 2.0)),
+        (
+            "exponential, N(1, 0.3) cut to [0, 3]",
+            Exponential(),
+            TruncatedNormal(1.0, 0.3, low=0.0, high=3.0),
+        ),
+        ("exponential, dependent, dimension 50", Exponential(), _dependent(50)),
+        ("Gaussian, N(0, 1)", Gaussian(), Normal(0.0, 1.0)),
+        ("Gaussian, N(0, 1) cut to [-1, 1]", Gaussian(), TruncatedNormal(0.0, 1.0, low=-1.0)),
+        ("Gaussian, dependent, dimension 50", Gaussian(), _dependent(50, -1.0, 2.0)),
+        ("Poisson, Gamma(2, 1)", Poisson(), Gamma(2.0, 1.0)),
+        ("Poisson, N(3, 0.5) cut to [0, 6]", Poisson(), TruncatedNormal(3.0, 0.5, high=6.0)),
+        ("Poisson, dependent, dimension 50", Poisson(), _dependent(50, 0.0, 3.0)),
+    )
+}
+QUICK_PROBLEMS = (
+    "Bernoulli, N(0.5, 0.1) cut to [0, 1]",
+    "Bernoulli, dependent, dimension 50",
+    "exponential, InverseGamma(3, 2)",
+)
