@@ -41,6 +41,21 @@ def test_history_shows_last_action_last_reward_and_time_left() -> None:
 
 
 @every_learning_mode
+def test_observation_stays_in_its_space_beyond_the_horizon(observation: str) -> None:
+    observer = Observer(observation, (0.0, 1.0), 2)
+    shown = observer.encode(record_of([(1, 1.0)] * 5, num_arms=2), horizon=3)[0]
+    assert shown in observer.space
+    assert shown[-1] == 0.0
+
+
+def test_record_copies_what_it_is_given() -> None:
+    record, actions, rewards = PlayRecord(1, 2), np.array([1]), np.array([0.5])
+    record.add(actions, rewards)
+    actions[0], rewards[0] = 0, 9.0
+    assert (record.last_actions[0], record.last_rewards[0]) == (1, 0.5)
+
+
+@every_learning_mode
 def test_observation_at_reset_says_that_nothing_was_seen(observation: str) -> None:
     env = gym.make("PoissonBandit-v0", num_arms=2, observation=observation)
     expected = {"counts": [0.0, 0.0, 0.5, 0.5, 1.0], "history": [0.0, 0.0, 0.5, 1.0]}

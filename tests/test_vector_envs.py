@@ -62,6 +62,15 @@ def assert_same(left: Any, right: Any) -> None:
         assert left == right
 
 
+def overwrite(result: Any) -> None:
+    """Fill every array of a nested result with zeros."""
+    if isinstance(result, np.ndarray) and result.dtype != object:
+        result.fill(0)
+    elif isinstance(result, dict | tuple):
+        for part in result.values() if isinstance(result, dict) else result:
+            overwrite(part)
+
+
 def ragged_transcript(venv: VectorEnv, num_steps: int) -> list[Any]:
     """Play random arms; reset random lanes now and then, and ended ones where nobody else does."""
     rng = np.random.default_rng(0)
@@ -196,6 +205,22 @@ def test_results_do_not_share_memory_with_later_steps() -> None:
     kept = pickle.dumps((first, results))
     venv.step(np.array([1, 1, 1, 1])), venv.reset()
     assert_same(pickle.loads(kept), (first, results))
+
+
+@every_mode
+def test_results_written_to_by_a_caller_do_not_reach_into_the_env(mode: AutoresetMode) -> None:
+    venv = make_native("PoissonBandit-v0", mode, observation="history", max_episode_steps=2)
+    said = []
+    for write in (False, True):
+        said.append([venv.reset(seed=0)])
+        for step in range(5):
+            if mode is AutoresetMode.DISABLED and step in (2, 4):
+                venv.reset(options={"reset_mask": np.ones(NUM_ENVS, dtype=np.bool_)})
+            result = venv.step([0, 1, 2, 0])
+            said[-1].append(pickle.loads(pickle.dumps(result)))
+            if write:
+                overwrite(result)
+    assert_same(*said)
 
 
 def test_actions_of_a_caller_do_not_reach_into_the_env() -> None:

@@ -139,8 +139,8 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         )
         return tuple(render_lane(view, self.render_mode) for view in views)
 
-    @property
-    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[misc, override]
+    @property  # type: ignore[misc]
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
         """The lanes' generators, as `SyncVectorEnv` gives them; none before the first reset."""
         return tuple(generator for generator, _ in self._streams.values())
 
