@@ -7,6 +7,7 @@ from bandit_gym.typing import BoolArray, FloatArray, RealArray
 
 _LARGE_MEAN = 16.0
 _MAX_COUNT_AT_SMALL_MEAN = 64  # P(X > 64) is below 2^-54 for all means up to 16
+_LARGEST_UNIFORM_FOR_ADDING = 1 - 2.0**-20  # above, the sum's rounding would decide
 
 
 def poisson_quantile(means: RealArray, uniforms: RealArray) -> FloatArray:
@@ -36,7 +37,7 @@ def poisson_quantile(means: RealArray, uniforms: RealArray) -> FloatArray:
 
 def _quantile_by_adding(means: FloatArray, uniforms: FloatArray) -> FloatArray:
     """Count how many of P(X <= 0), P(X <= 1), ... do not exceed the uniform."""
-    probability = np.exp(-np.ascontiguousarray(means))
+    probability = np.exp(-means)
     cumulative = probability.copy()
     counts = np.zeros(means.shape)
     for count in range(1, _MAX_COUNT_AT_SMALL_MEAN + 1):
@@ -46,21 +47,35 @@ def _quantile_by_adding(means: FloatArray, uniforms: FloatArray) -> FloatArray:
         counts += is_above
         probability = probability * means / count
         cumulative = cumulative + probability
+    is_extreme = uniforms > _LARGEST_UNIFORM_FOR_ADDING
+    if is_extreme.any():
+        m, u = means[is_extreme], uniforms[is_extreme]
+        counts[is_extreme] = _step_up(np.zeros(m.shape), m, u, _MAX_COUNT_AT_SMALL_MEAN)
     return counts
 
 
 def _quantile_by_correcting(means: FloatArray, uniforms: FloatArray) -> FloatArray:
-    """Start just below the quantile and step up until the distribution function exceeds u.
+    """Start just below the quantile and step up.
 
-    The start is the Cornish-Fisher expansion less 1; it is at most 2 too low, never too high.
+    The start is the Cornish-Fisher expansion less 1; for means from 16 on it is at most 2 too low,
+    never too high. Far above a mean of 10^6, where scipy's distribution function loses digits, the
+    result is therefore still within 3 of the quantile.
     """
     z, root = special.ndtri(uniforms), np.sqrt(means)
     guess = means + root * z + (np.square(z) - 1) / 6 + (z - z**3) / (72 * root)
-    counts: FloatArray = np.maximum(np.floor(guess - 0.5), 0.0)
+    return _step_up(np.maximum(np.floor(guess - 0.5), 0.0), means, uniforms, 3)
+
+
+def _step_up(
+    counts: FloatArray, means: FloatArray, uniforms: FloatArray, num_steps: int
+) -> FloatArray:
+    """Raise each count until its distribution function exceeds the uniform."""
     is_low = np.ones(means.shape, dtype=np.bool_)
-    for _ in range(3):
+    for _ in range(num_steps):
         is_low[is_low] = ~_cdf_exceeds(counts[is_low], means[is_low], uniforms[is_low])
-        counts += is_low
+        if not is_low.any():
+            break
+        counts = counts + is_low
     return counts
 
 
