@@ -1,4 +1,14 @@
-"""Thompson sampling from weighted particles (Section 3 of the paper)."""
+"""Thompson sampling from weighted particles: the paper's (its Section 3), and as done today.
+
+The paper draws P particles from the prior, once, and only ever reweights them. As data accumulate
+fewer and fewer carry the weight, and the agent ends up certain of an arm for no good reason. What
+helps is to *resample* a population whose effective sample size has fallen, and to *move* the copies
+by Markov steps that leave the posterior invariant (resample-move, Gilks and Berzuini 2001).
+
+Letters: K arms, N lanes, P particles; G populations a lane, of D-dimensional particles. Where the
+prior is independent across arms, so is the posterior, and each arm has a population of its own
+(G = K, D = 1), which P particles cover much better than K dimensions; otherwise G = 1, D = K.
+"""
 
 from __future__ import annotations
 
@@ -7,82 +17,225 @@ from collections.abc import Sequence
 import numpy as np
 
 from agents.base import Agent, random_argmax
-from bandit_gym.checks import check_integer
+from agents.particles import (
+    RESAMPLING,
+    effective_sample_size,
+    find_particles,
+    normalise,
+    resample,
+)
+from bandit_gym.checks import check_choice, check_integer, check_real
 from bandit_gym.problem import BanditProblem
+
+MOVES = ("none", "random-walk")
+
+STEP = 2.4
+"""Standard deviations of a random-walk proposal in those of the population (Gelman et al. 1996)."""
+
+MAX_STAGES = 200
+"""Of the bridge over which `warm_start` leads the particles to data that arrive all at once."""
 
 
 class SMCThompson(Agent):
-    """Draw one of P prior particles in proportion to its likelihood and pull its best arm.
-
-    The particles are drawn from the prior once and only ever reweighted: the paper's baseline. As
-    data accumulate, fewer and fewer particles carry the weight, and the agent ends up certain of
-    an arm for no good reason; `effective_sample_size` shows it.
+    """Draw particles in proportion to their likelihood and pull the arm that is best under them.
 
     Arguments:
         problem: likelihood and prior.
-        num_particles: P >= 1, or a sequence of them: entry t is how many of the particles take
-            part after t pulls, and the last entry holds from there on. The paper gives SMC as many
-            particles as Racing drew samples at the same step.
+        num_particles: P >= 1. Without resampling also a sequence: entry t is how many of the
+            particles take part after t pulls, and the last entry holds from there on. The paper
+            gives SMC as many particles as Racing drew samples at the same step.
+        resampling: "never" is the paper's; "systematic", "stratified", "residual" and
+            "multinomial" renew a population when its effective sample size falls below the
+            threshold.
+        ess_threshold: share of P, in (0, 1].
+        move: "random-walk" follows each resampling with Metropolis steps, arm by arm; "none" leaves
+            the copies where they are. Without moves, resampling only delays the collapse.
+        num_moves: sweeps of Metropolis steps after a resampling, >= 1.
 
-    Diagnostics: `num_samples` (particles taking part), `effective_sample_size` of their weights,
-    `is_degenerate` (every particle rules out the data; the arm was drawn from all particles alike).
+    Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
+    (of the lane's poorest population), `is_degenerate` (in some population every particle rules out
+    the data; it is treated as if all were equally likely).
 
     References:
-        Gopalan, Mannor and Mansour (2014); Doucet, de Freitas and Gordon (2001).
+        Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).
     """
 
     def __init__(
-        self, problem: BanditProblem, *, num_particles: int | Sequence[int] = 1000
+        self,
+        problem: BanditProblem,
+        *,
+        num_particles: int | Sequence[int] = 1000,
+        resampling: str = "never",
+        ess_threshold: float = 0.5,
+        move: str = "none",
+        num_moves: int = 3,
     ) -> None:
         super().__init__(problem)
         self.num_particles = num_particles
-        sizes = [num_particles] if isinstance(num_particles, int) else list(num_particles)
-        checked = [check_integer("num_particles", size, minimum=1) for size in sizes]
-        if not checked:
-            raise ValueError("num_particles must not be empty, got [].")
-        self._schedule = np.array(checked)
+        self.resampling = check_choice("resampling", resampling, ("never", *RESAMPLING))
+        self.ess_threshold = check_real("ess_threshold", ess_threshold, above=0.0, maximum=1.0)
+        self.move = check_choice("move", move, MOVES)
+        self.num_moves = check_integer("num_moves", num_moves, minimum=1)
+        self._schedule = _check_schedule(num_particles, self.resampling)
+        self._is_split = resampling != "never" and hasattr(problem.prior, "arm_log_density")
 
     def _restart(self, mask: np.ndarray) -> None:
-        shape = (self.num_lanes, int(self._schedule.max()))
+        num_arms, num_particles = self.problem.num_arms, int(self._schedule.max())
+        groups, size = (num_arms, 1) if self._is_split else (1, num_arms)
         if mask.all():
-            self._particles = np.empty((*shape, self.problem.num_arms))
+            shape = (self.num_lanes, groups, num_particles)
+            self._particles = np.empty((*shape, size))
             self._log_weights = np.empty(shape)
-            self._best_arms = np.empty(shape, dtype=np.int64)
-        lanes = np.flatnonzero(mask)
-        fresh = self.problem.prior.sample(self.rng, (len(lanes), *self._particles.shape[1:]))
-        self._particles[lanes] = fresh
-        self._log_weights[lanes] = 0.0
-        flat = fresh.reshape(-1, self.problem.num_arms)
-        self._best_arms[lanes] = random_argmax(self.rng, flat).reshape(-1, shape[1])
+            self._seen_counts, self._seen_sums = np.zeros_like(self.sums), np.zeros_like(self.sums)
+        draws = self.problem.prior.sample(
+            self.rng, (np.count_nonzero(mask), num_particles, num_arms)
+        )
+        split = draws.transpose(0, 2, 1)[..., None] if self._is_split else draws[:, None]
+        self._particles[mask] = split
+        self._log_weights[mask] = 0.0
+        self._seen_counts[mask] = self._seen_sums[mask] = 0.0
 
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
-        means = self._particles[lanes, :, actions]
-        log_likelihood = self.problem.likelihood.log_likelihood
-        self._log_weights[lanes] += log_likelihood(means, 1, rewards[:, None])
+        groups = actions if self._is_split else np.zeros_like(actions)
+        columns = np.zeros_like(actions) if self._is_split else actions
+        means = self._particles[lanes, groups, :, columns]
+        gain = self.problem.likelihood.log_likelihood(means, 1, rewards[:, None])
+        self._log_weights[lanes, groups] += gain
+        self._seen_counts[lanes, actions] += 1
+        self._seen_sums[lanes, actions] += rewards
+        if self.resampling != "never":
+            weights, _ = normalise(self._log_weights[lanes, groups])
+            is_poor = effective_sample_size(weights) < self._least_size
+            self._renew(lanes[is_poor], groups[is_poor])
+
+    @property
+    def _least_size(self) -> float:
+        return self.ess_threshold * float(self._schedule[0])
 
     def _absorb(self, counts: np.ndarray, sums: np.ndarray) -> None:
-        log_likelihood = self.problem.likelihood.log_likelihood
-        for arm in range(self.problem.num_arms):
-            self._log_weights += log_likelihood(
-                self._particles[:, :, arm], counts[:, arm, None], sums[:, arm, None]
-            )
+        """Take in (N, K) statistics by stages, each small enough to keep the particles alive."""
+        lanes, groups = (rows.ravel() for rows in np.indices(self._log_weights.shape[:2]))
+        for stage in range(MAX_STAGES):
+            share, gain = self._find_share(lanes, groups)
+            if self.resampling == "never" or stage == MAX_STAGES - 1:
+                share = np.ones(len(lanes))
+            self._log_weights[lanes, groups] += share[:, None] * gain
+            rows = (lanes, groups) if self._is_split else lanes
+            part = share if self._is_split else share[:, None]
+            self._seen_counts[rows] += part * (self.counts - self._seen_counts)[rows]
+            self._seen_sums[rows] += part * (self.sums - self._seen_sums)[rows]
+            lanes, groups = lanes[share < 1], groups[share < 1]
+            if not lanes.size:
+                return
+            self._renew(lanes, groups)
+
+    def _find_share(self, lanes: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (R,) how much of its new data each population can take without getting poor.
+
+        Also returns the (R, P) log-likelihood of all of the new data.
+        """
+        counts, sums = self.counts - self._seen_counts, self.sums - self._seen_sums
+        old = self._log_weights[lanes, groups]
+        gain = self._log_likelihood(self._particles[lanes, groups], lanes, groups, counts, sums)
+        low, share = np.zeros(len(lanes)), np.ones(len(lanes))
+        high = share
+        for _ in range(30):
+            weights, _ = normalise(old + share[:, None] * gain)
+            is_fine = effective_sample_size(weights) >= self._least_size
+            low, high = np.where(is_fine, share, low), np.where(is_fine, high, share)
+            share = (low + high) / 2
+        return np.where(low > 0, low, share), gain
+
+    def _renew(self, lanes: np.ndarray, groups: np.ndarray) -> None:
+        """Resample and move the given populations."""
+        if not lanes.size:
+            return
+        weights, _ = normalise(self._log_weights[lanes, groups])
+        chosen = resample(self.rng, weights, self.resampling)
+        particles = np.take_along_axis(self._particles[lanes, groups], chosen[:, :, None], axis=1)
+        if self.move == "random-walk":
+            for _ in range(self.num_moves):
+                particles = self._move(particles, lanes, groups)
+        self._particles[lanes, groups] = particles
+        self._log_weights[lanes, groups] = 0.0
+
+    def _move(self, particles: np.ndarray, lanes: np.ndarray, groups: np.ndarray) -> np.ndarray:
+        """Return (R, P, D) particles after one sweep of Metropolis steps, coordinate by coordinate."""
+        current = self._log_posterior(particles, lanes, groups)
+        steps = STEP * particles.std(axis=1, keepdims=True)
+        for d in range(particles.shape[2]):
+            proposed = particles.copy()
+            proposed[..., d] += steps[..., d] * self.rng.standard_normal(particles.shape[:2])
+            log_density = self._log_posterior(proposed, lanes, groups)
+            chance = -self.rng.standard_exponential(particles.shape[:2])
+            is_accepted = log_density - current > chance
+            particles = np.where(is_accepted[..., None], proposed, particles)
+            current = np.where(is_accepted, log_density, current)
+        return particles
+
+    def _log_posterior(
+        self, particles: np.ndarray, lanes: np.ndarray, groups: np.ndarray
+    ) -> np.ndarray:
+        """Return (R, P) log posterior densities given the data taken in, up to a constant."""
+        prior, likelihood = self.problem.prior, self.problem.likelihood
+        is_possible = likelihood.contains(particles).all(axis=2)
+        inside = np.where(is_possible[..., None], particles, particles[:, :1])
+        if self._is_split:
+            every_arm = np.broadcast_to(inside, (*inside.shape[:2], self.problem.num_arms))
+            rows = np.arange(len(groups))
+            log_prior = prior.arm_log_density(every_arm)[rows, :, groups]  # type: ignore[attr-defined]
+        else:
+            log_prior = prior.log_density(inside)
+        data = self._log_likelihood(inside, lanes, groups, self._seen_counts, self._seen_sums)
+        return np.where(is_possible, log_prior + data, -np.inf)
+
+    def _log_likelihood(
+        self,
+        particles: np.ndarray,
+        lanes: np.ndarray,
+        groups: np.ndarray,
+        counts: np.ndarray,
+        sums: np.ndarray,
+    ) -> np.ndarray:
+        """Return (R, P) log-likelihoods of (N, K) statistics under (R, P, D) particles."""
+        arms = groups[:, None] if self._is_split else np.arange(self.problem.num_arms)[None]
+        rows = (lanes[:, None], arms)
+        terms = self.problem.likelihood.log_likelihood(
+            particles, counts[rows][:, None], sums[rows][:, None]
+        )
+        return terms.sum(axis=2)
 
     def _choose(self) -> np.ndarray:
+        num_lanes, groups, num_particles = self._log_weights.shape
         step = np.minimum(self.counts.sum(axis=1), len(self._schedule) - 1)
         sizes = self._schedule[step]
-        takes_part = np.arange(self._log_weights.shape[1]) < sizes[:, None]
-        log_weights = np.where(takes_part, self._log_weights, -np.inf)
-        top = log_weights.max(axis=1, keepdims=True)
-        is_degenerate = np.isneginf(top[:, 0])
-        weights = np.where(
-            is_degenerate[:, None], takes_part, np.exp(log_weights - np.where(is_degenerate[:, None], 0, top))
-        )
-        cumulative = np.cumsum(weights, axis=1)
-        targets = (1 - self.rng.random((self.num_lanes, 1))) * cumulative[:, -1:]
-        particles = np.argmax(cumulative >= targets, axis=1)
+        log_weights = self._log_weights
+        if len(self._schedule) > 1:
+            takes_part = np.arange(num_particles) < sizes[:, None, None]
+            log_weights = np.where(takes_part, log_weights, -np.inf)
+        weights, is_degenerate = normalise(log_weights)
+        places = self.rng.random((num_lanes * groups, 1))
+        if len(self._schedule) > 1 and is_degenerate.any():
+            weights = np.where(is_degenerate[..., None], takes_part / sizes[:, None, None], weights)
+        chosen = find_particles(weights.reshape(-1, num_particles), places)
+        rows = self._particles.reshape(num_lanes * groups, num_particles, -1)
+        means = rows[np.arange(len(rows)), chosen[:, 0]].reshape(num_lanes, -1)
         self._diagnostics = {
             "num_samples": sizes,
-            "effective_sample_size": cumulative[:, -1] ** 2 / np.square(weights).sum(axis=1),
-            "is_degenerate": is_degenerate,
+            "effective_sample_size": effective_sample_size(weights).min(axis=1),
+            "is_degenerate": is_degenerate.any(axis=1),
         }
-        return self._best_arms[np.arange(self.num_lanes), particles]
+        return random_argmax(self.rng, means)
+
+
+def _check_schedule(num_particles: int | Sequence[int], resampling: str) -> np.ndarray:
+    """Return (S,) numbers of particles after 0, 1, ... pulls."""
+    is_sequence = isinstance(num_particles, Sequence | np.ndarray)
+    sizes = list(num_particles) if is_sequence else [num_particles]  # type: ignore[arg-type]
+    checked = [check_integer("num_particles", size, minimum=1) for size in sizes]
+    if not checked or (len(checked) > 1 and resampling != "never"):
+        raise ValueError(
+            "num_particles must be one number, or a sequence of them where resampling is 'never', "
+            f"got {num_particles!r} with {resampling!r}."
+        )
+    return np.array(checked)

@@ -1,0 +1,89 @@
+"""Weighted particles: effective sample sizes, and resampling that keeps expectations.
+
+Letters: R populations (rows) of P particles each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+RESAMPLING = ("systematic", "stratified", "residual", "multinomial")
+
+
+def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights that sum to one, and where they could not be found.
+
+    Args:
+        log_weights: (..., P), -inf for a particle that rules out the data.
+
+    Returns:
+        (..., P) weights, all equal in a population whose weights are all zero; and (...) True for
+        such a population.
+    """
+    top = log_weights.max(axis=-1, keepdims=True)
+    is_degenerate = np.isneginf(top)
+    weights = np.exp(np.where(is_degenerate, 0.0, log_weights - np.where(is_degenerate, 0.0, top)))
+    return weights / weights.sum(axis=-1, keepdims=True), is_degenerate[..., 0]
+
+
+def effective_sample_size(weights: np.ndarray) -> np.ndarray:
+    """Return (...) 1 / sum of squares of (..., P) normalised weights, between 1 and P."""
+    return 1 / np.square(weights).sum(axis=-1)
+
+
+def resample(rng: Generator, weights: np.ndarray, scheme: str) -> np.ndarray:
+    """Return the (R, P) indices of the particles that go on; the expected number of copies is P w.
+
+    "multinomial" draws them independently, "stratified" one from each P-th of the cumulative
+    weights, "systematic" one at the same place of each, "residual" keeps floor(P w) copies of each
+    particle for certain and draws the rest independently. A particle of weight zero never goes on.
+
+    Args:
+        rng: source of randomness.
+        weights: (R, P) normalised weights.
+        scheme: one of RESAMPLING.
+
+    References:
+        Douc, Cappe and Moulines (2005).
+    """
+    num_rows, num_particles = weights.shape
+    if scheme == "residual":
+        return _resample_residual(rng, weights)
+    if scheme == "multinomial":
+        places = np.sort(rng.random((num_rows, num_particles)), axis=1)
+    else:
+        size = (num_rows, 1 if scheme == "systematic" else num_particles)
+        places = (np.arange(num_particles) + rng.random(size)) / num_particles
+    return find_particles(weights, places)
+
+
+def find_particles(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the (R, M) particles at which the cumulative weights pass the (R, M) places in [0, 1).
+
+    One binary search over all rows, row r shifted to [2 r, 2 r + 1].
+    """
+    cumulative = np.cumsum(weights, axis=1)
+    cumulative /= cumulative[:, -1:]
+    shift = 2.0 * np.arange(len(weights))[:, None]
+    flat = np.searchsorted((cumulative + shift).ravel(), (places + shift).ravel(), side="right")
+    found = flat.reshape(places.shape) - weights.shape[1] * np.arange(len(weights))[:, None]
+    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
+    return np.minimum(found, last[:, None])  # rounding may take a place past the last weight
+
+
+def _resample_residual(rng: Generator, weights: np.ndarray) -> np.ndarray:
+    num_particles = weights.shape[1]
+    expected = weights * num_particles
+    copies = np.floor(expected + 1e-9).astype(np.int64)
+    rest = np.maximum(expected - copies, 0.0)
+    missing = num_particles - copies.sum(axis=1)
+    chosen = np.empty(weights.shape, dtype=np.int64)
+    for row, count in enumerate(missing):
+        certain = np.repeat(np.arange(num_particles), copies[row])
+        drawn = certain[:0]
+        if count > 0:
+            places = rng.random((1, count))
+            drawn = find_particles(rest[row : row + 1] / rest[row].sum(), places)[0]
+        chosen[row] = np.concatenate([certain, drawn])[:num_particles]
+    return chosen
