@@ -1,0 +1,101 @@
+"""What is run for each table and figure: the paper's settings, and our choice where it has none.
+
+Everything the paper leaves open is a row here and is printed beside the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+DELTAS = (0.1, 0.3, 0.5, 0.7)
+SIGMAS = (0.1, 0.3, 0.5, 0.7)
+
+TABLE_2 = {
+    0.1: ((353.4, 19.3), (36.4, 21.6), (13.4, 23.2), (6.3, 27.8)),
+    0.3: ((251.6, 19.8), (26.7, 21.4), (8.9, 24.8), (4.8, 28.0)),
+    0.5: ((213.0, 20.1), (20.3, 21.8), (7.2, 24.5), (2.9, 29.2)),
+    0.7: ((184.9, 20.2), (17.9, 22.8), (5.5, 25.2), (2.0, 29.4)),
+}
+"""delta -> (samples per decision, regret) at each sigma, as the paper prints them."""
+
+READINGS = (
+    ("shortened", "weight"),
+    ("shortened", "value"),
+    ("printed", "weight"),
+    ("printed", "value"),
+)
+"""Pairs of `threshold` and `scale`, the closest to the paper's sample counts first."""
+
+PAPER_RACING = {"agent": "racing", "threshold": "shortened", "scale": "weight", "label": "Racing"}
+"""Racing at the paper's delta = sigma = 0.1, in the reading whose sample counts fit Table 2 best."""
+
+REFERENCE_TS = {"agent": "exact", "prior": "reference", "label": "Thompson, Beta(1,1)"}
+TRUTH = {"agent": "exact", "label": "exact Thompson"}
+
+FIT_ARMS = (2, 3, 4, 5, 7, 10)
+"""Numbers of arms tried for Table 2, which does not say how many it has."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of the full reproduction to run.
+
+    Attributes:
+        factor: 1.0 is all of it.
+    """
+
+    factor: float
+
+    def replications(self, full: int) -> int:
+        """Return the number of replications, at least four."""
+        return max(4, round(full * self.factor))
+
+    def horizon(self, full: int) -> int:
+        """Return the number of steps: all from a tenth of the replications on, fewer below."""
+        return max(100, min(full, round(10 * self.factor * full)))
+
+
+def beta_world(num_arms: int) -> dict[str, Any]:
+    """Return Table 2's environment with the given number of arms."""
+    prior = {"name": "beta", "alpha": 5.0, "beta": 5.0}
+    return {
+        "env": "BernoulliBandit-v0",
+        "num_arms": num_arms,
+        "prior": prior,
+        "label": f"K={num_arms}",
+    }
+
+
+def truncated_normal_world(label: str, mean: Any, std: float) -> dict[str, Any]:
+    """Return an environment of Figure 1b: independent normals cut to [0, 1]."""
+    prior = {"name": "truncated_normal", "mean": mean, "std": std}
+    return {"env": "BernoulliBandit-v0", "prior": prior, "label": label}
+
+
+FIGURE_1B = (
+    truncated_normal_world("N(0.5, 0.1²)", 0.5, 0.1),
+    truncated_normal_world("N(0.5, 0.3²)", 0.5, 0.3),
+    truncated_normal_world("N(0.2, 0.1²)", 0.2, 0.1),
+    truncated_normal_world("N(0.8, 0.1²)", 0.8, 0.1),
+    truncated_normal_world(
+        "N(0.3…0.7, 0.1²)", [round(0.3 + 0.4 * i / 9, 4) for i in range(10)], 0.1
+    ),
+)
+"""The paper gives no parameters: spread, location and locations of their own are varied."""
+
+FIGURE_2 = tuple(
+    {"env": "DependentPriorBandit-v0", "arm_seed": seed, "label": f"topics {seed}"}
+    for seed in range(4)
+)
+"""The paper gives neither dimension nor law of u: uniform on the sphere in 10 dimensions."""
+
+FULL = {
+    "table2": {"replications": 400, "horizon": 1000},
+    "table2_fit": {"replications": 200, "horizon": 1000},
+    "fig1a": {"priors": 20, "replications": 50, "horizon": 1000},
+    "fig1b": {"replications": 100, "horizon": 10_000},
+    "fig2": {"replications": 50, "horizon": 10_000},
+    "theorem1": {"problems": 40, "races": 500},
+}
+"""Sizes at scale 1."""
