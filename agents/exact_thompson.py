@@ -1,60 +1,228 @@
-"""Thompson sampling by drawing from the exact posterior (Algorithm 1 of the paper)."""
+"""Thompson sampling by drawing from the posterior itself (Algorithm 1 of the paper)."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any, Protocol
 
-from agents.base import Agent
+import numpy as np
+from numpy.random import Generator
+
+from agents.base import Agent, random_argmax
+from agents.mesh import Mesh, make_mesh
 from agents.posteriors import (
+    NORMAL,
     ConjugatePosterior,
     conjugate_family,
     conjugate_posterior,
+    likelihood_family,
     reference_posterior,
 )
-from bandit_gym.checks import check_choice
+from bandit_gym.checks import check_choice, check_integer
+from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
+
+METHODS = ("conjugate", "grid", "gibbs")
+
+
+class Sampler(Protocol):
+    """A way to draw from the posterior of the means."""
+
+    def restart(self, rng: Generator, mask: np.ndarray) -> None:
+        """Forget the (N,) masked lanes; a mask of another length than before starts anew."""
+
+    def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Return the (N,) arms whose means are largest in a draw, given (N, K) statistics."""
 
 
 class ExactThompson(Agent):
     """Draw the means from their posterior and pull the arm whose draw is best.
 
+    Methods:
+        conjugate: the prior is conjugate to the likelihood, so that the posterior has a name.
+        grid: the prior is independent across arms and offers `arm_log_density(means (..., K)) ->
+            (..., K)`, and `arm_support(num_arms) -> (K, 2)` where the means have a smaller range
+            than the likelihood allows. Each arm's posterior is kept as a table, see `agents.grid`,
+            1.7 kB per arm and lane for a smooth prior and up to 100 kB for a rough one.
+        gibbs: a `TruncatedMultivariateNormal` prior. Each lane has a Markov chain, started from a
+            draw of the prior, that never ends: `act` renews it by `num_sweeps` sweeps under the
+            data at that time. Draws of one lane are therefore correlated in time.
+
     Arguments:
         problem: likelihood and prior.
-        prior: "problem" samples the posterior under the problem's own prior, which must be
-            conjugate to the likelihood. "reference" puts Table 1's reference prior in its place,
-            whatever the problem says: the paper's "Thompson" baseline. Where that is improper
-            (Gaussian, Poisson) every arm is pulled once first, in random order.
+        prior: "problem" samples the posterior under the problem's own prior. "reference" puts Table
+            1's reference prior in its place, whatever the problem says: the paper's "Thompson"
+            baseline. Where that is improper (Gaussian, Poisson) every arm is pulled once first, in
+            random order.
+        method: one of the above, or "auto", which takes the first that can treat the prior;
+            the attribute `method` then says which.
+        num_sweeps: of the chain per decision, for gibbs.
+
+    Attributes:
+        method: "conjugate", "grid" or "gibbs".
 
     Raises:
-        ValueError: if the problem's prior is not conjugate to its likelihood.
+        ValueError: if the method cannot treat the problem's prior, or the prior does not integrate;
+            from `act`, if the data have probability 0 under the prior.
 
     References:
         Thompson (1933); Chapelle and Li (2011).
     """
 
-    def __init__(self, problem: BanditProblem, *, prior: str = "problem") -> None:
+    def __init__(
+        self,
+        problem: BanditProblem,
+        *,
+        prior: str = "problem",
+        method: str = "auto",
+        num_sweeps: int = 4,
+    ) -> None:
         super().__init__(problem)
         self.prior = check_choice("prior", prior, ("problem", "reference"))
-        self._posterior = _find_posterior(problem, self.prior)
+        self.num_sweeps = check_integer("num_sweeps", num_sweeps, minimum=1)
+        method = check_choice("method", method, ("auto", *METHODS))
+        self.method = find_method(problem, self.prior) if method == "auto" else method
+        _require_method(problem, self.prior, self.method)
+        self._sampler = self._make_sampler()
+
+    def _make_sampler(self) -> Sampler:
+        if self.method == "grid":
+            return GridSampler(self.problem)
+        if self.method == "gibbs":
+            return GibbsSampler(self.problem, self.num_sweeps)
+        if self.prior == "reference":
+            return ConjugateSampler(reference_posterior(self.problem))
+        posterior = conjugate_posterior(self.problem)
+        assert posterior is not None
+        return ConjugateSampler(posterior)
+
+    def _restart(self, mask: np.ndarray) -> None:
+        self._sampler.restart(self.rng, mask)
 
     def _choose(self) -> np.ndarray:
+        return self._sampler.choose(self.rng, self.counts, self.sums)
+
+
+class ConjugateSampler:
+    """Draws from a row of Table 1; it remembers nothing."""
+
+    def __init__(self, posterior: ConjugatePosterior) -> None:
+        self.posterior = posterior
+
+    def restart(self, rng: Generator, mask: np.ndarray) -> None:
+        """Do nothing: the statistics are all there is."""
+
+    def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Return (N,) arms; those without data come first where their posterior is improper."""
         from agents.kernels import draw_best
 
-        is_missing = (self.counts == 0) & ~self._posterior.is_proper()
-        first, second = self._posterior.parameters(self.counts, self.sums)
-        actions = np.empty(self.num_lanes, dtype=np.int64)
-        draw_best(self.rng, self._posterior.family, first, second, is_missing, actions)
+        is_missing = (counts == 0) & ~self.posterior.is_proper()
+        first, second = self.posterior.parameters(counts, sums)
+        actions = np.empty(len(counts), dtype=np.int64)
+        draw_best(rng, self.posterior.family, first, second, is_missing, actions)
         return actions
 
 
-def _find_posterior(problem: BanditProblem, prior: str) -> ConjugatePosterior:
+class GridSampler:
+    """Draws from tables, of which `choose` builds those whose statistics have changed."""
+
+    def __init__(self, problem: BanditProblem) -> None:
+        self.problem = problem
+        self.mesh: Mesh = make_mesh(problem)
+        self._tables: Any = None
+
+    def restart(self, rng: Generator, mask: np.ndarray) -> None:
+        """Make room for the tables, where the number of lanes has changed."""
+        from agents.grid import make_tables
+
+        if self._tables is None or len(self._tables.keys) != len(mask):
+            self._tables = make_tables(self.mesh, len(mask))
+
+    def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Return (N,) arms."""
+        from agents.grid import Likelihood, draw_best, update_tables
+
+        family = likelihood_family(self.problem.likelihood)
+        precision = self.problem.likelihood.std**-2.0 if family == NORMAL else 0.0  # type: ignore[attr-defined]
+        place = update_tables(self.mesh, Likelihood(family, precision), self._tables, counts, sums)
+        if place >= 0:
+            _raise_impossible(*divmod(place, self.problem.num_arms), counts, sums)
+        actions = np.empty(len(counts), dtype=np.int64)
+        draw_best(rng, self._tables, actions)
+        return actions
+
+
+class GibbsSampler:
+    """Draws from one Markov chain per lane, which is where the last decision left it."""
+
+    def __init__(self, problem: BanditProblem, num_sweeps: int) -> None:
+        self.problem = problem
+        self.num_sweeps = num_sweeps
+        self.means = np.empty((0, problem.num_arms))
+
+    def restart(self, rng: Generator, mask: np.ndarray) -> None:
+        """Start the masked lanes' chains from draws of the prior, strictly inside its box."""
+        shape = (int(mask.sum()), self.problem.num_arms)
+        prior: Any = self.problem.prior
+        low, high = prior.arm_support(self.problem.num_arms).T
+        draws = np.clip(prior.sample(rng, shape), np.nextafter(low, high), np.nextafter(high, low))
+        if len(self.means) != len(mask):
+            self.means = np.empty((len(mask), self.problem.num_arms))
+        self.means[mask] = draws
+
+    def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Return (N,) arms, after `num_sweeps` sweeps of every lane's chain."""
+        from agents.gibbs import gibbs_sweep, make_target
+
+        target = make_target(self.problem, counts, sums)
+        gibbs_sweep(rng, self.means, target, self.num_sweeps)
+        return random_argmax(rng, self.means)
+
+
+def find_method(problem: BanditProblem, prior: str = "problem") -> str:
+    """Return the first of METHODS that can treat the prior.
+
+    Raises:
+        ValueError: if none can.
+    """
+    for method in METHODS:
+        if _can_treat(method, problem, prior):
+            return method
+    raise ValueError(
+        "problem.prior must be conjugate, offer arm_log_density (arms independent a priori) or be "
+        f"a TruncatedMultivariateNormal, got {problem.prior!r}; RacingThompson and SMCThompson take "
+        "any prior."
+    )
+
+
+def _can_treat(method: str, problem: BanditProblem, prior: str) -> bool:
     if prior == "reference":
-        return reference_posterior(problem)
-    posterior = conjugate_posterior(problem)
-    if posterior is None:
-        raise ValueError(
-            f"problem.prior must be conjugate to {problem.likelihood.name} rewards, a "
-            f"{conjugate_family(problem.likelihood).__name__}, got {problem.prior!r}; "
-            "RacingThompson and SMCThompson take any prior."
-        )
-    return posterior
+        return method == "conjugate"
+    if method == "conjugate":
+        return conjugate_posterior(problem) is not None
+    if method == "grid":
+        return hasattr(problem.prior, "arm_log_density")
+    return isinstance(problem.prior, TruncatedMultivariateNormal)
+
+
+def _require_method(problem: BanditProblem, prior: str, method: str) -> None:
+    if _can_treat(method, problem, prior):
+        return
+    if prior == "reference":
+        raise ValueError(f"method must be 'conjugate' where prior is 'reference', got {method!r}.")
+    conditions = {
+        "conjugate": f"be conjugate to {problem.likelihood.name} rewards, a "
+        f"{conjugate_family(problem.likelihood).__name__}, for method='conjugate'",
+        "grid": "offer arm_log_density (arms independent a priori) for method='grid'",
+        "gibbs": "be a TruncatedMultivariateNormal for method='gibbs'",
+    }
+    raise ValueError(
+        f"problem.prior must {conditions[method]}, got {problem.prior!r}; use method='auto', "
+        "RacingThompson or SMCThompson."
+    )
+
+
+def _raise_impossible(lane: int, arm: int, counts: np.ndarray, sums: np.ndarray) -> None:
+    raise ValueError(
+        f"the rewards of arm {arm} in lane {lane} must be possible under problem.prior, got "
+        f"{counts[lane, arm]} rewards of total {sums[lane, arm]}, whose probability is 0."
+    )

@@ -7,12 +7,12 @@ Everything here is an exponential family in five features of the mean x,
 in which a prior, the likelihood of the data and their product, the posterior, differ by their
 coefficients alone.
 
-| likelihood (mean x)   | family of x                 | reference prior (Table 1) | posterior          |
-|-----------------------|-----------------------------|---------------------------|--------------------|
-| Bernoulli             | Beta(alpha, beta)           | Beta(1, 1)                | alpha+s, beta+n-s  |
-| exponential           | InverseGamma(shape, scale)  | InverseGamma(1, 1)        | shape+n, scale+s   |
-| Gaussian, known std v | Normal(h/tau, 1/sqrt(tau))  | h = tau = 0 (flat)        | h+s/v^2, tau+n/v^2 |
-| Poisson               | Gamma(shape, rate)          | Gamma(1/2, 0)             | shape+s, rate+n    |
+| likelihood (mean x)  | family of x                | reference prior    | posterior          |
+|----------------------|----------------------------|--------------------|--------------------|
+| Bernoulli            | Beta(alpha, beta)          | Beta(1, 1)         | alpha+s, beta+n-s  |
+| exponential          | InverseGamma(shape, scale) | InverseGamma(1, 1) | shape+n, scale+s   |
+| Gaussian, std v      | Normal(h/tau, 1/sqrt(tau)) | h = tau = 0 (flat) | h+s/v^2, tau+n/v^2 |
+| Poisson              | Gamma(shape, rate)         | Gamma(1/2, 0)      | shape+s, rate+n    |
 
 for n pulls with total reward s. Table 1 states the exponential in its rate, lambda ~ Gamma(1, 1);
 as the prior is over *means*, that is InverseGamma(1, 1) in x = 1/lambda, Jacobian included. The
@@ -127,6 +127,11 @@ def reference_posterior(problem: BanditProblem) -> ConjugatePosterior:
 def conjugate_family(likelihood: likelihoods.Likelihood) -> type:
     """Return the class of priors that are conjugate to the likelihood."""
     return _FAMILIES[type(likelihood)][1]
+
+
+def likelihood_family(likelihood: likelihoods.Likelihood) -> int:
+    """Return BETA, INVERSE_GAMMA, NORMAL or GAMMA, the family that is conjugate to it."""
+    return _FAMILIES[type(likelihood)][0]
 
 
 def conjugate_posterior(problem: BanditProblem) -> ConjugatePosterior | None:
