@@ -110,51 +110,59 @@ def _run_races(
     lanes, log_weights, winners, bars, scale_by_value, gumbels, totals, log_scale, weight_sums,
     num_samples, is_over,
 ):  # fmt: skip
-    """Lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time.
-
-    Only the winner's total grows, so both are followed in O(1); a new maximum of the scale
-    shrinks all totals alike and keeps their order.
-    """
-    factors = np.empty(totals.shape[1])  # e^{eps_i}
+    """Lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time."""
     for r in range(lanes.size):
         n = lanes[r]
-        total, eps, sums = totals[n], gumbels[n], weight_sums[n]
-        for k in range(total.size):
-            factors[k] = math.exp(eps[k])
-        leader = np.argmax(total)
-        second = 0.0
-        for i in range(total.size):
-            if i != leader and total[i] > second:
-                second = total[i]
+        total, eps, factors = totals[n], gumbels[n], np.exp(gumbels[n])
+        leader, second = _find_leaders(total)
         for j in range(log_weights.shape[1]):
             num_samples[n] += 1
-            m = num_samples[n] + 1  # line 9
             log_weight, i = log_weights[r, j], winners[r, j]
             if log_weight > -np.inf:
                 size = log_weight + eps[i] if scale_by_value else log_weight
                 if size > log_scale[n]:
-                    shrink = math.exp(log_scale[n] - size)
-                    for k in range(total.size):
-                        total[k] *= shrink
-                    second *= shrink
-                    sums[0] *= shrink
-                    sums[1] *= shrink * shrink
+                    second *= _rescale(math.exp(log_scale[n] - size), total, weight_sums[n])
                     log_scale[n] = size
                 weight = math.exp(log_weight - log_scale[n])
-                sums[0] += weight
-                sums[1] += weight * weight
+                weight_sums[n, 0] += weight
+                weight_sums[n, 1] += weight * weight
                 total[i] += weight * factors[i]  # line 10, times m
-                if i != leader:  # line 11
-                    if total[i] > total[leader]:
-                        second = total[leader]
-                        leader = i
-                    elif total[i] > second:
-                        second = total[i]
+                leader, second = _challenge(total, i, leader, second)  # line 11
+            gap = (total[leader] - second) / (num_samples[n] + 1)  # line 9: m is one ahead
             is_last = num_samples[n] == bars.size - 1
-            has_leader = total[leader] > 0.0
-            if is_last or (has_leader and (total[leader] - second) / m > bars[m - 1]):  # line 12
+            if is_last or (total[leader] > 0.0 and gap > bars[num_samples[n]]):  # line 12
                 is_over[r] = True
                 break
+
+
+@njit(cache=True)
+def _find_leaders(total):
+    """Return the arm with the largest total, and the largest total of the others."""
+    leader, second = np.argmax(total), 0.0
+    for i in range(total.size):
+        if i != leader and total[i] > second:
+            second = total[i]
+    return leader, second
+
+
+@njit(cache=True)
+def _challenge(total, arm, leader, second):
+    """Return the leader and the second-largest total after one arm's total has grown."""
+    if arm == leader:
+        return leader, second
+    if total[arm] > total[leader]:
+        return arm, total[leader]
+    return leader, max(second, total[arm])
+
+
+@njit(cache=True)
+def _rescale(shrink, total, weight_sums):
+    """Shrink sums to a new maximum of the scale, which keeps the order of the totals."""
+    for i in range(total.size):
+        total[i] *= shrink
+    weight_sums[0] *= shrink
+    weight_sums[1] *= shrink * shrink
+    return shrink
 
 
 @njit(cache=True)

@@ -31,7 +31,7 @@ import numpy as np
 from numba import njit
 from numpy.random import Generator
 
-NUM_CELLS = 128
+NUM_CELLS = 64
 MAX_BLOCKS = 2048
 LOG_BODY = 5.5
 """The body of a density is where it is above e^-5.5 of its top; the tails hold 0.1 % of it."""
@@ -93,7 +93,7 @@ def count_tail_blocks(numbers: np.ndarray, end: float, has_tail: bool) -> tuple[
 
 
 @njit(cache=True)
-def describe(numbers: np.ndarray, c0: float, c1: float, c2: float) -> None:
+def describe(numbers: np.ndarray, c0: float, c1: float, c2: float, num_cells: int) -> None:
     """Set the coefficients of f, its mode and its body."""
     numbers[C0], numbers[C1], numbers[C2] = c0, c1, c2
     is_gamma = c2 < 0.0
@@ -102,7 +102,7 @@ def describe(numbers: np.ndarray, c0: float, c1: float, c2: float) -> None:
     far = c0 + 10.0 * math.sqrt(c0 + 1.0) + 20.0 if is_gamma else ALMOST_ONE
     numbers[LOW] = find_end(numbers, LOWEST, c0 == 0.0)
     numbers[END] = find_end(numbers, far, c1 == 0.0)
-    numbers[WIDTH] = (numbers[END] - numbers[LOW]) / NUM_CELLS
+    numbers[WIDTH] = (numbers[END] - numbers[LOW]) / num_cells
 
 
 @njit(cache=True)
@@ -119,38 +119,40 @@ def build_table(
         cells: (MAX_BLOCKS,) uint8 receives each block's cell, the blocks under f first.
         offsets: (NUM_CELLS,) receives what a cut block's index exceeds its level in its cell by.
     """
-    describe(numbers, c0, c1, c2)
+    describe(numbers, c0, c1, c2, offsets.size)
     right = numbers[END]
-    covers, floors = np.empty(NUM_CELLS), np.empty(NUM_CELLS)
+    num_cells = offsets.size
+    covers, floors = np.empty(num_cells), np.empty(num_cells)
     total, density = 0.0, math.exp(log_density(numbers, numbers[LOW]))
-    for k in range(NUM_CELLS):
-        end = numbers[LOW] + (k + 1) * numbers[WIDTH] if k < NUM_CELLS - 1 else right
+    for k in range(num_cells):
+        end = numbers[LOW] + (k + 1) * numbers[WIDTH] if k < num_cells - 1 else right
         next_density = math.exp(log_density(numbers, end))
         floors[k], covers[k] = min(density, next_density), max(density, next_density)
         if end - numbers[WIDTH] <= numbers[MODE] <= end:
             covers[k] = 1.0
         total += covers[k]
         density = next_density
-    num_levels = math.floor((MAX_BLOCKS - 1.5 * NUM_CELLS) / total)
+    num_levels = math.floor((cells.size - num_cells - 64) / total)
     numbers[HEIGHT] = 1.0 / num_levels
     block = 0
-    for k in range(NUM_CELLS):
+    for k in range(num_cells):
         floors[k] = math.floor(floors[k] * num_levels)
         for _ in range(int(floors[k])):
             cells[block] = k
             block += 1
     numbers[CLEAR] = block
-    for k in range(NUM_CELLS):
+    for k in range(num_cells):
         offsets[k] = block - floors[k]
         for _ in range(int(math.ceil(covers[k] * num_levels) - floors[k])):
             cells[block] = k
             block += 1
+    cells[block:] = 0  # tails have none
     numbers[WALL] = block
     numbers[LEFT_RATE], num_left = count_tail_blocks(numbers, numbers[LOW], c0 > 0.0)
     numbers[RIGHT_RATE], num_right = count_tail_blocks(numbers, right, right < ALMOST_ONE or c2 < 0)
     numbers[LEFT] = block + num_left
     numbers[BLOCKS] = numbers[LEFT] + num_right
-    if numbers[BLOCKS] > MAX_BLOCKS:
+    if numbers[BLOCKS] > cells.size:
         numbers[BLOCKS] = 0.0
 
 
@@ -166,8 +168,8 @@ def aim_at_tail(numbers: np.ndarray, place: float) -> tuple[float, float]:
         end, rate, start = numbers[LOW], numbers[LEFT_RATE], numbers[WALL]
     else:
         end, rate, start = numbers[END], numbers[RIGHT_RATE], numbers[LEFT]
-    log_end = log_density(numbers, end)
-    beyond = 1.0 - (place - start) * numbers[WIDTH] * numbers[HEIGHT] * abs(rate) / math.exp(log_end)
+    log_end, block_area = log_density(numbers, end), numbers[WIDTH] * numbers[HEIGHT]
+    beyond = 1.0 - (place - start) * block_area * abs(rate) / math.exp(log_end)
     if beyond <= 0.0:
         return end, 0.0
     z = end + math.log(beyond) / rate
