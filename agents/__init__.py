@@ -13,7 +13,7 @@ from bandit_gym.checks import check_choice, check_keys
 
 if TYPE_CHECKING:
     from agents.base import Agent
-    from agents.baselines import UCB1, BayesUCB, EpsilonGreedy, Greedy, KLUCB, UniformRandom
+    from agents.baselines import KLUCB, UCB1, BayesUCB, EpsilonGreedy, Greedy, UniformRandom
     from agents.exact_thompson import ExactThompson
     from agents.racing_thompson import RacingThompson
     from agents.smc_thompson import SMCThompson

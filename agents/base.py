@@ -16,7 +16,13 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
-from bandit_gym.checks import check_actions, check_integer, check_mask, check_rewards, check_statistics
+from bandit_gym.checks import (
+    check_actions,
+    check_integer,
+    check_mask,
+    check_rewards,
+    check_statistics,
+)
 from bandit_gym.problem import BanditProblem
 
 
@@ -59,9 +65,7 @@ class Agent:
         assert self._rng is not None
         return self._rng
 
-    def reset(
-        self, num_envs: int | None = None, seed: int | SeedSequence | None = None
-    ) -> None:
+    def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget everything and prepare for `num_envs` lanes.
 
         Args:

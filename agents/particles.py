@@ -24,7 +24,7 @@ def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     top = log_weights.max(axis=-1, keepdims=True)
     is_degenerate = np.isneginf(top)
     weights = np.exp(np.where(is_degenerate, 0.0, log_weights - np.where(is_degenerate, 0.0, top)))
-    return weights / weights.sum(axis=-1, keepdims=True), is_degenerate[..., 0]
+    return weights / weights.sum(axis=-1, keepdims=True), np.squeeze(is_degenerate, axis=-1)
 
 
 def effective_sample_size(weights: np.ndarray) -> np.ndarray:

@@ -87,9 +87,7 @@ class SMCThompson(Agent):
             self._particles = np.empty((*shape, size))
             self._log_weights = np.empty(shape)
             self._seen_counts, self._seen_sums = np.zeros_like(self.sums), np.zeros_like(self.sums)
-        draws = self.problem.prior.sample(
-            self.rng, (np.count_nonzero(mask), num_particles, num_arms)
-        )
+        draws = self.problem.prior.sample(self.rng, (int(mask.sum()), num_particles, num_arms))
         split = draws.transpose(0, 2, 1)[..., None] if self._is_split else draws[:, None]
         self._particles[mask] = split
         self._log_weights[mask] = 0.0
@@ -160,7 +158,7 @@ class SMCThompson(Agent):
         self._log_weights[lanes, groups] = 0.0
 
     def _move(self, particles: np.ndarray, lanes: np.ndarray, groups: np.ndarray) -> np.ndarray:
-        """Return (R, P, D) particles after one sweep of Metropolis steps, coordinate by coordinate."""
+        """Return (R, P, D) particles after one Metropolis step in each coordinate."""
         current = self._log_posterior(particles, lanes, groups)
         steps = STEP * particles.std(axis=1, keepdims=True)
         for d in range(particles.shape[2]):
@@ -178,7 +176,7 @@ class SMCThompson(Agent):
     ) -> np.ndarray:
         """Return (R, P) log posterior densities given the data taken in, up to a constant."""
         prior, likelihood = self.problem.prior, self.problem.likelihood
-        is_possible = likelihood.contains(particles).all(axis=2)
+        is_possible = np.all(likelihood.contains(particles), axis=2)
         inside = np.where(is_possible[..., None], particles, particles[:, :1])
         if self._is_split:
             every_arm = np.broadcast_to(inside, (*inside.shape[:2], self.problem.num_arms))
@@ -209,14 +207,10 @@ class SMCThompson(Agent):
         num_lanes, groups, num_particles = self._log_weights.shape
         step = np.minimum(self.counts.sum(axis=1), len(self._schedule) - 1)
         sizes = self._schedule[step]
-        log_weights = self._log_weights
-        if len(self._schedule) > 1:
-            takes_part = np.arange(num_particles) < sizes[:, None, None]
-            log_weights = np.where(takes_part, log_weights, -np.inf)
-        weights, is_degenerate = normalise(log_weights)
+        takes_part = np.arange(num_particles) < sizes[:, None, None]
+        weights, is_degenerate = normalise(np.where(takes_part, self._log_weights, -np.inf))
+        weights = np.where(is_degenerate[..., None], takes_part / sizes[:, None, None], weights)
         places = self.rng.random((num_lanes * groups, 1))
-        if len(self._schedule) > 1 and is_degenerate.any():
-            weights = np.where(is_degenerate[..., None], takes_part / sizes[:, None, None], weights)
         chosen = find_particles(weights.reshape(-1, num_particles), places)
         rows = self._particles.reshape(num_lanes * groups, num_particles, -1)
         means = rows[np.arange(len(rows)), chosen[:, 0]].reshape(num_lanes, -1)

@@ -137,7 +137,8 @@ def test_agent_warm_start_equals_observing(agent):
 
 
 @pytest.mark.parametrize(
-    ("counts", "sums", "arm"), [([1, 0, 0, 0], [2.0, 0, 0, 0], 0), ([0, 0, 0, 0], [0, 0, 1.0, 0], 2)]
+    ("counts", "sums", "arm"),
+    [([1, 0, 0, 0], [2.0, 0, 0, 0], 0), ([0, 0, 0, 0], [0, 0, 1.0, 0], 2)],
 )
 def test_agent_warm_start_names_the_arm_with_impossible_statistics(agent, counts, sums, arm):
     agent.reset(seed=0)

@@ -1,4 +1,4 @@
-"""Racing Thompson against what it must equal: importance resampling, exact TS, its own definition."""
+"""Racing Thompson equals importance resampling, exact TS in the limit, and its own definition."""
 
 import math
 import pickle
@@ -123,7 +123,8 @@ def test_race_follows_algorithm_2_sample_by_sample(scale, rng):
     lanes = np.arange(num_lanes)
     for start in range(0, num_draws, 7):  # in chunks, as the agent does
         part = slice(start, start + 7)
-        lanes = lanes[~race.run(lanes, log_weights[lanes, part], winners[lanes, part], bars, scale == "value")]
+        chunk = log_weights[lanes, part], winners[lanes, part]
+        lanes = lanes[~race.run(lanes, *chunk, bars, scale == "value")]
     for n in range(num_lanes):
         arm, d = literal_race(log_weights[n], winners[n], race.gumbels[n], 0.1, 0.3, scale)
         assert (race.totals[n].argmax(), race.num_samples[n]) == (arm, d)
