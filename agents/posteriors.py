@@ -75,6 +75,7 @@ class ConjugatePosterior:
         if self.family == INVERSE_GAMMA:
             return first + counts, second + sums
         if self.family == NORMAL:
+            assert isinstance(self.likelihood, likelihoods.Gaussian)
             variance = self.likelihood.std**2
             return first + sums / variance, second + counts / variance
         return first + sums, second + counts
