@@ -55,12 +55,14 @@ def _compare(options: argparse.Namespace) -> int:
     from bandit_gym.experiment import Experiment
 
     environment = {"env": options.env, **_parse_json(options.env_options)}
-    experiment = Experiment(
-        environments=(environment,),
-        agents=tuple(_parse_agent(text) for text in options.agents),
-        replications=options.replications,
-        horizon=options.horizon,
-        seed=options.seed,
+    experiment = Experiment.from_dict(
+        {
+            "environments": [environment],
+            "agents": [_parse_agent(text) for text in options.agents],
+            "replications": options.replications,
+            "horizon": options.horizon,
+            "seed": options.seed,
+        }
     )
     return _carry_out(experiment, options.out or _default_folder(options.env, experiment), options)
 

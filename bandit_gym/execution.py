@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -202,9 +203,7 @@ def _connect_ray(workers: Workers, stack: contextlib.ExitStack) -> int:
         address=workers.scheduler, num_cpus=num_cpus, include_dashboard=False, log_to_driver=False
     )
     stack.callback(ray.shutdown)
-    import ray.util.joblib
-
-    ray.util.joblib.register_ray()
+    import_module("ray.util.joblib").register_ray()
     num_jobs = workers.num_workers or int(ray.cluster_resources()["CPU"])
     stack.enter_context(joblib.parallel_config(backend="ray", n_jobs=num_jobs))
     return num_jobs
@@ -238,7 +237,7 @@ def _check_reachable(address: str) -> None:
 
 def _import(module: str, extra: str) -> Any:
     try:
-        return __import__(module)
+        return import_module(module)
     except ImportError as error:
         raise ImportError(
             f'the backend {extra!r} needs {module}: pip install "bayesian-bandit-gym[{extra}]".'

@@ -203,7 +203,7 @@ def _expand(kind: str, item: Any) -> Iterator[Entry]:
     if isinstance(item, Entry):
         yield item
         return
-    settings = {kind: item} if isinstance(item, str) else item
+    settings: Any = {kind: item} if isinstance(item, str) else item
     if not isinstance(settings, Mapping) or not isinstance(settings.get(kind), str):
         raise TypeError(f"{kind} must be a name or a dict with the key {kind!r}, got {item!r}.")
     options = {k: v for k, v in settings.items() if k not in (kind, "label", "grid")}
@@ -222,9 +222,7 @@ def _check_grid(kind: str, grid: Any) -> None:
 
 def _label(settings: Settings, point: Settings) -> str | None:
     label = settings.get("label")
-    if label is None or not point:
-        return label
-    return label + _written(point)
+    return None if label is None else f"{label}{_written(point)}"
 
 
 def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None) -> Entry:
@@ -246,6 +244,8 @@ def _written(options: Settings) -> str:
 
 
 def _written_value(value: Any) -> str:
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
+        return f"{value['name']}{_written({k: v for k, v in value.items() if k != 'name'})}"
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 

@@ -32,7 +32,8 @@ def _announce(progress: Progress) -> None:
 @contextlib.contextmanager
 def _live_bar() -> Iterator[Report]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
     columns = [
@@ -73,8 +74,6 @@ def _opening(progress: Progress) -> str:
 
 def _failure(progress: Progress) -> str:
     assert progress.outcome is not None
-    run, text = progress.outcome.run, (progress.outcome.failure or "").strip()
-    return (
-        f"{run.agent.label} failed in {run.environment.label}, block {progress.outcome.block}: "
-        f"{text.rpartition(chr(10))[2]}"
-    )
+    run, text = progress.outcome.run, progress.outcome.failure or ""
+    where = f"{run.agent.label} failed in {run.environment.label}, block {progress.outcome.block}"
+    return f"{where}: {text.splitlines()[0]}"

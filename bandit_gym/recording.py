@@ -67,7 +67,7 @@ class Recorder:
         return int(self._lengths.sum())
 
     def finish(self) -> dict[str, np.ndarray]:
-        """Return the columns, the last sums repeated where all episodes ended before the horizon."""
+        """Return the columns, the last sums repeated where all episodes ended early."""
         for name, values in self.columns.items():
             last = values[:, self._num_kept - 1 : self._num_kept]
             values[:, self._num_kept :] = -1 if name.startswith("action") else last

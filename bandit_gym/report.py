@@ -13,7 +13,7 @@ from bandit_gym.experiment import Entry
 from bandit_gym.results import Results, aggregate, regret_name, summarise
 
 NOTHING = "-"
-Row = Mapping[str, Any]
+Row = Mapping[Any, Any]
 
 
 def describe(results: Results) -> str:
@@ -69,7 +69,7 @@ def _describe_environment(
     header = (
         "agent",
         regret_name(environment),
-        f"less {rows[0]['agent']}'s, paired",
+        f"less {results.experiment.agents[0].label}'s, paired",
         "p (Holm)",
         "best arm found",
         "samples/decision",
@@ -104,10 +104,10 @@ def _warnings(results: Results) -> Iterator[str]:
         total = len(results.runs) * results.experiment.num_blocks
         yield f"Not complete: {results.num_missing} of {total} blocks are missing."
     for found in results.failed:
-        last_line = next(iter(found.failures.values())).strip().rpartition("\n")[2]
+        headline = next(iter(found.failures.values())).partition("\n")[0]
         yield (
             f"Left out: {found.run.agent.label} in {found.run.environment.label}, which failed in "
-            f"{len(found.failures)} of {results.experiment.num_blocks} blocks: {last_line}"
+            f"{len(found.failures)} of {results.experiment.num_blocks} blocks: {headline}"
         )
 
 

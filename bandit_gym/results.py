@@ -56,10 +56,9 @@ class RunResults:
         return len(self.replications) > 0 and not self.failures
 
     def curves(self, column: str) -> FloatArray:
-        """Return a column as (R, S), one row per replication; `tables.DESCRIPTIONS` says of what."""
-        return np.concatenate([self._read(path, column) for path in self.paths])[
-            : len(self.replications)
-        ]
+        """Return a column as (R, S), one row per replication; see `tables.DESCRIPTIONS`."""
+        values = np.concatenate([self._read(path, column) for path in self.paths])
+        return values[: len(self.replications)]
 
     def final(self, column: str) -> FloatArray:
         """Return the (R,) values of a column at the horizon."""
@@ -100,6 +99,11 @@ class Results:
     def usable(self, environment: Entry) -> list[RunResults]:
         """Return the runs in an environment that can be reported."""
         return [r for r in self.runs if r.run.environment == environment and r.is_usable]
+
+    def reference(self, environment: Entry) -> RunResults | None:
+        """Return the first agent's run in an environment; None if it cannot be reported."""
+        first = self.experiment.agents[0]
+        return next((r for r in self.usable(environment) if r.run.agent == first), None)
 
     def frames(self) -> Iterator[pd.DataFrame]:
         """Yield the tidy rows block by block, so that no more than one is in memory."""
@@ -151,7 +155,10 @@ def summarise(results: Results) -> pd.DataFrame:
 
     The table depends on the results alone, to the last bit.
     """
-    rows = [row for env in results.experiment.environments for row in _rows(results.usable(env))]
+    rows: list[dict[str, Any]] = []
+    for environment in results.experiment.environments:
+        runs = results.usable(environment)
+        rows += _describe_all(runs, results.reference(environment))
     return pd.DataFrame(rows)
 
 
@@ -169,16 +176,23 @@ def lower_bound_slope(environment: Entry) -> float | None:
     return statistics.lai_robbins_slope(likelihood, np.asarray(means))
 
 
-def _rows(runs: list[RunResults]) -> Iterator[dict[str, Any]]:
-    differences = [paired_differences(found, runs[0], "pseudo_regret")[1] for found in runs]
-    finals = [curves[:, -1] if len(curves) else np.zeros(0) for curves in differences]
-    raw = [statistics.paired_p_value(values) for values in finals[1:]]
-    corrected = [np.nan, *statistics.holm(raw)]
-    for found, values, p_value in zip(runs, finals, corrected, strict=True):
-        is_reference = found is runs[0] or not len(values)
-        nothing = Interval(np.nan, np.nan, np.nan)
-        difference = nothing if is_reference else statistics.mean_interval(values)
-        yield _describe(found) | _spread("difference", difference) | {"p_holm": p_value}
+def _describe_all(
+    runs: list[RunResults], reference: RunResults | None
+) -> Iterator[dict[str, Any]]:
+    differences = [_final_differences(found, reference) for found in runs]
+    p_values = [statistics.paired_p_value(values) for values in differences]
+    corrected = statistics.holm(p_values)
+    for found, values, p_value in zip(runs, differences, corrected, strict=True):
+        difference = _spread("difference", statistics.mean_interval(values))
+        yield _describe(found) | difference | {"p_holm": p_value}
+
+
+def _final_differences(found: RunResults, reference: RunResults | None) -> FloatArray:
+    """Return the paired differences at the horizon, one NaN where there is nothing to compare."""
+    if reference is None or found is reference:
+        return np.array([np.nan])
+    _, differences = paired_differences(found, reference, "pseudo_regret")
+    return differences[:, -1] if len(differences) else np.array([np.nan])
 
 
 def _describe(found: RunResults) -> dict[str, Any]:
@@ -227,7 +241,8 @@ def normalised_scores(results: Results) -> dict[str, FloatArray]:
 
 
 def _score(found: RunResults) -> FloatArray:
-    return found.final("pseudo_regret") / found.final("uniform_regret").mean()
+    scores: FloatArray = found.final("pseudo_regret") / found.final("uniform_regret").mean()
+    return scores
 
 
 def _load_run(store: Store, experiment: Experiment, run: Run) -> RunResults:

@@ -38,7 +38,7 @@ class Outcome:
         data: its results as the bytes of a Parquet file, None if it failed.
         facts: what may differ from time to time: `agent_seconds` spent in `act` and `observe`,
             `seconds` in all, `decisions` taken, `process` and `host`.
-        failure: the traceback, None if all went well.
+        failure: one line and then the traceback, None if all went well.
     """
 
     run: Run
@@ -56,8 +56,9 @@ def simulate_block(run: Run, block: int) -> Outcome:
         with threadpool_limits(1):  # nested threads fight for cores and may change the last bit
             _warm_up(run)
             data, measured = _simulate(run, block)
-    except Exception:
-        return Outcome(run, block, None, facts, traceback.format_exc())
+    except Exception as error:
+        headline = f"{type(error).__name__}: {error}".partition("\n")[0]
+        return Outcome(run, block, None, facts, f"{headline}\n\n{traceback.format_exc()}")
     return Outcome(run, block, data, facts | measured | {"seconds": perf_counter() - start})
 
 

@@ -40,7 +40,7 @@ def is_normality_doubtful(values: FloatArray) -> bool:
     """
     if np.ptp(values) == 0:
         return False
-    return bool(abs(stats.skew(values)) > MAX_SKEWNESS * math.sqrt(len(values)))
+    return abs(float(stats.skew(values))) > MAX_SKEWNESS * math.sqrt(len(values))
 
 
 def mean_interval(values: FloatArray, *, confidence: float = 0.95, seed: int = 0) -> Interval:
@@ -124,13 +124,15 @@ def paired_p_value(differences: FloatArray, *, seed: int = 0) -> float:
 def holm(p_values: Sequence[float]) -> FloatArray:
     """Correct (A,) p-values so that the chance of any false claim among them stays below the level.
 
+    NaNs stand for no test: they stay and do not count.
+
     References:
         Holm, "A simple sequentially rejective multiple test procedure" (1979).
     """
     raw = np.asarray(p_values, dtype=float)
-    order = np.argsort(raw)
-    factors = np.arange(len(raw), 0, -1)
-    corrected = np.empty_like(raw)
+    order = np.argsort(raw)[: np.count_nonzero(~np.isnan(raw))]  # NaNs are sorted last
+    factors = np.arange(len(order), 0, -1)
+    corrected = np.full_like(raw, np.nan)
     corrected[order] = np.minimum(np.maximum.accumulate(raw[order] * factors), 1.0)
     return corrected
 
@@ -142,7 +144,7 @@ def interquartile_mean(scores: FloatArray) -> FloatArray:
     `scipy.stats.trim_mean` it drops whole scores only, rounding their number down.
 
     References:
-        Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (2021).
+        Agarwal et al., "Deep RL at the edge of the statistical precipice" (2021).
     """
     ordered = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
     cut = ordered.shape[-1] // 4
@@ -159,7 +161,7 @@ def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArra
 
 
 def lai_robbins_slope(likelihood: Likelihood, means: FloatArray) -> float:
-    """Return C: on the instance `means`, (K,), no consistent agent's regret grows slower than C log t.
+    """Return C: on the instance `means`, (K,), no consistent agent's regret stays below C log t.
 
     C = sum over worse arms i of (mu* - mu_i) / KL(mu_i, mu*). With n pulls whose rewards add up to
     n mu_i, the log-likelihood ratio of mu_i to mu* is n KL(mu_i, mu*) in an exponential family, so
@@ -195,11 +197,7 @@ def _resample(
 ) -> FloatArray:
     """Return the statistic of each of `NUM_RESAMPLES` samples of the rows, with replacement."""
     rng = np.random.default_rng(seed)
-    rows_at_once = max(1, MAX_RESAMPLED_VALUES // values.size)
-    sizes = [len(part) for part in _split(NUM_RESAMPLES, rows_at_once)]
+    at_once = max(1, MAX_RESAMPLED_VALUES // values.size)
+    sizes = [min(at_once, NUM_RESAMPLES - done) for done in range(0, NUM_RESAMPLES, at_once)]
     picks = (rng.integers(len(values), size=(size, len(values))) for size in sizes)
     return np.concatenate([statistic(values[pick]) for pick in picks])
-
-
-def _split(count: int, size: int) -> list[range]:
-    return [range(start, min(start + size, count)) for start in range(0, count, size)]

@@ -91,8 +91,9 @@ class Store:
         try:
             self.read_block(run, block)
         except FileNotFoundError:
-            exists = self.block_path(run, block).exists()
-            return BlockState.DAMAGED if exists else BlockState.MISSING
+            paths = self.block_path(run, block), self._receipt_path(run, block)
+            is_half = any(path.exists() for path in paths)
+            return BlockState.DAMAGED if is_half else BlockState.MISSING
         except ValueError:
             return BlockState.DAMAGED
         return BlockState.COMPLETE

@@ -23,7 +23,7 @@ def coverage(make_interval, samples, truth):
 
 
 def test_mean_interval_covers_95_percent_of_uniform_plays_regret():
-    """Regret of uniform play on K = 3 arms with uniform means, T = 20: 20 (3/4 - 1/2) on average."""
+    """On K = 3 arms with uniform means it is T (3/4 - 1/2) on average; T = 20."""
     rng = np.random.default_rng(0)
     means = rng.random((30_000, 3))
     pulls = rng.multinomial(20, [1 / 3] * 3, size=len(means))
