@@ -284,4 +284,4 @@ def _normal_log_density(x: FloatArray, mean: Parameter, std: Parameter) -> Float
 
 def _normal_natural_parameters(num_arms: int, mean: Parameter, std: Parameter) -> FloatArray:
     precision = 1 / np.square(std)
-    return _columns(num_arms, 0.0, 0.0, mean * precision, -precision / 2, 0.0)
+    return _columns(num_arms, 0.0, 0.0, np.asarray(mean) * precision, -precision / 2, 0.0)
