@@ -18,7 +18,7 @@ from gymnasium.wrappers import (
     TransformReward,
 )
 
-from bandit_gym.envs.bandit import BanditEnv
+from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.envs.observations import OBSERVATIONS
 from bandit_gym.envs.worlds import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli
@@ -211,7 +211,7 @@ def test_dependent_prior_is_the_truncated_normal_of_unit_vectors() -> None:
 
 def test_unit_vector_covariance_has_the_rank_of_its_dimension() -> None:
     covariance = unit_vector_covariance(6, 6, 0)
-    np.testing.assert_allclose(np.diag(covariance), 1.0)
+    assert np.diag(covariance).tolist() == [1.0] * 6
     assert np.linalg.matrix_rank(covariance) == 6
     assert np.array_equal(covariance, covariance.T)
 
@@ -237,6 +237,7 @@ def test_bandit_env_takes_a_problem_of_ones_own() -> None:
     env = BanditEnv(problem, observation="counts")
     check_env(env, skip_render_check=True)
     assert env.problem is problem
+    assert BanditVectorEnv(2, problem).reset(seed=0)[1]["means"].shape == (2, 5)
 
 
 @every_id

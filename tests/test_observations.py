@@ -70,6 +70,13 @@ def test_scaled_rewards_increase_within_the_unit_interval(support: tuple[float, 
     assert np.all(np.diff(scaled) > 0) and scaled[0] >= 0 and scaled[-1] <= 1
 
 
+def test_scaled_rewards_are_the_documented_maps() -> None:
+    rewards = np.array([0.0, 1.0])
+    assert scale_rewards(rewards, (0.0, 1.0)).tolist() == [0.0, 1.0]
+    assert scale_rewards(rewards, (0.0, inf)).tolist() == [0.0, 0.5]
+    assert scale_rewards(np.array([-1.0, 0.0, 1.0]), (-inf, inf)).tolist() == [0.25, 0.5, 0.75]
+
+
 def test_forgotten_lanes_start_afresh_and_others_do_not() -> None:
     record = PlayRecord(2, 3)
     record.add(np.array([1, 2]), np.array([4.0, 5.0]))

@@ -1,1 +1,10 @@
-"""The environments, single (`bandit`) and natively vectorised (`vector`)."""
+"""The environments, single and natively vectorised.
+
+The registered ids are made with `gymnasium.make` and `gymnasium.make_vec`; the two classes here
+take any `BanditProblem`, with a likelihood or a prior of one's own.
+"""
+
+from bandit_gym.envs.bandit import BanditEnv
+from bandit_gym.envs.vector import BanditVectorEnv
+
+__all__ = ["BanditEnv", "BanditVectorEnv"]

@@ -1,4 +1,4 @@
-"""The single environments: `BanditEnv`, and the five registered problems built on it."""
+"""The single environment, for any problem; the registered ones in `families` are built on it."""
 
 import inspect
 from collections.abc import Sequence

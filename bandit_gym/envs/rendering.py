@@ -66,7 +66,8 @@ class LaneView:
     def title(self) -> str:
         """One line that says how far the episode is and how it goes."""
         num_pulls = int(self.pulls.sum())
-        start = f"{self.likelihood.name.capitalize()} bandit, {num_pulls:,} pulls"
+        plural = "" if num_pulls == 1 else "s"
+        start = f"{self.likelihood.name.capitalize()} bandit, {num_pulls:,} pull{plural}"
         if num_pulls == 0:
             return start
         regret = float(self.pulls @ (self.means.max() - self.means))

@@ -1,6 +1,6 @@
-"""The native vector environments: N lanes of a bandit stepped as one batch.
+"""The native vector environment: N lanes of a bandit stepped as one batch.
 
-They equal `gymnasium.vector.SyncVectorEnv` of the single environment to the last bit: observations,
+It equals `gymnasium.vector.SyncVectorEnv` of the single environment to the last bit: observations,
 rewards, ends and infos, in every autoreset mode. Lane i has its own generators, seeded as there.
 """
 

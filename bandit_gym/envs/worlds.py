@@ -81,7 +81,7 @@ def dependent_problem(
     return _problem(Bernoulli(), num_arms, prior)
 
 
-def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) -> np.ndarray:
+def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) -> FloatArray:
     """Compute the (K, K) matrix u_i . u_j of K random unit vectors."""
     num_arms = check_integer("num_arms", num_arms, minimum=2)
     dimension = num_arms if dimension is None else check_integer("dimension", dimension, minimum=1)
@@ -93,7 +93,9 @@ def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) 
     rng = np.random.default_rng(check_integer("arm_seed", arm_seed, minimum=0))
     vectors = rng.standard_normal((num_arms, dimension))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors @ vectors.T
+    covariance: FloatArray = vectors @ vectors.T
+    np.fill_diagonal(covariance, 1.0)
+    return covariance
 
 
 def check_means(means: Sequence[float] | None, problem: BanditProblem) -> FloatArray | None:
