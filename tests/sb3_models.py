@@ -1,0 +1,45 @@
+"""Small Stable-Baselines3 models and environments that several test modules share."""
+
+import pytest
+
+pytest.importorskip("stable_baselines3")
+pytest.importorskip("sb3_contrib")
+
+import gymnasium as gym
+import torch
+from sb3_contrib import RecurrentPPO
+from stable_baselines3 import A2C, DQN, PPO
+
+from agents.sb3 import GymnasiumVecEnv
+
+torch.set_num_threads(1)
+
+NUM_ARMS = 3
+ALGORITHMS = {
+    "PPO": (PPO, "MlpPolicy", {"n_steps": 8, "batch_size": 16, "n_epochs": 2}),
+    "A2C": (A2C, "MlpPolicy", {"n_steps": 8}),
+    "DQN": (DQN, "MlpPolicy", {"learning_starts": 8, "buffer_size": 500, "batch_size": 16}),
+    "RecurrentPPO": (
+        RecurrentPPO,
+        "MlpLstmPolicy",
+        {"n_steps": 8, "batch_size": 16, "n_epochs": 2, "policy_kwargs": {"lstm_hidden_size": 8}},
+    ),
+}
+
+
+def make_vec(env_id="BernoulliBandit-v0", num_envs=2, **options):
+    """Make a native vector environment with SB3's kind of autoreset."""
+    options = {
+        "num_arms": NUM_ARMS,
+        "max_episode_steps": 10,
+        "autoreset_mode": "SameStep",
+    } | options
+    return gym.make_vec(f"bandit_gym:{env_id}", num_envs=num_envs, **options)
+
+
+def train(name, *, num_steps=64, env_id="BernoulliBandit-v0", seed=0, **options):
+    """Train a small model for a moment."""
+    algorithm, policy, settings = ALGORITHMS[name]
+    env = GymnasiumVecEnv(make_vec(env_id, **options))
+    model = algorithm(policy, env, seed=seed, device="cpu", **settings)
+    return model.learn(num_steps)

@@ -1,0 +1,142 @@
+"""Our agents behind SB3's `predict`: the returns are those of a loop of our own."""
+
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from numpy.random import SeedSequence
+
+pytest.importorskip("stable_baselines3")
+from sb3_models import make_vec
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
+
+from agents import make_agent
+from agents.sb3 import GymnasiumVecEnv, as_policy
+from bandit_gym.rollout import AGENT_STREAM, rollout
+
+HORIZONS = (4, 7, 11)
+SEED = 5
+every_thompson = pytest.mark.parametrize("name", ["racing", "exact", "smc"])
+silent = {"return_episode_rewards": True, "warn": False}
+
+
+def env_functions(env_id="BernoulliBandit-v0"):
+    """Return makers of environments whose episodes end at different times."""
+    make = partial(gym.make, f"bandit_gym:{env_id}", num_arms=3)
+    return [partial(make, max_episode_steps=horizon) for horizon in HORIZONS]
+
+
+def own_returns(agent, envs, num_episodes):
+    """Play the episodes in a loop of our own: lane i plays (num_episodes + i) // N of them."""
+    quotas = [(num_episodes + lane) // len(envs) for lane in range(len(envs))]
+    returns = [[0.0] for _ in envs]
+    for lane, env in enumerate(envs):
+        env.reset(seed=SEED + lane)
+    agent.reset(num_envs=len(envs), seed=SEED)
+    while any(len(lane) <= quota for lane, quota in zip(returns, quotas, strict=True)):
+        actions = agent.act()
+        steps = [env.step(action) for env, action in zip(envs, actions, strict=True)]
+        rewards = np.array([step[1] for step in steps])
+        dones = np.array([step[2] or step[3] for step in steps])
+        agent.observe(actions, rewards)
+        agent.reset_lanes(dones)
+        for lane, env in enumerate(envs):
+            returns[lane][-1] += rewards[lane]
+            if dones[lane]:
+                returns[lane].append(0.0)
+                env.reset()
+    return sorted(r for lane, quota in zip(returns, quotas, strict=True) for r in lane[:quota])
+
+
+def policy_returns(policy, env, num_episodes):
+    env.seed(SEED)
+    returns, _ = evaluate_policy(policy, env, num_episodes, callback=policy.callback, **silent)
+    return sorted(returns)
+
+
+@pytest.fixture(scope="module", params=[DummyVecEnv, SubprocVecEnv])
+def ragged_env(request):
+    env = request.param(env_functions())
+    yield env
+    env.close()
+
+
+@every_thompson
+def test_policy_returns_are_those_of_our_own_loop_when_episodes_are_ragged(ragged_env, name):
+    envs = [make() for make in env_functions()]
+    agent = make_agent(name, envs[0].unwrapped.problem)
+    expected = own_returns(agent, envs, num_episodes=20)
+    assert policy_returns(as_policy(agent, seed=SEED), ragged_env, 20) == expected
+
+
+@every_thompson
+def test_policy_returns_are_those_of_rollout(name):
+    env = make_vec(num_envs=6, max_episode_steps=30)
+    agent = make_agent(name, env.problem)
+    expected = sorted(rollout(agent, env, seed=SEED).rewards.sum(axis=1))
+    policy = as_policy(agent, seed=SeedSequence(SEED, spawn_key=(AGENT_STREAM,)))
+    assert policy_returns(policy, GymnasiumVecEnv(env), 6) == expected
+
+
+@every_thompson
+def test_policy_plays_a_single_environment(name):
+    env = env_functions()[2]()
+    agent = make_agent(name, env.unwrapped.problem)
+    expected = own_returns(agent, [env], num_episodes=5)
+    env.reset(seed=SEED)
+    policy = as_policy(agent, seed=SEED)
+    # evaluate_policy resets without a seed, so the first episode goes on with the seeded stream.
+    env = SeededReset(env_functions()[2](), SEED)
+    returns, _ = evaluate_policy(policy, env, 5, callback=policy.callback, **silent)
+    assert sorted(returns) == expected
+
+
+class SeededReset(gym.Wrapper):
+    """Gives the first reset a seed."""
+
+    def __init__(self, env, seed):
+        super().__init__(env)
+        self.seed = seed
+
+    def reset(self, *, seed=None, options=None):
+        first, self.seed = self.seed, None
+        return self.env.reset(seed=first, options=options)
+
+
+def test_policy_learns_from_its_rewards():
+    env = make_vec_env(
+        "bandit_gym:BernoulliBandit-v0", 2, seed=SEED, env_kwargs={"means": [0.0] * 9 + [1.0]}
+    )
+    policy = as_policy(make_agent("exact", env.get_attr("problem")[0]), seed=0)
+    mean, _ = evaluate_policy(policy, env, n_eval_episodes=2, callback=policy.callback)
+    assert mean > 900
+
+
+def test_policy_refuses_to_go_on_when_rewards_do_not_come_in():
+    env = DummyVecEnv(env_functions())
+    policy = as_policy(make_agent("exact", env.get_attr("problem")[0]))
+    with pytest.raises(RuntimeError, match=r"pass callback=policy.callback to evaluate_policy"):
+        evaluate_policy(policy, env, n_eval_episodes=3, warn=False)
+
+
+def test_policy_continues_its_stream_when_evaluated_again():
+    env = GymnasiumVecEnv(make_vec(num_envs=8, max_episode_steps=20))
+    policy = as_policy(make_agent("random", env.get_attr("problem")[0]), seed=SEED)
+    assert policy_returns(policy, env, 8) != policy_returns(policy, env, 8)
+
+
+def test_policy_works_in_a_loop_of_ones_own():
+    env = GymnasiumVecEnv(make_vec(num_envs=2, means=[0.0, 0.0, 1.0], max_episode_steps=50))
+    policy = as_policy(make_agent("exact", env.get_attr("problem")[0]), seed=0)
+    observations, state = env.reset(), None
+    total = np.zeros(2)
+    for _ in range(50):
+        actions, state = policy.predict(observations, state)
+        observations, rewards, dones, _ = env.step(actions)
+        policy.learn(actions, rewards, dones)
+        total += rewards
+    assert (total > 40).all()
+    assert (policy.agent.counts == 0).all()  # both episodes have just ended
