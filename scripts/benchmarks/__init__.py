@@ -1,0 +1,1 @@
+"""The rows of `scripts/benchmark.py`, one module per family of them."""

@@ -1,0 +1,96 @@
+"""What each row must reach, and what it should."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from benchmarks.timing import Row
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A value that a row must not miss, and a better one to aim at.
+
+    Attributes:
+        value: the bar.
+        aim: what would be good; None if the bar is all that is asked.
+        is_floor: True if the row must be at least the bar, False if at most.
+    """
+
+    value: float
+    aim: float | None
+    is_floor: bool
+
+    def is_met(self, value: float) -> bool:
+        """Say whether a measured value keeps to the bar."""
+        return value >= self.value if self.is_floor else value <= self.value
+
+    def is_aimed(self, value: float) -> bool:
+        """Say whether a measured value reaches the aim as well."""
+        if self.aim is None:
+            return self.is_met(value)
+        return value >= self.aim if self.is_floor else value <= self.aim
+
+
+def at_least(value: float, aim: float | None = None) -> Bar:
+    """Ask for a ratio of this size or more."""
+    return Bar(value, aim, is_floor=True)
+
+
+def at_most(value: float, aim: float | None = None) -> Bar:
+    """Ask for a cost of this size or less."""
+    return Bar(value, aim, is_floor=False)
+
+
+BARS: Mapping[str, Bar] = {
+    "environment.bernoulli.many.sync": at_least(30, 100),
+    "environment.bernoulli.many.gymnax": at_least(2, 5),
+    "exact.many.numpy": at_least(2, 4),
+    "exact.one.mabwiser": at_least(1, 3),
+    "exact.one.river": at_least(1, 3),
+    "racing.bernoulli.bulk": at_most(0.5, 0.25),
+    "racing.bernoulli.loop": at_least(40, 100),
+    "racing.user.built-in": at_most(2, 1.3),
+    "growth.steps.exact": at_most(1.1),
+    "growth.steps.racing": at_most(1.1),
+    "growth.steps.smc": at_most(1.1),
+    "end-to-end.cold-start": at_most(20, 8),
+}
+
+
+def verdict(row: Row, bars: Mapping[str, Bar] = BARS) -> str:
+    """Return "aim", "met" or "MISSED"; "absent" if there is no value, "" if there is no bar."""
+    if row.value is None:
+        return "absent"
+    if row.key not in bars:
+        return ""
+    bar = bars[row.key]
+    if bar.is_aimed(row.value):
+        return "aim"
+    return "met" if bar.is_met(row.value) else "MISSED"
+
+
+def missed(rows: Iterable[Row], bars: Mapping[str, Bar] = BARS) -> list[str]:
+    """Return one line for each row that misses its bar; rows without a value miss none."""
+    return [
+        f"{row.key}: {row.value:.3g} {row.unit}, must be {_condition(bars[row.key])}"
+        for row in rows
+        if verdict(row, bars) == "MISSED"
+    ]
+
+
+def unmeasured(rows: Iterable[Row], bars: Mapping[str, Bar] = BARS) -> list[str]:
+    """Return one line for each bar that no value was measured for, with the reason if known."""
+    known = {row.key: row for row in rows}
+    lines = []
+    for key in bars:
+        if key not in known:
+            lines.append(f"{key}: not run")
+        elif known[key].value is None:
+            lines.append(f"{key}: {known[key].note}")
+    return lines
+
+
+def _condition(bar: Bar) -> str:
+    return f"{'at least' if bar.is_floor else 'at most'} {bar.value:g}"

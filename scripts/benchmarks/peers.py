@@ -1,0 +1,158 @@
+"""Other people's libraries, each in a virtual environment and a process of its own.
+
+Their pins clash with ours and with one another's. A worker (`workers/`) stays alive, is told a
+number of rounds and a clock on its standard input, and answers with the seconds they took and the
+units of work they did; it keeps its own time, so that talking costs nobody anything.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.timing import Contestant
+
+WORKERS = Path(__file__).parent / "workers"
+HOME = Path(__file__).parents[2] / "results" / "peers"
+NOT_ASKED_FOR = "run with --with-peers"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A library to be measured against.
+
+    Attributes:
+        name: of its environment, and of its worker, `workers/<name>_worker.py`.
+        requirements: what pip installs for it.
+    """
+
+    name: str
+    requirements: tuple[str, ...]
+
+    @property
+    def home(self) -> Path:
+        """Folder of its virtual environment, which git ignores."""
+        return HOME / self.name
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.home / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+
+
+PEERS = (
+    Peer("gymnax", ("gymnax==1.0.1", "jax<0.7", "six")),  # imports six, does not ask for it
+    Peer("mabwiser", ("mabwiser==2.7.4",)),
+    Peer("river", ("river==0.26.1",)),
+    Peer("smpybandits", ("SMPyBandits==0.9.7", "scipy<1.12", "numpy<2")),
+)
+
+
+class Worker:
+    """A running worker; `with` it, and call it as any contestant.
+
+    Raises:
+        RuntimeError: if it ends without an answer; carries its last words.
+    """
+
+    def __init__(self, python: Path, script: Path) -> None:
+        self._errors = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill up
+        self._process = subprocess.Popen(
+            [str(python), str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self.versions: dict[str, str] = json.loads(self._answer("ready"))
+
+    def __call__(self, num_rounds: int, clock: str) -> tuple[float, float]:
+        """Have it do some rounds."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{num_rounds} {clock}\n")
+        self._process.stdin.flush()
+        seconds, work = self._answer("done").split()
+        return float(seconds), float(work)
+
+    def close(self) -> None:
+        """End its input, upon which it stops."""
+        self._process.communicate()
+        self._errors.close()
+
+    def _answer(self, word: str) -> str:
+        """Return what follows the word; libraries may print other lines before it."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith(word + " "):
+                return line.removeprefix(word + " ")
+        self._process.wait()
+        self._errors.seek(0)
+        raise RuntimeError(_last_line(self._errors.read()))
+
+
+class Peers:
+    """The peers that are there.
+
+    Args:
+        is_wanted: False to leave them all alone.
+    """
+
+    def __init__(self, is_wanted: bool) -> None:
+        self._workers: dict[str, Worker] = {}
+        self._reasons: dict[str, str] = {}
+        for peer in PEERS:
+            found = _start(peer) if is_wanted else NOT_ASKED_FOR
+            if isinstance(found, Worker):
+                self._workers[peer.name] = found
+            else:
+                self._reasons[peer.name] = found
+
+    def __enter__(self) -> Peers:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for worker in self._workers.values():
+            worker.close()
+
+    def contestant(self, name: str) -> Contestant | str:
+        """Return the worker of a peer, or why there is none."""
+        return self._workers.get(name) or self._reasons[name]
+
+    def versions(self) -> dict[str, dict[str, str]]:
+        """Return the versions of each peer's packages, or why it is absent."""
+        present = {name: worker.versions for name, worker in self._workers.items()}
+        return present | {name: {"absent": why} for name, why in self._reasons.items()}
+
+
+def _start(peer: Peer) -> Worker | str:
+    try:
+        _install(peer)
+        return Worker(peer.python, WORKERS / f"{peer.name}_worker.py")
+    except (RuntimeError, OSError) as error:
+        return str(error)
+
+
+def _install(peer: Peer) -> None:
+    """Make the peer's environment unless it is there with the same requirements."""
+    record = peer.home / "requirements.txt"
+    wanted = "\n".join(peer.requirements)
+    if record.exists() and record.read_text() == wanted:
+        return
+    print(f"installing {peer.name} into {peer.home} ...", file=sys.stderr)
+    venv.create(peer.home, clear=True, with_pip=True)
+    command = [str(peer.python), "-m", "pip", "install", "--quiet", *peer.requirements]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"pip failed: {_last_line(done.stderr)}")
+    record.write_text(wanted)
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "it ended without a word"

@@ -1,0 +1,192 @@
+"""Racing Thompson: what a decision costs, per sample that its race needed.
+
+Contestants decide on the same histories, which are spread over an episode of Thompson sampling in
+K = 10 arms, with delta = sigma = 0.1. Races are of random length, and of the same law for all; so
+costs are divided by samples used, which leaves samples drawn in vain, and all else that a decision
+takes, in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from agents import RacingThompson
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
+from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+from benchmarks.plain_numpy import log_reference, race, reference_sampler
+from benchmarks.session import BLOCK_SIZE, Session, play_histories
+from benchmarks.timing import Contestant, Ratio, Row, rounds_of
+
+NUM_ARMS = 10
+DELTA, SIGMA = 0.1, 0.1
+WORK = "sample"
+
+PRIORS = {
+    Bernoulli(): TruncatedNormal(0.5, 0.1),
+    Exponential(): TruncatedNormal(1.0, 0.2, low=0.1, high=3.0),
+    Gaussian(): TruncatedNormal(0.0, 1.0, low=-2.0, high=2.0),
+    Poisson(): TruncatedNormal(2.0, 0.5, low=0.0, high=5.0),
+}
+"""A prior for each likelihood that is not conjugate to it."""
+
+LogDensity = Callable[[np.ndarray], float]
+
+
+@dataclass(frozen=True)
+class UserPrior:
+    """A prior as somebody would write it: two functions, nothing that we could read off.
+
+    Attributes:
+        prior: what it really is.
+    """
+
+    prior: TruncatedNormal
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Draw means of the given shape."""
+        return self.prior.sample(rng, shape)
+
+    def log_density(self, means: np.ndarray) -> np.ndarray:
+        """Return the log-density of (..., K) means up to a constant."""
+        total = -0.5 * np.square((means - self.prior.mean) / self.prior.std).sum(axis=-1)
+        is_inside = (means >= self.prior.low).all(axis=-1) & (means <= self.prior.high).all(axis=-1)
+        return np.where(is_inside, total, -np.inf)
+
+
+def rows(session: Session) -> Iterator[Row]:
+    """Measure every likelihood, then the kinds of prior, then a single lane."""
+    for likelihood, prior in PRIORS.items():
+        problem = BanditProblem(likelihood, prior, NUM_ARMS)
+        yield from _against_numpy(session, problem, likelihood.name, _plain_log_density(prior))
+    yield from _dependent(session)
+    yield from _user(session)
+    yield from _single(session)
+
+
+def _against_numpy(
+    session: Session, problem: BanditProblem, label: str, log_density: LogDensity
+) -> list[Row]:
+    counts, sums = _histories(session, problem)
+    ours, num_samples = _ours(problem, counts, sums)
+    contestants = {
+        "ours": ours,
+        "bulk draws": _bulk_draws(problem.likelihood, counts, sums, num_samples),
+        "plain loop": _plain_loop(problem.likelihood, counts, sums, log_density),
+    }
+    title = f"Racing, {label}, {len(counts)} lanes"
+    return session.measure(
+        contestants,
+        [
+            Ratio(f"racing.{label}.bulk", f"{title}: ours / bulk draws", "ours", "bulk draws"),
+            Ratio(f"racing.{label}.loop", f"{title}: plain loop / ours", "plain loop", "ours"),
+        ],
+        WORK,
+    )
+
+
+def _dependent(session: Session) -> list[Row]:
+    vectors = np.random.default_rng(0).standard_normal((NUM_ARMS, NUM_ARMS))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    prior = TruncatedMultivariateNormal(0.5, (vectors @ vectors.T).tolist())
+    precision = np.linalg.inv(vectors @ vectors.T)
+
+    def log_density(means: np.ndarray) -> float:
+        return float(-0.5 * (means - 0.5) @ precision @ (means - 0.5))
+
+    problem = BanditProblem(Bernoulli(), prior, NUM_ARMS)
+    return _against_numpy(session, problem, "dependent", log_density)
+
+
+def _user(session: Session) -> list[Row]:
+    prior = TruncatedNormal(0.5, 0.1)
+    built_in = BanditProblem(Bernoulli(), prior, NUM_ARMS)
+    user = BanditProblem(Bernoulli(), UserPrior(prior), NUM_ARMS)
+    histories = _histories(session, built_in)
+    contestants = {
+        "built-in": _ours(built_in, *histories)[0],
+        "user's": _ours(user, *histories)[0],
+    }
+    title = f"Racing, {len(histories[0])} lanes: user's log_density / built-in"
+    ratios = [Ratio("racing.user.built-in", title, "user's", "built-in")]
+    return session.measure(contestants, ratios, WORK)
+
+
+def _single(session: Session) -> list[Row]:
+    likelihood, prior = Bernoulli(), PRIORS[Bernoulli()]
+    problem = BanditProblem(likelihood, prior, NUM_ARMS)
+    histories = _histories(session, problem)
+    counts, sums = (array[len(array) // 2][None] for array in histories)  # the middle of an episode
+    contestants = {
+        "ours": _ours(problem, counts, sums)[0],
+        "plain loop": _plain_loop(likelihood, counts, sums, _plain_log_density(prior)),
+    }
+    title = "Racing, bernoulli, one lane: plain loop / ours"
+    ratios = [Ratio("racing.single.loop", title, "plain loop", "ours")]
+    return session.measure(contestants, ratios, WORK)
+
+
+def _histories(session: Session, problem: BanditProblem) -> tuple[np.ndarray, np.ndarray]:
+    return play_histories(problem, session.effort.scaled(BLOCK_SIZE, 2))
+
+
+def _ours(
+    problem: BanditProblem, counts: np.ndarray, sums: np.ndarray
+) -> tuple[Contestant, np.ndarray]:
+    """Return the contestant, and the (N,) lengths of its first races."""
+    agent = RacingThompson(problem, delta=DELTA, sigma=SIGMA)
+    agent.reset(len(counts), seed=0)
+    agent.warm_start(counts, sums)
+
+    def decide() -> float:
+        agent.act()
+        return float(agent.diagnostics()["num_samples"].sum())
+
+    decide()
+    return rounds_of(decide), agent.diagnostics()["num_samples"]
+
+
+def _bulk_draws(
+    likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray, num_samples: np.ndarray
+) -> Contestant:
+    """Draw as many samples of K variates as the races did, in one call, and do nothing else."""
+    counts, sums = (np.repeat(array, num_samples, axis=0) for array in (counts, sums))
+    sampler = reference_sampler(likelihood.name, np.random.default_rng(0), counts, sums)
+
+    def draw() -> float:
+        return len(sampler())
+
+    return rounds_of(draw)
+
+
+def _plain_loop(
+    likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray, log_density: LogDensity
+) -> Contestant:
+    rng = np.random.default_rng(0)
+    name = likelihood.name
+    samplers = [reference_sampler(name, rng, *lane) for lane in zip(counts, sums, strict=True)]
+    turn = count()
+
+    def log_weight(means: np.ndarray) -> float:
+        return log_density(means) - log_reference(name, means)
+
+    def decide() -> float:
+        sampler = samplers[next(turn) % len(samplers)]
+        return race(sampler, log_weight, rng.gumbel(size=NUM_ARMS), DELTA, SIGMA)[1]
+
+    return rounds_of(decide)
+
+
+def _plain_log_density(prior: TruncatedNormal) -> LogDensity:
+    mean, std, low, high = prior.mean, prior.std, prior.low, prior.high
+
+    def log_density(means: np.ndarray) -> float:
+        if means.min() < low or means.max() > high:
+            return -np.inf
+        return float(-0.5 * (((means - mean) / std) ** 2).sum())
+
+    return log_density

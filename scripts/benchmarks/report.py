@@ -1,0 +1,136 @@
+"""Rows in; a table in the terminal and a JSON document out."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.bars import BARS, Bar, verdict
+from benchmarks.timing import Effort, Row
+
+PACKAGES = ("bayesian-bandit-gym", "numpy", "scipy", "numba", "gymnasium")
+COLOURS = {"aim": "green", "met": "green", "MISSED": "bold red", "absent": "yellow"}
+
+
+def document(
+    rows: Sequence[Row], effort: Effort, peer_versions: dict[str, dict[str, str]]
+) -> dict[str, Any]:
+    """Return everything that was found, JSON-able."""
+    return {
+        "machine": machine(),
+        "versions": versions(),
+        "peers": peer_versions,
+        "effort": asdict(effort),
+        "rows": [_entry(row) for row in rows],
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Describe the machine, and how busy it was."""
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0)),
+        "system": f"{platform.system()} {platform.machine()}",
+        "load_average": [round(load, 2) for load in os.getloadavg()],
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what takes part, Python's own included."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def print_report(found: dict[str, Any], rows: Sequence[Row], console: Console) -> None:
+    """Print the table, and below it the machine and the versions."""
+    console.print(_table(rows, found["effort"]))
+    for heading in ("machine", "versions"):
+        facts = ", ".join(f"{key} {value}" for key, value in found[heading].items())
+        console.print(f"{heading}: {facts}", highlight=False, soft_wrap=True)
+    for peer, facts in found["peers"].items():
+        listed = ", ".join(f"{key} {value}" for key, value in facts.items())
+        console.print(f"{peer}: {listed}", highlight=False, soft_wrap=True)
+
+
+def format_value(value: float | None, unit: str) -> str:
+    """Write a value with three digits that matter."""
+    if value is None:
+        return "absent"
+    digits = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{digits} {unit}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Write a duration in the unit that suits it."""
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def _table(rows: Sequence[Row], effort: dict[str, Any]) -> Table:
+    turns = f"{effort['repeats']} turns by the {effort['clock']} clock"
+    table = Table(title=f"{effort['name']}: medians and quartiles of {turns}")
+    for name in ("row", "value", "bar", "aim", "", "cost per unit of work"):
+        table.add_column(name, justify="right" if name in ("value", "bar", "aim") else "left")
+    for row in rows:
+        state = verdict(row)
+        table.add_row(
+            row.title,
+            _value_and_spread(row),
+            *_bar_and_aim(BARS.get(row.key)),
+            f"[{COLOURS[state]}]{state}[/]" if state else "",
+            _costs(row),
+        )
+    return table
+
+
+def _value_and_spread(row: Row) -> str:
+    text = format_value(row.value, row.unit)
+    if row.low is None or row.high is None:
+        return text
+    return rf"{text} \[{row.low:.3g}, {row.high:.3g}]"
+
+
+def _bar_and_aim(bar: Bar | None) -> tuple[str, str]:
+    if bar is None:
+        return "", ""
+    sign = ">=" if bar.is_floor else "<="
+    return f"{sign} {bar.value:g}", "" if bar.aim is None else f"{sign} {bar.aim:g}"
+
+
+def _costs(row: Row) -> str:
+    costs = " / ".join(f"{name} {format_seconds(cost)}" for name, cost in row.costs.items())
+    return "; ".join(part for part in (costs and f"{costs} per {row.work}", row.note) if part)
+
+
+def _entry(row: Row) -> dict[str, Any]:
+    bar = BARS.get(row.key)
+    return {
+        **asdict(row),
+        "bar": None if bar is None else asdict(bar),
+        "verdict": verdict(row),
+    }
+
+
+def _processor() -> str:
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"
