@@ -5,7 +5,10 @@ import pytest
 pytest.importorskip("stable_baselines3")
 pytest.importorskip("sb3_contrib")
 
+import random
+
 import gymnasium as gym
+import numpy as np
 import torch
 from sb3_contrib import RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO
@@ -43,3 +46,9 @@ def train(name, *, num_steps=64, env_id="BernoulliBandit-v0", seed=0, **options)
     env = GymnasiumVecEnv(make_vec(env_id, **options))
     model = algorithm(policy, env, seed=seed, device="cpu", **settings)
     return model.learn(num_steps)
+
+
+def global_random_state():
+    """Return the state of the generators that SB3 draws from."""
+    numpy_state = np.random.get_state()[1].tolist()  # noqa: NPY002  # it is what is looked at
+    return random.getstate(), numpy_state, torch.get_rng_state().tolist()

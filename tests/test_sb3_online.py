@@ -1,14 +1,13 @@
 """SB3 learners that train inside the instance."""
 
 import pickle
-import random
 
 import numpy as np
 import pytest
 
 pytest.importorskip("stable_baselines3")
 import torch
-from sb3_models import make_vec
+from sb3_models import global_random_state, make_vec
 from stable_baselines3 import A2C
 from stable_baselines3.common.callbacks import BaseCallback
 
@@ -110,12 +109,18 @@ def test_online_sb3_depends_on_its_seed_alone(algorithm):
     agent.reset(num_envs=2, seed=3)
     first = play(agent, 40)
     torch.manual_seed(5)
-    np.random.seed(5)
-    random.seed(5)
     agent.reset(num_envs=2, seed=3)
     np.testing.assert_array_equal(play(agent, 40), first)
     agent.reset(num_envs=2, seed=4)
     assert (play(agent, 40) != first).any()
+
+
+def test_online_sb3_leaves_global_random_state_alone():
+    before = global_random_state()
+    agent = OnlineSB3(PROBLEM)
+    agent.reset(num_envs=2, seed=0)
+    play(agent, 12)
+    assert global_random_state() == before
 
 
 def test_online_sb3_continues_bit_for_bit_when_pickled():

@@ -1,7 +1,6 @@
 """Frozen SB3 models as agents."""
 
 import pickle
-import random
 
 import gymnasium as gym
 import numpy as np
@@ -10,7 +9,7 @@ from gymnasium.error import InvalidAction, ResetNeeded
 
 pytest.importorskip("stable_baselines3")
 import torch
-from sb3_models import ALGORITHMS, NUM_ARMS, make_vec, train
+from sb3_models import ALGORITHMS, NUM_ARMS, global_random_state, make_vec, train
 from stable_baselines3 import PPO
 
 from agents.sb3 import GymnasiumVecEnv, SB3Agent, saved_model
@@ -98,10 +97,9 @@ def test_sb3_agent_depends_on_its_seed_alone(models, name):
 def test_sb3_agent_leaves_global_random_state_alone(models):
     agent = SB3Agent(models["PPO"])
     agent.reset(num_envs=2, seed=3)
-    before = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+    before = global_random_state()
     agent.act(observations(models["PPO"], 1)[0])
-    after = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
-    assert before == after
+    assert global_random_state() == before
 
 
 def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(models):
