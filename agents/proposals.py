@@ -10,11 +10,20 @@ Letters: K arms, R races (rows), m samples.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agents.posteriors import ConjugatePosterior, matched_posterior, reference_posterior
+from agents.posteriors import (
+    ConjugatePosterior,
+    conjugate_family,
+    matched_posterior,
+    reference_posterior,
+)
+from bandit_gym.checks import check_choice
+from bandit_gym.priors import Prior, prior_from_dict
 from bandit_gym.problem import BanditProblem
 
 if TYPE_CHECKING:
@@ -145,10 +154,30 @@ class Proposal:
         )
 
 
-def reference_proposal(problem: BanditProblem) -> Proposal:
-    """Return the paper's proposal, Table 1, with a matched stand-in where that is improper."""
-    posterior = reference_posterior(problem)
-    is_proper = posterior.is_proper().all()
+def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any]) -> Proposal:
+    """Return the proposal that an argument of `RacingThompson` names.
+
+    Args:
+        problem: likelihood and prior.
+        kind: "reference" (Table 1), "matched" (the moments of the problem's prior), or a prior,
+            conjugate to the likelihood, as an object or a dict.
+
+    Raises:
+        ValueError: if the name is unknown or the prior is not conjugate.
+    """
+    if isinstance(kind, str):
+        check_choice("proposal", kind, ("reference", "matched"))
+        posterior = reference_posterior(problem) if kind == "reference" else matched_posterior(problem)
+    else:
+        prior = prior_from_dict(kind) if isinstance(kind, Mapping) else kind
+        family = conjugate_family(problem.likelihood)
+        if not isinstance(prior, family):
+            raise ValueError(
+                f"proposal must be a {family.__name__} prior, which is conjugate to "
+                f"{problem.likelihood.name} rewards, got {prior!r}."
+            )
+        posterior = matched_posterior(replace(problem, prior=prior))
+    is_proper = bool(posterior.is_proper().all())
     return Proposal(problem, posterior, posterior if is_proper else matched_posterior(problem))
 
 

@@ -12,6 +12,7 @@ from numba import njit
 
 from agents.kernels import add_log_densities, draw_chunk
 from agents.proposals import Proposal
+from agents.stopping import StoppingRule
 from agents.tables import Tables
 
 
@@ -21,6 +22,7 @@ class Races:
     Attributes:
         gumbels: (N, K) eps.
         totals: (N, K) sum over samples of v_i, divided by e^{log_scale}.
+        squares: (N, K) sum over samples of v_i^2, divided by e^{2 log_scale}.
         log_scale: (N,) log of what v is divided by.
         weight_sums: (N, 2) sums of w and of w^2, on the same scale and its square.
         num_samples: (N,) samples drawn.
@@ -29,6 +31,7 @@ class Races:
     def __init__(self, gumbels: np.ndarray) -> None:
         self.gumbels = gumbels
         self.totals = np.zeros_like(gumbels)
+        self.squares = np.zeros_like(gumbels)
         self.log_scale = np.full(len(gumbels), -np.inf)
         self.weight_sums = np.zeros((len(gumbels), 2))
         self.num_samples = np.zeros(len(gumbels), dtype=np.int64)
@@ -38,7 +41,7 @@ class Races:
         lanes: np.ndarray,
         log_weights: np.ndarray,
         winners: np.ndarray,
-        bars: np.ndarray,
+        rule: StoppingRule,
         scale_by_value: bool,
     ) -> np.ndarray:
         """Feed (R, m) samples to the races of the given lanes, each until it is decided.
@@ -51,10 +54,10 @@ class Races:
         """
         is_over = np.zeros(len(lanes), dtype=bool)
         _run_races(
-            lanes, log_weights, winners, bars, scale_by_value, self.gumbels, self.totals,
-            self.log_scale, self.weight_sums, self.num_samples, is_over,
+            lanes, log_weights, winners, rule, scale_by_value, self.gumbels, self.totals,
+            self.squares, self.log_scale, self.weight_sums, self.num_samples, is_over,
         )  # fmt: skip
-        self._require_weight(lanes[is_over], bars)
+        self._require_weight(lanes[is_over], rule)
         return is_over
 
     def run_alone(
@@ -64,7 +67,7 @@ class Races:
         proposal: Proposal,
         parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
         tables: Tables,
-        bars: np.ndarray,
+        rule: StoppingRule,
         scale_by_value: bool,
         chunk_size: int,
     ) -> None:
@@ -79,24 +82,24 @@ class Races:
             proposal: to draw from.
             parameters: of the proposal in all N lanes, see `Proposal.parameters`.
             tables: of all lanes, or none.
-            bars: as for `run`.
+            rule: as for `run`.
             scale_by_value: as for `run`.
             chunk_size: samples to draw at a time.
         """
         first, second, sets = parameters
         _run_alone(
             rng, lanes, proposal.posterior.family, first, second, tables, proposal.coefficients,
-            sets, proposal.support, bars, scale_by_value, chunk_size, self.gumbels, self.totals,
-            self.log_scale, self.weight_sums, self.num_samples,
+            sets, proposal.support, rule, scale_by_value, chunk_size, self.gumbels, self.totals,
+            self.squares, self.log_scale, self.weight_sums, self.num_samples,
         )  # fmt: skip
-        self._require_weight(lanes, bars)
+        self._require_weight(lanes, rule)
 
-    def _require_weight(self, lanes: np.ndarray, bars: np.ndarray) -> None:
+    def _require_weight(self, lanes: np.ndarray, rule: StoppingRule) -> None:
         """Refuse races that ended at their last sample with every weight zero."""
         if not self.weight_sums[lanes, 0].all():
             raise ValueError(
                 "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
-                f"all {len(bars) - 1} samples of a race."
+                f"all {rule.cap} samples of a race."
             )
 
     def effective_sample_size(self) -> np.ndarray:
@@ -107,8 +110,8 @@ class Races:
 
 @njit(cache=True)
 def _run_races(
-    lanes, log_weights, winners, bars, scale_by_value, gumbels, totals, log_scale, weight_sums,
-    num_samples, is_over,
+    lanes, log_weights, winners, rule, scale_by_value, gumbels, totals, squares, log_scale,
+    weight_sums, num_samples, is_over,
 ):  # fmt: skip
     """Lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time."""
     for r in range(lanes.size):
@@ -121,18 +124,41 @@ def _run_races(
             if log_weight > -np.inf:
                 size = log_weight + eps[i] if scale_by_value else log_weight
                 if size > log_scale[n]:
-                    second *= _rescale(math.exp(log_scale[n] - size), total, weight_sums[n])
+                    shrink = math.exp(log_scale[n] - size)
+                    _rescale(shrink, total, squares[n], weight_sums[n])
+                    second *= shrink
                     log_scale[n] = size
                 weight = math.exp(log_weight - log_scale[n])
                 weight_sums[n, 0] += weight
                 weight_sums[n, 1] += weight * weight
                 total[i] += weight * factors[i]  # line 10, times m
+                squares[n, i] += (weight * factors[i]) ** 2
                 leader, second = _challenge(total, i, leader, second)  # line 11
-            gap = (total[leader] - second) / (num_samples[n] + 1)  # line 9: m is one ahead
-            is_last = num_samples[n] == bars.size - 1
-            if is_last or (total[leader] > 0.0 and gap > bars[num_samples[n]]):  # line 12
+            d = num_samples[n]
+            is_decided = total[leader] > 0.0 and (
+                (total[leader] - second) / (d + 1) > rule.bars[d]  # line 12: m is d + 1
+                or _is_settled(rule, d, total, squares[n], weight_sums[n], leader)
+            )
+            if is_decided or d == rule.bars.size - 1:
                 is_over[r] = True
                 break
+
+
+@njit(cache=True)
+def _is_settled(rule, d, total, squares, weight_sums, leader):
+    """Apply the self-normalised rule; the paper's has no sufficient size and ends here at once."""
+    if rule.enough_size == np.inf:
+        return False
+    size = weight_sums[0] * weight_sums[0] / weight_sums[1]
+    if size >= rule.enough_size:
+        return True
+    if size < rule.least_size:
+        return False
+    for i in range(total.size):
+        gap = total[leader] - total[i]
+        if i != leader and gap * gap <= rule.levels[d] * (squares[leader] + squares[i]):
+            return False
+    return True
 
 
 @njit(cache=True)
@@ -156,30 +182,30 @@ def _challenge(total, arm, leader, second):
 
 
 @njit(cache=True)
-def _rescale(shrink, total, weight_sums):
+def _rescale(shrink, total, squares, weight_sums):
     """Shrink sums to a new maximum of the scale, which keeps the order of the totals."""
     for i in range(total.size):
         total[i] *= shrink
+        squares[i] *= shrink * shrink
     weight_sums[0] *= shrink
     weight_sums[1] *= shrink * shrink
-    return shrink
 
 
 @njit(cache=True)
 def _run_alone(
-    rng, lanes, family, first, second, tables, coefficients, sets, support, bars, scale_by_value,
-    chunk_size, gumbels, totals, log_scale, weight_sums, num_samples,
+    rng, lanes, family, first, second, tables, coefficients, sets, support, rule, scale_by_value,
+    chunk_size, gumbels, totals, squares, log_scale, weight_sums, num_samples,
 ):  # fmt: skip
     """Draw, weigh and race, a lane at a time, whose tables then stay in the core's own cache."""
     for n in lanes:
         lane, is_over = np.full(1, n), np.zeros(1, dtype=np.bool_)
         while not is_over[0]:
-            size = min(chunk_size, bars.size - 1 - num_samples[n])
+            size = min(chunk_size, rule.bars.size - 1 - num_samples[n])
             means = np.empty((1, first.shape[1], size))
             winners, log_weights = np.empty((1, size), dtype=np.int64), np.zeros((1, size))
             draw_chunk(rng, family, first, second, lane, tables, means, winners)
             add_log_densities(means, coefficients, sets, lane, support, log_weights)
             _run_races(
-                lane, log_weights, winners, bars, scale_by_value, gumbels, totals, log_scale,
-                weight_sums, num_samples, is_over,
+                lane, log_weights, winners, rule, scale_by_value, gumbels, totals, squares,
+                log_scale, weight_sums, num_samples, is_over,
             )  # fmt: skip

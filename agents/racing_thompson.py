@@ -23,22 +23,25 @@ prior's density need not be normalised.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.random import SeedSequence
 
 from agents.base import Agent
-from agents.proposals import reference_proposal
+from agents.proposals import make_proposal
 from agents.races import Races
+from agents.stopping import StoppingRule, fixed_rule, paper_rule, self_normalised_rule
 from agents.tables import NO_TABLES, Tables, make_tables
 from bandit_gym.checks import check_choice, check_integer, check_real
+from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 
 THRESHOLDS = ("printed", "shortened")
 SCALES = ("value", "weight", "supremum")
 UNPULLED = ("matched", "pull")
+STOPPING = ("paper", "self-normalised")
 
 TILE_SIZE = 1 << 16
 """Arm means drawn at a time: 512 KiB, about what a core's own cache holds until they are weighed."""
@@ -56,20 +59,6 @@ MAX_TABLES = 1 << 15
 """Tables kept at most, which fill 90 MB; with more lanes and arms than that, draws go without."""
 
 
-def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
-    """Return the threshold function beta(m, delta) of the paper at each m >= 2.
-
-    "printed" is sqrt((log(1/delta) + 3 log log(1/delta) + 1.5 log log(em/2)) / 2m). Its second
-    term is negative for delta > 1/e and the radicand is clamped at 0, so that at large delta the
-    race stops at once. "shortened" leaves that term out; the paper's own sample counts (Table 2)
-    come closer to it.
-    """
-    level = math.log(1 / delta)
-    constant = level + 3 * math.log(level) if name == "printed" else level
-    radicand = (constant + 1.5 * np.log(np.log(math.e * m / 2))) / (2 * m)
-    return np.sqrt(np.maximum(radicand, 0.0))
-
-
 class RacingThompson(Agent):
     """Thompson sampling by racing, for every prior with a `log_density`.
 
@@ -78,19 +67,27 @@ class RacingThompson(Agent):
         delta: error probability in (0, 1) that the threshold is made for.
         sigma: slack > 0: a winner whose expectation is below the best by less than this will do,
             in units of v after scaling.
-        threshold: "printed" or "shortened"; see `threshold_function`.
+        threshold: "printed" or "shortened"; see `agents.stopping.threshold_function`.
         scale: what v is divided by, for sigma and beta mean something only for v in a known range.
             "value": the largest e^{eps_i} w(mu) seen in the race, which keeps v in [0, 1] so far.
             "weight": the largest w(mu) seen, e^{eps_i} left as it is, so that v may exceed 1.
             "supremum": the true largest value of e^{eps_i} w over all i and mu, under which
             Theorem 1 holds to the letter, at a cost that makes it an instrument and no agent; for
             built-in independent priors only.
-        num_samples: None to race, or m >= 1 to stop each race at exactly m samples, whatever the
-            threshold. One sample is TS under q_0; ever more samples are TS under the true prior.
+        stopping: "paper" is line 12 of Algorithm 2 with the four arguments above.
+            "self-normalised" knows no scale: it stops when the leader is clear of every other arm
+            at level delta, or when the weights' effective sample size reaches
+            `effective_samples`; see `agents.stopping`. A number m >= 1 stops each race at exactly m
+            samples: one is TS under q_0, ever more are TS under the true prior.
+        effective_samples: effective sample size > 0 that ends a self-normalised race.
+        proposal: what the race samples from. "reference" is the paper's Table 1; "matched" is the
+            posterior under the conjugate prior with the moments of the problem's own, arm by arm.
+            Or a conjugate prior of one's own choice, as an object or a dict. Weights are exact for
+            each; a proposal near the true posterior needs few samples.
         unpulled_arms: the Gaussian and Poisson references of Table 1 are improper, hence no
             posterior for an arm without data. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random
-            order. Of no effect for the other likelihoods.
+            order. Of no effect where the proposal is proper.
         max_samples: a race stops here in any case, and `diagnostics()["is_capped"]` says so.
 
     Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`.
@@ -108,7 +105,9 @@ class RacingThompson(Agent):
         sigma: float = 0.1,
         threshold: str = "printed",
         scale: str = "value",
-        num_samples: int | None = None,
+        stopping: str | int = "paper",
+        effective_samples: float = 16.0,
+        proposal: str | Prior | Mapping[str, Any] = "reference",
         unpulled_arms: str = "matched",
         max_samples: int = 100_000,
     ) -> None:
@@ -119,33 +118,29 @@ class RacingThompson(Agent):
         self.scale = check_choice("scale", scale, SCALES)
         self.unpulled_arms = check_choice("unpulled_arms", unpulled_arms, UNPULLED)
         self.max_samples = check_integer("max_samples", max_samples, minimum=1)
-        if num_samples is not None:
-            num_samples = check_integer("num_samples", num_samples, minimum=1)
-        self.num_samples = num_samples
-        self._bars = self._make_bars()
-        self._proposal = reference_proposal(problem)
+        self.effective_samples = check_real("effective_samples", effective_samples, above=0.0)
+        self.stopping = _check_stopping(stopping)
+        self.proposal = proposal
+        self._rule = self._make_rule()
+        self._proposal = make_proposal(problem, proposal)
         self._log_supremum = self._proposal.log_supremum() if scale == "supremum" else -math.inf
 
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget everything; see `Agent.reset`."""
         super().reset(num_envs, seed)
-        self._expected_samples = float(self.num_samples or 16)
+        self._expected_samples = float(16 if isinstance(self.stopping, str) else self.stopping)
         self._tables = NO_TABLES
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the tables out of copies and pickles: they follow from the statistics."""
         return self.__dict__ | {"_tables": NO_TABLES}
 
-    def _make_bars(self) -> np.ndarray:
-        """Return what f_1 - f_2 has to exceed after d draws, d = 0 to the cap."""
-        if self.num_samples is not None:
-            bars = np.full(self.num_samples + 1, np.inf)
-            bars[-1] = -np.inf
-            return bars
-        m = np.arange(self.max_samples + 1) + 1.0  # line 6: m is 1 before the first draw
-        bars = np.full(m.size, np.inf)
-        bars[1:] = 2 * threshold_function(self.threshold, m[1:], self.delta) - self.sigma
-        return bars
+    def _make_rule(self) -> StoppingRule:
+        if not isinstance(self.stopping, str):
+            return fixed_rule(self.stopping)
+        if self.stopping == "self-normalised":
+            return self_normalised_rule(self.delta, self.effective_samples, self.max_samples)
+        return paper_rule(self.threshold, self.delta, self.sigma, self.max_samples)
 
     def _choose(self) -> np.ndarray:
         race = self.race()
@@ -163,7 +158,7 @@ class RacingThompson(Agent):
         if self._proposal.is_natural:
             race.run_alone(
                 self.rng, running, self._proposal, parameters, tables,
-                self._bars, self.scale == "value", self._chunk_size(),
+                self._rule, self.scale == "value", self._chunk_size(),
             )  # fmt: skip
         else:
             self._run_together(race, running, parameters, tables)
@@ -178,7 +173,7 @@ class RacingThompson(Agent):
     ) -> None:
         """Run the races in rounds, so that a user's log-density is called for many at once."""
         while running.size:  # line 7
-            num_left = len(self._bars) - 1 - race.num_samples[running].max()
+            num_left = self._rule.cap - race.num_samples[running].max()
             num_samples = min(self._chunk_size(len(running)), num_left)
             is_over = np.empty(len(running), dtype=bool)
             for tile in _tiles(len(running), num_samples * self.problem.num_arms):
@@ -187,7 +182,7 @@ class RacingThompson(Agent):
                     self.rng, lanes, parameters, tables, num_samples
                 )
                 is_over[tile] = race.run(  # lines 9 to 14
-                    lanes, log_weights, winners, self._bars, self.scale == "value"
+                    lanes, log_weights, winners, self._rule, self.scale == "value"
                 )
             running = running[~is_over]
 
@@ -219,21 +214,27 @@ class RacingThompson(Agent):
         Args:
             num_races: that share the cost of a call, or None if there is no call.
         """
-        if self.num_samples is not None:
+        if not isinstance(self.stopping, str):
             size = TILE_SIZE / self.problem.num_arms
         else:
             call_cost = CALL_COST / (self.problem.num_arms * num_races) if num_races else 0.0
             size = math.sqrt(2 * self._expected_samples * (call_cost + ROW_COST))
-        return max(1, min(round(size), len(self._bars) - 1))
+        return max(1, min(round(size), self._rule.cap))
 
     def _report(self, race: Races) -> None:
         self._expected_samples = max(1.0, float(race.num_samples.mean()))
-        is_at_end = race.num_samples == len(self._bars) - 1
+        is_at_end = race.num_samples == self._rule.cap
         self._diagnostics = {
             "num_samples": race.num_samples,
             "effective_sample_size": race.effective_sample_size(),
-            "is_capped": is_at_end & (self.num_samples is None),
+            "is_capped": is_at_end & isinstance(self.stopping, str),
         }
+
+
+def _check_stopping(stopping: str | int) -> str | int:
+    if isinstance(stopping, str):
+        return check_choice("stopping", stopping, STOPPING)
+    return check_integer("stopping", stopping, minimum=1)
 
 
 def _tiles(num_rows: int, row_size: int) -> Iterator[slice]:

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from agents import ExactThompson, RacingThompson
-from agents.racing_thompson import Races, threshold_function
+from agents.oracle import action_probabilities
+from agents.races import Races
+from agents.stopping import (
+    mixture_boundary,
+    paper_rule,
+    self_normalised_rule,
+    threshold_function,
+)
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -35,7 +42,7 @@ def assert_same_law(first, second, num_lanes):
 
 def test_racing_agrees_with_exact_thompson_for_every_likelihood(conjugate_problem):
     num_lanes = 20_000
-    racing = RacingThompson(conjugate_problem, num_samples=500)
+    racing = RacingThompson(conjugate_problem, stopping=500)
     exact = ExactThompson(conjugate_problem)
     assert_same_law(
         frequencies(racing, conjugate_problem, num_lanes),
@@ -57,7 +64,7 @@ def test_racing_equals_conjugate_thompson_in_law_when_the_prior_is_the_reference
     problem, num_samples
 ):
     num_lanes = 40_000
-    racing = RacingThompson(problem, num_samples=num_samples)
+    racing = RacingThompson(problem, stopping=num_samples)
     exact = ExactThompson(problem)
     assert_same_law(
         frequencies(racing, problem, num_lanes), frequencies(exact, problem, num_lanes), num_lanes
@@ -66,7 +73,7 @@ def test_racing_equals_conjugate_thompson_in_law_when_the_prior_is_the_reference
 
 def test_racing_weighs_every_draw_alike_when_the_prior_is_the_reference():
     problem = BanditProblem(Exponential(), InverseGamma(1.0, 1.0), 4)
-    agent = RacingThompson(problem, num_samples=100)
+    agent = RacingThompson(problem, stopping=100)
     frequencies(agent, problem, 10)
     np.testing.assert_allclose(agent.diagnostics()["effective_sample_size"], 100)
 
@@ -74,7 +81,7 @@ def test_racing_weighs_every_draw_alike_when_the_prior_is_the_reference():
 def test_racing_with_one_sample_is_thompson_under_the_reference_prior():
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
     num_lanes = 40_000
-    one = frequencies(RacingThompson(problem, num_samples=1), problem, num_lanes)
+    one = frequencies(RacingThompson(problem, stopping=1), problem, num_lanes)
     reference = frequencies(ExactThompson(problem, prior="reference"), problem, num_lanes)
     assert_same_law(one, reference, num_lanes)
 
@@ -83,7 +90,7 @@ def test_racing_with_one_sample_is_thompson_under_the_reference_prior():
 def test_race_of_fixed_length_is_importance_resampling(num_samples):
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
     num_lanes = 20_000
-    raced = frequencies(RacingThompson(problem, num_samples=num_samples), problem, num_lanes)
+    raced = frequencies(RacingThompson(problem, stopping=num_samples), problem, num_lanes)
     rng = np.random.default_rng(5)
     counts, sums = (np.array(row) for row in DATA["bernoulli"])
     means = rng.beta(1 + sums, 1 + counts - sums, (num_lanes, num_samples, 4))
@@ -117,14 +124,12 @@ def test_race_follows_algorithm_2_sample_by_sample(scale, rng):
     log_weights = rng.normal(scale=2.0, size=(num_lanes, num_draws))
     winners = rng.integers(num_arms, size=(num_lanes, num_draws))
     race = Races(rng.gumbel(size=(num_lanes, num_arms)))
-    m = np.arange(1, num_draws + 2)
-    bars = np.full(num_draws + 1, np.inf)
-    bars[1:] = 2 * threshold_function("printed", m[1:], 0.1) - 0.3
+    rule = paper_rule("printed", 0.1, 0.3, num_draws)
     lanes = np.arange(num_lanes)
     for start in range(0, num_draws, 7):  # in chunks, as the agent does
         part = slice(start, start + 7)
         chunk = log_weights[lanes, part], winners[lanes, part]
-        lanes = lanes[~race.run(lanes, *chunk, bars, scale == "value")]
+        lanes = lanes[~race.run(lanes, *chunk, rule, scale == "value")]
     for n in range(num_lanes):
         arm, d = literal_race(log_weights[n], winners[n], race.gumbels[n], 0.1, 0.3, scale)
         assert (race.totals[n].argmax(), race.num_samples[n]) == (arm, d)
@@ -162,8 +167,8 @@ def test_racing_treats_a_user_prior_as_the_built_in_one():
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
     user_problem = BanditProblem(Bernoulli(), ScaledPrior(0.0), 4)
     num_lanes = 20_000
-    built_in = frequencies(RacingThompson(problem, num_samples=20), problem, num_lanes)
-    user = frequencies(RacingThompson(user_problem, num_samples=20), problem, num_lanes, seed=9)
+    built_in = frequencies(RacingThompson(problem, stopping=20), problem, num_lanes)
+    user = frequencies(RacingThompson(user_problem, stopping=20), problem, num_lanes, seed=9)
     assert_same_law(built_in, user, num_lanes)
 
 
@@ -194,7 +199,7 @@ def test_race_that_reaches_its_cap_says_so():
 
 
 def test_race_of_fixed_length_is_not_capped():
-    agent = RacingThompson(BanditProblem(Bernoulli(), Beta(2.0, 2.0), 4), num_samples=30)
+    agent = RacingThompson(BanditProblem(Bernoulli(), Beta(2.0, 2.0), 4), stopping=30)
     agent.reset(10, seed=0)
     agent.act()
     assert agent.diagnostics()["num_samples"].tolist() == [30] * 10
@@ -242,7 +247,11 @@ def test_racing_supremum_scale_keeps_values_within_one():
         ("sigma", math.nan, "sigma must be .* got nan"),
         ("threshold", "printd", "'printed'"),
         ("scale", "values", "'value'"),
-        ("num_samples", 0, "num_samples must be .* got 0"),
+        ("stopping", 0, "stopping must be .* got 0"),
+        ("stopping", "papr", "'paper'"),
+        ("effective_samples", 0.0, "effective_samples must be .* got 0.0"),
+        ("proposal", "refrence", "'reference'"),
+        ("proposal", Gamma(2.0, 1.0), "proposal must be a Beta prior"),
         ("max_samples", 0, "max_samples must be .* got 0"),
         ("unpulled_arms", "drop", "unpulled_arms must be"),
     ],
@@ -265,3 +274,74 @@ def test_racing_pickled_in_the_middle_continues_bit_for_bit():
     agent.act()
     copy = pickle.loads(pickle.dumps(agent))
     assert (agent.act() == copy.act()).all()
+
+
+def literal_self_normalised_race(log_weights, winners, gumbels, delta, enough_size):
+    """The rule of `agents.stopping` for one lane, all sums computed anew at each sample."""
+    for d in range(1, len(log_weights) + 1):
+        weights = np.exp(log_weights[:d])
+        values = np.zeros((d, len(gumbels)))
+        values[np.arange(d), winners[:d]] = np.exp(gumbels[winners[:d]]) * weights
+        leader = values.sum(axis=0).argmax()
+        increments = values[:, [leader]] - np.delete(values, leader, axis=1)
+        clearance = increments.sum(axis=0) ** 2 / np.square(increments).sum(axis=0)
+        size = weights.sum() ** 2 / np.square(weights).sum()
+        is_clear = (clearance > mixture_boundary(delta, d)[d]).all()
+        if size >= enough_size or (size >= enough_size / 4 and is_clear):
+            break
+    return int(leader), d
+
+
+def test_self_normalised_race_follows_its_definition_sample_by_sample(rng):
+    num_lanes, num_arms, num_draws = 60, 3, 300
+    log_weights = rng.normal(scale=1.0, size=(num_lanes, num_draws))
+    winners = (rng.random((num_lanes, num_draws)) > 0.8).astype(np.int64)  # arm 0 leads clearly
+    race = Races(rng.gumbel(size=(num_lanes, num_arms)))
+    rule = self_normalised_rule(0.1, 40.0, num_draws)
+    race.run(np.arange(num_lanes), log_weights, winners, rule, scale_by_value=True)
+    for n in range(num_lanes):
+        expected = literal_self_normalised_race(
+            log_weights[n], winners[n], race.gumbels[n], 0.1, 40.0
+        )
+        assert (race.totals[n].argmax(), race.num_samples[n]) == expected
+    assert len(set(race.num_samples)) > 10  # some stop early, some at the sufficient size
+
+
+def test_self_normalised_race_does_not_depend_on_the_scale(rng):
+    log_weights, winners = rng.normal(size=(50, 400)), rng.integers(4, size=(50, 400))
+    gumbels = rng.gumbel(size=(50, 4))
+    ends = []
+    for shift, scale_by_value in [(0.0, True), (500.0, True), (-500.0, False)]:
+        race = Races(gumbels)
+        rule = self_normalised_rule(0.1, 30.0, 400)
+        race.run(np.arange(50), log_weights + shift, winners, rule, scale_by_value)
+        ends.append((race.num_samples.tolist(), race.totals.argmax(axis=1).tolist()))
+    assert ends[0] == ends[1] == ends[2]
+
+
+def test_mixture_boundary_holds_at_all_times_for_heavy_tailed_symmetric_increments(rng):
+    num_paths, num_draws, delta = 4000, 300, 0.1
+    increments = rng.standard_t(1.5, size=(num_paths, num_draws))
+    sums, squares = increments.cumsum(axis=1), np.square(increments).cumsum(axis=1)
+    crosses = (sums > 0) & (sums**2 > mixture_boundary(delta, num_draws)[1:] * squares)
+    share = crosses.any(axis=1).mean()
+    assert share <= delta + 4 * np.sqrt(delta * (1 - delta) / num_paths)
+
+
+@pytest.mark.parametrize("proposal", ["matched", Beta(3.0, 2.0), {"name": "beta", "alpha": 2, "beta": 2}])
+def test_racing_draws_from_the_right_law_whatever_the_proposal(proposal):
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.2), 4)
+    num_lanes = 20_000
+    raced = frequencies(RacingThompson(problem, stopping=300, proposal=proposal), problem, num_lanes)
+    expected = action_probabilities(problem, *DATA["bernoulli"])
+    assert (np.abs(raced - expected) <= 4 * np.sqrt(expected * (1 - expected) / num_lanes)).all()
+
+
+def test_matched_proposal_needs_hardly_any_correction_for_a_nearly_conjugate_prior():
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
+    sizes = {}
+    for proposal in ("reference", "matched"):
+        agent = RacingThompson(problem, stopping=100, proposal=proposal)
+        frequencies(agent, problem, 500)
+        sizes[proposal] = agent.diagnostics()["effective_sample_size"].mean()
+    assert sizes["matched"] > 90 > 50 > sizes["reference"]

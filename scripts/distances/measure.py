@@ -58,7 +58,7 @@ def play(
     world_seed, agent_seed = seed.spawn(2)
     rng = np.random.default_rng(world_seed)
     means = draw_means(problem.prior, rng, problem.num_arms)[None]
-    agent = RacingThompson(problem, num_samples=256)
+    agent = RacingThompson(problem, stopping=256)
     agent.reset(1, seed=agent_seed)
     seen = {}
     for step in range(max(steps) + 1):
@@ -83,7 +83,11 @@ def advance(agent: Agent, histories: Histories) -> Iterable[int]:
 def count_arms(
     agent: Agent, histories: Histories, setting: Setting, num_decisions: int, seed: SeedSequence
 ) -> list[dict[str, Any]]:
-    """Return, for each step, how often each arm was chosen and what the decisions cost."""
+    """Return, for each step, how often each arm was chosen and what the decisions cost.
+
+    Where an agent refuses to decide (a race without any sample that the prior allows), the row has
+    its words under "failure" instead.
+    """
     lanes = min(setting.num_lanes, num_decisions)
     num_rounds = -(-num_decisions // lanes)
     num_batches, num_repeats = (num_rounds, 1) if setting.is_persistent else (1, num_rounds)
@@ -91,9 +95,12 @@ def count_arms(
     for batch in seed.spawn(num_batches):
         agent.reset(lanes, seed=batch)
         for h in advance(agent, histories):
-            agent.act()  # may compile, and learns how long races are
-            for _ in range(num_repeats):
-                tallies[h].add(agent)
+            try:
+                agent.act()  # may compile, and learns how long races are
+                for _ in range(num_repeats):
+                    tallies[h].add(agent)
+            except ValueError as error:
+                tallies[h].failure = str(error)
     return [tally.summary() for tally in tallies]
 
 
@@ -103,6 +110,7 @@ class _Tally:
     def __init__(self, num_arms: int) -> None:
         self.wins = np.zeros(num_arms)
         self.seconds = 0.0
+        self.failure: str | None = None
         self.totals: dict[str, float] = {}
 
     def add(self, agent: Agent) -> None:
@@ -114,6 +122,8 @@ class _Tally:
             self.totals[name] = self.totals.get(name, 0.0) + float(values.sum())
 
     def summary(self) -> dict[str, Any]:
+        if self.failure is not None:
+            return {"failure": self.failure}
         num_decisions = int(self.wins.sum())
         means = {name: total / num_decisions for name, total in self.totals.items()}
         cost = 1e6 * self.seconds / num_decisions
@@ -138,7 +148,11 @@ def add_single_run(
 
 
 def add_resampling(
-    rows: list[dict[str, Any]], agent: Agent, histories: Histories, rng: np.random.Generator
+    rows: list[dict[str, Any]],
+    agent: Agent,
+    histories: Histories,
+    num_samples: int,
+    rng: np.random.Generator,
 ) -> None:
     """Add the distance from the law that a race of fixed length has in theory.
 
@@ -146,7 +160,7 @@ def add_resampling(
     here as one draw per set, which it is better than: the noise is over- rather than understated.
     """
     for h, row in enumerate(rows):
-        num_samples, num_sets = agent.num_samples, row["decisions"]
+        num_samples, num_sets = agent.stopping, row["decisions"]
         statistics = (histories.counts[h], histories.sums[h])
         law = resampling_law(agent.problem, statistics, num_samples, num_sets, rng)
         if law is not None:
@@ -177,16 +191,22 @@ def measure(
     rows = count_arms(agent, histories, setting, num_decisions, seeds[0])
     if setting.is_persistent:
         add_single_run(rows, agent, histories, round(max(100, scale * NUM_REPEATS)), seeds[1])
-    if setting.options.get("num_samples", np.inf) <= LONGEST_CHECKED:
+    length = setting.options.get("stopping")
+    if isinstance(length, int) and length <= LONGEST_CHECKED:
         add_resampling(rows, agent, histories, np.random.default_rng(seeds[2]))
     for h, row in enumerate(rows):
-        truth, frequencies = histories.probabilities[h], row.pop("wins") / row["decisions"]
-        row["tv"] = float(total_variation(frequencies, truth))
-        row["floor"], row["floor_high"] = noise_floor(truth, row["decisions"])
-        row["excess"] = row["tv"] - row["floor"]
+        if "wins" in row:
+            add_distance(row, histories.probabilities[h])
         row |= {"step": histories.steps[h], "truth_error": histories.errors[h]}
         row |= {"setting": setting.label, "family": setting.family}
     return rows
+
+
+def add_distance(row: dict[str, Any], truth: np.ndarray) -> None:
+    """Put the distance from the truth, and its noise floor, in the place of the arms' counts."""
+    row["tv"] = float(total_variation(row.pop("wins") / row["decisions"], truth))
+    row["floor"], row["floor_high"] = noise_floor(truth, row["decisions"])
+    row["excess"] = row["tv"] - row["floor"]
 
 
 def is_applicable(setting: Setting, problem: BanditProblem) -> bool:

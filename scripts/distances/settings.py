@@ -57,7 +57,7 @@ def _race(delta: float, sigma: float, threshold: str = "printed") -> Setting:
 
 def _fixed(num_samples: int) -> Setting:
     label = f"racing, {num_samples} samples"
-    return Setting(label, "racing", {"num_samples": num_samples}, "racing, fixed length")
+    return Setting(label, "racing", {"stopping": num_samples}, "racing, fixed length")
 
 
 def _particles(num_particles: int) -> Setting:
