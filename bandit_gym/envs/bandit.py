@@ -11,7 +11,7 @@ from gymnasium.spaces import Discrete
 from gymnasium.wrappers import TimeLimit
 
 from bandit_gym.checks import check_actions
-from bandit_gym.dynamics import optimal_actions, pseudo_regret, pull, spawn_noise
+from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
 from bandit_gym.envs.observations import PlayRecord, make_observer
 from bandit_gym.envs.rendering import RENDER_MODES, LaneView, check_render_mode, render_lane
 from bandit_gym.envs.worlds import check_means, draw_instance
@@ -51,6 +51,7 @@ class BanditEnv(gym.Env[Any, Any]):
         self.render_mode = check_render_mode(render_mode)
         self._fixed_means = check_means(means, problem)
         self._observer = make_observer(observation, problem)
+        self._is_recorded = observation != "constant" or render_mode is not None
         self.observation_space = self._observer.space
         self.action_space = Discrete(problem.num_arms)
         self._noise: np.random.Generator | None = None
@@ -63,6 +64,7 @@ class BanditEnv(gym.Env[Any, Any]):
         means = draw_instance(self.problem, self._fixed_means, self.np_random)
         self._noise = spawn_noise(self.np_random)
         self._means = means[None]
+        self._shortfalls = shortfalls(self._means)
         self._record = PlayRecord(1, self.problem.num_arms)
         self._horizon = time_limit_around(self) or MAX_EPISODE_STEPS
         info = {"means": means.copy(), "optimal_action": int(optimal_actions(means))}
@@ -74,9 +76,10 @@ class BanditEnv(gym.Env[Any, Any]):
             raise ResetNeeded("reset must be called before step.")
         actions = check_actions(action, self.problem.num_arms, None)
         rewards = pull(self.problem.likelihood, self._means, actions, self._noise.random(1))
-        self._record.add(actions, rewards)
-        regret = float(pseudo_regret(self._means, actions)[0])
-        return self._observe(), float(rewards[0]), False, False, {"regret": regret}
+        if self._is_recorded:
+            self._record.add(actions, rewards)
+        info = {"regret": float(take_arms(self._shortfalls, actions)[0])}
+        return self._observe(), float(rewards[0]), False, False, info
 
     def render(self) -> Any:
         """Draw the episode so far: a text table (ansi) or an RGB picture, (H, W, 3) uint8."""
