@@ -55,7 +55,8 @@ class TruncatedMultivariateNormal:
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, whose last axis is the K arms."""
-        return self._box.sample(rng, math.prod(shape[:-1])).reshape(shape)
+        draws = self._box.sample(rng, math.prod(shape[:-1])).reshape(shape)
+        return np.clip(draws, self.low, self.high)  # rounding may lead out of the box
 
     def sample_each(self, rngs: Sequence[Generator]) -> FloatArray:
         """Draw (N, K) means, one vector from each of N generators.
@@ -63,7 +64,7 @@ class TruncatedMultivariateNormal:
         Bit for bit what `sample(rng, (K,))` draws from each, at a twentieth of the cost when there
         are many.
         """
-        return self._box.sample_each(rngs)
+        return np.clip(self._box.sample_each(rngs), self.low, self.high)
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return -(x - mean)' P (x - mean) / 2 of (..., K) means x; -inf outside the box.

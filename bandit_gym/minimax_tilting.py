@@ -184,7 +184,8 @@ def _solve(factor: FloatArray, low: FloatArray, high: FloatArray) -> tuple[Float
 
     psi is concave in x, so that a zero of its gradient in x gives the bound that acceptance needs.
     For a box around the mean the solution is 0. Where the solver does not get from there to the
-    real box at once, the box is moved in stages.
+    real box at once, the box is moved in stages; it then fails only where the covariance is nearly
+    singular (condition above 10^4, say) and the mean far outside the box.
     """
     centre = 0.5 * (low + high)
     for num_stages in _NUM_STAGES:
@@ -198,8 +199,9 @@ def _solve(factor: FloatArray, low: FloatArray, high: FloatArray) -> tuple[Float
             x, tilts = np.split(free, 2)
             return np.append(x, 0.0), np.append(tilts, 0.0)
     raise RuntimeError(
-        "mean and covariance must put the box where the tilting problem can be solved, got a box "
-        f"centred {centre} conditional deviations from the mean; move the mean towards the box."
+        "mean and covariance must put the box where the tilting problem can be solved, got a centre "
+        f"{np.abs(centre).max():.3g} conditional standard deviations from the mean; take a mean "
+        "nearer to the box or weaker correlations."
     )
 
 

@@ -27,16 +27,14 @@ def check_parameter(name: str, value: Any, *, positive: bool = False) -> Paramet
     return float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
 
 
-def check_same_length(**parameters: Any) -> int | None:
-    """Return the length of the parameters given per arm, None if there are none."""
+def check_same_length(**parameters: Any) -> None:
+    """Refuse parameters that are given per arm for different numbers of arms."""
     lengths = {key: len(value) for key, value in parameters.items() if isinstance(value, tuple)}
-    if not lengths:
-        return None
-    first, num_arms = next(iter(lengths.items()))
-    for key, length in lengths.items():
-        if length != num_arms:
-            raise ValueError(message(key, f"have as many values as {first} ({num_arms})", length))
-    return num_arms
+    for first, num_arms in lengths.items():
+        for key, length in lengths.items():
+            if length != num_arms:
+                condition = f"have as many values as {first} ({num_arms})"
+                raise ValueError(message(key, condition, length))
 
 
 def check_interval(low: Parameter, high: Parameter) -> None:
