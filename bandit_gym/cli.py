@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _make_parser().parse_args(arguments)
     try:
         return int(options.command(options))
-    except (FileExistsError, FileNotFoundError, BlockingIOError, ConnectionError) as error:
+    except _INPUT_ERRORS as error:
         return _complain(error, BAD_INPUT)
-    except (ValueError, TypeError, ImportError) as error:
-        return _complain(error, BAD_INPUT)
-    except OSError as error:
+    except (OSError, BrokenExecutor) as error:
         return _complain(error, FAILED)
 
 
@@ -87,10 +86,9 @@ def _report(options: argparse.Namespace) -> int:
     from bandit_gym.results import load_results
 
     results = load_results(options.directory)
-    folder = options.directory / "report"
-    write_report(results, folder)
     print(describe(results))
-    print(f"\nTables and figures: {folder}")
+    write_report(results, options.directory / "report")
+    print(f"\nTables and figures: {options.directory / 'report'}")
     return FAILED if results.failed else OK
 
 
@@ -107,19 +105,41 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _carry_out(experiment: Any, folder: Path, options: argparse.Namespace) -> int:
-    """Run an experiment with a progress bar, then report."""
+    """Run an experiment with a progress bar, then print its tables and draw its regret."""
     from bandit_gym.execution import Workers, run_experiment
     from bandit_gym.progress import progress_on_stderr
 
     workers = Workers(options.backend, options.workers, options.scheduler)
     try:
         with progress_on_stderr() as on_progress:
-            run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
+            store = run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
     except KeyboardInterrupt:
-        print(f"\nInterrupted. To go on: bandit-gym resume {folder}", file=sys.stderr)
-        return INTERRUPTED
-    options.directory = folder
-    return _report(options)
+        return _stop("interrupted", folder, INTERRUPTED)
+    except _INPUT_ERRORS:
+        raise
+    except (OSError, BrokenExecutor) as error:
+        return _stop(str(error), folder, FAILED)
+    return _show(store.directory)
+
+
+def _show(folder: Path) -> int:
+    from bandit_gym.report import describe, draw_regret
+    from bandit_gym.results import load_results
+
+    results = load_results(folder)
+    print(describe(results))
+    for path in draw_regret(results, folder / "report"):
+        print(f"\nRegret over time: {path}")
+    print(f"All tables and figures: bandit-gym report {folder}")
+    return FAILED if results.failed else OK
+
+
+def _stop(reason: str, folder: Path, code: int) -> int:
+    """Say why a run ended early and, if it left anything, how to go on."""
+    print(f"bandit-gym: {reason}", file=sys.stderr)
+    if folder.is_dir():
+        print(f"What is done is stored. To go on: bandit-gym resume {folder}", file=sys.stderr)
+    return code
 
 
 def _default_folder(stem: str, experiment: Any) -> Path:
@@ -151,6 +171,17 @@ def _parse_json(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f'--env-options must be like {{"num_arms": 5}}, got {text!r}.')
     return found
+
+
+_INPUT_ERRORS = (
+    ValueError,
+    TypeError,
+    ImportError,
+    FileExistsError,
+    FileNotFoundError,
+    BlockingIOError,
+    ConnectionError,
+)
 
 
 def _complain(error: Exception, code: int) -> int:

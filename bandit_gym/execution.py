@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -166,9 +167,18 @@ def _connect_serial(workers: Workers, stack: contextlib.ExitStack) -> int:
 
 def _connect_loky(workers: Workers, stack: contextlib.ExitStack) -> int:
     num_jobs = workers.num_workers or joblib.cpu_count()
-    config = joblib.parallel_config(backend="loky", n_jobs=num_jobs, inner_max_num_threads=1)
+    config = joblib.parallel_config(
+        backend="loky",
+        n_jobs=num_jobs,
+        inner_max_num_threads=1,
+        initializer=_leave_ctrl_c_to_parent,
+    )
     stack.enter_context(config)
     return num_jobs
+
+
+def _leave_ctrl_c_to_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:

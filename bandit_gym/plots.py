@@ -44,7 +44,7 @@ def draw_all(results: Results) -> Iterator[tuple[str, Figure]]:
         runs = results.usable(environment)
         if not runs:
             continue
-        for name, draw in _FIGURES.items():
+        for name, draw in FIGURES.items():
             figure = draw(runs)
             if figure is not None:
                 yield f"{number:02d}-{name}", figure
@@ -140,7 +140,7 @@ def draw_arm_choice(runs: list[RunResults]) -> Figure:
     figure = Figure(figsize=(SIZE[0], 1.2 + 1.1 * len(runs)), layout="constrained")
     panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
     for axes, found in zip(panels, runs, strict=True):
-        steps, shares = _rank_shares(found)
+        steps, shares = rank_shares(found)
         axes.stackplot(steps, shares, colors=RANK_COLOURS, labels=_RANK_NAMES, linewidth=0)
         axes.set(xscale="log", xlim=(steps[0], steps[-1]), ylim=(0, 1), ylabel="share of pulls")
         axes.set_title(found.run.agent.label, fontsize="small", loc="left")
@@ -168,7 +168,7 @@ def draw_performance_profile(results: Results) -> Figure:
     return figure
 
 
-_FIGURES: dict[str, Callable[[list[RunResults]], Figure | None]] = {
+FIGURES: dict[str, Callable[[list[RunResults]], Figure | None]] = {
     "regret": draw_regret,
     "regret-log-time": draw_log_regret,
     "differences": draw_differences,
@@ -227,7 +227,7 @@ def _rates(steps: IntArray, sums: FloatArray) -> tuple[IntArray, FloatArray]:
     return steps, np.diff(padded, axis=1) / np.diff(steps, prepend=0)
 
 
-def _rank_shares(found: RunResults) -> tuple[FloatArray, FloatArray]:
+def rank_shares(found: RunResults) -> tuple[FloatArray, FloatArray]:
     """Return (B,) times and (5, B) shares of pulls by rank, averaged over spans of steps."""
     ranks = found.curves("action_rank")
     spans = np.array_split(np.arange(len(found.steps)), min(NUM_TIME_BINS, len(found.steps)))

@@ -18,11 +18,11 @@ def recorded_steps(horizon: int, recording: str) -> IntArray:
 
     Args:
         horizon: T.
-        recording: "every", or "log" for at most `NUM_LOG_STEPS`, evenly spaced in log t.
+        recording: "every", or "log" for at most `NUM_LOG_STEPS` of them, evenly spaced in log t.
     """
-    if recording == "every":
+    if recording == "every" or horizon <= NUM_LOG_STEPS:
         return np.arange(1, horizon + 1)
-    spaced = np.geomspace(1, horizon, min(NUM_LOG_STEPS, horizon))
+    spaced = np.geomspace(1, horizon, NUM_LOG_STEPS)
     return np.unique(np.rint(spaced).astype(np.int64))
 
 

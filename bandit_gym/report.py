@@ -45,6 +45,19 @@ def write_report(results: Results, directory: Path) -> None:
         plots.save(figure, directory / name)
 
 
+def draw_regret(results: Results, directory: Path) -> list[Path]:
+    """Draw the regret over time, one picture per environment, and return the PNG files."""
+    from bandit_gym import plots
+
+    pictures = []
+    for number, environment in enumerate(results.experiment.environments):
+        runs = results.usable(environment)
+        if runs:
+            picture, _ = plots.save(plots.draw_regret(runs), directory / f"{number:02d}-regret")
+            pictures.append(picture)
+    return pictures
+
+
 def timing(results: Results) -> list[dict[str, Any]]:
     """List the agents' own time; unlike the other tables it differs from time to time."""
     return [

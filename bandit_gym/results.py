@@ -176,9 +176,7 @@ def lower_bound_slope(environment: Entry) -> float | None:
     return statistics.lai_robbins_slope(likelihood, np.asarray(means))
 
 
-def _describe_all(
-    runs: list[RunResults], reference: RunResults | None
-) -> Iterator[dict[str, Any]]:
+def _describe_all(runs: list[RunResults], reference: RunResults | None) -> Iterator[dict[str, Any]]:
     differences = [_final_differences(found, reference) for found in runs]
     p_values = [statistics.paired_p_value(values) for values in differences]
     corrected = statistics.holm(p_values)

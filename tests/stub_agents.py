@@ -1,6 +1,7 @@
 """Agents that misbehave, named in experiments as `stub_agents:NAME`."""
 
 import os
+import signal
 import threading
 import time
 
@@ -33,6 +34,15 @@ class Raising(Constant):
     def act(self, observation=None):
         if self.t == 50:
             raise RuntimeError("I have had enough")
+        return super().act(observation)
+
+
+class Deadly(Constant):
+    """Takes its process down with it, as running out of memory does."""
+
+    def act(self, observation=None):
+        if self.t == 50:
+            os.kill(os.getpid(), signal.SIGKILL)
         return super().act(observation)
 
 

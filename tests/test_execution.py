@@ -230,7 +230,7 @@ def kill_at_random(script, out, rng):
 @pytest.mark.slow
 def test_twenty_kills_and_resumes_change_nothing(tmp_path):
     tired = {"agent": "stub_agents:Tired", "seconds": 0.001}
-    experiment = make_experiment(agents=["random", tired], replications=400)
+    experiment = make_experiment(agents=["random", tired], replications=240)
     file = tmp_path / "experiment.json"
     file.write_text(json.dumps(experiment.to_dict()))
     places = {"tests": str(TESTS), "file": str(file), "out": str(tmp_path / "killed")}

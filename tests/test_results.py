@@ -1,0 +1,175 @@
+import json
+
+import gymnasium as gym
+import numpy as np
+import pandas as pd
+import pytest
+
+from bandit_gym.execution import Workers, run_experiment
+from bandit_gym.experiment import Experiment
+from bandit_gym.report import describe
+from bandit_gym.results import (
+    aggregate,
+    load_results,
+    lower_bound_slope,
+    normalised_scores,
+    paired_differences,
+    summarise,
+)
+from bandit_gym.tables import DESCRIPTIONS
+
+ENV = "BernoulliBandit-v0"
+MEANS = [0.2, 0.5, 0.9]
+FIXED = {"env": ENV, "num_arms": 3, "means": MEANS}
+WORST, BEST = "stub_agents:Constant", {"agent": "stub_agents:Constant", "arm": 2, "label": "best"}
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    """Two agents of known regret, 0.7 and 0 a step, on two copies of a fixed instance."""
+    experiment = Experiment(
+        environments=[FIXED, {**FIXED, "label": "again"}],
+        agents=[WORST, BEST],
+        replications=30,
+        horizon=50,
+        block_size=20,
+    )
+    folder = tmp_path_factory.mktemp("results")
+    run_experiment(experiment, folder, workers=Workers("serial"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(directory):
+    return load_results(directory)
+
+
+def test_results_have_the_replications_asked_for_and_no_more(results):
+    assert results.runs[0].replications.tolist() == list(range(30))
+    assert results.runs[0].curves("reward").shape == (30, 50)
+
+
+def test_stored_episodes_are_those_of_single_environments_with_the_same_seeds(tmp_path):
+    experiment = Experiment(environments=[ENV], agents=["ucb1"], replications=4, horizon=40)
+    run_experiment(experiment, tmp_path, workers=Workers("serial"))
+    stored = load_results(tmp_path).runs[0]
+    actions, regrets = stored.curves("action").astype(int), stored.curves("pseudo_regret")
+    for lane in range(4):
+        env = gym.make(f"bandit_gym:{ENV}", max_episode_steps=40)
+        means = env.reset(seed=stored.run.environment_seeds(0)[lane])[1]["means"]
+        assert regrets[lane] == pytest.approx(np.cumsum(means.max() - means[actions[lane]]))
+
+
+def test_summary_knows_the_regret_of_agents_that_never_learn(results):
+    table = summarise(results)
+    assert table["pseudo_regret"].tolist() == pytest.approx([35.0, 0.0, 35.0, 0.0])
+    assert table["best_arm_found"].tolist() == [0.0, 1.0, 0.0, 1.0]
+    assert table["simple_regret"].tolist() == pytest.approx([0.7, 0.0, 0.7, 0.0])
+
+
+def test_summary_pairs_differences_with_the_first_agent(results):
+    table = summarise(results)
+    assert table["difference"].tolist() == pytest.approx([np.nan, -35.0] * 2, nan_ok=True)
+    assert table["p_holm"].tolist() == pytest.approx([np.nan, 0.0] * 2, nan_ok=True)
+
+
+def test_realised_regret_scatters_around_pseudo_regret(results):
+    """Its mean over R = 30 sums of T = 50 rewards of variance 0.2 * 0.8 is within 4 errors."""
+    row = summarise(results).iloc[0]
+    error = np.sqrt(50 * 0.2 * 0.8 / 30)
+    assert row["realised_regret"] != row["pseudo_regret"]
+    assert abs(row["realised_regret"] - row["pseudo_regret"]) < 4 * error
+
+
+def test_both_agents_meet_the_same_noise(results):
+    """One uniform per step decides every arm's reward, so a better arm never pays less."""
+    worst, best = results.runs[:2]
+    _, differences = paired_differences(best, worst, "reward")
+    assert (np.diff(differences, axis=1) >= 0).all()
+
+
+def test_normalised_score_of_uniform_play_is_one(tmp_path):
+    experiment = Experiment(
+        environments=[FIXED], agents=["random"], replications=50, horizon=100, block_size=50
+    )
+    run_experiment(experiment, tmp_path, workers=Workers("serial"))
+    (scores,) = normalised_scores(load_results(tmp_path)).values()
+    assert abs(scores.mean() - 1.0) < 4 * scores.std() / np.sqrt(50)
+
+
+def test_aggregate_is_the_interquartile_mean_over_environments(results):
+    """0.7 a step where uniform play loses 0.9 - (0.2 + 0.5 + 0.9) / 3."""
+    table = aggregate(results)
+    assert table["score_iqm"].tolist() == pytest.approx([0.7 / (0.9 - 1.6 / 3), 0.0])
+
+
+def test_lower_bound_exists_for_fixed_means_only(results):
+    random_means = Experiment(environments=[ENV], agents=["random"]).environments[0]
+    assert lower_bound_slope(results.experiment.environments[0]) > 0
+    assert lower_bound_slope(random_means) is None
+
+
+def test_blocks_are_read_by_pandas_in_one_line(directory):
+    table = pd.read_parquet(directory / "blocks")
+    assert list(table.columns) == list(DESCRIPTIONS)
+    assert len(table) == 2 * 2 * 40 * 50
+
+
+def test_blocks_are_read_by_polars_in_one_line(directory):
+    polars = pytest.importorskip("polars")
+    table = polars.read_parquet(directory / "blocks/**/*.parquet")
+    assert table.columns == list(DESCRIPTIONS)
+
+
+def test_blocks_are_read_by_duckdb_in_one_line(directory):
+    duckdb = pytest.importorskip("duckdb")
+    rows = duckdb.sql(f"SELECT count(*) FROM '{directory}/blocks/**/*.parquet'").fetchall()
+    assert rows == [(2 * 2 * 40 * 50,)]
+
+
+def test_frames_hold_the_replications_asked_for(results):
+    table = pd.concat(results.frames())
+    assert table.groupby(["env", "agent"], observed=True)["replication"].nunique().eq(30).all()
+
+
+def test_results_leave_out_a_damaged_block(tmp_path):
+    experiment = Experiment(
+        environments=[FIXED], agents=[WORST, BEST], replications=30, horizon=5, block_size=10
+    )
+    store = run_experiment(experiment, tmp_path, workers=Workers("serial"))
+    store.block_path(experiment.runs[1], 1).write_bytes(b"")
+    results = load_results(tmp_path)
+    assert results.num_missing == 1
+    assert results.runs[1].replications.tolist() == [*range(10), *range(20, 30)]
+    common, differences = paired_differences(results.runs[1], results.runs[0], "pseudo_regret")
+    assert common.tolist() == results.runs[1].replications.tolist()
+    assert differences[:, -1] == pytest.approx(-5 * 0.7)
+
+
+def test_report_says_which_regret_it_shows(results):
+    assert "pseudo-regret" in describe(results)
+    assert "Bayesian" not in describe(results)  # the means are fixed
+
+
+def test_report_names_what_is_missing_and_what_failed(tmp_path):
+    experiment = Experiment(
+        environments=[ENV], agents=["random", "stub_agents:Raising"], replications=10, horizon=60
+    )
+    store = run_experiment(experiment, tmp_path, workers=Workers("serial"))
+    store.block_path(experiment.runs[0], 0).unlink()
+    text = describe(load_results(tmp_path))
+    assert "Not complete: 2 of 2 blocks are missing." in text
+    assert "Left out: Raising in BernoulliBandit-v0, which failed in 1 of 1 blocks" in text
+    assert "RuntimeError: I have had enough" in text
+
+
+def test_results_of_another_format_are_refused(tmp_path, directory):
+    manifest = json.loads((directory / "experiment.json").read_text())
+    (tmp_path / "experiment.json").write_text(json.dumps({**manifest, "format": 99}))
+    with pytest.raises(ValueError, match="must have format 1, got 99"):
+        load_results(tmp_path)
+
+
+def test_results_of_no_folder_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="the folder must exist"):
+        load_results(tmp_path / "nothing")
