@@ -199,9 +199,9 @@ def _solve(factor: FloatArray, low: FloatArray, high: FloatArray) -> tuple[Float
             x, tilts = np.split(free, 2)
             return np.append(x, 0.0), np.append(tilts, 0.0)
     raise RuntimeError(
-        "mean and covariance must put the box where the tilting problem can be solved, got a centre "
-        f"{np.abs(centre).max():.3g} conditional standard deviations from the mean; take a mean "
-        "nearer to the box or weaker correlations."
+        "mean and covariance must put the box where the tilting problem can be solved, got a "
+        f"centre {np.abs(centre).max():.3g} conditional standard deviations from the mean; take a "
+        "mean nearer to the box or weaker correlations."
     )
 
 
