@@ -20,6 +20,7 @@ Columns of `fidelity.csv`, beside the settings:
     num_samples, effective_sample_size, is_capped    means over decisions
     microseconds            wall time per decision, many lanes at once, after a warm-up
     truth_error             estimated largest error of the exact probabilities
+    failure                 why the agent did not decide, where it refused to
 """
 
 from __future__ import annotations
@@ -30,13 +31,33 @@ from pathlib import Path
 
 import joblib
 import pandas as pd
-from distances.measure import is_applicable, measure, play
+from distances.measure import measure, play
 from distances.report import draw_figure, write_report
 from distances.settings import PROBLEMS, QUICK_PROBLEMS, QUICK_STEPS, SETTINGS, STEPS
 from numpy.random import SeedSequence
 
 from agents.oracle import GIBBS_TOLERANCE
 from bandit_gym.priors import TruncatedMultivariateNormal
+
+COLUMNS = (
+    "setting",
+    "family",
+    "step",
+    "decisions",
+    "tv",
+    "floor",
+    "floor_high",
+    "excess",
+    "single_run_excess",
+    "resampling_tv",
+    "resampling_floor_high",
+    "num_samples",
+    "effective_sample_size",
+    "is_capped",
+    "microseconds",
+    "truth_error",
+    "failure",
+)
 
 
 def run(name: str, steps: tuple[int, ...], scale: float, seed: int) -> pd.DataFrame:
@@ -50,9 +71,8 @@ def run(name: str, steps: tuple[int, ...], scale: float, seed: int) -> pd.DataFr
     histories = play(problem, steps, history_seed, tolerance=tolerance)
     rows = []
     for setting, setting_seed in zip(SETTINGS, seeds, strict=True):
-        if is_applicable(setting, problem):
-            rows += measure(problem, setting, histories, scale, setting_seed)
-    return pd.DataFrame(rows).assign(problem=name, seed=seed)
+        rows += measure(problem, setting, histories, scale, setting_seed)
+    return pd.DataFrame(rows).reindex(columns=COLUMNS).assign(problem=name, seed=seed)
 
 
 def main(arguments: list[str] | None = None) -> None:

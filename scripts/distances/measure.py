@@ -14,7 +14,6 @@ from numpy.random import SeedSequence
 
 from agents import Agent, RacingThompson, make_agent
 from agents.oracle import action_probabilities_with_error
-from agents.posteriors import conjugate_posterior
 from bandit_gym.dynamics import draw_means, pull
 from bandit_gym.problem import BanditProblem
 from distances.resampling import resampling_law
@@ -96,7 +95,8 @@ def count_arms(
         agent.reset(lanes, seed=batch)
         for h in advance(agent, histories):
             try:
-                agent.act()  # may compile, and learns how long races are
+                for _ in range(setting.num_warmups):
+                    agent.act()  # may compile, learns how long races are, forgets where it began
                 for _ in range(num_repeats):
                     tallies[h].add(agent)
             except ValueError as error:
@@ -160,9 +160,10 @@ def add_resampling(
     here as one draw per set, which it is better than: the noise is over- rather than understated.
     """
     for h, row in enumerate(rows):
-        num_samples, num_sets = agent.stopping, row["decisions"]
-        statistics = (histories.counts[h], histories.sums[h])
-        law = resampling_law(agent.problem, statistics, num_samples, num_sets, rng)
+        law = None
+        if "wins" in row:
+            statistics = (histories.counts[h], histories.sums[h])
+            law = resampling_law(agent.problem, statistics, num_samples, row["decisions"], rng)
         if law is not None:
             distance = float(total_variation(row["wins"] / row["decisions"], law))
             row["resampling_tv"] = distance
@@ -184,16 +185,20 @@ def noise_floor(probabilities: np.ndarray, num_decisions: int) -> tuple[float, f
 def measure(
     problem: BanditProblem, setting: Setting, histories: Histories, scale: float, seed: SeedSequence
 ) -> list[dict[str, Any]]:
-    """Return one row per step for one agent on one problem."""
-    agent = make_agent(setting.agent, problem, **setting.options)
+    """Return one row per step for one agent on one problem; none if it cannot treat the problem."""
+    try:
+        agent = make_agent(setting.agent, problem, **setting.options)
+    except ValueError:
+        return []
     num_decisions = max(1, round(scale * setting.num_decisions))
     seeds = seed.spawn(3)
     rows = count_arms(agent, histories, setting, num_decisions, seeds[0])
     if setting.is_persistent:
         add_single_run(rows, agent, histories, round(max(100, scale * NUM_REPEATS)), seeds[1])
     length = setting.options.get("stopping")
-    if isinstance(length, int) and length <= LONGEST_CHECKED:
-        add_resampling(rows, agent, histories, np.random.default_rng(seeds[2]))
+    is_reference = setting.options.get("proposal", "reference") == "reference"
+    if isinstance(length, int) and length <= LONGEST_CHECKED and is_reference:
+        add_resampling(rows, agent, histories, length, np.random.default_rng(seeds[2]))
     for h, row in enumerate(rows):
         if "wins" in row:
             add_distance(row, histories.probabilities[h])
@@ -207,8 +212,3 @@ def add_distance(row: dict[str, Any], truth: np.ndarray) -> None:
     row["tv"] = float(total_variation(row.pop("wins") / row["decisions"], truth))
     row["floor"], row["floor_high"] = noise_floor(truth, row["decisions"])
     row["excess"] = row["tv"] - row["floor"]
-
-
-def is_applicable(setting: Setting, problem: BanditProblem) -> bool:
-    """Return whether the agent can play the problem at all."""
-    return not setting.conjugate_only or conjugate_posterior(problem) is not None

@@ -22,15 +22,18 @@ STYLES = {
     "racing, printed threshold": ("#0072b2", "o"),
     "racing, shortened threshold": ("#009e73", "v"),
     "racing, fixed length": ("#56b4e9", "s"),
+    "racing, matched proposal": ("#e69f00", "P"),
     "smc": ("#d55e00", "^"),
     "exact": ("#000000", "*"),
     "exact, reference prior": ("#cc79a7", "D"),
 }
-SPARE_STYLES = [("#e69f00", "P"), ("#999999", "X"), ("#f0e442", "h")]
+SPARE_STYLES = [("#999999", "X"), ("#f0e442", "h")]
 
 
 def write_report(results: pd.DataFrame, path: Path) -> None:
     """Write the verdict and the tables to a Markdown file."""
+    refused = results[results["failure"].notna()]
+    results = results[results["failure"].isna()]
     parts = [
         "# Fidelity: distance from exact Thompson sampling, and its cost",
         f"Decisions per point: {_range(results['decisions'])}. Seed {results['seed'].iloc[0]}. "
@@ -45,6 +48,8 @@ def write_report(results: pd.DataFrame, path: Path) -> None:
         _markdown(_pivot(results, "step")),
         "## Mean excess by problem",
         _markdown(_pivot(results, "problem").T),
+        "## Not measured",
+        _refusals(refused),
     ]
     path.write_text("\n\n".join(parts) + "\n")
 
@@ -82,6 +87,15 @@ def _law_verdict(results: pd.DataFrame) -> str:
         f"At {num_beyond} of {len(rows)} points the distance is beyond the 97.5 % quantile of its "
         f"noise, where up to {most:.0f} may be by chance (at the level 0.001)."
     )
+
+
+def _refusals(rows: pd.DataFrame) -> str:
+    """List the points at which an agent refused to decide."""
+    lines = []
+    for (problem, setting), group in rows.groupby(["problem", "setting"], sort=False):
+        steps = ", ".join(map(str, group["step"]))
+        lines.append(f"- {setting} on {problem}, step {steps}: {group['failure'].iloc[0]}")
+    return "\n".join(lines) or "Every agent decided everywhere."
 
 
 def _by_setting(results: pd.DataFrame) -> pd.DataFrame:
@@ -123,6 +137,7 @@ def draw_figure(results: pd.DataFrame, path: Path) -> None:
 
     Agents that keep what they drew are shown by the law of a single run.
     """
+    results = results[results["failure"].isna()]
     results = results.assign(distance=results["single_run_excess"].fillna(results["excess"]))
     problems = list(dict.fromkeys(results["problem"]))
     num_columns = min(NUM_COLUMNS, len(problems))
@@ -165,8 +180,8 @@ def _draw_problem(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _short(setting: str) -> str:
-    """Return the numbers of a setting's label; its family is told by the colour."""
-    return ", ".join(re.findall(r"\d[\d.]*", setting))
+    """Return the numbers in a setting's label, or what follows its comma."""
+    return ", ".join(re.findall(r"\d[\d.]*", setting)) or setting.partition(", ")[2]
 
 
 def _draw_legend(figure: Figure) -> None:

@@ -1,4 +1,8 @@
-"""What `fidelity.py` measures, as data: problems, steps and agents' settings."""
+"""What `fidelity.py` measures, as data: problems, steps and agents' settings.
+
+A new agent is a row of SETTINGS. Where it cannot treat a problem (its class says so by a
+ValueError) the pair is left out.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,8 @@ class Setting:
         num_lanes: how many at a time.
         is_persistent: whether what a lane drew once serves it for a whole run. Then each decision
             is given a lane of its own, and the law of a single run is measured too.
-        conjugate_only: whether the agent needs a conjugate prior.
+        num_warmups: decisions at each step that do not count; a Markov chain needs more of them
+            here, where the data come all at once, than in a run.
     """
 
     label: str
@@ -46,7 +51,7 @@ class Setting:
     num_decisions: int = 10_000
     num_lanes: int = 1000
     is_persistent: bool = False
-    conjugate_only: bool = False
+    num_warmups: int = 1
 
 
 def _race(delta: float, sigma: float, threshold: str = "printed") -> Setting:
@@ -58,6 +63,11 @@ def _race(delta: float, sigma: float, threshold: str = "printed") -> Setting:
 def _fixed(num_samples: int) -> Setting:
     label = f"racing, {num_samples} samples"
     return Setting(label, "racing", {"stopping": num_samples}, "racing, fixed length")
+
+
+def _matched(stopping: str | int) -> Setting:
+    options = {"proposal": "matched", "stopping": stopping}
+    return Setting(f"racing matched, {stopping}", "racing", options, "racing, matched proposal")
 
 
 def _particles(num_particles: int) -> Setting:
@@ -81,7 +91,14 @@ SETTINGS = (
     _race(0.7, 0.1, "shortened"),
     *map(_fixed, (1, 10, 100, 1000)),
     *map(_particles, (100, 300, 1000, 3000)),
-    Setting("exact", "exact", {}, "exact", conjugate_only=True),
+    Setting(
+        "matched, self-normalised", "racing", _MATCHED | {"stopping": "self-normalised"}, "matched"
+    ),
+    Setting("matched, 1 sample", "racing", _MATCHED | {"stopping": 1}, "matched"),
+    Setting("matched, 10 samples", "racing", _MATCHED | {"stopping": 10}, "matched"),
+    Setting("exact, conjugate", "exact", {"method": "conjugate"}, "exact"),
+    Setting("exact, grid", "exact", {"method": "grid"}, "exact"),
+    Setting("exact, gibbs", "exact", {"method": "gibbs"}, "exact", num_warmups=25),
     Setting("exact, reference prior", "exact", {"prior": "reference"}, "exact, reference prior"),
 )
 
