@@ -14,7 +14,7 @@ from bandit_gym.checks import check_actions
 from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
 from bandit_gym.envs.observations import PlayRecord, make_observer
 from bandit_gym.envs.rendering import RENDER_MODES, LaneView, check_render_mode, render_lane
-from bandit_gym.envs.worlds import check_means, draw_instance
+from bandit_gym.envs.worlds import check_means, draw_instances
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import MAX_EPISODE_STEPS
 
@@ -61,7 +61,7 @@ class BanditEnv(gym.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode with fresh means and fresh noise; no option is known."""
         super().reset(seed=seed)
-        means = draw_instance(self.problem, self._fixed_means, self.np_random)
+        means = draw_instances(self.problem, self._fixed_means, [self.np_random])[0]
         self._noise = spawn_noise(self.np_random)
         self._means = means[None]
         self._shortfalls = shortfalls(self._means)

@@ -22,7 +22,7 @@ from bandit_gym.envs.bandit import METADATA
 from bandit_gym.envs.noise import LaneNoise
 from bandit_gym.envs.observations import PlayRecord, make_observer
 from bandit_gym.envs.rendering import LaneView, check_render_mode, render_lane
-from bandit_gym.envs.worlds import check_means, draw_instance
+from bandit_gym.envs.worlds import check_means, draw_instances
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import MAX_EPISODE_STEPS
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
@@ -162,12 +162,9 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
     def _begin(self, mask: BoolArray) -> None:
         """Start new episodes in the lanes of the mask, none of which waits any longer."""
         lanes = np.flatnonzero(mask)
-        noises = []
-        for lane in lanes.tolist():
-            generator, _ = self._streams[lane]
-            self._means[lane] = draw_instance(self.problem, self._fixed_means, generator)
-            noises.append(spawn_noise(generator))
-        self._noise.restart(lanes, noises)
+        rngs = [self._streams[lane][0] for lane in lanes.tolist()]
+        self._means[lanes] = draw_instances(self.problem, self._fixed_means, rngs)
+        self._noise.restart(lanes, [spawn_noise(rng) for rng in rngs])
         self._shortfalls[lanes] = shortfalls(self._means[lanes])
         self._record.forget(mask)
         self._ends[lanes] = NEVER if self._limit is None else self._clock + self._limit

@@ -120,13 +120,20 @@ def check_means(means: Sequence[float] | None, problem: BanditProblem) -> FloatA
     return values
 
 
-def draw_instance(
-    problem: BanditProblem, fixed_means: FloatArray | None, rng: np.random.Generator
+def draw_instances(
+    problem: BanditProblem,
+    fixed_means: FloatArray | None,
+    rngs: Sequence[np.random.Generator],
 ) -> FloatArray:
-    """Return the (K,) means of a new episode: the fixed ones, or a draw from the prior."""
+    """Return the (N, K) means of N new episodes, each drawn with its own generator.
+
+    A prior whose draws cost more one by one may offer `sample_each(rngs)`, equal to the last bit.
+    """
     if fixed_means is not None:
-        return fixed_means
-    return draw_means(problem.prior, rng, problem.num_arms)
+        return np.tile(fixed_means, (len(rngs), 1))
+    if hasattr(problem.prior, "sample_each"):
+        return np.array(problem.prior.sample_each(rngs), dtype=np.float64)
+    return np.stack([draw_means(problem.prior, rng, problem.num_arms) for rng in rngs])
 
 
 def _problem(
