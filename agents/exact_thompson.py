@@ -10,7 +10,6 @@ from numpy.random import Generator
 from agents.base import Agent, random_argmax
 from agents.mesh import Mesh, make_mesh
 from agents.posteriors import (
-    NORMAL,
     ConjugatePosterior,
     conjugate_family,
     conjugate_posterior,
@@ -18,6 +17,7 @@ from agents.posteriors import (
     reference_posterior,
 )
 from bandit_gym.checks import check_choice, check_integer
+from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 
@@ -139,11 +139,12 @@ class GridSampler:
 
     def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return (N,) arms."""
-        from agents.grid import Likelihood, draw_best, update_tables
+        from agents.grid import draw_best, update_tables
 
-        family = likelihood_family(self.problem.likelihood)
-        precision = self.problem.likelihood.std**-2.0 if family == NORMAL else 0.0  # type: ignore[attr-defined]
-        place = update_tables(self.mesh, Likelihood(family, precision), self._tables, counts, sums)
+        likelihood = self.problem.likelihood
+        precision = likelihood.std**-2.0 if isinstance(likelihood, Gaussian) else 0.0
+        family = likelihood_family(likelihood)
+        place = update_tables(self.mesh, family, precision, self._tables, counts, sums)
         if place >= 0:
             _raise_impossible(*divmod(place, self.problem.num_arms), counts, sums)
         actions = np.empty(len(counts), dtype=np.int64)
@@ -189,8 +190,8 @@ def find_method(problem: BanditProblem, prior: str = "problem") -> str:
             return method
     raise ValueError(
         "problem.prior must be conjugate, offer arm_log_density (arms independent a priori) or be "
-        f"a TruncatedMultivariateNormal, got {problem.prior!r}; RacingThompson and SMCThompson take "
-        "any prior."
+        f"a TruncatedMultivariateNormal, got {problem.prior!r}; RacingThompson and SMCThompson "
+        "take any prior."
     )
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from agents.panels import Coordinate
 from bandit_gym.priors import IndependentPrior
@@ -54,6 +55,8 @@ class Mesh(NamedTuple):
         sizes: (K,) number of cells of each arm.
         edges: (K, C + 1) u at the ends of the cells.
         heights: (K, C + 1) log-density at the ends, the larger one where it jumps.
+        means: (K, C + 1) x at the ends of the cells.
+        rests: (K, C + 1) 1 - x.
         coefficients: (K, C, 4) of the cubic in t, from 0 to 1 along a cell; the values on either
             side, in the first two, where a cell is a jump.
         is_jump: (K, C).
@@ -64,6 +67,8 @@ class Mesh(NamedTuple):
     sizes: np.ndarray
     edges: np.ndarray
     heights: np.ndarray
+    means: np.ndarray
+    rests: np.ndarray
     coefficients: np.ndarray
     is_jump: np.ndarray
 
@@ -129,8 +134,8 @@ def find_twins(problem: BanditProblem, support: np.ndarray, draws: np.ndarray) -
         values = np.asarray(prior.arm_log_density(everywhere), dtype=float)
     _require_shape(values, everywhere)
     signs = np.concatenate([values, support.T])
-    is_same = (signs[:, :, None] == signs[:, None, :]).all(axis=0) | np.eye(len(support), dtype=bool)
-    return np.argmax(is_same, axis=1)
+    is_same = (signs[:, :, None] == signs[:, None, :]).all(axis=0)
+    return np.argmax(is_same | np.eye(len(support), dtype=bool), axis=1)
 
 
 def arm_support(problem: BanditProblem) -> np.ndarray:
@@ -289,7 +294,16 @@ def _pack(coordinate: Coordinate, arms: list[Cells]) -> Mesh:
         heights[arm, 1 : size + 1] = np.maximum(heights[arm, 1 : size + 1], cells.values[:, -1])
         coefficients[arm, :size], is_jump[arm, :size] = _coefficients(cells), ~cells.is_good
     ends = np.array([coordinate.low, coordinate.high, coordinate.centre, coordinate.scale])
-    return Mesh(ends, coordinate.limits, sizes, edges, heights, coefficients, is_jump)
+    means = coordinate.means(edges)
+    rests = (1 - means) if not np.isfinite(ends[:2]).all() else _rests(coordinate, edges)
+    return Mesh(
+        ends, coordinate.limits, sizes, edges, heights, means, rests, coefficients, is_jump
+    )
+
+
+def _rests(coordinate: Coordinate, u: np.ndarray) -> np.ndarray:
+    """Return 1 - x(u) without cancellation."""
+    return (1 - coordinate.high) + (coordinate.high - coordinate.low) * expit(-u)
 
 
 def _require_shape(values: np.ndarray, means: np.ndarray) -> None:
