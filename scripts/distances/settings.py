@@ -91,11 +91,7 @@ SETTINGS = (
     _race(0.7, 0.1, "shortened"),
     *map(_fixed, (1, 10, 100, 1000)),
     *map(_particles, (100, 300, 1000, 3000)),
-    Setting(
-        "matched, self-normalised", "racing", _MATCHED | {"stopping": "self-normalised"}, "matched"
-    ),
-    Setting("matched, 1 sample", "racing", _MATCHED | {"stopping": 1}, "matched"),
-    Setting("matched, 10 samples", "racing", _MATCHED | {"stopping": 10}, "matched"),
+    *map(_matched, ("self-normalised", 1, 10)),
     Setting("exact, conjugate", "exact", {"method": "conjugate"}, "exact"),
     Setting("exact, grid", "exact", {"method": "grid"}, "exact"),
     Setting("exact, gibbs", "exact", {"method": "gibbs"}, "exact", num_warmups=25),
