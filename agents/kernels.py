@@ -17,76 +17,75 @@ from numpy.random import Generator
 
 from agents.posteriors import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 from agents.tables import Tables, draw_from_table, find_table
+from agents.variates import draw_gammas, draw_normals
 
 TINY = 1e-300
 ALMOST_ONE = 1 - 2.0**-53
 X, REST, X_REST = range(3)
 
-
-@njit(cache=True)
-def draw_gammas(rng: Generator, shape: float, out: np.ndarray) -> None:
-    """Fill `out` with Gamma(shape, 1) variates (Marsaglia and Tsang 2000).
-
-    A squeezed rejection from a transformed normal; shapes below 1 are boosted to shape + 1. The
-    constants are computed once for the row, which is why this is no scalar function.
-    """
-    d = (shape if shape >= 1.0 else shape + 1.0) - 1.0 / 3.0
-    c = 1.0 / math.sqrt(9.0 * d)
-    for j in range(out.size):
-        while True:
-            x = rng.standard_normal()
-            v = 1.0 + c * x
-            if v <= 0.0:
-                continue
-            v = v * v * v
-            u = rng.random()
-            square = x * x
-            if u < 1.0 - 0.0331 * square * square:
-                break
-            if u > 0.0 and math.log(u) < 0.5 * square + d * (1.0 - v + math.log(v)):
-                break
-        out[j] = d * v
-        if shape < 1.0:
-            out[j] *= (1.0 - rng.random()) ** (1.0 / shape)
+BLOCK_SIZE = 640
+"""Means that `draw_best` draws at a time; their scratch space then stays in the nearest cache."""
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def draw_means(
-    rng: Generator, family: int, first: float, second: float, out: np.ndarray, spare: np.ndarray
+    rng: Generator,
+    family: int,
+    first: np.ndarray,
+    second: np.ndarray,
+    out: np.ndarray,
+    spare: np.ndarray,
+    pending: np.ndarray,
 ) -> None:
-    """Fill `out` (m,) with posterior draws of one arm's mean; `spare` (m,) is scratch space.
+    """Fill `out` (m,) with posterior draws of means.
 
     Args:
         rng: source of randomness.
         family: BETA, INVERSE_GAMMA, NORMAL or GAMMA.
-        first: first posterior parameter, as `ConjugatePosterior.parameters` returns it.
-        second: second posterior parameter.
+        first: (m,) first posterior parameters, as `ConjugatePosterior.parameters` returns them.
+        second: (m,) second posterior parameters.
         out: receives the draws, strictly inside the mean's support.
-        spare: overwritten.
+        spare: (4, m) scratch space.
+        pending: (m,) int64 scratch space.
     """
     if family == NORMAL:
-        mean, std = first / second, 1.0 / math.sqrt(second)
+        draw_normals(rng, out, spare[0], pending)
         for j in range(out.size):
-            out[j] = mean + std * rng.standard_normal()
+            out[j] = first[j] / second[j] + out[j] / math.sqrt(second[j])
         return
-    draw_gammas(rng, first, out)
+    draw_gammas(rng, first, out, spare[:3], pending)
     if family == BETA:
-        draw_gammas(rng, second, spare)
-        for j in range(out.size):
-            total = out[j] + spare[j]
-            if total > 0.0:
-                out[j] = min(max(out[j] / total, TINY), ALMOST_ONE)
-            else:
-                out[j] = ALMOST_ONE if rng.random() * (first + second) < first else TINY
+        draw_gammas(rng, second, spare[3], spare[:3], pending)
+        combine_gammas(rng, first, second, out, spare[3])
     elif family == GAMMA:
         for j in range(out.size):
-            out[j] = max(out[j] / second, TINY)
+            out[j] = max(out[j] / second[j], TINY)
     else:
         for j in range(out.size):
-            out[j] = second / max(out[j], TINY)
+            out[j] = second[j] / max(out[j], TINY)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
+def combine_gammas(
+    rng: Generator, alpha: np.ndarray, beta: np.ndarray, out: np.ndarray, other: np.ndarray
+) -> None:
+    """Turn Gamma(alpha) variates in `out` and Gamma(beta) in `other` into Beta ones in `out`.
+
+    Where both are too small for a floating-point number, so is the mean or its distance from 1.
+    """
+    num_lost = 0
+    for j in range(out.size):
+        total = out[j] + other[j]
+        num_lost += total == 0.0
+        out[j] = min(max(out[j] / total, TINY), ALMOST_ONE)
+    if num_lost > 0:
+        for j in range(out.size):
+            if np.isnan(out[j]):
+                is_high = rng.random() * (alpha[j] + beta[j]) < alpha[j]
+                out[j] = ALMOST_ONE if is_high else TINY
+
+
+@njit(cache=True, error_model="numpy")
 def draw_means_from_table(
     rng: Generator,
     family: int,
@@ -116,7 +115,7 @@ def draw_means_from_table(
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def compare_means(
     rng: Generator, means: np.ndarray, arm: int, best: np.ndarray, winners: np.ndarray
 ) -> None:
@@ -145,7 +144,7 @@ def compare_means(
                 winners[j] = arm
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def draw_chunk(
     rng: Generator,
     family: int,
@@ -169,7 +168,7 @@ def draw_chunk(
         winners: (R, m) receives the arm with the largest mean, ties broken at random.
     """
     num_rows, num_arms, num_samples = means.shape
-    best, spare = np.empty(num_samples), np.empty(num_samples)
+    best, spare = np.empty(num_samples), np.empty((4, num_samples))
     pending = np.empty(num_samples, dtype=np.int64)
     has_tables = len(tables.keys) > 0
     for r in range(num_rows):
@@ -178,13 +177,16 @@ def draw_chunk(
             a, b, out = first[rows[r], i], second[rows[r], i], means[r, i]
             slot = rows[r] * num_arms + i
             if not has_tables or not draw_means_from_table(
-                rng, family, a, b, out, spare, pending, tables, slot
+                rng, family, a, b, out, spare[0], pending, tables, slot
             ):
-                draw_means(rng, family, a, b, out, spare)
+                draw_means(
+                    rng, family, np.full(num_samples, a), np.full(num_samples, b), out, spare,
+                    pending,
+                )  # fmt: skip
             compare_means(rng, means[r], i, best, winners[r])
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def draw_best(
     rng: Generator,
     family: int,
@@ -203,25 +205,43 @@ def draw_best(
         is_missing: (R, K) arms without a posterior, which come before all others.
         actions: (R,) receives the best arm, ties broken at random.
     """
-    draw, spare = np.empty(1), np.empty(1)
-    for r in range(first.shape[0]):
-        best, num_best = -np.inf, 0.0
-        for i in range(first.shape[1]):
-            if is_missing[r, i]:
-                x = np.inf
-            else:
-                draw_means(rng, family, first[r, i], second[r, i], draw, spare)
-                x = draw[0]
-            if x > best:
-                best, num_best = x, 1.0
-                actions[r] = i
-            elif x == best:
-                num_best += 1.0
-                if rng.random() * num_best < 1.0:
-                    actions[r] = i
+    num_rows, num_arms = first.shape
+    block = max(1, BLOCK_SIZE // num_arms)
+    means, spare, pending = np.empty(0), np.empty((4, 0)), np.empty(0, dtype=np.int64)
+    for start in range(0, num_rows, block):
+        rows = slice(start, min(start + block, num_rows))
+        missing = is_missing[rows].ravel()
+        a, b = first[rows].ravel(), second[rows].ravel()
+        if missing.any():
+            a, b = np.where(missing, 1.0, a), np.where(missing, 1.0, b)
+        if a.size != means.size:
+            means, spare = np.empty(a.size), np.empty((4, a.size))
+            pending = np.empty(a.size, dtype=np.int64)
+        draw_means(rng, family, a, b, means, spare, pending)
+        if missing.any():
+            means[missing] = np.inf
+        for r in range(rows.start, rows.stop):
+            first_arm = (r - start) * num_arms
+            actions[r] = find_best(rng, means[first_arm : first_arm + num_arms])
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
+def find_best(rng: Generator, means: np.ndarray) -> int:
+    """Return the arm with the largest of (K,) means, ties broken at random."""
+    best, num_best, action = -np.inf, 0, 0
+    for i in range(means.size):
+        x = means[i]
+        if x == best:
+            num_best += 1
+            if rng.random() * num_best < 1.0:
+                action = i
+        action = i if x > best else action
+        num_best = 1 if x > best else num_best
+        best = max(best, x)
+    return action
+
+
+@njit(cache=True, error_model="numpy")
 def add_log_densities(
     means: np.ndarray,
     coefficients: np.ndarray,
@@ -256,7 +276,7 @@ def add_log_densities(
             flush_logs(kind, logs, products, out[r])
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def multiply_logs(
     kind: int,
     coefficient: float,
@@ -294,7 +314,7 @@ def multiply_logs(
         product[j] *= factor(kind, x[j])
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def factor(kind: int, x: float) -> float:
     """Return y of `multiply_logs`."""
     if kind == X:
@@ -302,7 +322,7 @@ def factor(kind: int, x: float) -> float:
     return 1.0 - x if kind == REST else x * (1.0 - x)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def flush_logs(kind: int, logs: np.ndarray, products: np.ndarray, out: np.ndarray) -> None:
     """Take the logarithms of the products of a kind to `out`, and start again from 1."""
     if logs[kind] != 0.0:
@@ -312,7 +332,7 @@ def flush_logs(kind: int, logs: np.ndarray, products: np.ndarray, out: np.ndarra
         logs[kind] = 0.0
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def add_rational(c2: float, c3: float, c4: float, x: np.ndarray, out: np.ndarray) -> None:
     """Add c2 x + c3 x^2 + c4 / x."""
     if c2 != 0.0 or c3 != 0.0:
@@ -323,7 +343,7 @@ def add_rational(c2: float, c3: float, c4: float, x: np.ndarray, out: np.ndarray
             out[j] += c4 / x[j]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def cut_support(low: float, high: float, x: np.ndarray, out: np.ndarray) -> None:
     """Put -inf where x is outside [low, high]."""
     if low > -np.inf or high < np.inf:
