@@ -1,0 +1,47 @@
+"""What the README shows is what its code prints."""
+
+import contextlib
+import io
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from bandit_gym.experiment import Experiment
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = re.compile(
+    r"```python\n(?P<code>(?:(?!```).)*)```\n\n```text\n(?P<output>(?:(?!```).)*)```", re.DOTALL
+)
+EXAMPLES = [
+    pytest.param(match["code"], match["output"], id=f"{page.name}-{number}")
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for number, match in enumerate(EXAMPLE.finditer(page.read_text(encoding="utf-8")))
+]
+
+
+@pytest.mark.parametrize(("code", "output"), EXAMPLES)
+def test_example_prints_what_is_written_below_it(code, output):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "example", "exec"), {"__name__": "example"})
+    assert printed.getvalue() == output
+
+
+def test_readme_has_examples():
+    assert len(EXAMPLES) >= 2
+
+
+def test_readme_experiment_file_is_an_experiment():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    experiment = Experiment.from_dict(tomllib.loads(block))
+    assert len(experiment.runs) == 2 * 3
+
+
+def test_readme_install_commands_are_those_of_the_gate():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert 'constraint constraints.txt ".[dev]"' in readme
+    assert 'constraint constraints.txt ".[dev]"' in gate
