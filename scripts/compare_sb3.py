@@ -1,0 +1,71 @@
+"""Compare Stable-Baselines3 with Bayesian bandit algorithms, on problems whose answer is known.
+
+    python scripts/compare_sb3.py --quick         # about five minutes on two cores
+    python scripts/compare_sb3.py                 # the setting of docs/stable-baselines3.md
+
+PPO and DQN are trained on counts and RecurrentPPO on the history, across instances of a random
+world, then frozen; A2C learns inside each episode, as exact Thompson sampling, Racing Thompson
+sampling and UCB1 do. All play the same episodes. What is trained or played already is not done
+again: the same command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+
+from sb3_comparison.evaluation import evaluate
+from sb3_comparison.report import write_page
+from sb3_comparison.settings import FULL, QUICK, World, worlds
+from sb3_comparison.training import train_once
+
+from bandit_gym.execution import Workers
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+    name = "quick" if options.quick else "full"
+    start = perf_counter()
+    page = compare(
+        worlds(QUICK if options.quick else FULL, seed=options.seed),
+        options.out,
+        title=f"Stable-Baselines3 and Bayesian bandit algorithms, {name} setting",
+        workers=Workers(num_workers=options.workers),
+    )
+    print(page.read_text(encoding="utf-8"))
+    print(f"{page}, after {perf_counter() - start:.0f} s")
+    return 0
+
+
+def compare(panels: Sequence[World], out: Path, *, title: str, workers: Workers) -> Path:
+    """Train, play and report everything; return the page.
+
+    Args:
+        panels: the worlds, each with its agents.
+        out: folder of models, evaluations and the page.
+        title: of the page.
+        workers: who plays the evaluation episodes; training is done here, one after the other.
+    """
+    sections = []
+    for world in panels:
+        models = [train_once(training, out / "models") for training in world.trainings]
+        sections.append((world, evaluate(world, models, out / "evaluations", workers)))
+    return write_page(sections, out, title)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="less training, fewer episodes")
+    parser.add_argument("--out", type=Path, default=Path("results/compare-sb3"))
+    parser.add_argument("--seed", type=int, default=0, help="of the trainings (default: 0)")
+    parser.add_argument("--workers", type=int, default=None, help="default: all cores")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

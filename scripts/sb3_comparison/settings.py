@@ -1,0 +1,217 @@
+"""What is compared, as data: worlds, models to train, agents, and two sizes of it all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from typing import Any
+
+LEARNS = "learns inside the instance"
+FROZEN = "trained across instances, frozen"
+NEITHER = "does not learn"
+MEANS = [0.1, 0.3, 0.5, 0.7, 0.9]
+NUM_ARMS = 5
+
+
+@dataclass(frozen=True)
+class Training:
+    """One model to train across instances of a world.
+
+    Attributes:
+        label: what tables and figures call the trained agent.
+        algorithm: name of an algorithm of SB3 or sb3-contrib.
+        policy: SB3's name of the network.
+        env: environment id.
+        env_options: its keyword arguments, the observation mode included.
+        horizon: pulls per episode.
+        num_envs: environments stepped together.
+        num_steps: pulls to train on, over all environments.
+        seed: of the network, the environments and the exploration.
+        options: hyperparameters, as SB3 names them.
+        deterministic: whether the trained agent plays its best action always.
+    """
+
+    label: str
+    algorithm: str
+    policy: str
+    env: str
+    env_options: dict[str, Any]
+    horizon: int
+    num_envs: int
+    num_steps: int
+    seed: int
+    options: dict[str, Any]
+    deterministic: bool
+
+    @property
+    def digest(self) -> str:
+        """Content hash of everything that shapes the weights, SB3's version included."""
+        content = asdict(self) | {"stable_baselines3": version("stable_baselines3")}
+        del content["label"], content["deterministic"]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class World:
+    """One panel: agents that all play the same episodes.
+
+    Attributes:
+        name: for file names.
+        title: for people.
+        env: environment id.
+        env_options: its keyword arguments without the observation mode.
+        horizon: pulls per episode.
+        replications: evaluation episodes of every agent.
+        block_size: episodes simulated together.
+        trainings: models trained for this world.
+        learners: entries of agents that learn inside each episode; the first is the reference.
+    """
+
+    name: str
+    title: str
+    env: str
+    env_options: dict[str, Any]
+    horizon: int
+    replications: int
+    block_size: int
+    trainings: tuple[Training, ...]
+    learners: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything.
+
+    Attributes:
+        ppo_steps: pulls to train PPO on, per world.
+        dqn_steps: pulls to train DQN on, per world.
+        recurrent_steps: pulls to train RecurrentPPO on, per world.
+        replications: evaluation episodes in a world of random instances.
+        instance_replications: evaluation episodes on the fixed instance.
+        instance_horizon: pulls of each of them.
+    """
+
+    ppo_steps: int
+    dqn_steps: int
+    recurrent_steps: int
+    replications: int
+    instance_replications: int
+    instance_horizon: int
+
+
+QUICK = Size(150_000, 100_000, 60_000, 500, 40, 500)
+FULL = Size(1_000_000, 300_000, 600_000, 2000, 100, 2000)
+
+BAYESIAN = (
+    {"agent": "exact", "label": "exact TS"},
+    {"agent": "racing", "label": "Racing TS"},
+    {"agent": "ucb1", "label": "UCB1"},
+    {"agent": "random", "label": "random"},
+)
+ONLINE_A2C = {
+    "agent": "agents.sb3:OnlineSB3",
+    "algorithm": "A2C",
+    "learning_rate": 0.02,
+    "label": "online A2C",
+}
+
+
+def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
+    """Return the three worlds: random Bernoulli, random dependent, one fixed instance."""
+    random_worlds = (
+        _random_world("bernoulli", "Bernoulli, uniform prior", "BernoulliBandit-v0", size, seed),
+        _random_world("dependent", "Dependent prior", "DependentPriorBandit-v0", size, seed),
+    )
+    instance = World(
+        name="instance",
+        title=f"Bernoulli, fixed means {', '.join(map(str, MEANS))}",
+        env="BernoulliBandit-v0",
+        env_options={"num_arms": NUM_ARMS, "means": MEANS},
+        horizon=size.instance_horizon,
+        replications=size.instance_replications,
+        block_size=20,
+        trainings=(),
+        learners=(*BAYESIAN, ONLINE_A2C),
+    )
+    return (*random_worlds, instance)
+
+
+def _random_world(name: str, title: str, env: str, size: Size, seed: int) -> World:
+    bare = World(
+        name=name,
+        title=f"{title}, {NUM_ARMS} arms",
+        env=env,
+        env_options={"num_arms": NUM_ARMS},
+        horizon=50,
+        replications=size.replications,
+        block_size=100,
+        trainings=(),
+        learners=(*BAYESIAN, ONLINE_A2C),
+    )
+    return replace(bare, trainings=_trainings(bare, size, seed))
+
+
+def _trainings(world: World, size: Size, seed: int) -> tuple[Training, ...]:
+    def make(label: str, observation: str, **settings: Any) -> Training:
+        return Training(
+            label=label,
+            env=world.env,
+            env_options=world.env_options | {"observation": observation},
+            horizon=world.horizon,
+            seed=seed,
+            **settings,
+        )
+
+    return (
+        make("PPO on counts", "counts", num_steps=size.ppo_steps, **PPO),
+        make("DQN on counts", "counts", num_steps=size.dqn_steps, **DQN),
+        make("RecurrentPPO on history", "history", num_steps=size.recurrent_steps, **RECURRENT),
+    )
+
+
+PPO: dict[str, Any] = {
+    "algorithm": "PPO",
+    "policy": "MlpPolicy",
+    "num_envs": 32,
+    "deterministic": False,
+    "options": {
+        "n_steps": 128,
+        "batch_size": 256,
+        "n_epochs": 4,
+        "learning_rate": 1e-3,
+        "gamma": 0.97,
+        "ent_coef": 0.01,
+    },
+}
+DQN: dict[str, Any] = {
+    "algorithm": "DQN",
+    "policy": "MlpPolicy",
+    "num_envs": 16,
+    "deterministic": True,
+    "options": {
+        "learning_rate": 1e-3,
+        "buffer_size": 100_000,
+        "batch_size": 128,
+        "learning_starts": 2000,
+        "train_freq": 4,
+        "target_update_interval": 500,
+        "exploration_fraction": 0.3,
+        "gamma": 0.97,
+    },
+}
+RECURRENT: dict[str, Any] = {
+    "algorithm": "RecurrentPPO",
+    "policy": "MlpLstmPolicy",
+    "num_envs": 32,
+    "deterministic": False,
+    "options": {
+        "n_steps": 100,
+        "batch_size": 800,
+        "n_epochs": 4,
+        "learning_rate": 1e-3,
+        "gamma": 0.97,
+        "policy_kwargs": {"lstm_hidden_size": 64},
+    },
+}
