@@ -38,8 +38,8 @@ FAMILIES = {
     "growth": "benchmarks.growth",
     "end-to-end": "benchmarks.end_to_end",
 }
-FULL = Effort("full", seconds=0.2, repeats=9, scale=1.0)
-QUICK = Effort("quick", seconds=0.02, repeats=3, scale=0.5)
+FULL = Effort("full", seconds=0.2, repeats=9)
+QUICK = Effort("quick", seconds=0.02, repeats=3, length_scale=0.02)
 WIDTH = 200
 
 

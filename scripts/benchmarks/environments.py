@@ -25,16 +25,17 @@ HORIZON = 1000
 def rows(session: Session) -> Iterator[Row]:
     """Measure steps and resets of every id, and Bernoulli steps against gymnax."""
     for env_id in ENV_IDS:
-        for label in LANES:
-            yield from _steps(session, env_id, label)
+        yield from _steps(session, env_id, "few")
+        if session.effort.is_full or env_id == ENV_IDS[0]:
+            yield from _steps(session, env_id, "many")
         yield from _resets(session, env_id)
     yield from _against_gymnax(session)
 
 
 def _steps(session: Session, env_id: str, label: str) -> list[Row]:
-    num_lanes = session.effort.scaled(LANES[label], 2)
+    num_lanes = session.effort.width(LANES[label])
     contestants = {
-        "native": _native_episode(session, env_id, num_lanes),
+        "native": _native_episode(env_id, num_lanes),
         "SyncVectorEnv": _step_of(_sync(env_id, num_lanes)),
     }
     title = f"{_name(env_id)} step, {num_lanes} lanes"
@@ -49,7 +50,7 @@ def _steps(session: Session, env_id: str, label: str) -> list[Row]:
 
 
 def _resets(session: Session, env_id: str) -> list[Row]:
-    num_lanes = session.effort.scaled(LANES["few"], 2)
+    num_lanes = session.effort.width(LANES["few"])
     contestants = {
         "native": _reset_of(_native(env_id, num_lanes)),
         "SyncVectorEnv": _reset_of(_sync(env_id, num_lanes)),
@@ -61,9 +62,9 @@ def _resets(session: Session, env_id: str) -> list[Row]:
 
 
 def _against_gymnax(session: Session) -> list[Row]:
-    num_lanes = session.effort.scaled(LANES["many"], 2)
+    num_lanes = session.effort.width(LANES["many"])
     contestants = {
-        "native": _native_episode(session, "BernoulliBandit-v0", num_lanes, num_arms=2),
+        "native": _native_episode(ENV_IDS[0], num_lanes, num_arms=2),
         "gymnax": session.peers.contestant("gymnax"),
     }
     title = f"bernoulli step, {num_lanes} lanes, 2 arms: gymnax / native"
@@ -89,18 +90,15 @@ def _sync(env_id: str, num_lanes: int) -> SyncVectorEnv:
     return SyncVectorEnv([make] * num_lanes)
 
 
-def _native_episode(
-    session: Session, env_id: str, num_lanes: int, num_arms: int = 10
-) -> Contestant:
-    horizon = session.effort.scaled(HORIZON, 10)
-    env = _native(env_id, num_lanes, num_arms=num_arms, max_episode_steps=horizon)
-    actions = np.random.default_rng(0).integers(num_arms, size=(horizon, num_lanes))
+def _native_episode(env_id: str, num_lanes: int, num_arms: int = 10) -> Contestant:
+    env = _native(env_id, num_lanes, num_arms=num_arms, max_episode_steps=HORIZON)
+    actions = np.random.default_rng(0).integers(num_arms, size=(HORIZON, num_lanes))
 
     def play() -> float:
         env.reset()
         for row in actions:
             env.step(row)
-        return horizon * num_lanes
+        return HORIZON * num_lanes
 
     env.reset(seed=0)
     return rounds_of(play)
@@ -108,7 +106,7 @@ def _native_episode(
 
 def _step_of(env: SyncVectorEnv) -> Contestant:
     env.reset(seed=0)
-    actions = np.random.default_rng(0).integers(env.single_action_space.n, size=env.num_envs)
+    actions = np.zeros(env.num_envs, dtype=np.int64)
 
     def step() -> float:
         env.step(actions)

@@ -26,7 +26,7 @@ NUM_BATCH_STEPS = 100
 
 def rows(session: Session) -> Iterator[Row]:
     """Measure many lanes against plain NumPy, and one lane against the peers."""
-    num_lanes = session.effort.scaled(NUM_LANES, 2)
+    num_lanes = session.effort.width(NUM_LANES)
     title = f"exact TS, {num_lanes} lanes: plain NumPy / ours"
     yield from session.measure(
         {"ours": _ours_batched(num_lanes), "plain NumPy": _plain_batched(num_lanes)},

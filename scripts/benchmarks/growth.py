@@ -1,6 +1,6 @@
 """How costs grow: with time (not at all), with arms (linearly), with lanes (less than linearly).
 
-Agents are brought to step t by `warm_start`, arms pulled evenly, and then play 20 steps on from
+Agents are brought to step t by `warm_start`, arms pulled evenly, and then play 5 steps on from
 there. The length of a race depends on the data, and so on t: Racing takes part as it is, and with
 races of a fixed length, which shows what the machinery costs.
 """
@@ -20,7 +20,7 @@ from benchmarks.processes import run_process
 from benchmarks.session import BLOCK_SIZE, Session
 from benchmarks.timing import Contestant, Ratio, Row, rounds_of, summarise
 
-NUM_PLAYED = 20
+NUM_PLAYED = 5
 FIXED_RACE = 64
 NUM_ARM_LANES = 10
 ARMS = (2, 10, 100, 1000, 10_000)
@@ -52,7 +52,7 @@ def _racing(num_arms: int) -> Agent:
 
 def _fixed_racing(num_arms: int) -> Agent:
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), num_arms)
-    return RacingThompson(problem, num_samples=FIXED_RACE)
+    return RacingThompson(problem, stopping=FIXED_RACE)
 
 
 def _smc(num_arms: int) -> Agent:
@@ -71,15 +71,15 @@ def rows(session: Session) -> Iterator[Row]:
 
 
 def _along_steps(session: Session, name: str, make: MakeAgent) -> list[Row]:
-    num_lanes = session.effort.scaled(BLOCK_SIZE, 2)
+    num_lanes = session.effort.width(BLOCK_SIZE)
     contestants = {f"t={t:g}": _play_on(make(10), num_lanes, t) for t in STEPS}
     title = f"{name}, {num_lanes} lanes: decision at t"
     return session.measure(contestants, _to_baseline("steps", name, title, STEPS, "t", 0), WORK)
 
 
 def _along_arms(session: Session, name: str, make: MakeAgent) -> list[Row]:
-    sizes = _sizes(session, ARMS, minimum=3)
-    num_lanes = session.effort.scaled(NUM_ARM_LANES, 2)
+    sizes = _sizes(session, ARMS)
+    num_lanes = session.effort.width(NUM_ARM_LANES)
     contestants = {
         f"K={k:g}": _play_on(make(k), num_lanes, 10 * k, work_per_decision=k) for k in sizes
     }
@@ -89,7 +89,7 @@ def _along_arms(session: Session, name: str, make: MakeAgent) -> list[Row]:
 
 
 def _along_lanes(session: Session, name: str, make: MakeAgent) -> list[Row]:
-    sizes = _sizes(session, LANES, minimum=3)
+    sizes = _sizes(session, LANES)
     contestants = {f"N={n:g}": _play_on(make(10), n, 1000) for n in sizes}
     title = f"{name}: decision per lane at N"
     return session.measure(contestants, _to_baseline("lanes", name, title, sizes, "N", 2), WORK)
@@ -98,10 +98,9 @@ def _along_lanes(session: Session, name: str, make: MakeAgent) -> list[Row]:
 WORK = "decision"
 
 
-def _sizes(session: Session, sizes: tuple[int, ...], minimum: int) -> tuple[int, ...]:
+def _sizes(session: Session, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Leave out the largest sizes where little effort is asked for."""
-    is_full = session.effort.scale == 1.0
-    return sizes if is_full else sizes[: max(minimum, round(len(sizes) * session.effort.scale))]
+    return sizes if session.effort.is_full else sizes[:-1]
 
 
 def _to_baseline(
@@ -137,11 +136,11 @@ def _play_on(agent: Agent, num_lanes: int, t: int, work_per_decision: int = 1) -
 
 def _memory(session: Session) -> Iterator[Row]:
     """Compare the peak memory of a long experiment with that of a short one."""
-    long, short = session.effort.scaled(1_000_000, 2000), 1000
+    long, short = session.effort.length(1_000_000, minimum=2000), 1000
     peaks = {horizon: run_process(["-c", EXPERIMENT, str(horizon)]) for horizon in (short, long)}
     title = f"peak memory, T = {long:g}, log-spaced recording"
     yield summarise("growth.memory", title, [peaks[long].peak_mib], "MiB")
     ratio = peaks[long].peak_mib / peaks[short].peak_mib
     title = f"peak memory: T = {long:g} / T = {short:g}"
-    note = f"{peaks[long].seconds:.3g} s and {peaks[short].seconds:.3g} s"
+    note = f"in {peaks[long].seconds:.3g} s and {peaks[short].seconds:.3g} s"
     yield summarise("growth.memory.ratio", title, [ratio], "x", note)

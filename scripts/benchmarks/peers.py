@@ -46,12 +46,13 @@ class Peer:
         return self.home / ("Scripts" if sys.platform == "win32" else "bin") / "python"
 
 
-PEERS = (
+_LISTED = (
     Peer("gymnax", ("gymnax==1.0.1", "jax<0.7", "six")),  # imports six, does not ask for it
     Peer("mabwiser", ("mabwiser==2.7.4",)),
     Peer("river", ("river==0.26.1",)),
     Peer("smpybandits", ("SMPyBandits==0.9.7", "scipy<1.12", "numpy<2")),
 )
+PEERS = {peer.name: peer for peer in _LISTED}
 
 
 class Worker:
@@ -97,37 +98,36 @@ class Worker:
 
 
 class Peers:
-    """The peers that are there.
+    """The peers that are there; each is installed and started when it is first asked for.
 
     Args:
         is_wanted: False to leave them all alone.
     """
 
     def __init__(self, is_wanted: bool) -> None:
-        self._workers: dict[str, Worker] = {}
-        self._reasons: dict[str, str] = {}
-        for peer in PEERS:
-            found = _start(peer) if is_wanted else NOT_ASKED_FOR
-            if isinstance(found, Worker):
-                self._workers[peer.name] = found
-            else:
-                self._reasons[peer.name] = found
+        self._is_wanted = is_wanted
+        self._found: dict[str, Worker | str] = {}
 
     def __enter__(self) -> Peers:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        for worker in self._workers.values():
-            worker.close()
+        for found in self._found.values():
+            if isinstance(found, Worker):
+                found.close()
 
     def contestant(self, name: str) -> Contestant | str:
         """Return the worker of a peer, or why there is none."""
-        return self._workers.get(name) or self._reasons[name]
+        if name not in self._found:
+            self._found[name] = _start(PEERS[name]) if self._is_wanted else NOT_ASKED_FOR
+        return self._found[name]
 
     def versions(self) -> dict[str, dict[str, str]]:
-        """Return the versions of each peer's packages, or why it is absent."""
-        present = {name: worker.versions for name, worker in self._workers.items()}
-        return present | {name: {"absent": why} for name, why in self._reasons.items()}
+        """Return the versions of the packages of each peer asked for, or why it is absent."""
+        return {
+            name: found.versions if isinstance(found, Worker) else {"absent": found}
+            for name, found in self._found.items()
+        }
 
 
 def _start(peer: Peer) -> Worker | str:

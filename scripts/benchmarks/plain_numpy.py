@@ -36,7 +36,8 @@ class BetaThompson:
 
     def act(self) -> np.ndarray:
         """Return (N,) arms."""
-        return self.rng.beta(self.successes, self.failures).argmax(axis=1)
+        actions: np.ndarray = self.rng.beta(self.successes, self.failures).argmax(axis=1)
+        return actions
 
     def observe(self, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Learn (N,) rewards of 0 or 1."""
@@ -143,7 +144,8 @@ class ParticleThompson:
         top = self.log_weights.max(axis=1, keepdims=True)
         cumulative = np.exp(self.log_weights - top).cumsum(axis=1)
         targets = self.rng.random((len(self.lanes), 1)) * cumulative[:, -1:]
-        return self.best_arms[self.lanes, (cumulative > targets).argmax(axis=1)]
+        actions: np.ndarray = self.best_arms[self.lanes, (cumulative > targets).argmax(axis=1)]
+        return actions
 
     def observe(self, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Learn (N,) rewards of 0 or 1."""

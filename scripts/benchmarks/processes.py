@@ -24,6 +24,10 @@ class Finished:
     processor_seconds: float
     peak_mib: float
 
+    def time(self, clock: str) -> float:
+        """Return what a clock of `timing.CLOCKS` says."""
+        return self.processor_seconds if clock == "processor" else self.seconds
+
 
 def run_process(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Finished:
     """Run this interpreter with the arguments.

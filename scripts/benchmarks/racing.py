@@ -26,7 +26,7 @@ NUM_ARMS = 10
 DELTA, SIGMA = 0.1, 0.1
 WORK = "sample"
 
-PRIORS = {
+PRIORS: dict[Likelihood, TruncatedNormal] = {
     Bernoulli(): TruncatedNormal(0.5, 0.1),
     Exponential(): TruncatedNormal(1.0, 0.2, low=0.1, high=3.0),
     Gaussian(): TruncatedNormal(0.0, 1.0, low=-2.0, high=2.0),
@@ -131,7 +131,7 @@ def _single(session: Session) -> list[Row]:
 
 
 def _histories(session: Session, problem: BanditProblem) -> tuple[np.ndarray, np.ndarray]:
-    return play_histories(problem, session.effort.scaled(BLOCK_SIZE, 2))
+    return play_histories(problem, session.effort.width(BLOCK_SIZE))
 
 
 def _ours(

@@ -17,13 +17,13 @@ from benchmarks.timing import Ratio, Row, rounds_of, summarise
 
 NUM_ARMS = 10
 NUM_PARTICLES = 1000
-NUM_STEPS = 100
+NUM_STEPS = 50
 
 
 def rows(session: Session) -> Iterator[Row]:
-    """Measure episodes of 100 steps, the drawing of the particles included, and memory."""
+    """Measure episodes of 50 steps, the drawing of the particles included, and memory."""
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), NUM_ARMS)
-    shape = session.effort.scaled(BLOCK_SIZE, 2), session.effort.scaled(NUM_PARTICLES, 10)
+    shape = session.effort.width(BLOCK_SIZE), session.effort.width(NUM_PARTICLES)
     yield from _steps(session, problem, *shape)
     yield _memory(problem, *shape)
 

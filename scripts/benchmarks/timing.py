@@ -30,19 +30,31 @@ class Effort:
         name: what it is called in the report.
         seconds: least duration of one timing, which decides its number of rounds.
         repeats: turns that every contestant takes.
-        scale: what sizes that cost seconds rather than precision are multiplied by, 0 < scale <= 1.
+        length_scale: what the lengths of long runs are multiplied by, 0 < length_scale <= 1; below
+            1 the costliest rows are left out as well.
+        width_scale: what numbers of lanes and particles are multiplied by.
         clock: key of `CLOCKS`.
     """
 
     name: str
     seconds: float
     repeats: int
-    scale: float
+    length_scale: float = 1.0
+    width_scale: float = 1.0
     clock: str = "wall"
 
-    def scaled(self, size: int, minimum: int = 1) -> int:
-        """Return a size for this effort."""
-        return max(minimum, round(size * self.scale))
+    @property
+    def is_full(self) -> bool:
+        """True if no row is left out."""
+        return self.length_scale == 1.0
+
+    def length(self, size: int, *, minimum: int) -> int:
+        """Return the length of a run for this effort."""
+        return max(minimum, round(size * self.length_scale))
+
+    def width(self, size: int) -> int:
+        """Return a number of lanes or particles for this effort, at least 2."""
+        return max(2, round(size * self.width_scale))
 
 
 @dataclass(frozen=True)
