@@ -108,40 +108,48 @@ class Races:
         return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def _run_races(
     lanes, log_weights, winners, rule, scale_by_value, gumbels, totals, squares, log_scale,
     weight_sums, num_samples, is_over,
 ):  # fmt: skip
-    """Lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time."""
+    """Lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time.
+
+    Views of a lane's rows are taken once, for each costs as much as the rest of a sample.
+    """
+    bars, is_paper = rule.bars, rule.enough_size == np.inf
     for r in range(lanes.size):
         n = lanes[r]
-        total, eps, factors = totals[n], gumbels[n], np.exp(gumbels[n])
+        total, square, sums = totals[n], squares[n], weight_sums[n]
+        eps, factors = gumbels[n], np.exp(gumbels[n])
         leader, second = _find_leaders(total)
+        d, scale = num_samples[n], log_scale[n]
         for j in range(log_weights.shape[1]):
-            num_samples[n] += 1
+            d += 1
             log_weight, i = log_weights[r, j], winners[r, j]
             if log_weight > -np.inf:
                 size = log_weight + eps[i] if scale_by_value else log_weight
-                if size > log_scale[n]:
-                    shrink = math.exp(log_scale[n] - size)
-                    _rescale(shrink, total, squares[n], weight_sums[n])
+                if size > scale:
+                    shrink = math.exp(scale - size)
+                    _rescale(shrink, total, square, sums)
                     second *= shrink
-                    log_scale[n] = size
-                weight = math.exp(log_weight - log_scale[n])
-                weight_sums[n, 0] += weight
-                weight_sums[n, 1] += weight * weight
-                total[i] += weight * factors[i]  # line 10, times m
-                squares[n, i] += (weight * factors[i]) ** 2
-                leader, second = _challenge(total, i, leader, second)  # line 11
-            d = num_samples[n]
-            is_decided = total[leader] > 0.0 and (
-                (total[leader] - second) / (d + 1) > rule.bars[d]  # line 12: m is d + 1
-                or _is_settled(rule, d, total, squares[n], weight_sums[n], leader)
-            )
-            if is_decided or d == rule.bars.size - 1:
+                    scale = size
+                weight = math.exp(log_weight - scale)
+                value = weight * factors[i]
+                sums[0] += weight
+                sums[1] += weight * weight
+                total[i] += value  # line 10, times m
+                square[i] += value * value
+                if i != leader:  # line 11
+                    second = max(second, min(total[i], total[leader]))
+                    leader = i if total[i] > total[leader] else leader
+            is_decided = (total[leader] - second) / (d + 1) > bars[d]  # line 12: m is d + 1
+            if not is_paper and not is_decided and total[leader] > 0.0:
+                is_decided = _is_settled(rule, d, total, square, sums, leader)
+            if (is_decided and total[leader] > 0.0) or d == bars.size - 1:
                 is_over[r] = True
                 break
+        num_samples[n], log_scale[n] = d, scale
 
 
 @njit(cache=True)
@@ -162,23 +170,13 @@ def _is_settled(rule, d, total, squares, weight_sums, leader):
 
 
 @njit(cache=True)
-def _find_leaders(total):
+def _find_leaders(total: np.ndarray) -> tuple[int, float]:
     """Return the arm with the largest total, and the largest total of the others."""
     leader, second = np.argmax(total), 0.0
     for i in range(total.size):
         if i != leader and total[i] > second:
             second = total[i]
     return leader, second
-
-
-@njit(cache=True)
-def _challenge(total, arm, leader, second):
-    """Return the leader and the second-largest total after one arm's total has grown."""
-    if arm == leader:
-        return leader, second
-    if total[arm] > total[leader]:
-        return arm, total[leader]
-    return leader, max(second, total[arm])
 
 
 @njit(cache=True)
