@@ -31,14 +31,14 @@ class Recorder:
 
     Sums of a lane stay as they are once its episode has ended.
 
-    Attributes:
-        columns: name -> (N, S) value after each recorded step; names as in `tables.DESCRIPTIONS`.
+    Args:
+        steps: (S,) recorded steps, sorted.
+        num_lanes: N.
     """
 
     def __init__(self, steps: IntArray, num_lanes: int) -> None:
-        self.columns: dict[str, np.ndarray] = {}
         self._steps = steps
-        self._shape = (num_lanes, len(steps))
+        self._rows: dict[str, np.ndarray] = {}  # (S, N), so that a step writes to one place
         self._lanes = np.arange(num_lanes)
         self._sums: dict[str, np.ndarray] = {}
         self._lengths = np.zeros(num_lanes, dtype=np.int64)
@@ -67,11 +67,14 @@ class Recorder:
         return int(self._lengths.sum())
 
     def finish(self) -> dict[str, np.ndarray]:
-        """Return the columns, the last sums repeated where all episodes ended early."""
-        for name, values in self.columns.items():
-            last = values[:, self._num_kept - 1 : self._num_kept]
-            values[:, self._num_kept :] = -1 if name.startswith("action") else last
-        return self.columns
+        """Return name -> (N, S) value after each recorded step, as `tables.DESCRIPTIONS` tells.
+
+        Where all episodes ended before the horizon the last sums are repeated.
+        """
+        for name, rows in self._rows.items():
+            last = rows[self._num_kept - 1]
+            rows[self._num_kept :] = -1 if name.startswith("action") else last
+        return {name: rows.T for name, rows in self._rows.items()}
 
     def _sum(self, name: str, values: np.ndarray, step: Step) -> None:
         if name not in self._sums:
@@ -105,6 +108,6 @@ class Recorder:
         self._put("action_rank", np.where(step.is_alive, rank, -1))
 
     def _put(self, name: str, values: np.ndarray) -> None:
-        if name not in self.columns:
-            self.columns[name] = np.zeros(self._shape, dtype=values.dtype)
-        self.columns[name][:, self._num_kept] = values
+        if name not in self._rows:
+            self._rows[name] = np.zeros((len(self._steps), len(self._lanes)), dtype=values.dtype)
+        self._rows[name][self._num_kept] = values

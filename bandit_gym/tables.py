@@ -68,7 +68,13 @@ def to_parquet(run: Run, block: int, columns: dict[str, np.ndarray]) -> bytes:
     ]
     schema = pa.schema([_field(name, array) for name, array in zip(names, arrays, strict=True)])
     buffer = io.BytesIO()
-    pq.write_table(pa.table(arrays, schema=schema), buffer, compression="zstd")
+    pq.write_table(
+        pa.table(arrays, schema=schema),
+        buffer,
+        compression="zstd",
+        use_dictionary=[*LABELS, *INTEGERS],
+        use_byte_stream_split=[name for name in names if name not in (*LABELS, *INTEGERS)],
+    )
     return buffer.getvalue()
 
 

@@ -152,10 +152,9 @@ def test_an_agent_that_cannot_be_pickled_works_in_other_processes(tmp_path):
 
 
 def test_an_agent_that_cannot_be_built_is_refused_before_anything_runs(tmp_path):
-    prior = {"name": "truncated_normal", "mean": 0.5, "std": 0.1}
-    environment = {"env": "BernoulliBandit-v0", "prior": prior}
-    experiment = make_experiment(environments=[environment], agents=["random", "exact"])
-    with pytest.raises(ValueError, match="agent exact must be able to play Bernoulli"):
+    experiment = make_experiment(agents=["random", {"agent": "racing", "delta": 2.0}])
+    message = r"agent racing\(delta=2.0\) must be able to play BernoulliBandit-v0, got ValueError"
+    with pytest.raises(ValueError, match=message):
         run_experiment(experiment, tmp_path / "out", workers=SERIAL)
     assert not (tmp_path / "out").exists()
 
