@@ -17,10 +17,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from bandit_gym.execution import Workers
 from paper import regret_figures, table1, table2, theorem1
 from paper.common import Section, markdown_table
 from paper.settings import Scale
+
+from bandit_gym.execution import Workers
 
 Reproduce = Callable[[Scale, Path, Workers], Section]
 

@@ -19,8 +19,6 @@ from bandit_gym.progress import progress_on_stderr
 from bandit_gym.results import RunResults, load_results, paired_differences
 from bandit_gym.statistics import Interval, mean_interval
 
-SHARE_OF_A_REPORT = 50
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -28,7 +26,7 @@ class Verdict:
 
     Attributes:
         claim: the sentence, in short.
-        holds: "holds", "holds in part" or "does not hold".
+        holds: "holds", "holds in part", "does not hold", or "undecided" at this scale.
         evidence: the figures.
     """
 
@@ -110,9 +108,12 @@ def sample_schedule(found: RunResults) -> list[int]:
 
 
 def written(interval: Interval, digits: int = 1) -> str:
-    """Write an interval as estimate ± half width."""
-    half = (interval.high - interval.low) / 2
-    return f"{interval.estimate:.{digits}f} ± {half:.{digits}f}"
+    """Write an interval as estimate ± half width, or with both ends where it is lopsided."""
+    up, down = interval.high - interval.estimate, interval.estimate - interval.low
+    if max(up, down) > 1.2 * min(up, down):
+        ends = f"[{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+        return f"{interval.estimate:.{digits}f} {ends}"
+    return f"{interval.estimate:.{digits}f} ± {(up + down) / 2:.{digits}f}"
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

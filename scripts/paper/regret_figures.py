@@ -193,22 +193,26 @@ def _difference_at(found: RunResults, reference: RunResults, step: int) -> Inter
 
 def _behind(claim: str, differences: dict[str, Interval]) -> Verdict:
     """Say in how many worlds the other agent's regret is significantly above Racing's."""
-    behind = [label for label, interval in differences.items() if interval.low > 0]
-    holds = (
-        "holds"
-        if len(behind) == len(differences)
-        else "holds in part"
-        if behind
-        else "does not hold"
-    )
+    num_behind = sum(interval.low > 0 for interval in differences.values())
+    num_ahead = sum(interval.high < 0 for interval in differences.values())
+    if num_behind == len(differences):
+        holds = "holds"
+    elif num_behind:
+        holds = "holds in part"
+    else:
+        holds = "does not hold" if num_ahead else "undecided"
     return Verdict(claim, holds, _listed(differences))
 
 
 def _similar(claim: str, differences: dict[str, Interval]) -> Verdict:
     """Say in how many worlds the two cannot be told apart."""
-    same = [label for label, interval in differences.items() if interval.low <= 0 <= interval.high]
+    num_same = sum(interval.low <= 0 <= interval.high for interval in differences.values())
     holds = (
-        "holds" if len(same) == len(differences) else "holds in part" if same else "does not hold"
+        "holds"
+        if num_same == len(differences)
+        else "holds in part"
+        if num_same
+        else "does not hold"
     )
     return Verdict(claim, holds, _listed(differences))
 
