@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,6 @@ class Section:
     choices: str
     body: str
     verdicts: tuple[Verdict, ...] = ()
-    figures: tuple[str, ...] = field(default=())
 
 
 def simulate(

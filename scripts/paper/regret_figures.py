@@ -37,7 +37,8 @@ def reproduce_1a(scale: Scale, folder: Path, workers: Workers) -> Section:
     return Section(
         title="Figure 1a: conjugate prior",
         choices=f"{len(worlds)} priors, each with K = 10 pairs (a, b) uniform on (1, 10), "
-        f"{replications} replications of each: {len(worlds) * replications} in all, where the paper has 100.",
+        f"{replications} replications of each: {len(worlds) * replications} in all, where the "
+        "paper has 100.",
         body=common.save_png(_draw_1a(per_world), folder, "fig1a"),
         verdicts=(
             _no_worse("Racing is competitive with vanilla Thompson sampling", difference, exact),
@@ -83,9 +84,9 @@ def reproduce_1b(scale: Scale, folder: Path, workers: Workers) -> Section:
     figure = _draw_worlds(worlds)
     return Section(
         title="Figure 1b: non-conjugate prior",
-        choices="K = 10 truncated normals on [0, 1]; their parameters are not in the paper, so five sets "
-        f"are tried. {_sizes(scale, 'fig1b')} SMC has as many particles at each step as Racing drew samples "
-        "there on average.",
+        choices="K = 10 truncated normals on [0, 1]; their parameters are not in the paper, so "
+        f"five sets are tried. {_sizes(scale, 'fig1b')} SMC has as many particles at each step as "
+        "Racing drew samples there on average.",
         body="\n\n".join([common.save_png(figure, folder, "fig1b"), _regret_table(worlds)]),
         verdicts=_verdicts_on_baselines(worlds),
     )
@@ -97,8 +98,8 @@ def reproduce_2(scale: Scale, folder: Path, workers: Workers) -> Section:
     figure = _draw_worlds(worlds)
     return Section(
         title="Figure 2: dependent prior",
-        choices="K = 10, normal with mean 0.5 and Σ_ij = u_i·u_j cut to [0, 1]; four draws of the u_i, uniform "
-        f"on the sphere in 10 dimensions. {_sizes(scale, 'fig2')}",
+        choices="K = 10, normal with mean 0.5 and Σ_ij = u_i·u_j cut to [0, 1]; four draws of the "
+        f"u_i, uniform on the sphere in 10 dimensions. {_sizes(scale, 'fig2')}",
         body="\n\n".join([common.save_png(figure, folder, "fig2"), _regret_table(worlds)]),
         verdicts=_verdicts_on_baselines(worlds),
     )
@@ -107,8 +108,8 @@ def reproduce_2(scale: Scale, folder: Path, workers: Workers) -> Section:
 def _sizes(scale: Scale, name: str) -> str:
     size = FULL[name]
     return (
-        f"T = {scale.horizon(size['horizon'])}, {scale.replications(size['replications'])} replications "
-        "in each."
+        f"T = {scale.horizon(size['horizon'])}, {scale.replications(size['replications'])} "
+        "replications in each."
     )
 
 

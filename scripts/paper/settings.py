@@ -28,7 +28,7 @@ READINGS = (
 """Pairs of `threshold` and `scale`, the closest to the paper's sample counts first."""
 
 PAPER_RACING = {"agent": "racing", "threshold": "shortened", "scale": "weight", "label": "Racing"}
-"""Racing at the paper's delta = sigma = 0.1, in the reading whose sample counts fit Table 2 best."""
+"""Racing at the paper's delta = sigma = 0.1, as read to fit the sample counts of Table 2 best."""
 
 REFERENCE_TS = {"agent": "exact", "prior": "reference", "label": "Thompson, Beta(1,1)"}
 TRUTH = {"agent": "exact", "label": "exact Thompson"}

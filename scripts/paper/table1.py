@@ -52,9 +52,9 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
     ]
     return Section(
         title="Table 1: reference posteriors",
-        choices=f"{NUM_REWARDS} rewards at evenly spaced quantiles of an arm with mean 0.4. The paper calls "
-        "Beta(1,1) and Γ(1,1) Jeffreys priors, which they are not (Beta(1/2,1/2) and 1/λ); the "
-        "table is implemented as printed.",
+        choices=f"{NUM_REWARDS} rewards at evenly spaced quantiles of an arm with mean 0.4. The "
+        "paper calls Beta(1,1) and Γ(1,1) Jeffreys priors, which they are not (Beta(1/2,1/2) and "
+        "1/λ); the table is implemented as printed.",
         body=common.markdown_table(header, rows),
         verdicts=(
             Verdict(

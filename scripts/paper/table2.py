@@ -51,8 +51,9 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
         title="Table 2: sensitivity to δ and σ",
         choices="K is not in the paper (10 elsewhere in it), nor how v is scaled; the printed "
         "threshold is negative under its root for large δ. Beta(5, 5) prior, T = "
-        f"{scale.horizon(FULL['table2']['horizon'])}, {scale.replications(FULL['table2']['replications'])} "
-        "replications instead of the paper's 10.",
+        f"{scale.horizon(FULL['table2']['horizon'])}, "
+        f"{scale.replications(FULL['table2']['replications'])} replications instead of the "
+        "paper's 10.",
         body=body,
         verdicts=(
             _verdict_monotone(cells[10, best], best),
@@ -171,8 +172,8 @@ def _verdict_monotone(cells: Cells, reading: tuple[str, str]) -> Verdict:
         "the smaller δ and σ are, the more particles are used and the smaller is the regret",
         holds,
         f"{_named(reading)}: samples fall in both directions everywhere: {falls}; of "
-        f"{len(steps)} steps between neighbouring cells the regret rises significantly in {rises} and "
-        f"falls in {drops} (paired, Holm-corrected at 5 %)",
+        f"{len(steps)} steps between neighbouring cells the regret rises significantly in {rises} "
+        f"and falls in {drops} (paired, Holm-corrected at 5 %)",
     )
 
 
@@ -188,8 +189,8 @@ def _verdict_counts(
     return Verdict(
         "the numbers of particles of Table 2, with the printed threshold",
         holds,
-        f"typical factor from the paper's counts at K = 10: {listed}. Read literally, δ = 0.7 stops "
-        f"after {literal[3].min():.1f} to {literal[3].max():.1f} samples, where the paper has "
+        f"typical factor from the paper's counts at K = 10: {listed}. Read literally, δ = 0.7 "
+        f"stops after {literal[3].min():.1f} to {literal[3].max():.1f} samples, where the paper has "
         f"{PAPER[3, 3, 0]} to {PAPER[3, 0, 0]}",
     )
 
@@ -202,7 +203,8 @@ def _verdict_regret(fits: dict[int, Cells], best: tuple[str, str], best_arms: in
         "the regrets of Table 2 (19.3 to 29.4) in a Beta(5, 5) world of 10 arms",
         holds,
         f"{_named(best)}: {at_ten.min():.1f} to {at_ten.max():.1f} at K = 10; the best fit is "
-        f"K = {best_arms} with {at_best.min():.1f} to {at_best.max():.1f}, a typical factor of {error:.2f}",
+        f"K = {best_arms} with {at_best.min():.1f} to {at_best.max():.1f}, a typical factor of "
+        f"{error:.2f}",
     )
 
 

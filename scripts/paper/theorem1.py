@@ -1,4 +1,4 @@
-"""Theorem 1: how often a race returns an arm whose expectation is below the best by more than sigma."""
+"""Theorem 1: how often a race returns an arm that is worse than the best by more than sigma."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bandit_gym.execution import Workers
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
-from bandit_gym.statistics import proportion_interval
+from bandit_gym.statistics import Interval, proportion_interval
 from paper import common
 from paper.common import Section, Verdict
 from paper.settings import FULL, Scale
@@ -61,7 +61,7 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
             interval = proportion_interval(errors)
             worst[scaling] = max(worst.get(scaling, 0.0), interval.estimate)
             rows.append([
-                scaling, f"{sigma}", f"{interval.estimate:.4f} [{interval.low:.4f}, {interval.high:.4f}]",
+                scaling, f"{sigma}", _frequency(interval),
                 f"{NUM_ARMS * DELTA:.2f}", f"{vacuous:.0%}", f"{samples:.0f}",
             ])  # fmt: skip
     header = [
@@ -74,10 +74,11 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
     ]
     return Section(
         title="Theorem 1: the promise of a race",
-        choices=f"{len(cases)} random Bernoulli problems with K = {NUM_ARMS}, Beta priors with parameters uniform on "
-        f"(1, 10) and up to 30 pulls an arm; {num_races} races each, printed threshold, δ = {DELTA}. An error "
-        "is a winner with E[v] < max E[v] - σ, in units of v after scaling; expectations are exact. "
-        "Where E[v] of all arms lies within σ, no winner is an error, whatever it is.",
+        choices=f"{len(cases)} random Bernoulli problems with K = {NUM_ARMS}, Beta priors with "
+        f"parameters uniform on (1, 10) and up to 30 pulls an arm; {num_races} races each, printed "
+        f"threshold, δ = {DELTA}. An error is a winner with E[v] < max E[v] - σ, in units of v "
+        "after scaling; expectations are exact. Where E[v] of all arms lies within σ, no winner "
+        "is an error, whatever it is.",
         body=common.markdown_table(header, rows),
         verdicts=(
             Verdict(
@@ -90,10 +91,15 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
                 "holds"
                 if max(worst["value"], worst["weight"]) <= NUM_ARMS * DELTA
                 else "does not hold",
-                f"largest error frequency {worst['value']:.4f} (value), {worst['weight']:.4f} (weight)",
+                f"largest error frequency {worst['value']:.4f} (value), "
+                f"{worst['weight']:.4f} (weight)",
             ),
         ),
     )
+
+
+def _frequency(interval: Interval) -> str:
+    return f"{interval.estimate:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
 
 
 def _random_cases(num_cases: int) -> list[Case]:
