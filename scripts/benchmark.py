@@ -4,6 +4,7 @@
     python scripts/benchmark.py --with-peers          installs gymnax, MABWiser, ... beside us
     python scripts/benchmark.py --quick --only racing
     python scripts/benchmark.py --check               exits with 1 if a bar is missed
+    python scripts/benchmark.py --profile             what a Racing experiment's time goes to
 
 Contestants are warmed up, take turns and repeat; a value is the median over the turns. Compiled
 code and linear algebra run on one thread, here and in the peers that let themselves be told.
@@ -46,6 +47,9 @@ WIDTH = 200
 def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -> int:
     """Measure, print, write, check; return the exit code."""
     options = _make_parser().parse_args(arguments)
+    if options.profile:
+        print(import_module("benchmarks.profile").profile_racing())
+        return 0
     effort = effort or replace(QUICK if options.quick else FULL, clock=options.clock)
     with Peers(options.with_peers) as peers:
         rows = list(_measure(options.only, Session(effort, peers)))
@@ -78,6 +82,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="take less than a minute, and trust it less")
     add("--check", action="store_true", help="exit with 1 if a bar is missed, and say which")
     add("--with-peers", action="store_true", help="install and measure other people's libraries")
+    add("--profile", action="store_true", help="print what a Racing experiment's time goes to")
     add("--json", type=Path, metavar="FILE", help="write everything found to FILE")
     add("--clock", choices=list(CLOCKS), default="wall", help="'processor' on a busy machine")
     names = list(FAMILIES)
