@@ -190,8 +190,8 @@ def _verdict_counts(
         "the numbers of particles of Table 2, with the printed threshold",
         holds,
         f"typical factor from the paper's counts at K = 10: {listed}. Read literally, δ = 0.7 "
-        f"stops after {literal[3].min():.1f} to {literal[3].max():.1f} samples, where the paper has "
-        f"{PAPER[3, 3, 0]} to {PAPER[3, 0, 0]}",
+        f"stops after {literal[3].min():.1f} to {literal[3].max():.1f} samples, where the paper "
+        f"has {PAPER[3, 3, 0]} to {PAPER[3, 0, 0]}",
     )
 
 
