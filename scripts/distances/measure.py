@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import SeedSequence
 
-from agents import Agent, RacingThompson, make_agent
+from agents import Agent, ExactThompson, make_agent
 from agents.oracle import action_probabilities_with_error
 from bandit_gym.dynamics import draw_means, pull
 from bandit_gym.problem import BanditProblem
@@ -46,7 +46,7 @@ class Histories(NamedTuple):
 def play(
     problem: BanditProblem, steps: tuple[int, ...], seed: SeedSequence, *, tolerance: float | None
 ) -> Histories:
-    """Play one run of near-exact Thompson sampling and return what is known at the given steps.
+    """Play one run of exact Thompson sampling and return what is known at the given steps.
 
     Args:
         problem: the world; its means are drawn from the prior.
@@ -57,7 +57,7 @@ def play(
     world_seed, agent_seed = seed.spawn(2)
     rng = np.random.default_rng(world_seed)
     means = draw_means(problem.prior, rng, problem.num_arms)[None]
-    agent = RacingThompson(problem, stopping=256)
+    agent = ExactThompson(problem)
     agent.reset(1, seed=agent_seed)
     seen = {}
     for step in range(max(steps) + 1):

@@ -126,7 +126,7 @@ PROBLEMS = {
             Exponential(),
             TruncatedNormal(1.0, 0.3, low=0.0, high=3.0),
         ),
-        ("exponential, dependent, dimension 50", Exponential(), _dependent(50)),
+        ("exponential, dependent, dimension 50", Exponential(), _dependent(50, 0.0, 3.0)),
         ("Gaussian, N(0, 1)", Gaussian(), Normal(0.0, 1.0)),
         ("Gaussian, N(0, 1) cut to [-1, 1]", Gaussian(), TruncatedNormal(0.0, 1.0, low=-1.0)),
         ("Gaussian, dependent, dimension 50", Gaussian(), _dependent(50, -1.0, 2.0)),
