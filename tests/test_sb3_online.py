@@ -131,6 +131,13 @@ def test_online_sb3_continues_bit_for_bit_when_pickled():
     np.testing.assert_array_equal(play(agent, 40), play(copy, 40))
 
 
+def test_online_sb3_leaves_the_callers_options_as_they_were():
+    options = {"net_arch": [4]}
+    agent = OnlineSB3(PROBLEM, policy_kwargs=options)
+    agent.reset(seed=0)
+    assert options == {"net_arch": [4]}  # A2C itself writes its optimiser into them
+
+
 def test_online_sb3_refuses_an_unknown_hyperparameter():
     with pytest.raises(ValueError, match="A2C options must have .*'learning_rate'"):
         OnlineSB3(PROBLEM, learning_rat=0.1)

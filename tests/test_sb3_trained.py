@@ -190,6 +190,11 @@ def test_sb3_agent_refuses_what_is_no_model():
         SB3Agent("model.zip")
 
 
+def test_sb3_agent_refuses_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        SB3Agent.load(tmp_path / "nothing")
+
+
 def test_sb3_agent_refuses_continuous_actions():
     with pytest.raises(TypeError, match="model must have Discrete actions, got Box"):
         SB3Agent(PPO("MlpPolicy", "Pendulum-v1", device="cpu"))
