@@ -167,7 +167,8 @@ def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any])
     """
     if isinstance(kind, str):
         check_choice("proposal", kind, ("reference", "matched"))
-        posterior = reference_posterior(problem) if kind == "reference" else matched_posterior(problem)
+        make = reference_posterior if kind == "reference" else matched_posterior
+        posterior = make(problem)
     else:
         prior = prior_from_dict(kind) if isinstance(kind, Mapping) else kind
         family = conjugate_family(problem.likelihood)
@@ -205,5 +206,3 @@ def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> f
             "got 'supremum'."
         )
     return float(values[best])
-
-

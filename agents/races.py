@@ -110,9 +110,19 @@ class Races:
 
 @njit(cache=True, error_model="numpy")
 def _run_races(
-    lanes, log_weights, winners, rule, scale_by_value, gumbels, totals, squares, log_scale,
-    weight_sums, num_samples, is_over,
-):  # fmt: skip
+    lanes: np.ndarray,
+    log_weights: np.ndarray,
+    winners: np.ndarray,
+    rule: StoppingRule,
+    scale_by_value: bool,
+    gumbels: np.ndarray,
+    totals: np.ndarray,
+    squares: np.ndarray,
+    log_scale: np.ndarray,
+    weight_sums: np.ndarray,
+    num_samples: np.ndarray,
+    is_over: np.ndarray,
+) -> None:
     """Lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time.
 
     Views of a lane's rows are taken once, for each costs as much as the rest of a sample.
@@ -153,10 +163,15 @@ def _run_races(
 
 
 @njit(cache=True)
-def _is_settled(rule, d, total, squares, weight_sums, leader):
-    """Apply the self-normalised rule; the paper's has no sufficient size and ends here at once."""
-    if rule.enough_size == np.inf:
-        return False
+def _is_settled(
+    rule: StoppingRule,
+    d: int,
+    total: np.ndarray,
+    squares: np.ndarray,
+    weight_sums: np.ndarray,
+    leader: int,
+) -> bool:
+    """Apply the self-normalised rule of `agents.stopping` after d draws."""
     size = weight_sums[0] * weight_sums[0] / weight_sums[1]
     if size >= rule.enough_size:
         return True
@@ -172,7 +187,7 @@ def _is_settled(rule, d, total, squares, weight_sums, leader):
 @njit(cache=True)
 def _find_leaders(total: np.ndarray) -> tuple[int, float]:
     """Return the arm with the largest total, and the largest total of the others."""
-    leader, second = np.argmax(total), 0.0
+    leader, second = int(np.argmax(total)), 0.0
     for i in range(total.size):
         if i != leader and total[i] > second:
             second = total[i]
@@ -180,7 +195,9 @@ def _find_leaders(total: np.ndarray) -> tuple[int, float]:
 
 
 @njit(cache=True)
-def _rescale(shrink, total, squares, weight_sums):
+def _rescale(
+    shrink: float, total: np.ndarray, squares: np.ndarray, weight_sums: np.ndarray
+) -> None:
     """Shrink sums to a new maximum of the scale, which keeps the order of the totals."""
     for i in range(total.size):
         total[i] *= shrink
@@ -191,9 +208,25 @@ def _rescale(shrink, total, squares, weight_sums):
 
 @njit(cache=True)
 def _run_alone(
-    rng, lanes, family, first, second, tables, coefficients, sets, support, rule, scale_by_value,
-    chunk_size, gumbels, totals, squares, log_scale, weight_sums, num_samples,
-):  # fmt: skip
+    rng: np.random.Generator,
+    lanes: np.ndarray,
+    family: int,
+    first: np.ndarray,
+    second: np.ndarray,
+    tables: Tables,
+    coefficients: np.ndarray,
+    sets: np.ndarray,
+    support: np.ndarray,
+    rule: StoppingRule,
+    scale_by_value: bool,
+    chunk_size: int,
+    gumbels: np.ndarray,
+    totals: np.ndarray,
+    squares: np.ndarray,
+    log_scale: np.ndarray,
+    weight_sums: np.ndarray,
+    num_samples: np.ndarray,
+) -> None:
     """Draw, weigh and race, a lane at a time, whose tables then stay in the core's own cache."""
     for n in lanes:
         lane, is_over = np.full(1, n), np.zeros(1, dtype=np.bool_)

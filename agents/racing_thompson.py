@@ -44,7 +44,7 @@ UNPULLED = ("matched", "pull")
 STOPPING = ("paper", "self-normalised")
 
 TILE_SIZE = 1 << 16
-"""Arm means drawn at a time: 512 KiB, about what a core's own cache holds until they are weighed."""
+"""Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
 
 CALL_COST = 2000.0
 """What a round of drawing, weighing and racing costs whatever its size, in draws of one mean."""

@@ -217,7 +217,7 @@ class SMCThompson(Agent):
         self._diagnostics = {
             "num_samples": sizes,
             "effective_sample_size": effective_sample_size(weights).min(axis=1),
-            "is_degenerate": np.asarray(is_degenerate).any(axis=1),
+            "is_degenerate": np.any(is_degenerate, axis=1, keepdims=True)[:, 0],
         }
         return random_argmax(self.rng, means)
 

@@ -328,11 +328,15 @@ def test_mixture_boundary_holds_at_all_times_for_heavy_tailed_symmetric_incremen
     assert share <= delta + 4 * np.sqrt(delta * (1 - delta) / num_paths)
 
 
-@pytest.mark.parametrize("proposal", ["matched", Beta(3.0, 2.0), {"name": "beta", "alpha": 2, "beta": 2}])
+@pytest.mark.parametrize(
+    "proposal", ["matched", Beta(3.0, 2.0), {"name": "beta", "alpha": 2, "beta": 2}]
+)
 def test_racing_draws_from_the_right_law_whatever_the_proposal(proposal):
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.2), 4)
     num_lanes = 20_000
-    raced = frequencies(RacingThompson(problem, stopping=300, proposal=proposal), problem, num_lanes)
+    raced = frequencies(
+        RacingThompson(problem, stopping=300, proposal=proposal), problem, num_lanes
+    )
     expected = action_probabilities(problem, *DATA["bernoulli"])
     assert (np.abs(raced - expected) <= 4 * np.sqrt(expected * (1 - expected) / num_lanes)).all()
 
