@@ -45,3 +45,18 @@ def test_readme_install_commands_are_those_of_the_gate():
     gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert 'constraint constraints.txt ".[dev]"' in readme
     assert 'constraint constraints.txt ".[dev]"' in gate
+
+
+@pytest.mark.slow
+def test_readme_trains_ppo_and_evaluates_racing_thompson():
+    pytest.importorskip("stable_baselines3")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = [
+        block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "PPO(" in block
+    ]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "example", "exec"), {"__name__": "example"})
+    ppo, racing = map(float, re.findall(r"(?:PPO|Thompson) ([0-9.]+)", printed.getvalue()))
+    # random play averages 10 of 20, with standard deviation at most sqrt(20/4 + 20**2/12) an episode
+    assert min(ppo, racing) > 10 + 2 * (20 / 4 + 20**2 / 12) ** 0.5 / 200**0.5
