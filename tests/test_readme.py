@@ -58,5 +58,5 @@ def test_readme_trains_ppo_and_evaluates_racing_thompson():
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "example", "exec"), {"__name__": "example"})
     ppo, racing = map(float, re.findall(r"(?:PPO|Thompson) ([0-9.]+)", printed.getvalue()))
-    # random play averages 10 of 20, with standard deviation at most sqrt(20/4 + 20**2/12) an episode
+    # random play averages 10 of 20; an episode's variance is at most 20/4 + 20**2/12
     assert min(ppo, racing) > 10 + 2 * (20 / 4 + 20**2 / 12) ** 0.5 / 200**0.5
