@@ -7,7 +7,6 @@ Agents are found by name at run time, since this package imports none: a short n
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -56,11 +55,8 @@ def agent_names() -> Mapping[str, str]:
 
 def short_name(target: str) -> str:
     """Return what people call a target: an agent's short name, or what follows the module."""
-    if "agents" in sys.modules:
-        for name, known in agent_names().items():
-            if known == target:
-                return name
-    return target.rpartition(":")[2]
+    names = {known: name for name, known in agent_names().items()}
+    return names.get(target, target.rpartition(":")[2])
 
 
 def environment_options(target: str) -> Parameters:

@@ -10,7 +10,9 @@ import contextlib
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -25,8 +27,8 @@ from bandit_gym.simulation import Outcome, build, simulate_block
 from bandit_gym.storage import BlockState, Store
 
 BACKENDS = ("loky", "serial", "dask", "ray")
-SCHEDULER_TIMEOUT = 10.0
-"""Seconds to wait for a scheduler to answer."""
+SCHEDULER_TIMEOUT = 7.0
+"""Seconds to wait for a host to answer, and again for its scheduler to."""
 
 Task = tuple[Run, int]
 
@@ -190,11 +192,10 @@ def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
             threads_per_worker=1,
             dashboard_address=None,
         )
-        address = stack.enter_context(cluster)
+        client = distributed.Client(stack.enter_context(cluster))
     else:
-        _check_reachable(workers.scheduler)
-        address = workers.scheduler
-    client = stack.enter_context(distributed.Client(address, timeout=SCHEDULER_TIMEOUT))
+        client = _reach(workers.scheduler, distributed.Client)
+    stack.enter_context(client)
     num_jobs = workers.num_workers or sum(client.nthreads().values())
     if num_jobs < 1:
         raise ConnectionError(f"scheduler must have workers, got none at {workers.scheduler!r}.")
@@ -204,14 +205,13 @@ def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
 
 def _connect_ray(workers: Workers, stack: contextlib.ExitStack) -> int:
     """Connect to the head node, or start Ray here."""
-    ray = _import("ray", "ray")
-    if workers.scheduler is not None:
-        _check_reachable(workers.scheduler)
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else it writes a token into the home
-    num_cpus = None if workers.scheduler else workers.num_workers or joblib.cpu_count()
-    ray.init(
-        address=workers.scheduler, num_cpus=num_cpus, include_dashboard=False, log_to_driver=False
-    )
+    ray = _import("ray", "ray")
+    if workers.scheduler is None:
+        num_cpus = workers.num_workers or joblib.cpu_count()
+        ray.init(num_cpus=num_cpus, include_dashboard=False, log_to_driver=False)
+    else:
+        _reach(workers.scheduler, ray.init)
     stack.callback(ray.shutdown)
     import_module("ray.util.joblib").register_ray()
     num_jobs = workers.num_workers or int(ray.cluster_resources()["CPU"])
@@ -227,22 +227,38 @@ _CONNECTIONS: dict[str, Callable[[Workers, contextlib.ExitStack], int]] = {
 }
 
 
-def _check_reachable(address: str) -> None:
-    """Raise ConnectionError unless somebody listens; the libraries' own waits are much longer."""
-    parts = urlsplit(address if "://" in address else f"//{address}")
+def _reach(address: str, connect: Callable[[str], Any]) -> Any:
+    """Return `connect(address)`, or say within 2 `SCHEDULER_TIMEOUT` that nobody answers.
+
+    The libraries wait much longer for a host that is down, and for ever for a listener that is no
+    scheduler; hence the first look with a bare socket, and the thread that may be left behind.
+    """
+    connection: Future[Any] = Future()
+
+    def attempt() -> None:
+        try:
+            connection.set_result(connect(address))
+        except Exception as error:
+            connection.set_exception(error)
+
+    host_and_port = _split_address(address)
     try:
-        port = parts.port
-    except ValueError:
-        port = None
-    if parts.hostname is None or port is None:
-        raise ValueError(f"scheduler must be an address like tcp://host:8786, got {address!r}.")
-    try:
-        socket.create_connection((parts.hostname, port), timeout=SCHEDULER_TIMEOUT).close()
-    except OSError as error:
+        socket.create_connection(host_and_port, timeout=SCHEDULER_TIMEOUT).close()
+        threading.Thread(target=attempt, daemon=True).start()
+        return connection.result(SCHEDULER_TIMEOUT)
+    except (OSError, RuntimeError, ValueError) as error:
         raise ConnectionError(
-            f"scheduler must be reachable, got {address!r}: {error}; "
+            f"scheduler must be reachable, got {address!r}: {str(error) or 'no answer'}; "
             "start it, or leave the scheduler out to work on this machine."
         ) from error
+
+
+def _split_address(address: str) -> tuple[str, int]:
+    parts = urlsplit(address if "://" in address else f"//{address}")
+    with contextlib.suppress(ValueError):
+        if parts.hostname is not None and parts.port is not None:
+            return parts.hostname, parts.port
+    raise ValueError(f"scheduler must be an address like tcp://host:8786, got {address!r}.")
 
 
 def _import(module: str, extra: str) -> Any:

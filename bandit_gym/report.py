@@ -113,6 +113,9 @@ def _describe_aggregate(rows: Sequence[Row]) -> str:
 
 
 def _warnings(results: Results) -> Iterator[str]:
+    made_with = {str(receipt["versions"]) for run in results.runs for receipt in run.receipts}
+    if len(made_with) > 1:
+        yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
     if results.num_missing:
         total = len(results.runs) * results.experiment.num_blocks
         yield f"Not complete: {results.num_missing} of {total} blocks are missing."

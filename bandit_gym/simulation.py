@@ -6,11 +6,13 @@ threads or the order in which blocks are done.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -24,6 +26,7 @@ from bandit_gym.recording import Recorder, recorded_steps
 from bandit_gym.rollout import BanditAgent, check_discrete_actions, play
 from bandit_gym.tables import to_parquet
 
+PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
 WARM_UP_STEPS = 30
 _warm_runs: set[str] = set()  # of this process; no result depends on it
 
@@ -37,7 +40,7 @@ class Outcome:
         block: its index.
         data: its results as the bytes of a Parquet file, None if it failed.
         facts: what may differ from time to time: `agent_seconds` spent in `act` and `observe`,
-            `seconds` in all, `decisions` taken, `process` and `host`.
+            `seconds` in all, `decisions` taken, `process`, `host` and `versions`.
         failure: one line and then the traceback, None if all went well.
     """
 
@@ -50,7 +53,11 @@ class Outcome:
 
 def simulate_block(run: Run, block: int) -> Outcome:
     """Simulate one block; an exception of the agent or the environment becomes a failure."""
-    facts: dict[str, Any] = {"process": os.getpid(), "host": platform.node()}
+    facts: dict[str, Any] = {
+        "process": os.getpid(),
+        "host": platform.node(),
+        "versions": versions(),
+    }
     start = perf_counter()
     try:
         with threadpool_limits(1):  # nested threads fight for cores and may change the last bit
@@ -109,6 +116,15 @@ class TimedAgent:
         result = method(*args, **kwargs)
         self.seconds += perf_counter() - start
         return result
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:

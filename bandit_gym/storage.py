@@ -1,8 +1,8 @@
 """The folder of an experiment: finished blocks, each written once and never half.
 
-    experiment.json               the settings, the format and the versions of the packages
+    experiment.json               the settings and the format
     blocks/RUN/00000.parquet      one block of a run, tidy: one row per replication and step
-    receipts/RUN/00000.json       its checksum, and what may differ from time to time: seconds, host
+    receipts/RUN/00000.json       its checksum and how it came about: versions, seconds, host
     failures/RUN/00000.txt        the traceback of a block that raised
 
 A block counts once its receipt is there and fits: the receipt is written last, and both files come
@@ -20,17 +20,15 @@ import os
 import platform
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from bandit_gym.experiment import FORMAT, Experiment, Run
+from bandit_gym.experiment import FORMAT, Entry, Experiment, Run
 
 MANIFEST = "experiment.json"
 LOCK = ".lock"
-PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
 
 
 class BlockState(Enum):
@@ -61,18 +59,17 @@ class Store:
         store = cls(Path(directory))
         if store._is_occupied():
             _check_extends(store.directory, store.load_experiment(), experiment)
-        manifest = {"format": FORMAT, "experiment": experiment.to_dict(), "versions": versions()}
+        manifest = {"format": FORMAT, "experiment": asdict(experiment)}
         store.directory.mkdir(parents=True, exist_ok=True)
         write_atomically(store.directory / MANIFEST, _to_json(manifest))
         return store
 
     def load_experiment(self) -> Experiment:
-        """Read the experiment that the folder was made for."""
-        return Experiment.from_dict(self._manifest()["experiment"])
-
-    def stored_versions(self) -> dict[str, str]:
-        """Return the package versions with which the folder was last written to."""
-        return dict(self._manifest()["versions"])
+        """Read the experiment that the folder was made for; its agents need not be importable."""
+        settings = self._manifest()["experiment"]
+        for field in ("environments", "agents"):
+            settings[field] = tuple(Entry(**entry) for entry in settings[field])
+        return Experiment(**settings)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -194,15 +191,6 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that results depend on."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
 
 
 def _identity(run: Run, block: int) -> dict[str, Any]:

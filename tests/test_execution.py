@@ -173,6 +173,15 @@ def test_an_unreachable_scheduler_is_one_clear_error(tmp_path):
             run_experiment(make_experiment(), tmp_path, workers=Workers("dask", None, address))
 
 
+def test_a_listener_that_is_no_scheduler_is_one_clear_error(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("bandit_gym.execution.SCHEDULER_TIMEOUT", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match="scheduler must be reachable, got 'tcp://"):
+            run_experiment(make_experiment(), tmp_path, workers=Workers("dask", None, address))
+
+
 def test_a_scheduler_address_without_a_port_is_refused(tmp_path):
     with pytest.raises(ValueError, match="scheduler must be an address like tcp://host:8786"):
         run_experiment(make_experiment(), tmp_path, workers=Workers("dask", None, "nonsense"))

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from bandit_gym.experiment import Experiment
+from bandit_gym.experiment import Entry, Experiment
 from bandit_gym.storage import BlockState, Store, write_atomically
 
 
@@ -76,9 +76,14 @@ def test_store_forgets_a_failure_when_the_block_comes_out_after_all(store, run):
     assert store.read_failures(run) == {}
 
 
-def test_store_remembers_the_experiment_and_its_versions(store):
+def test_store_remembers_the_experiment(store):
     assert store.load_experiment() == make_experiment()
-    assert "numpy" in store.stored_versions()
+
+
+def test_store_remembers_an_experiment_whose_agent_is_no_longer_there(tmp_path):
+    lost = Entry("no_such_module:Agent", {"option": 1}, "lost")
+    experiment = make_experiment(agents=[lost])
+    assert Store.create(tmp_path, experiment).load_experiment() == experiment
 
 
 @pytest.mark.parametrize(
