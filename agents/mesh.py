@@ -122,7 +122,7 @@ def make_mesh(problem: BanditProblem) -> Mesh:
         edges = first_edges(coordinate, breaks[np.isfinite(breaks)])
         cells = resolve_arm(arm_density(problem, coordinate, support[arm], arm), edges, arm)
         _require_decay(cells, arm, problem)
-        arms.append(cells)
+        arms.append(_trim(cells))
     return _pack(coordinate, arms)
 
 
@@ -255,6 +255,14 @@ def _measure(
     return replace(cells, is_good=_is_empty(values) | (is_fitted & (is_smooth | is_deep)))
 
 
+def _trim(cells: Cells) -> Cells:
+    """Leave out the empty cells at either end, and the jump beside them."""
+    inside = np.flatnonzero(cells.is_good & ~_is_empty(cells.values))
+    if len(inside) == 0:
+        return cells
+    return cells.take(np.arange(inside[0], inside[-1] + 1))
+
+
 def _tolerance(cells: Cells, top: np.ndarray) -> np.ndarray:
     """Return the (C, 7) misfits that are allowed, larger where only absurd data would lead."""
     return _TOLERANCE * np.maximum(1.0, (top - cells.values) / 10) ** 1.5 + cells.noise[:, None]
@@ -296,9 +304,7 @@ def _pack(coordinate: Coordinate, arms: list[Cells]) -> Mesh:
     ends = np.array([coordinate.low, coordinate.high, coordinate.centre, coordinate.scale])
     means = coordinate.means(edges)
     rests = (1 - means) if not np.isfinite(ends[:2]).all() else _rests(coordinate, edges)
-    return Mesh(
-        ends, coordinate.limits, sizes, edges, heights, means, rests, coefficients, is_jump
-    )
+    return Mesh(ends, coordinate.limits, sizes, edges, heights, means, rests, coefficients, is_jump)
 
 
 def _rests(coordinate: Coordinate, u: np.ndarray) -> np.ndarray:
