@@ -349,3 +349,15 @@ def test_matched_proposal_needs_hardly_any_correction_for_a_nearly_conjugate_pri
         frequencies(agent, problem, 500)
         sizes[proposal] = agent.diagnostics()["effective_sample_size"].mean()
     assert sizes["matched"] > 90 > 50 > sizes["reference"]
+
+
+def test_races_run_alone_and_together_agree():
+    """The compiled loop for known densities does what the rounds for a user's density do."""
+    ends = []
+    for prior in (TruncatedNormal(0.5, 0.1), ScaledPrior(0.0)):
+        agent = RacingThompson(BanditProblem(Bernoulli(), prior, 4), stopping=60)
+        agent.reset(25, seed=4)
+        agent.warm_start(*DATA["bernoulli"])
+        ends.append((agent.act(), agent.diagnostics()["effective_sample_size"]))
+    assert (ends[0][0] == ends[1][0]).all()
+    np.testing.assert_allclose(ends[0][1], ends[1][1], rtol=1e-9)
