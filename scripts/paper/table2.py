@@ -214,9 +214,8 @@ def _draw(
     fitted: Cells,
     best_arms: int,
 ) -> Any:
-    figure, (samples, regret) = common.new_panels(
-        ["samples per decision", "regret after 1,000 steps"], 2
-    )
+    titles = ["samples per decision", "regret at the horizon"]
+    figure, (samples, regret) = common.new_panels(titles, 2)
     contestants = [(_named(reading), cells[10, reading]) for reading in READINGS]
     contestants.append((f"{_named(best)}, K = {best_arms}", fitted))
     for (label, found), style in zip(contestants, common.styles(), strict=False):
@@ -228,5 +227,6 @@ def _draw(
         axes.axline((10, 10), slope=1, color="0.6", linewidth=0.8)
         axes.set(xscale="log", yscale="log", xlabel="the paper's Table 2", ylabel="ours")
     regret.set(xscale="linear", yscale="linear", ylabel="ours (Bayesian pseudo-regret)")
-    samples.legend(fontsize="x-small")
+    handles, labels = samples.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize="small")
     return figure
