@@ -26,7 +26,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "
 
 from benchmarks.bars import missed, unmeasured  # noqa: E402
 from benchmarks.peers import Peers  # noqa: E402
-from benchmarks.report import document, print_report  # noqa: E402
+from benchmarks.report import document, print_report, write_markdown  # noqa: E402
 from benchmarks.session import Session  # noqa: E402
 from benchmarks.timing import CLOCKS, Effort, Row  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -57,6 +57,8 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
     print_report(found, rows, Console(width=None if sys.stdout.isatty() else WIDTH))
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
+    if options.markdown:
+        write_markdown(found, rows, options.markdown)
     return _check(rows) if options.check else 0
 
 
@@ -84,6 +86,7 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--with-peers", action="store_true", help="install and measure other people's libraries")
     add("--profile", action="store_true", help="print what a Racing experiment's time goes to")
     add("--json", type=Path, metavar="FILE", help="write everything found to FILE")
+    add("--markdown", type=Path, metavar="FILE", help="put the table into a document, as docs has")
     add("--clock", choices=list(CLOCKS), default="wall", help="'processor' on a busy machine")
     names = list(FAMILIES)
     add("--only", nargs="+", choices=names, default=names, help="measure these families only")

@@ -14,7 +14,8 @@ import benchmark
 from benchmarks.bars import BARS, Bar, at_least, at_most, missed, unmeasured, verdict
 from benchmarks.peers import WORKERS, Worker
 from benchmarks.plain_numpy import race
-from benchmarks.report import format_seconds, format_value
+from benchmarks.profile import profile_racing
+from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
 from benchmarks.timing import Effort, Match, Ratio, Row, measure
 
 TINY = Effort("tiny", seconds=0.0, repeats=2, length_scale=0.001, width_scale=0.01)
@@ -225,3 +226,27 @@ def test_durations_are_written_in_their_unit(seconds, text):
 )
 def test_values_are_written_with_three_digits(value, text):
     assert format_value(value, "x") == text
+
+
+def test_profile_shows_shares_of_a_built_in_and_of_a_users_prior():
+    parts = profile_racing(num_lanes=2, horizon=20).split("\n\n")
+    shares = [[float(line.split("%")[0]) for line in part.splitlines()[2:]] for part in parts]
+    assert len(parts) == 2
+    assert all(0 < sum(own) <= 100.5 for own in shares)  # a few lines, rounded to 0.1 each
+
+
+def test_markdown_replaces_what_is_between_the_markers(found, tmp_path):
+    path = tmp_path / "performance.md"
+    path.write_text(f"before\n{MARKER}\nold\n{MARKER}\nafter\n")
+    for _ in range(2):
+        write_markdown(found, [make_row("racing.bernoulli.loop", 41.0)], path)
+    text = path.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    assert text.count("| title of racing.bernoulli.loop | 41 x |  | >= 40 | >= 100 | met |  |") == 1
+
+
+def test_markdown_refuses_a_document_without_markers(found, tmp_path):
+    path = tmp_path / "performance.md"
+    path.write_text("no place for it\n")
+    with pytest.raises(ValueError, match="twice, got 0"):
+        write_markdown(found, [], path)

@@ -17,6 +17,7 @@ from benchmarks.bars import BARS, Bar, verdict
 from benchmarks.timing import Effort, Row
 
 PACKAGES = ("bayesian-bandit-gym", "numpy", "scipy", "numba", "gymnasium")
+MARKER = "<!-- scripts/benchmark.py --markdown -->"
 COLOURS = {"aim": "green", "met": "green", "MISSED": "bold red", "absent": "yellow"}
 
 
@@ -66,6 +67,18 @@ def print_report(found: dict[str, Any], rows: Sequence[Row], console: Console) -
         console.print(f"{peer}: {listed}", highlight=False, soft_wrap=True)
 
 
+def write_markdown(found: dict[str, Any], rows: Sequence[Row], path: Path) -> None:
+    """Put the table between the two MARKER lines of a document.
+
+    Raises:
+        ValueError: if the document does not have the marker twice.
+    """
+    parts = path.read_text().split(MARKER)
+    if len(parts) != 3:
+        raise ValueError(f"{path} must have the line {MARKER!r} twice, got {len(parts) - 1}.")
+    path.write_text(MARKER.join([parts[0], f"\n{_markdown(found, rows)}\n", parts[2]]))
+
+
 def format_value(value: float | None, unit: str) -> str:
     """Write a value with three digits that matter."""
     if value is None:
@@ -97,6 +110,31 @@ def _table(rows: Sequence[Row], effort: dict[str, Any]) -> Table:
             _costs(row),
         )
     return table
+
+
+def _markdown(found: dict[str, Any], rows: Sequence[Row]) -> str:
+    effort, where = found["effort"], found["machine"]
+    facts = {**found["versions"], **{name: peer.get(name, "") for name, peer in _peers(found)}}
+    lines = [
+        f"Effort {effort['name']}, {effort['repeats']} turns, {effort['clock']} clock; "
+        f"{where['processor']}, {where['cores']} cores, load {where['load_average'][0]}; "
+        + ", ".join(f"{name} {version}" for name, version in facts.items() if version)
+        + ".",
+        "",
+        "| row | median | quartiles | bar | aim | | cost per unit of work |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        spread = "" if row.low is None else f"{row.low:.3g} to {row.high:.3g}"
+        bar, aim = _bar_and_aim(BARS.get(row.key))
+        cells = (row.title, format_value(row.value, row.unit), spread, bar, aim, verdict(row))
+        lines.append("| " + " | ".join([*cells, _costs(row)]) + " |")
+    return "\n".join(lines)
+
+
+def _peers(found: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
+    """Return each peer that took part, under the name its distribution has."""
+    return [(next(iter([*facts][1:]), name), facts) for name, facts in found["peers"].items()]
 
 
 def _value_and_spread(row: Row) -> str:
