@@ -2,7 +2,8 @@
 
 For each problem a history is played by exact Thompson sampling with a declared seed. At each of
 several steps every agent is given the sufficient statistics reached there and decides many times;
-the frequencies of its arms are compared with the exact action probabilities of `agents.oracle`. Problems, steps and settings are the tables of `distances.settings`.
+the frequencies of its arms are compared with the exact action probabilities of `agents.oracle`.
+Problems, steps and settings are the tables of `distances.settings`.
 
     python scripts/fidelity.py --out results/fidelity              # everything
     python scripts/fidelity.py --out /tmp/fidelity --quick         # few problems and steps

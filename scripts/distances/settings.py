@@ -62,7 +62,9 @@ def _race(delta: float, sigma: float, threshold: str = "printed") -> Setting:
 
 def _fixed(num_samples: int) -> Setting:
     label = f"racing, {num_samples} samples"
-    return Setting(label, "racing", {"stopping": num_samples}, "racing, fixed length")
+    num_decisions = min(10_000, 3_000_000 // num_samples)
+    options = {"stopping": num_samples}
+    return Setting(label, "racing", options, "racing, fixed length", num_decisions)
 
 
 def _matched(stopping: str | int) -> Setting:
@@ -76,7 +78,7 @@ def _particles(num_particles: int) -> Setting:
         "smc",
         {"num_particles": num_particles},
         "smc",
-        num_decisions=min(10_000, 4_000_000 // num_particles),
+        num_decisions=min(10_000, 2_000_000 // num_particles),
         num_lanes=max(1, 500_000 // num_particles),  # 40 MB of particles at a time
         is_persistent=True,
     )
@@ -114,7 +116,7 @@ PROBLEMS = {
         ("Bernoulli, N(0.5, 0.3) cut to [0, 1]", Bernoulli(), TruncatedNormal(0.5, 0.3)),
         ("Bernoulli, N(0.2, 0.1) cut to [0, 1]", Bernoulli(), TruncatedNormal(0.2, 0.1)),
         (
-            "Bernoulli, N(0.2 ... 0.8, 0.1) cut to [0, 1]",
+            "Bernoulli, N(0.2 to 0.8, 0.1) cut to [0, 1]",
             Bernoulli(),
             TruncatedNormal(_SPREAD, 0.1),
         ),
