@@ -86,7 +86,7 @@ def _report(options: argparse.Namespace) -> int:
     from bandit_gym.results import load_results
 
     results = load_results(options.directory)
-    print(describe(results))
+    print(describe(results, details=True))
     write_report(results, options.directory / "report")
     print(f"\nTables and figures: {options.directory / 'report'}")
     return FAILED if results.failed else OK

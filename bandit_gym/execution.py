@@ -106,8 +106,7 @@ def run_experiment(
     """
     for run in experiment.runs:
         _check_buildable(run)
-    store = Store.create(directory, experiment)
-    with store.locked():
+    with Store.claimed(directory, experiment) as store:
         tasks, damaged = _unfinished(store, experiment)
         total = len(experiment.runs) * experiment.num_blocks
         stored = total - len(tasks)

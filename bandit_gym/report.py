@@ -10,14 +10,19 @@ from typing import Any
 import pandas as pd
 
 from bandit_gym.experiment import Entry
-from bandit_gym.results import Results, aggregate, regret_name, summarise
+from bandit_gym.results import QUANTILES, Results, aggregate, regret_name, summarise
 
 NOTHING = "-"
 Row = Mapping[Any, Any]
 
 
-def describe(results: Results) -> str:
-    """Write one table per environment, then the scores over all, then what is missing or failed."""
+def describe(results: Results, *, details: bool = False) -> str:
+    """Write one table per environment, then the scores over all, then what is missing or failed.
+
+    Args:
+        results: what to write about.
+        details: add to each environment how the regret is spread and what it became in rewards.
+    """
     rows = summarise(results).to_dict("records")
     times = {
         (row["env"], row["agent"]): row["microseconds_per_decision"] for row in timing(results)
@@ -27,6 +32,8 @@ def describe(results: Results) -> str:
         own = [row for row in rows if row["env"] == environment.label]
         if own:
             parts.append(_describe_environment(results, environment, own, times))
+            if details:
+                parts.append(_describe_spread(environment, own))
     if len(results.experiment.environments) > 1:
         parts.append(_describe_aggregate(aggregate(results).to_dict("records")))
     return "\n\n".join([*parts, *_warnings(results)])
@@ -40,7 +47,8 @@ def write_report(results: Results, directory: Path) -> None:
     summarise(results).to_csv(directory / "summary.csv", index=False)
     aggregate(results).to_csv(directory / "aggregate.csv", index=False)
     pd.DataFrame(timing(results)).to_csv(directory / "timing.csv", index=False)
-    (directory / "report.txt").write_text(describe(results) + "\n", encoding="utf-8")
+    text = describe(results, details=True)
+    (directory / "report.txt").write_text(text + "\n", encoding="utf-8")
     for name, figure in plots.draw_all(results):
         plots.save(figure, directory / name)
 
@@ -97,6 +105,27 @@ def _describe_environment(
             _number(row["best_arm_found"], "{:.0%}"),
             _number(row["samples_per_decision"], "{:.1f}"),
             _number(times[row["env"], row["agent"]], "{:.2f}"),
+        )
+        for row in rows
+    ]
+    return "\n".join([title, *_align([header, *lines])])
+
+
+def _describe_spread(environment: Entry, rows: Sequence[Row]) -> str:
+    over = "the noise" if "means" in environment.options else "instances drawn from the prior"
+    title = (
+        f"{regret_name(environment).capitalize()}: sum over steps of best mean - pulled mean, "
+        f"averaged over {over}.\nRealised regret: sum over steps of best mean - reward. "
+        "Simple regret: best mean - mean of the most pulled arm.\n"
+        "Quantiles are those of the pseudo-regret over replications."
+    )
+    header = ("agent", "realised regret", "simple regret", *QUANTILES)
+    lines = [
+        (
+            row["agent"],
+            _estimate(row, "realised_regret"),
+            _estimate(row, "simple_regret", digits=4),
+            *(f"{row[name]:.1f}" for name in QUANTILES),
         )
         for row in rows
     ]

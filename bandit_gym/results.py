@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from bandit_gym.statistics import Interval
 from bandit_gym.storage import BlockState, Store
 from bandit_gym.typing import FloatArray, IntArray
 
-QUANTILES = {"q05": 0.05, "q25": 0.25, "median": 0.5, "q75": 0.75, "q95": 0.95}
+QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
 
 
 @dataclass(frozen=True)
@@ -233,8 +234,9 @@ def normalised_scores(results: Results) -> dict[str, FloatArray]:
     for agent in results.experiment.agents:
         runs = [found for found in results.runs if found.run.agent == agent]
         if all(found.is_usable for found in runs):
-            count = min(len(found.replications) for found in runs)
-            scores[agent.label] = np.stack([_score(found)[:count] for found in runs], axis=1)
+            common = reduce(np.intersect1d, [found.replications for found in runs])
+            columns = [_score(found)[np.isin(found.replications, common)] for found in runs]
+            scores[agent.label] = np.stack(columns, axis=1)
     return scores
 
 

@@ -38,7 +38,7 @@ class BanditAgent(Protocol):
         """Learn from what the actions paid, in the lanes where `mask` is True (None: in all)."""
 
     def diagnostics(self) -> dict[str, Any]:
-        """Say how the last `act` went: a name and an (N,) array each."""
+        """Say how the last `act` went: a name and an (N,) array each, made afresh."""
 
 
 class Step(NamedTuple):
@@ -92,9 +92,10 @@ def rollout(
 
     Raises:
         TypeError: if the actions are not discrete, or seed or horizon not an integer.
-        ValueError: if the horizon is missing, not positive, or beyond the environment's limit.
+        ValueError: if the horizon is missing, not positive, or beyond the environment's limit, or
+            the agent was told of another number of arms.
     """
-    check_discrete_actions(env)
+    check_arms(agent, env)
     seed = check_integer("seed", seed, minimum=0)
     num_steps = _number_of_steps(env, horizon)
     agent_seed = SeedSequence(seed, spawn_key=(AGENT_STREAM,))
@@ -121,21 +122,35 @@ def play(
     while is_alive.any():
         action = agent.act(observation)
         observation, reward, terminated, truncated, info = env.step(action)
-        agent.observe(action, reward, **({} if is_alive.all() else {"mask": is_alive}))
-        regrets = _pseudo_regrets(info, is_alive.shape)
-        played, paid = np.atleast_1d(action), np.atleast_1d(np.asarray(reward, dtype=float))
-        yield Step(played, paid, regrets, agent.diagnostics(), is_alive, means)
+        if is_alive.all():
+            agent.observe(action, reward)
+        else:
+            agent.observe(action, reward, mask=is_alive)
+        yield Step(
+            actions=np.array(action, dtype=np.int64, ndmin=1),
+            rewards=np.array(reward, dtype=np.float64, ndmin=1),
+            pseudo_regrets=_pseudo_regrets(info, is_alive.shape),
+            diagnostics=agent.diagnostics(),
+            is_alive=is_alive,
+            means=means,
+        )
         has_ended = np.logical_or(terminated, truncated)
         if has_ended.any():
             is_alive = is_alive & ~has_ended
             observation = _restart_idle_lanes(env, observation, has_ended)
 
 
-def check_discrete_actions(env: Environment) -> None:
-    """Raise TypeError unless each lane's actions are the integers 0 .. K - 1."""
+def check_arms(agent: BanditAgent, env: Environment) -> None:
+    """Refuse environments whose actions are not 0 .. K - 1, and agents that know of another K."""
     space = getattr(env, "single_action_space", env.action_space)
     if not isinstance(space, Discrete) or space.start != 0:
         raise TypeError(f"env must have Discrete actions that start at 0, got {space!r}.")
+    num_arms = getattr(getattr(agent, "problem", None), "num_arms", space.n)
+    if num_arms != space.n:
+        raise ValueError(
+            f"agent must have as many arms as the environment, {space.n}, got {num_arms}; "
+            "build it with the environment's own problem."
+        )
 
 
 def _number_of_steps(env: Environment, horizon: int | None) -> int:

@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from bandit_gym.catalogue import load_agent
 from bandit_gym.experiment import Run
 from bandit_gym.recording import Recorder, recorded_steps
-from bandit_gym.rollout import BanditAgent, check_discrete_actions, play
+from bandit_gym.rollout import BanditAgent, check_arms, play
 from bandit_gym.tables import to_parquet
 
 PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
@@ -79,11 +79,12 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     env = gym.make_vec(
         entry.target, num_envs=run.block_size, max_episode_steps=run.horizon, **entry.options
     )
-    check_discrete_actions(env)
     problem = _problem(env)
     if problem is None:
         raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
-    return load_agent(run.agent.target)(problem, **run.agent.options), env
+    agent = load_agent(run.agent.target)(problem, **run.agent.options)
+    check_arms(agent, env)
+    return agent, env
 
 
 class TimedAgent:

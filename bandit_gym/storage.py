@@ -50,19 +50,26 @@ class Store:
     directory: Path
 
     @classmethod
-    def create(cls, directory: str | Path, experiment: Experiment) -> Store:
-        """Open the folder for an experiment: a new one, an empty one, or one that it extends.
+    @contextlib.contextmanager
+    def claimed(cls, directory: str | Path, experiment: Experiment) -> Iterator[Store]:
+        """Open the folder for an experiment and keep other processes from writing there.
+
+        The folder is a new one, an empty one, or one whose experiment is part of this one.
 
         Raises:
             FileExistsError: if the folder holds anything else.
+            BlockingIOError: if another process is at work in it.
         """
         store = cls(Path(directory))
-        if store._is_occupied():
-            _check_extends(store.directory, store.load_experiment(), experiment)
-        manifest = {"format": FORMAT, "experiment": asdict(experiment)}
+        store._check_free_for(experiment)  # before anything is written there
         store.directory.mkdir(parents=True, exist_ok=True)
-        write_atomically(store.directory / MANIFEST, _to_json(manifest))
-        return store
+        with open(store.directory / LOCK, "a+", encoding="utf-8") as file:
+            _lock(file, store.directory)
+            store._check_free_for(experiment)  # again, now that nobody else can change it
+            store._remove_leftovers()
+            manifest = {"format": FORMAT, "experiment": asdict(experiment)}
+            write_atomically(store.directory / MANIFEST, _to_json(manifest))
+            yield store
 
     def load_experiment(self) -> Experiment:
         """Read the experiment that the folder was made for; its agents need not be importable."""
@@ -70,18 +77,6 @@ class Store:
         for field in ("environments", "agents"):
             settings[field] = tuple(Entry(**entry) for entry in settings[field])
         return Experiment(**settings)
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from writing here, until the end of the block or of the process.
-
-        Raises:
-            BlockingIOError: if another process is at work in the folder.
-        """
-        with open(self.directory / LOCK, "a+", encoding="utf-8") as file:
-            _lock(file, self.directory)
-            self._remove_leftovers()
-            yield
 
     def state(self, run: Run, block: int) -> BlockState:
         """Say whether a block is there, whole and what it claims to be."""
@@ -138,10 +133,17 @@ class Store:
         folder = self._failure_path(run, 0).parent
         return {int(path.stem): path.read_text("utf-8") for path in sorted(folder.glob("*.txt"))}
 
-    def _is_occupied(self) -> bool:
-        if not self.directory.exists():
-            return False
-        return any(path.name != LOCK for path in self.directory.iterdir())
+    def _check_free_for(self, experiment: Experiment) -> None:
+        """Raise FileExistsError if the folder holds anything that is not part of the experiment."""
+        if not self.directory.exists() or all(p.name == LOCK for p in self.directory.iterdir()):
+            return
+        lost = {run.name for run in self.load_experiment().runs} - {r.name for r in experiment.runs}
+        if lost:
+            raise FileExistsError(
+                "the folder must hold this experiment or a part of it, got "
+                f"{str(self.directory)!r} with another one (for example the run {min(lost)}); "
+                "choose another folder."
+            )
 
     def _manifest(self) -> dict[str, Any]:
         path = self.directory / MANIFEST
@@ -199,16 +201,6 @@ def _identity(run: Run, block: int) -> dict[str, Any]:
 
 def _to_json(content: Any) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
-
-
-def _check_extends(directory: Path, old: Experiment, new: Experiment) -> None:
-    """Raise FileExistsError unless every run of the old experiment is also one of the new."""
-    lost = {run.name for run in old.runs} - {run.name for run in new.runs}
-    if lost:
-        raise FileExistsError(
-            f"the folder must hold this experiment or a part of it, got {str(directory)!r} with "
-            f"another one (for example the run {min(lost)}); choose another folder."
-        )
 
 
 def _lock(file: Any, directory: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bandit_gym.execution import Workers, run_experiment
 from bandit_gym.experiment import Experiment
-from bandit_gym.report import describe
+from bandit_gym.report import describe, draw_regret, write_report
 from bandit_gym.results import (
     aggregate,
     load_results,
@@ -149,6 +149,26 @@ def test_results_leave_out_a_damaged_block(tmp_path):
 def test_report_says_which_regret_it_shows(results):
     assert "pseudo-regret" in describe(results)
     assert "Bayesian" not in describe(results)  # the means are fixed
+
+
+def test_report_defines_the_regret_and_shows_its_spread_on_demand(results):
+    text = describe(results, details=True)
+    assert "sum over steps of best mean - pulled mean" in text
+    assert "realised regret" in text
+    assert "median" in text
+
+
+def test_report_draws_one_picture_of_regret_per_environment(results, tmp_path):
+    pictures = draw_regret(results, tmp_path)
+    assert [path.name for path in pictures] == ["00-regret.png", "01-regret.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
+
+
+def test_report_folder_holds_tables_text_and_figures(results, tmp_path):
+    write_report(results, tmp_path)
+    assert pd.read_csv(tmp_path / "summary.csv")["agent"].tolist() == ["Constant", "best"] * 2
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"aggregate.csv", "timing.csv", "report.txt", "00-regret.svg"} <= names
 
 
 def test_report_names_what_is_missing_and_what_failed(tmp_path):

@@ -4,6 +4,9 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import AGENT_STREAM, rollout
 
 
@@ -130,6 +133,13 @@ def test_rollout_names_the_remedy_when_the_horizon_is_beyond_the_limit():
 def test_rollout_refuses_a_horizon_that_is_not_positive(horizon):
     with pytest.raises(ValueError, match="horizon"):
         rollout(Tape(), CountdownBandit(4), seed=0, horizon=horizon)
+
+
+def test_rollout_refuses_an_agent_that_knows_of_another_number_of_arms():
+    agent = Tape()
+    agent.problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    with pytest.raises(ValueError, match="as many arms as the environment, 3, got 2"):
+        rollout(agent, CountdownBandit(4), seed=0, horizon=1)
 
 
 def test_rollout_refuses_actions_that_are_not_discrete():

@@ -11,9 +11,14 @@ def make_experiment(**changes):
     return Experiment(**{**settings, **changes})
 
 
+def create(directory, experiment):
+    with Store.claimed(directory, experiment) as store:
+        return store
+
+
 @pytest.fixture
 def store(tmp_path):
-    return Store.create(tmp_path / "out", make_experiment())
+    return create(tmp_path / "out", make_experiment())
 
 
 @pytest.fixture
@@ -83,7 +88,7 @@ def test_store_remembers_the_experiment(store):
 def test_store_remembers_an_experiment_whose_agent_is_no_longer_there(tmp_path):
     lost = Entry("no_such_module:Agent", {"option": 1}, "lost")
     experiment = make_experiment(agents=[lost])
-    assert Store.create(tmp_path, experiment).load_experiment() == experiment
+    assert create(tmp_path, experiment).load_experiment() == experiment
 
 
 @pytest.mark.parametrize(
@@ -92,21 +97,21 @@ def test_store_remembers_an_experiment_whose_agent_is_no_longer_there(tmp_path):
     ids=["replications", "agents"],
 )
 def test_folder_takes_an_experiment_that_contains_the_old_one(store, extension):
-    Store.create(store.directory, make_experiment(**extension))
+    create(store.directory, make_experiment(**extension))
     assert store.load_experiment() == make_experiment(**extension)
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"horizon": 9}, {"agents": ["random"]}], ids=str)
 def test_folder_refuses_another_experiment(store, change):
     with pytest.raises(FileExistsError, match="choose another folder"):
-        Store.create(store.directory, make_experiment(**change))
+        create(store.directory, make_experiment(**change))
     assert store.load_experiment() == make_experiment()
 
 
 def test_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("chapter one")
     with pytest.raises(FileExistsError, match="must hold an experiment or nothing"):
-        Store.create(tmp_path, make_experiment())
+        create(tmp_path, make_experiment())
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -123,24 +128,21 @@ def test_folder_with_a_torn_manifest_is_refused(store):
         store.load_experiment()
 
 
-def test_lock_refuses_a_second_writer_and_names_the_first(store):
-    with store.locked(), pytest.raises(BlockingIOError, match="process .* is at work"):
-        with store.locked():
-            pass
+def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path):
+    more = make_experiment(replications=200)
+    with Store.claimed(tmp_path, make_experiment()) as store:
+        with pytest.raises(BlockingIOError, match="process .* is at work"):
+            create(tmp_path, more)
+        assert store.load_experiment() == make_experiment()
+    create(tmp_path, more)
+    assert store.load_experiment() == more
 
 
-def test_lock_is_free_again_afterwards(store):
-    with store.locked():
-        pass
-    with store.locked():
-        pass
-
-
-def test_lock_clears_the_temporary_files_of_killed_writers(store):
+def test_claiming_clears_the_temporary_files_of_killed_writers(store):
     leftover = store.directory / "blocks" / ".00000.parquet.abc.tmp"
     write_atomically(leftover, b"half a block")
-    with store.locked():
-        assert not leftover.exists()
+    create(store.directory, make_experiment())
+    assert not leftover.exists()
 
 
 def test_atomic_write_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
