@@ -123,7 +123,7 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def new_panels(titles: Sequence[str], num_columns: int = 3) -> tuple[Figure, list[Axes]]:
     """Return a figure with one panel per title."""
-    num_columns = min(num_columns, len(titles))
+    num_columns = 2 if len(titles) == 4 else min(num_columns, len(titles))
     num_rows = -(-len(titles) // num_columns)
     figure = Figure(figsize=(3.6 * num_columns, 2.9 * num_rows + 0.5), layout="constrained")
     panels = figure.subplots(num_rows, num_columns, squeeze=False).ravel()
