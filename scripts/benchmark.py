@@ -42,6 +42,7 @@ FAMILIES = {
 FULL = Effort("full", seconds=0.2, repeats=9)
 QUICK = Effort("quick", seconds=0.02, repeats=3, length_scale=0.02)
 WIDTH = 200
+FAILED = "a process failed, see the errors"
 
 
 def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -> int:
@@ -65,17 +66,21 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
 def _measure(families: Sequence[str], session: Session) -> Iterator[Row]:
     for name in families:
         print(f"measuring {name} ...", file=sys.stderr)
-        yield from import_module(FAMILIES[name]).rows(session)
+        try:
+            yield from import_module(FAMILIES[name]).rows(session)
+        except RuntimeError as error:  # a process failed; what was measured so far is kept
+            print(error, file=sys.stderr)
+            yield Row(f"{name}.failed", f"{name}: ended early", None, note=FAILED)
 
 
 def _check(rows: Sequence[Row]) -> int:
-    """Print what misses its bar and what was not measured; only the former is a failure."""
+    """Print what misses its bar and what was not measured; say 1 for the former and for errors."""
     for line in unmeasured(rows):
         print(f"not measured: {line}", file=sys.stderr)
     failures = missed(rows)
     for line in failures:
         print(f"missed: {line}", file=sys.stderr)
-    return 1 if failures else 0
+    return 1 if failures or any(row.note == FAILED for row in rows) else 0
 
 
 def _make_parser() -> argparse.ArgumentParser:

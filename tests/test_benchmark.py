@@ -177,6 +177,18 @@ def test_check_exits_with_one_only_when_a_bar_is_missed(monkeypatch, capsys, val
     assert ("missed: racing.bernoulli.loop" in capsys.readouterr().err) == bool(code)
 
 
+def test_check_fails_and_keeps_the_rows_when_a_process_fails(monkeypatch, capsys):
+    def rows(session):
+        yield make_row("racing.bernoulli.loop", 400.0)
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("benchmarks.racing.rows", rows)
+    assert benchmark.main(["--check", "--only", "racing"], TINY) == 1
+    printed = capsys.readouterr()
+    assert "title of racing.bernoulli.loop" in printed.out
+    assert "out of memory" in printed.err
+
+
 def write_worker(folder: Path, body: str) -> Path:
     path = folder / "worker.py"
     path.write_text(f"import sys\nsys.path.insert(0, {str(WORKERS)!r})\n{body}\n")
