@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import joblib
 import numpy as np
 from scipy import special
 
@@ -57,7 +58,7 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
     rows, worst = [], {}
     for scaling in ("supremum", "value", "weight"):
         for sigma in SIGMAS:
-            errors, vacuous, samples = _race_all(cases, scaling, sigma, num_races)
+            errors, vacuous, samples = _race_all(cases, scaling, sigma, num_races, workers)
             interval = proportion_interval(errors)
             worst[scaling] = max(worst.get(scaling, 0.0), interval.estimate)
             rows.append([
@@ -115,10 +116,14 @@ def _random_cases(num_cases: int) -> list[Case]:
 
 
 def _race_all(
-    cases: list[Case], scaling: str, sigma: float, num_races: int
+    cases: list[Case], scaling: str, sigma: float, num_races: int, workers: Workers
 ) -> tuple[np.ndarray, float, float]:
     """Return whether each race erred, the share that could not, and the samples per race."""
-    outcomes = [_race(case, scaling, sigma, num_races, seed) for seed, case in enumerate(cases)]
+    parallel = joblib.Parallel(n_jobs=workers.num_workers or joblib.cpu_count())
+    outcomes = parallel(
+        joblib.delayed(_race)(case, scaling, sigma, num_races, seed)
+        for seed, case in enumerate(cases)
+    )
     errors, vacuous, samples = (np.concatenate(parts) for parts in zip(*outcomes, strict=True))
     return errors.astype(float), float(vacuous.mean()), float(samples.mean())
 
