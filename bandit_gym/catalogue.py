@@ -7,6 +7,7 @@ Agents are found by name at run time, since this package imports none: a short n
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -61,11 +62,7 @@ def short_name(target: str) -> str:
 
 def environment_options(target: str) -> Parameters:
     """Return the keyword arguments of an environment's constructor."""
-    module, _, env_id = target.rpartition(":")
-    if module:
-        import_module(module)  # which registers the id
-    entry_point = gym.spec(env_id).entry_point
-    return _parameters(load(entry_point) if isinstance(entry_point, str) else entry_point)
+    return _parameters(_find_environment(target))
 
 
 def agent_options(target: str) -> Parameters:
@@ -101,28 +98,32 @@ def load(target: str) -> Any:
 
 
 def describe_catalogue() -> str:
-    """List the project's environments and agents with their options and defaults, as text."""
+    """List the project's environments and agents, with their options and defaults, as text."""
     environments = [
-        _describe(env_id, environment_options(f"bandit_gym:{env_id}"), "") for env_id in ENV_IDS
+        _describe(name, _find_environment(target), environment_options(target))
+        for name, target in ((name, f"bandit_gym:{name}") for name in ENV_IDS)
     ]
     agents = [
-        _describe(
-            name, agent_options(target), (load_agent(target).__doc__ or "").partition("\n")[0]
-        )
+        _describe(name, load_agent(target), agent_options(target))
         for name, target in agent_names().items()
     ]
-    return "\n".join(
-        ["Environments and their options", *environments, "", "Agents and theirs", *agents]
-    )
+    return "\n\n".join(["ENVIRONMENTS", *environments, "AGENTS", *agents])
 
 
-def _describe(name: str, parameters: Parameters, summary: str) -> str:
-    options = [
-        str(p).replace(" ", "")
-        for p in (q.replace(annotation=q.empty) for q in parameters.values())
-    ]
-    lines = [f"  {name}", *([f"      {summary}"] if summary else [])]
-    return "\n".join([*lines, f"      {' '.join(options) or '(no options)'}"])
+def _find_environment(target: str) -> Any:
+    module, _, env_id = target.rpartition(":")
+    if module:
+        import_module(module)  # which registers the id
+    entry_point = gym.spec(env_id).entry_point
+    return load(entry_point) if isinstance(entry_point, str) else entry_point
+
+
+def _describe(name: str, constructor: Any, parameters: Parameters) -> str:
+    """Write a name, what its docstring says first, and its options, over lines of 88 characters."""
+    summary = " ".join((inspect.getdoc(constructor) or "").partition("\n\n")[0].split())
+    options = [f"{p.name}={p.default!r}" for p in parameters.values()]
+    lines = textwrap.wrap(", ".join(options) or "no options", 80, break_long_words=False)
+    return "\n".join([f"{name}: {summary}", *(f"    {line}" for line in lines)])
 
 
 def _parameters(constructor: Any) -> Parameters:

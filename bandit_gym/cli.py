@@ -37,10 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _make_parser().parse_args(arguments)
     try:
         return int(options.command(options))
-    except _INPUT_ERRORS as error:
-        return _complain(error, BAD_INPUT)
-    except (OSError, BrokenExecutor) as error:
-        return _complain(error, FAILED)
+    except (*_INPUT_ERRORS, OSError, BrokenExecutor) as error:
+        if options.traceback:
+            raise
+        print(f"bandit-gym: error: {error}", file=sys.stderr)
+        return BAD_INPUT if isinstance(error, _INPUT_ERRORS) else FAILED
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -184,11 +185,6 @@ _INPUT_ERRORS = (
 )
 
 
-def _complain(error: Exception, code: int) -> int:
-    print(f"bandit-gym: error: {error}", file=sys.stderr)
-    return code
-
-
 def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bandit-gym",
@@ -196,6 +192,7 @@ def _make_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     commands.add_parser("list", help="show environments and agents").set_defaults(command=_list)

@@ -32,19 +32,19 @@ def _announce(progress: Progress) -> None:
 @contextlib.contextmanager
 def _live_bar() -> Iterator[Report]:
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} blocks"),
+        MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     ]
     with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("", total=None, rate="")
+        task = bar.add_task("starting", total=None, rate="")
         decisions = 0.0
 
         def show(progress: Progress) -> None:

@@ -90,6 +90,11 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, capsys, arguments, 
     assert not (tmp_path / "out").exists()
 
 
+def test_an_error_is_raised_when_its_traceback_is_asked_for():
+    with pytest.raises(ValueError, match="horizon must be a positive integer"):
+        main(["--traceback", "compare", "--horizon", "0"])
+
+
 def test_a_folder_that_holds_something_else_is_refused(tmp_path, capsys):
     (tmp_path / "thesis.tex").write_text("chapter one")
     assert compare(tmp_path, "--agents", "random") == 2
@@ -191,6 +196,8 @@ def test_ctrl_c_leaves_a_resumable_folder_and_says_how_to_go_on(tmp_path, backen
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # a gate started in the background ignores SIGINT, and so would all its descendants
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while not list(out.rglob("receipts/*/*.json")):
         time.sleep(0.05)
