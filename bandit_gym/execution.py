@@ -29,6 +29,7 @@ from bandit_gym.storage import BlockState, Store
 BACKENDS = ("loky", "serial", "dask", "ray")
 SCHEDULER_TIMEOUT = 7.0
 """Seconds to wait for a host to answer, and again for its scheduler to."""
+BLOCKS_PER_ROUND = 4
 
 Task = tuple[Run, int]
 
@@ -157,8 +158,14 @@ def _simulate(tasks: list[Task], workers: Workers) -> Iterator[Outcome]:
         return
     with contextlib.ExitStack() as stack:
         num_jobs = _CONNECTIONS[workers.backend](workers, stack)
-        parallel = joblib.Parallel(n_jobs=num_jobs, return_as="generator_unordered")
-        yield from parallel(joblib.delayed(simulate_block)(run, block) for run, block in tasks)
+        if workers.backend == "ray":  # which gives its results all at once: so in rounds
+            size, return_as = BLOCKS_PER_ROUND * num_jobs, "list"
+        else:
+            size, return_as = len(tasks), "generator_unordered"
+        parallel = joblib.Parallel(n_jobs=num_jobs, return_as=return_as)
+        for start in range(0, len(tasks), size):
+            calls = (joblib.delayed(simulate_block)(*task) for task in tasks[start : start + size])
+            yield from parallel(calls)
 
 
 def _connect_serial(workers: Workers, stack: contextlib.ExitStack) -> int:

@@ -7,6 +7,7 @@ colours say. Bands are pointwise 95 % intervals of the mean over replications.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from scipy import stats
 
 from bandit_gym.results import (
@@ -31,8 +33,9 @@ from bandit_gym.typing import FloatArray, IntArray
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 LINE_STYLES = ("-", "--", "-.", ":")
 RANK_COLOURS = ("#0072b2", "#56b4e9", "#f0e442", "#e69f00", "#d55e00")
-SIZE = (5.2, 3.6)  # inches, a column and a half of a two-column paper
+SIZE = (5.2, 4.0)  # inches, a column and a half of a two-column paper
 DPI = 200
+LEGEND_WIDTH, TITLE_WIDTH = 84, 64  # characters across a figure
 NUM_TIME_BINS = 40
 
 Style = dict[str, Any]
@@ -68,7 +71,7 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     For a fixed instance the Lai-Robbins slope is drawn as a dotted line that starts where the
     bound's C log t does.
     """
-    figure, axes = _new_figure(runs)
+    figure, axes = _new_curves(runs)
     for found, style in zip(runs, styles(), strict=False):
         draw_band(axes, found.steps, found.curves("pseudo_regret"), found.run.agent.label, style)
     _draw_lower_bound(axes, runs[0])
@@ -76,7 +79,7 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     axes.set_xlabel("step")
     axes.set_ylabel(f"{_regret_so_far(runs)}\n(best mean − pulled mean, summed)")
     axes.set_ylim(bottom=0)
-    axes.legend()
+    _add_legend(figure)
     return figure
 
 
@@ -89,7 +92,7 @@ def draw_differences(runs: list[RunResults]) -> Figure | None:
     """Draw each agent's regret less the first agent's, paired by replication."""
     if len(runs) < 2:
         return None
-    figure, axes = _new_figure(runs)
+    figure, axes = _new_curves(runs)
     reference = runs[0].run.agent.label
     for found, style in zip(runs, styles(), strict=False):
         _, differences = paired_differences(found, runs[0], "pseudo_regret")
@@ -98,14 +101,14 @@ def draw_differences(runs: list[RunResults]) -> Figure | None:
         elif len(differences):
             draw_band(axes, found.steps, differences, found.run.agent.label, style)
     axes.set_xlabel("step")
-    axes.set_ylabel(f"{_regret_so_far(runs)},\nless that of {reference} (paired)")
-    axes.legend()
+    axes.set_ylabel(f"{_regret_so_far(runs)},\nless that of the reference (paired)")
+    _add_legend(figure)
     return figure
 
 
 def draw_final_regret(runs: list[RunResults]) -> Figure:
     """Draw how the regret at the horizon is distributed over replications."""
-    figure, axes = _new_figure(runs)
+    figure, axes = _new_figure(runs[0].run.environment.label, _count(runs))
     for found, style in zip(runs, styles(), strict=False):
         values = np.sort(found.final("pseudo_regret"))
         shares = np.arange(1, len(values) + 1) / len(values)
@@ -113,7 +116,7 @@ def draw_final_regret(runs: list[RunResults]) -> Figure:
     axes.set_xlabel(f"pseudo-regret of one replication after {runs[0].run.horizon} steps")
     axes.set_ylabel("share of replications below")
     axes.set_ylim(0, 1)
-    axes.legend()
+    _add_legend(figure)
     return figure
 
 
@@ -126,12 +129,15 @@ def draw_samples(runs: list[RunResults]) -> Figure | None:
     ]
     if not drawing:
         return None
-    figure, axes = _new_figure(runs)
+    figure, axes = _new_curves(runs)
     for found, style in drawing:
         steps, samples = _rates(found.steps, found.curves("num_samples"))
         draw_band(axes, steps, samples, found.run.agent.label, style)
     axes.set(xscale="log", yscale="log", xlabel="step", ylabel="samples per decision")
-    axes.legend()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    _add_legend(figure)
     return figure
 
 
@@ -153,8 +159,8 @@ def draw_arm_choice(runs: list[RunResults]) -> Figure:
 
 def draw_performance_profile(results: Results) -> Figure:
     """Draw the share of replications, over all environments, that score below each level."""
-    figure = Figure(figsize=SIZE, layout="constrained")
-    axes = figure.subplots()
+    count = len(results.experiment.environments)
+    figure, axes = _new_figure("Performance profile", f"all replications in {count} environments")
     scores = normalised_scores(results)
     highest = max((float(np.quantile(values, 0.99)) for values in scores.values()), default=1.0)
     levels = np.linspace(0, highest, 400)
@@ -163,8 +169,7 @@ def draw_performance_profile(results: Results) -> Figure:
     axes.set_xlabel("pseudo-regret as a share of what uniform play loses")
     axes.set_ylabel("share of replications\nin all environments below")
     axes.set_ylim(0, 1)
-    if scores:
-        axes.legend()
+    _add_legend(figure)
     return figure
 
 
@@ -180,14 +185,33 @@ FIGURES: dict[str, Callable[[list[RunResults]], Figure | None]] = {
 _RANK_NAMES = ("best", "second", "third", "fourth", "others")
 
 
-def _new_figure(runs: list[RunResults]) -> tuple[Figure, Axes]:
+def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
-    figure.suptitle(runs[0].run.environment.label, fontsize="medium")
-    count = max(len(found.replications) for found in runs)
-    axes.set_title(f"{count} replications, bands: 95 % interval of the mean", fontsize="small")
+    figure.suptitle(textwrap.fill(title, TITLE_WIDTH), fontsize="medium")
+    axes.set_title(subtitle, fontsize="small")
     axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0)
     return figure, axes
+
+
+def _new_curves(runs: list[RunResults]) -> tuple[Figure, Axes]:
+    subtitle = f"{_count(runs)}; bands: 95 % interval of the mean"
+    return _new_figure(runs[0].run.environment.label, subtitle)
+
+
+def _count(runs: list[RunResults]) -> str:
+    return f"{max(len(found.replications) for found in runs)} replications"
+
+
+def _add_legend(figure: Figure) -> None:
+    """Write the legend below the axes, where it hides no curve."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    width = max(map(len, labels), default=1)
+    columns = max(1, LEGEND_WIDTH // (width + 8))
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small"
+    )
 
 
 def _regret_so_far(runs: list[RunResults]) -> str:

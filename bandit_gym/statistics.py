@@ -47,7 +47,8 @@ def mean_interval(values: FloatArray, *, confidence: float = 0.95, seed: int = 0
     """Estimate a mean from (R,) independent values.
 
     Student's interval, or the studentised bootstrap where `is_normality_doubtful`: on skewed data
-    it covers better than the percentile and BCa bootstraps.
+    it covers better than the percentile and BCa bootstraps. It has no finite ends where nearly all
+    values are equal; then the percentile bootstrap has to do, whose interval may be too short.
 
     References:
         Hall, "The Bootstrap and Edgeworth Expansion" (1992), chapter 3.
@@ -64,6 +65,8 @@ def mean_interval(values: FloatArray, *, confidence: float = 0.95, seed: int = 0
     else:
         upper = stats.t.ppf(1 - tail, len(values) - 1)
         lower = -upper
+    if not np.isfinite([upper, lower]).all():
+        return bootstrap_interval(values[:, None], _batch_mean, confidence=confidence, seed=seed)
     return Interval(mean, float(mean - upper * error), float(mean - lower * error))
 
 
@@ -178,6 +181,10 @@ def lai_robbins_slope(likelihood: Likelihood, means: FloatArray) -> float:
         np.full_like(worse, best), ones, worse
     )
     return float(np.sum((best - worse) / divergence))
+
+
+def _batch_mean(values: FloatArray) -> FloatArray:
+    return values.mean(axis=(1, 2))
 
 
 def _studentised_means(values: FloatArray, seed: int) -> FloatArray:

@@ -63,6 +63,12 @@ def test_mean_interval_is_a_point_when_all_values_are_equal():
     assert mean_interval(np.full(5, 2.0)) == (2.0, 2.0, 2.0)
 
 
+def test_mean_interval_is_finite_when_nearly_all_values_are_equal():
+    interval = mean_interval(np.array([0.0] * 59 + [1.0]))
+    assert interval.low == 0.0
+    assert 1 / 60 < interval.high < 0.1
+
+
 def test_normality_is_doubtful_when_one_value_dwarfs_the_others():
     assert is_normality_doubtful(np.array([0.0] * 19 + [100.0]))
     assert not is_normality_doubtful(np.arange(20.0))
