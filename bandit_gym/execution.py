@@ -7,56 +7,23 @@ needs no shared disk. joblib does the distribution for every back end.
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import socket
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import joblib
 
-from bandit_gym.checks import check_choice, check_integer
+from bandit_gym.backends import Workers, connect
 from bandit_gym.experiment import Experiment, Run
 from bandit_gym.simulation import Outcome, build, simulate_block
 from bandit_gym.storage import BlockState, Store
 
-BACKENDS = ("loky", "serial", "dask", "ray")
-SCHEDULER_TIMEOUT = 7.0
-"""Seconds to wait for a host to answer, and again for its scheduler to."""
+__all__ = ["Progress", "Workers", "run_experiment"]
+
 BLOCKS_PER_ROUND = 4
+"""Blocks per worker between two times that Ray's results are stored."""
 
 Task = tuple[Run, int]
-
-
-@dataclass(frozen=True)
-class Workers:
-    """Who does the work.
-
-    Attributes:
-        backend: "loky" (processes on this machine), "serial" (this process), "dask" or "ray".
-        num_workers: how many; None means one per core, or all that a scheduler has.
-        scheduler: address of a running Dask scheduler or Ray head; None starts one here.
-    """
-
-    backend: str = "loky"
-    num_workers: int | None = None
-    scheduler: str | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("backend", self.backend, BACKENDS)
-        if self.num_workers is not None:
-            check_integer("num_workers", self.num_workers, minimum=1)
-        if self.scheduler is not None and self.backend not in ("dask", "ray"):
-            raise ValueError(
-                f"scheduler must be None for the backend {self.backend!r}, got "
-                f"{self.scheduler!r}; choose the backend 'dask' or 'ray'."
-            )
 
 
 @dataclass(frozen=True)
@@ -157,7 +124,7 @@ def _simulate(tasks: list[Task], workers: Workers) -> Iterator[Outcome]:
     if not tasks:
         return
     with contextlib.ExitStack() as stack:
-        num_jobs = _CONNECTIONS[workers.backend](workers, stack)
+        num_jobs = connect(workers, stack)
         if workers.backend == "ray":  # which gives its results all at once: so in rounds
             size, return_as = BLOCKS_PER_ROUND * num_jobs, "list"
         else:
@@ -166,111 +133,3 @@ def _simulate(tasks: list[Task], workers: Workers) -> Iterator[Outcome]:
         for start in range(0, len(tasks), size):
             calls = (joblib.delayed(simulate_block)(*task) for task in tasks[start : start + size])
             yield from parallel(calls)
-
-
-def _connect_serial(workers: Workers, stack: contextlib.ExitStack) -> int:
-    stack.enter_context(joblib.parallel_config(backend="sequential", n_jobs=1))
-    return 1
-
-
-def _connect_loky(workers: Workers, stack: contextlib.ExitStack) -> int:
-    num_jobs = workers.num_workers or joblib.cpu_count()
-    config = joblib.parallel_config(
-        backend="loky",
-        n_jobs=num_jobs,
-        inner_max_num_threads=1,
-        initializer=_leave_ctrl_c_to_parent,
-    )
-    stack.enter_context(config)
-    return num_jobs
-
-
-def _leave_ctrl_c_to_parent() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
-    """Connect to the scheduler, or start one process per worker here."""
-    distributed = _import("distributed", "dask")
-    if workers.scheduler is None:
-        cluster = distributed.LocalCluster(
-            n_workers=workers.num_workers or joblib.cpu_count(),
-            threads_per_worker=1,
-            dashboard_address=None,
-        )
-        client = distributed.Client(stack.enter_context(cluster))
-    else:
-        client = _reach(workers.scheduler, distributed.Client)
-    stack.enter_context(client)
-    num_jobs = workers.num_workers or sum(client.nthreads().values())
-    if num_jobs < 1:
-        raise ConnectionError(f"scheduler must have workers, got none at {workers.scheduler!r}.")
-    stack.enter_context(joblib.parallel_config(backend="dask", n_jobs=num_jobs))
-    return num_jobs
-
-
-def _connect_ray(workers: Workers, stack: contextlib.ExitStack) -> int:
-    """Connect to the head node, or start Ray here."""
-    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else it writes a token into the home
-    ray = _import("ray", "ray")
-    if workers.scheduler is None:
-        num_cpus = workers.num_workers or joblib.cpu_count()
-        ray.init(num_cpus=num_cpus, include_dashboard=False, log_to_driver=False)
-    else:
-        _reach(workers.scheduler, ray.init)
-    stack.callback(ray.shutdown)
-    import_module("ray.util.joblib").register_ray()
-    num_jobs = workers.num_workers or int(ray.cluster_resources()["CPU"])
-    stack.enter_context(joblib.parallel_config(backend="ray", n_jobs=num_jobs))
-    return num_jobs
-
-
-_CONNECTIONS: dict[str, Callable[[Workers, contextlib.ExitStack], int]] = {
-    "serial": _connect_serial,
-    "loky": _connect_loky,
-    "dask": _connect_dask,
-    "ray": _connect_ray,
-}
-
-
-def _reach(address: str, connect: Callable[[str], Any]) -> Any:
-    """Return `connect(address)`, or say within 2 `SCHEDULER_TIMEOUT` that nobody answers.
-
-    The libraries wait much longer for a host that is down, and for ever for a listener that is no
-    scheduler; hence the first look with a bare socket, and the thread that may be left behind.
-    """
-    connection: Future[Any] = Future()
-
-    def attempt() -> None:
-        try:
-            connection.set_result(connect(address))
-        except Exception as error:
-            connection.set_exception(error)
-
-    host_and_port = _split_address(address)
-    try:
-        socket.create_connection(host_and_port, timeout=SCHEDULER_TIMEOUT).close()
-        threading.Thread(target=attempt, daemon=True).start()
-        return connection.result(SCHEDULER_TIMEOUT)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ConnectionError(
-            f"scheduler must be reachable, got {address!r}: {str(error) or 'no answer'}; "
-            "start it, or leave the scheduler out to work on this machine."
-        ) from error
-
-
-def _split_address(address: str) -> tuple[str, int]:
-    parts = urlsplit(address if "://" in address else f"//{address}")
-    with contextlib.suppress(ValueError):
-        if parts.hostname is not None and parts.port is not None:
-            return parts.hostname, parts.port
-    raise ValueError(f"scheduler must be an address like tcp://host:8786, got {address!r}.")
-
-
-def _import(module: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f'the backend {extra!r} needs {module}: pip install "bayesian-bandit-gym[{extra}]".'
-        ) from error

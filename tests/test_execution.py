@@ -175,7 +175,7 @@ def test_an_unreachable_scheduler_is_one_clear_error(tmp_path):
 
 def test_a_listener_that_is_no_scheduler_is_one_clear_error(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("bandit_gym.execution.SCHEDULER_TIMEOUT", 1.0)
+    monkeypatch.setattr("bandit_gym.backends.SCHEDULER_TIMEOUT", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ConnectionError, match="scheduler must be reachable, got 'tcp://"):
