@@ -12,13 +12,14 @@ import platform
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from time import perf_counter
 from typing import Any
 
 import gymnasium as gym
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from bandit_gym.catalogue import load_agent
 from bandit_gym.experiment import Run
@@ -28,7 +29,7 @@ from bandit_gym.tables import to_parquet
 
 PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
 WARM_UP_STEPS = 30
-_warm_runs: set[str] = set()  # of this process; no result depends on it
+_controllers: dict[str, ThreadpoolController] = {}  # by run, of this process
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,7 @@ def simulate_block(run: Run, block: int) -> Outcome:
     }
     start = perf_counter()
     try:
-        with threadpool_limits(1):  # nested threads fight for cores and may change the last bit
-            _warm_up(run)
+        with _prepare(run).limit(limits=1):
             data, measured = _simulate(run, block)
     except Exception as error:
         headline = f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -119,6 +119,7 @@ class TimedAgent:
         return result
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
     found = {"python": platform.python_version()}
@@ -144,15 +145,20 @@ def _episodes(run: Run, block: int, agent: BanditAgent, env: gym.vector.VectorEn
     return play(agent, env, env_seed=seeds, agent_seed=agent_seed)
 
 
-def _warm_up(run: Run) -> None:
-    """Play a few steps for nothing, so that no compilation is taken for the agent's own time."""
-    if run.digest in _warm_runs:
-        return
-    _warm_runs.add(run.digest)
-    agent, env = build(run)
-    for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
-        pass
-    env.close()
+def _prepare(run: Run) -> ThreadpoolController:
+    """Warm up once per process, and return what limits the threads of all libraries then loaded.
+
+    The first steps are played for nothing, so that no compilation is taken for the agent's own
+    time. Nested threads would fight for the cores, and their number may change the last bit of a
+    matrix product.
+    """
+    if run.digest not in _controllers:
+        agent, env = build(run)
+        for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
+            pass
+        env.close()
+        _controllers[run.digest] = ThreadpoolController()
+    return _controllers[run.digest]
 
 
 def _problem(env: gym.vector.VectorEnv) -> Any:
