@@ -145,7 +145,7 @@ def _reach(address: str, connect: Callable[[str], Any]) -> Any:
         socket.create_connection(host_and_port, timeout=SCHEDULER_TIMEOUT).close()
         threading.Thread(target=attempt, daemon=True).start()
         return connection.result(SCHEDULER_TIMEOUT)
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # whatever stands at the address, it is no scheduler
         raise ConnectionError(
             f"scheduler must be reachable, got {address!r}: {str(error) or 'no answer'}; "
             "start it, or leave the scheduler out to work on this machine."
