@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -68,6 +69,9 @@ def _connect_serial(workers: Workers, stack: contextlib.ExitStack) -> int:
 
 def _connect_loky(workers: Workers, stack: contextlib.ExitStack) -> int:
     num_jobs = workers.num_workers or joblib.cpu_count()
+    # loky takes a worker that has just imported PyTorch for one that leaks, and replaces it
+    stack.enter_context(warnings.catch_warnings())
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
     config = joblib.parallel_config(
         backend="loky",
         n_jobs=num_jobs,

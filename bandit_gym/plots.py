@@ -143,17 +143,17 @@ def draw_samples(runs: list[RunResults]) -> Figure | None:
 
 def draw_arm_choice(runs: list[RunResults]) -> Figure:
     """Draw how often each agent plays the best arm, the second best, ... at each time."""
-    figure = Figure(figsize=(SIZE[0], 1.2 + 1.1 * len(runs)), layout="constrained")
+    figure = Figure(figsize=(SIZE[0], 1.4 + 1.1 * len(runs)), layout="constrained")
     panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
     for axes, found in zip(panels, runs, strict=True):
         steps, shares = rank_shares(found)
         axes.stackplot(steps, shares, colors=RANK_COLOURS, labels=_RANK_NAMES, linewidth=0)
-        axes.set(xscale="log", xlim=(steps[0], steps[-1]), ylim=(0, 1), ylabel="share of pulls")
+        axes.set(xscale="log", xlim=(steps[0], steps[-1]), ylim=(0, 1))
         axes.set_title(found.run.agent.label, fontsize="small", loc="left")
     panels[-1].set_xlabel("step")
-    figure.suptitle(runs[0].run.environment.label, fontsize="medium")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", title="arm, by true mean")
+    figure.supylabel("share of pulls of the best arm, the second best, ...", fontsize="medium")
+    figure.suptitle(_wrapped(runs[0].run.environment.label), fontsize="medium")
+    _add_legend(figure)
     return figure
 
 
@@ -188,11 +188,16 @@ _RANK_NAMES = ("best", "second", "third", "fourth", "others")
 def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
-    figure.suptitle(textwrap.fill(title, TITLE_WIDTH), fontsize="medium")
+    figure.suptitle(_wrapped(title), fontsize="medium")
     axes.set_title(subtitle, fontsize="small")
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0)
     return figure, axes
+
+
+def _wrapped(title: str) -> str:
+    """Break a title into lines, for which labels offer their commas only."""
+    return textwrap.fill(title.replace(",", ", "), TITLE_WIDTH, break_on_hyphens=False)
 
 
 def _new_curves(runs: list[RunResults]) -> tuple[Figure, Axes]:

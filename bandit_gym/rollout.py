@@ -93,9 +93,9 @@ def rollout(
     Raises:
         TypeError: if the actions are not discrete, or seed or horizon not an integer.
         ValueError: if the horizon is missing, not positive, or beyond the environment's limit, or
-            the agent was told of another number of arms.
+            the agent was made for another number of arms or other observations.
     """
-    check_arms(agent, env)
+    check_fit(agent, env)
     seed = check_integer("seed", seed, minimum=0)
     num_steps = _number_of_steps(env, horizon)
     agent_seed = SeedSequence(seed, spawn_key=(AGENT_STREAM,))
@@ -140,8 +140,12 @@ def play(
             observation = _restart_idle_lanes(env, observation, has_ended)
 
 
-def check_arms(agent: BanditAgent, env: Environment) -> None:
-    """Refuse environments whose actions are not 0 .. K - 1, and agents that know of another K."""
+def check_fit(agent: BanditAgent, env: Any) -> None:
+    """Refuse environments whose actions are not 0 .. K - 1, and agents made for other spaces.
+
+    An agent that knows its number of arms has it in `problem`; one that knows its observations too,
+    as a trained model does, has a method `check_spaces`.
+    """
     space = getattr(env, "single_action_space", env.action_space)
     if not isinstance(space, Discrete) or space.start != 0:
         raise TypeError(f"env must have Discrete actions that start at 0, got {space!r}.")
@@ -151,6 +155,8 @@ def check_arms(agent: BanditAgent, env: Environment) -> None:
             f"agent must have as many arms as the environment, {space.n}, got {num_arms}; "
             "build it with the environment's own problem."
         )
+    if hasattr(agent, "check_spaces"):
+        agent.check_spaces(env)
 
 
 def _number_of_steps(env: Environment, horizon: int | None) -> int:

@@ -24,7 +24,7 @@ from threadpoolctl import ThreadpoolController
 from bandit_gym.catalogue import load_agent
 from bandit_gym.experiment import Run
 from bandit_gym.recording import Recorder, recorded_steps
-from bandit_gym.rollout import BanditAgent, check_arms, play
+from bandit_gym.rollout import BanditAgent, check_fit, play
 from bandit_gym.tables import to_parquet
 
 PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
@@ -83,7 +83,7 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     if problem is None:
         raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
     agent = load_agent(run.agent.target)(problem, **run.agent.options)
-    check_arms(agent, env)
+    check_fit(agent, env)
     return agent, env
 
 

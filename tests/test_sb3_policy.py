@@ -13,7 +13,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
-from agents import make_agent
+from agents import ExactThompson, make_agent
 from agents.sb3 import GymnasiumVecEnv, as_policy
 from bandit_gym.rollout import AGENT_STREAM, rollout
 
@@ -120,6 +120,19 @@ def test_policy_refuses_to_go_on_when_rewards_do_not_come_in():
     policy = as_policy(make_agent("exact", env.get_attr("problem")[0]))
     with pytest.raises(RuntimeError, match=r"pass callback=policy.callback to evaluate_policy"):
         evaluate_policy(policy, env, n_eval_episodes=3, warn=False)
+
+
+def test_policy_refuses_an_environment_of_another_number_of_arms():
+    env = GymnasiumVecEnv(make_vec(num_arms=5))
+    policy = as_policy(make_agent("exact", make_vec(num_arms=3).problem))
+    with pytest.raises(ValueError, match="agent must have as many arms as the environment, 5, got"):
+        evaluate_policy(policy, env, callback=policy.callback, warn=False)
+
+
+@pytest.mark.parametrize("thing", ["racing", ExactThompson, None], ids=str)
+def test_policy_refuses_what_is_no_agent(thing):
+    with pytest.raises(TypeError, match="agent must have the methods reset, reset_lanes, act"):
+        as_policy(thing)
 
 
 def test_policy_continues_its_stream_when_evaluated_again():

@@ -1,6 +1,7 @@
 """Frozen SB3 models as agents."""
 
 import pickle
+import zipfile
 
 import gymnasium as gym
 import numpy as np
@@ -195,6 +196,30 @@ def test_sb3_agent_refuses_a_file_that_is_not_there(tmp_path):
         SB3Agent.load(tmp_path / "nothing")
 
 
+@pytest.mark.parametrize("content", ["text", "empty", "other zip", "torn"])
+def test_sb3_agent_refuses_a_file_that_is_no_model(models, tmp_path, content):
+    path = tmp_path / "model.zip"
+    models["PPO"].save(path)
+    contents = {"text": b"hello", "empty": b"", "torn": path.read_bytes()[:3000]}
+    if content == "other zip":
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("notes.txt", "hello")
+    else:
+        path.write_bytes(contents[content])
+    with pytest.raises(ValueError, match=r"path must lead to a file that `save` of a Stable"):
+        SB3Agent.load(path)
+
+
+def test_sb3_agent_refuses_a_deterministic_that_is_a_word(models):
+    with pytest.raises(TypeError, match="deterministic must be True or False, got 'no'"):
+        SB3Agent(models["PPO"], deterministic="no")
+
+
+def test_sb3_agent_is_refused_by_a_world_of_another_observation(models):
+    with pytest.raises(ValueError, match=r"env must have the observation space .* got Discrete"):
+        rollout(SB3Agent(models["PPO"]), make_vec(observation="constant"), seed=0)
+
+
 def test_sb3_agent_refuses_continuous_actions():
     with pytest.raises(TypeError, match="model must have Discrete actions, got Box"):
         SB3Agent(PPO("MlpPolicy", "Pendulum-v1", device="cpu"))
@@ -216,6 +241,19 @@ def test_saved_model_refuses_another_number_of_arms(models, tmp_path):
     models["PPO"].save(tmp_path / "model")
     with pytest.raises(ValueError, match="path must lead to a model whose action space has 5 arms"):
         saved_model(make_vec(num_arms=5).problem, path=tmp_path / "model")
+
+
+def test_saved_model_is_refused_before_anything_runs_when_its_observation_is_another(
+    models, tmp_path
+):
+    models["PPO"].save(tmp_path / "model")
+    entry = {"agent": "agents.sb3:saved_model", "path": str(tmp_path / "model")}
+    experiment = Experiment(
+        [{"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS}], ["random", entry]
+    )
+    with pytest.raises(ValueError, match="env must have the observation space that the model was"):
+        run_experiment(experiment, tmp_path / "results", workers=Workers("serial"))
+    assert not (tmp_path / "results").exists()
 
 
 def test_saved_model_runs_in_an_experiment(models, tmp_path):

@@ -12,6 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.random import SeedSequence
 
+from bandit_gym.rollout import check_fit
+
+METHODS = ("reset", "reset_lanes", "act", "observe")
+
 
 class AgentPolicy:
     """What `as_policy` returns: `predict` for SB3, and two ways for rewards to come in.
@@ -26,9 +30,17 @@ class AgentPolicy:
     Args:
         agent: any agent with the methods of `agents.base.Agent`, `reset_lanes` included.
         seed: for the agent's first start; later starts continue its stream.
+
+    Raises:
+        TypeError: if it is no such agent.
     """
 
     def __init__(self, agent: Any, *, seed: int | SeedSequence | None = None) -> None:
+        if isinstance(agent, type) or not all(hasattr(agent, name) for name in METHODS):
+            raise TypeError(
+                f"agent must have the methods {', '.join(METHODS)}, got {agent!r}; "
+                "build one with agents.make_agent."
+            )
         self.agent = agent
         self._seed = seed
         self._awaits_rewards = False
@@ -78,8 +90,13 @@ class AgentPolicy:
         self._awaits_rewards = False
 
     def callback(self, local_names: dict[str, Any], global_names: dict[str, Any]) -> None:
-        """Take the rewards out of `evaluate_policy`, which calls this once per sub-environment."""
+        """Take the rewards out of `evaluate_policy`, which calls this once per sub-environment.
+
+        Raises:
+            ValueError: if the agent was made for another number of arms.
+        """
         del global_names
+        check_fit(self.agent, local_names["env"])
         if self._awaits_rewards:  # the first call of a step sees the whole batch
             self.learn(local_names["actions"], local_names["rewards"], local_names["dones"])
 

@@ -46,7 +46,8 @@ class SB3Agent:
         num_envs: N, or None for a single run.
 
     Raises:
-        TypeError: if the model is none of SB3's or its actions are not `Discrete`.
+        TypeError: if the model is none of SB3's, its actions are not `Discrete`, or `deterministic`
+            is no bool.
     """
 
     def __init__(self, model: Any, *, deterministic: bool = False) -> None:
@@ -58,6 +59,8 @@ class SB3Agent:
             )
         if not isinstance(policy.action_space, Discrete):
             raise TypeError(f"model must have Discrete actions, got {policy.action_space!r}.")
+        if not isinstance(deterministic, bool):
+            raise TypeError(f"deterministic must be True or False, got {deterministic!r}.")
         self.policy = policy
         self.deterministic = deterministic
         self.exploration_rate = float(getattr(model, "exploration_rate", 0.0))
@@ -77,6 +80,7 @@ class SB3Agent:
 
         Raises:
             FileNotFoundError: if there is no such file.
+            ValueError: if the file is no model of SB3's, or torn.
         """
         policy, exploration_rate = _read_policy(path)
         agent = cls(policy, deterministic=deterministic)
@@ -236,15 +240,26 @@ def _read_policy(path: str | Path) -> tuple[BasePolicy, float]:
 
     Only the policy is needed to act; its class is part of the file, the algorithm's is not.
     """
-    data, parameters, _ = load_from_zip_file(path, device="cpu")
-    assert data is not None  # load_data is True
+    try:
+        data, parameters, _ = load_from_zip_file(path, device="cpu")
+        return _build_policy(data, parameters["policy"])
+    except OSError:
+        raise
+    except Exception as error:  # a file of another kind fails in many ways
+        raise ValueError(
+            "path must lead to a file that `save` of a Stable-Baselines3 model wrote, got "
+            f"{str(path)!r}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _build_policy(data: Any, weights: Any) -> tuple[BasePolicy, float]:
     policy = data["policy_class"](
         data["observation_space"],
         data["action_space"],
         BasePolicy._dummy_schedule,
         **data["policy_kwargs"],
     )
-    policy.load_state_dict(parameters["policy"])
+    policy.load_state_dict(weights)
     return policy, float(data.get("exploration_rate", 0.0))
 
 

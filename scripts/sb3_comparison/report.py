@@ -80,7 +80,7 @@ def draw(sections: Sequence[Section]) -> Figure:
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    title = f"solid: {LEARNS}; dashed: {FROZEN}"
+    title = f"solid: {LEARNS}; dashed: {FROZEN}; dotted: {NEITHER}"
     legend = {"loc": "outside lower center", "ncols": 4, "title": title}
     figure.legend(handles.values(), handles.keys(), **legend)
     return figure
