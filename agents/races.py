@@ -128,6 +128,7 @@ def _run_races(
     Views of a lane's rows are taken once, for each costs as much as the rest of a sample.
     """
     bars, is_paper = rule.bars, rule.enough_size == np.inf
+    scale_by_value = scale_by_value and is_paper  # the other rule divides by the largest weight
     for r in range(lanes.size):
         n = lanes[r]
         total, square, sums = totals[n], squares[n], weight_sums[n]
@@ -155,7 +156,7 @@ def _run_races(
                     leader = i if total[i] > total[leader] else leader
             is_decided = (total[leader] - second) / (d + 1) > bars[d]  # line 12: m is d + 1
             if not is_paper and not is_decided and total[leader] > 0.0:
-                is_decided = _is_settled(rule, d, total, square, sums, leader)
+                is_decided = _is_settled(rule, total, square, sums, factors, leader)
             if (is_decided and total[leader] > 0.0) or d == bars.size - 1:
                 is_over[r] = True
                 break
@@ -165,23 +166,35 @@ def _run_races(
 @njit(cache=True)
 def _is_settled(
     rule: StoppingRule,
-    d: int,
     total: np.ndarray,
     squares: np.ndarray,
     weight_sums: np.ndarray,
+    factors: np.ndarray,
     leader: int,
 ) -> bool:
-    """Apply the self-normalised rule of `agents.stopping` after d draws."""
-    size = weight_sums[0] * weight_sums[0] / weight_sums[1]
-    if size >= rule.enough_size:
+    """Apply the self-normalised rule of `agents.stopping`, sums being in units of the largest w."""
+    if weight_sums[0] * weight_sums[0] >= rule.enough_size * weight_sums[1]:
         return True
-    if size < rule.least_size:
+    level = rule.level + math.log(total.size - 1)
+    if total[leader] < level * factors[leader]:  # no r < 1 could do
         return False
     for i in range(total.size):
-        gap = total[leader] - total[i]
-        if i != leader and gap * gap <= rule.levels[d] * (squares[leader] + squares[i]):
-            return False
+        if i != leader:
+            bound = max(factors[leader], factors[i])
+            gap = (total[leader] - total[i]) / bound
+            variance = (squares[leader] + squares[i]) / (bound * bound)
+            if _find_evidence(rule.tilts, gap, variance) <= level:
+                return False
     return True
+
+
+@njit(cache=True)
+def _find_evidence(tilts: np.ndarray, gap: float, variance: float) -> float:
+    """Return the largest of r S - psi(r) V over the values of r."""
+    best = 0.0
+    for k in range(tilts.shape[0]):
+        best = max(best, tilts[k, 0] * gap - tilts[k, 1] * variance)
+    return best
 
 
 @njit(cache=True)

@@ -2,18 +2,31 @@
 
 Letters: K arms, d draws so far in a race, delta error probability.
 
-The self-normalised rule compares the leader L with every other arm j through the increments
-D = v_L - v_j: it is clear of j once (sum D)^2 exceeds ell(d, delta) sum D^2. Both sides scale
-alike, so neither the scale of the weights nor e^eps matters, and no bound on them is needed.
-ell is Robbins' normal-mixture boundary. For symmetric increments it holds at all d together with
-probability 1 - delta whatever their tails (de la Pena 1999: exp(t S - t^2 sum D^2 / 2) is a
-supermartingale); for others as an asymptotic confidence sequence (Waudby-Smith et al. 2024).
+The self-normalised rule ends a race in one of two ways.
 
-Certainty about the leader is more than Thompson sampling asks for. The arm that leads after a
-fixed number of samples is a draw from the self-normalised importance weights, whose law is within
-12 / (effective sample size) of the target in any event's probability (Agapiou et al. 2017, Theorem
-2.1), and in practice far closer. So the rule also stops once that size has reached a chosen value,
-and it never stops, for whatever reason, at less than a quarter of it.
+It is *clear*: the leader L is compared with every other arm j through the increments
+D = v_L - v_j, which are at least -b for b = max(e^eps_L, e^eps_j) max w. Fan's inequality
+exp(r x - psi(r) x^2) <= 1 + r x for x >= -1, psi(r) = -log(1 - r) - r, makes
+exp(r S - psi(r) V), S = sum D / b, V = sum D^2 / b^2, a supermartingale wherever E[D] <= 0, for
+each r in (0, 1). By Ville's inequality and a union over n values of r and K - 1 arms the largest of
+r S - psi(r) V exceeds log(n (K - 1) / delta) for all j of a wrong leader, at any d, with
+probability at most delta. Neither the scale of the weights nor e^eps enters, no tail is assumed
+subgaussian and the bound is not asymptotic. One thing is taken on trust: max w is the largest
+weight *seen*. So the promise is delta if no weight is larger than those of the race; arms whose
+expectation rests on weights too rare to have been seen are beyond it, as they are beyond every rule
+that knows no bound on the weights (Bahadur and Savage 1956).
+
+Or it has *enough*: certainty about the leader is more than Thompson sampling asks for. The arm that
+leads after a number of samples that the weights alone decide is a draw from the self-normalised
+importance weights, whose law after a fixed number is within 12 / (effective sample size) of the
+target in any event's probability (Agapiou et al. 2017, Theorem 2.1), and in practice far closer. So
+the rule also stops once that size has reached a chosen value. Being clear takes an effective sample
+size above log(n (K - 1) / delta) too: no leader is believed on fewer.
+
+References:
+    Fan, Grama and Liu (2015), "Exponential inequalities for martingales with applications".
+    Howard, Ramdas, McAuliffe and Sekhon (2021), "Time-uniform, nonparametric, nonasymptotic
+    confidence sequences".
 """
 
 from __future__ import annotations
@@ -23,11 +36,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-TIGHTEST_AT = 30
-"""Draws at which the mixture boundary is tightest."""
-
-GUARD = 0.25
-"""Share of the sufficient effective sample size below which no leader is believed."""
+TILTS = np.array([(r, -math.log1p(-r) - r) for r in (0.05, 0.1, 0.2, 0.4, 0.8)])
+"""(n, 2) r and psi(r). Small r tell close arms apart after many draws, large r far ones soon."""
 
 
 class StoppingRule(NamedTuple):
@@ -35,14 +45,14 @@ class StoppingRule(NamedTuple):
 
     Attributes:
         bars: (cap + 1,) what the gap between the two best averages has to exceed, line 12.
-        levels: (cap + 1,) ell(d, delta), what the squared self-normalised gaps have to exceed.
-        least_size: effective sample size below which `levels` are not looked at.
+        tilts: (n, 2) r and psi(r).
+        level: log(n / delta); with log(K - 1) what the leader's evidence has to exceed.
         enough_size: effective sample size that ends the race.
     """
 
     bars: np.ndarray
-    levels: np.ndarray
-    least_size: float
+    tilts: np.ndarray
+    level: float
     enough_size: float
 
     @property
@@ -70,34 +80,16 @@ def paper_rule(threshold: str, delta: float, sigma: float, cap: int) -> Stopping
     m = np.arange(cap + 1) + 1.0  # line 6: m is 1 before the first draw
     bars = np.full(cap + 1, np.inf)
     bars[1:] = 2 * threshold_function(threshold, m[1:], delta) - sigma
-    return StoppingRule(bars, np.full(cap + 1, np.inf), np.inf, np.inf)
+    return StoppingRule(bars, TILTS, np.inf, np.inf)
 
 
 def fixed_rule(num_samples: int) -> StoppingRule:
     """Return the rule that stops at exactly so many draws: the cap alone."""
     never = np.full(num_samples + 1, np.inf)
-    return StoppingRule(never, never, np.inf, np.inf)
+    return StoppingRule(never, TILTS, np.inf, np.inf)
 
 
 def self_normalised_rule(delta: float, enough_size: float, cap: int) -> StoppingRule:
     """Return the rule that knows no scale; see the module."""
     never = np.full(cap + 1, np.inf)
-    return StoppingRule(never, mixture_boundary(delta, cap), GUARD * enough_size, enough_size)
-
-
-def mixture_boundary(delta: float, cap: int) -> np.ndarray:
-    """Return ell(d, delta) at d = 0, ..., cap; infinite at 0.
-
-    ell = (1 + 1 / (d r)) log((d r + 1) / delta^2), the boundary of a normal mixture of variance r,
-    which is the one that is tightest at TIGHTEST_AT draws.
-
-    References:
-        Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), "Time-uniform central limit theory
-        and asymptotic confidence sequences", Theorem 2.2 and Appendix B.2.
-    """
-    size = -2 * math.log(delta)
-    variance = (size + math.log(size + 1)) / TIGHTEST_AT
-    growth = np.arange(cap + 1) * variance
-    levels = np.full(cap + 1, np.inf)
-    levels[1:] = (1 + 1 / growth[1:]) * np.log((growth[1:] + 1) / delta**2)
-    return levels
+    return StoppingRule(never, TILTS, math.log(len(TILTS) / delta), enough_size)

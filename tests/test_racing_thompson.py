@@ -9,12 +9,7 @@ import pytest
 from agents import ExactThompson, RacingThompson
 from agents.oracle import action_probabilities
 from agents.races import Races
-from agents.stopping import (
-    mixture_boundary,
-    paper_rule,
-    self_normalised_rule,
-    threshold_function,
-)
+from agents.stopping import paper_rule, self_normalised_rule, threshold_function
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -278,16 +273,19 @@ def test_racing_pickled_in_the_middle_continues_bit_for_bit():
 
 def literal_self_normalised_race(log_weights, winners, gumbels, delta, enough_size):
     """The rule of `agents.stopping` for one lane, all sums computed anew at each sample."""
+    num_arms, tilts = len(gumbels), np.array([0.05, 0.1, 0.2, 0.4, 0.8])
     for d in range(1, len(log_weights) + 1):
         weights = np.exp(log_weights[:d])
-        values = np.zeros((d, len(gumbels)))
+        values = np.zeros((d, num_arms))
         values[np.arange(d), winners[:d]] = np.exp(gumbels[winners[:d]]) * weights
         leader = values.sum(axis=0).argmax()
-        increments = values[:, [leader]] - np.delete(values, leader, axis=1)
-        clearance = increments.sum(axis=0) ** 2 / np.square(increments).sum(axis=0)
-        size = weights.sum() ** 2 / np.square(weights).sum()
-        is_clear = (clearance > mixture_boundary(delta, d)[d]).all()
-        if size >= enough_size or (size >= enough_size / 4 and is_clear):
+        others = np.delete(np.arange(num_arms), leader)
+        bounds = np.exp(np.maximum(gumbels[leader], gumbels[others])) * weights.max()
+        increments = (values[:, [leader]] - values[:, others]) / bounds
+        gaps, variances = increments.sum(axis=0), np.square(increments).sum(axis=0)
+        evidence = [r * gaps + (np.log1p(-r) + r) * variances for r in tilts]
+        is_clear = np.max(evidence, axis=0).min() > np.log(len(tilts) * (num_arms - 1) / delta)
+        if is_clear or weights.sum() ** 2 >= enough_size * np.square(weights).sum():
             break
     return int(leader), d
 
@@ -297,14 +295,36 @@ def test_self_normalised_race_follows_its_definition_sample_by_sample(rng):
     log_weights = rng.normal(scale=1.0, size=(num_lanes, num_draws))
     winners = (rng.random((num_lanes, num_draws)) > 0.8).astype(np.int64)  # arm 0 leads clearly
     race = Races(rng.gumbel(size=(num_lanes, num_arms)))
-    rule = self_normalised_rule(0.1, 40.0, num_draws)
+    rule = self_normalised_rule(0.1, 80.0, num_draws)
     race.run(np.arange(num_lanes), log_weights, winners, rule, scale_by_value=True)
     for n in range(num_lanes):
         expected = literal_self_normalised_race(
-            log_weights[n], winners[n], race.gumbels[n], 0.1, 40.0
+            log_weights[n], winners[n], race.gumbels[n], 0.1, 80.0
         )
         assert (race.totals[n].argmax(), race.num_samples[n]) == expected
-    assert len(set(race.num_samples)) > 10  # some stop early, some at the sufficient size
+    is_clear = race.effective_sample_size() < 80
+    assert 5 < is_clear.sum() < 55  # some stop because they are clear, some at the sufficient size
+
+
+def races_of_known_law(rng, probabilities, num_lanes, num_draws):
+    """Return winners of constant weight, gumbels, and the arm of largest expectation."""
+    size = (num_lanes, num_draws)
+    winners = rng.choice(len(probabilities), size=size, p=probabilities)
+    gumbels = rng.gumbel(size=(num_lanes, len(probabilities)))
+    return winners, gumbels, (gumbels + np.log(probabilities)).argmax(axis=1)
+
+
+def test_self_normalised_race_that_is_clear_errs_within_its_promise(rng):
+    delta, num_lanes, enough_size = 0.1, 4000, 300.0
+    probabilities = np.array([0.82] + [0.02] * 9)  # nine arms that win rarely, at a high price
+    winners, gumbels, best = races_of_known_law(rng, probabilities, num_lanes, 300)
+    race = Races(gumbels)
+    rule = self_normalised_rule(delta, enough_size, 300)
+    race.run(np.arange(num_lanes), np.zeros(winners.shape), winners, rule, scale_by_value=True)
+    is_clear = race.num_samples < enough_size
+    share = (is_clear & (race.totals.argmax(axis=1) != best)).mean()
+    assert is_clear.mean() > 0.4
+    assert share <= delta + 4 * np.sqrt(delta * (1 - delta) / num_lanes)
 
 
 def test_self_normalised_race_does_not_depend_on_the_scale(rng):
@@ -319,13 +339,14 @@ def test_self_normalised_race_does_not_depend_on_the_scale(rng):
     assert ends[0] == ends[1] == ends[2]
 
 
-def test_mixture_boundary_holds_at_all_times_for_heavy_tailed_symmetric_increments(rng):
-    num_paths, num_draws, delta = 4000, 300, 0.1
-    increments = rng.standard_t(1.5, size=(num_paths, num_draws))
-    sums, squares = increments.cumsum(axis=1), np.square(increments).cumsum(axis=1)
-    crosses = (sums > 0) & (sums**2 > mixture_boundary(delta, num_draws)[1:] * squares)
-    share = crosses.any(axis=1).mean()
-    assert share <= delta + 4 * np.sqrt(delta * (1 - delta) / num_paths)
+@pytest.mark.parametrize("tilt", [0.05, 0.4, 0.8])
+def test_clearance_bounds_increments_that_are_bounded_below_alone(rng, tilt):
+    """The supermartingale behind the rule, for increments of mean 0 and infinite variance."""
+    num_paths, num_draws, level = 4000, 300, math.log(10.0)
+    increments = rng.pareto(1.5, size=(num_paths, num_draws)) / 2 - 1  # the draws have mean 2
+    terms = tilt * increments + (math.log1p(-tilt) + tilt) * np.square(increments)
+    share = (terms.cumsum(axis=1) > level).any(axis=1).mean()
+    assert share <= 0.1 + 4 * np.sqrt(0.1 * 0.9 / num_paths)
 
 
 @pytest.mark.parametrize(
