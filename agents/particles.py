@@ -5,6 +5,8 @@ Letters: R populations (rows) of P particles each.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.random import Generator
 
@@ -70,6 +72,62 @@ def find_particles(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
     found = flat.reshape(places.shape) - weights.shape[1] * np.arange(len(weights))[:, None]
     last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
     return np.minimum(found, last[:, None])  # rounding may take a place past the last weight
+
+
+def accumulate(weights: np.ndarray) -> np.ndarray:
+    """Return the (R, P) cumulative weights, ending at exactly 1."""
+    cumulative = np.cumsum(weights, axis=1)
+    return cumulative / cumulative[:, -1:]
+
+
+def search(cumulative: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return for each of R rows the particle at which it passes the row's place in [0, 1).
+
+    A bisection of all rows side by side, whose cost hardly depends on P.
+
+    Args:
+        cumulative: (R, P), from `accumulate`.
+        places: (R,).
+    """
+    rows = np.arange(len(cumulative))
+    low, high = np.zeros_like(rows), np.full_like(rows, cumulative.shape[1] - 1)
+    for _ in range(int(cumulative.shape[1] - 1).bit_length()):
+        middle = (low + high) // 2
+        is_passed = cumulative[rows, middle] > places
+        low, high = np.where(is_passed, low, middle + 1), np.where(is_passed, middle, high)
+        low = np.minimum(low, high)
+    return high
+
+
+def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return (K,) how likely each of K independent (K, P) populations has the largest mean.
+
+    Where two arms tie each has half of it.
+    """
+    order = np.argsort(means, axis=1)
+    ordered = np.take_along_axis(means, order, axis=1)
+    below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    below = np.pad(below, ((0, 0), (1, 0)))
+    chances = weights.copy()
+    for i, j in itertools.permutations(range(len(means)), 2):
+        first, last = (np.searchsorted(ordered[j], means[i], side) for side in ("left", "right"))
+        chances[i] *= (below[j, first] + below[j, last]) / 2
+    return chances.sum(axis=1)
+
+
+def find_directions(particles: np.ndarray, *, is_along_axes: bool) -> np.ndarray:
+    """Return (R, D, D) D steps of one standard deviation for each of (R, P, D) populations.
+
+    Along the principal axes, or along each coordinate the deviation given all others.
+    """
+    centred = particles - particles.mean(axis=1, keepdims=True)
+    covariance = centred.transpose(0, 2, 1) @ centred / particles.shape[1]
+    variances, axes = np.linalg.eigh(covariance)
+    if is_along_axes:
+        return axes.transpose(0, 2, 1) * np.sqrt(np.maximum(variances, 0.0))[:, :, None]
+    least = np.maximum(1e-12 * variances[:, -1:], 1e-300)
+    precisions = np.square(axes) @ (1 / np.maximum(variances, least))[:, :, None]
+    return np.eye(particles.shape[2]) / np.sqrt(precisions)
 
 
 def _resample_residual(rng: Generator, weights: np.ndarray) -> np.ndarray:

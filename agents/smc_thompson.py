@@ -19,10 +19,13 @@ import numpy as np
 from agents.base import Agent, random_argmax
 from agents.particles import (
     RESAMPLING,
+    accumulate,
+    compare_populations,
     effective_sample_size,
-    find_particles,
+    find_directions,
     normalise,
     resample,
+    search,
 )
 from bandit_gym.checks import check_choice, check_integer, check_real
 from bandit_gym.problem import BanditProblem
@@ -48,9 +51,10 @@ class SMCThompson(Agent):
             "multinomial" renew a population when its effective sample size falls below the
             threshold.
         ess_threshold: share of P, in (0, 1].
-        move: "random-walk" follows each resampling with Metropolis steps, arm by arm; "none" leaves
-            the copies where they are. Without moves, resampling only delays the collapse.
-        num_moves: sweeps of Metropolis steps after a resampling, >= 1.
+        move: "random-walk" follows each resampling with sweeps of Metropolis steps, by turns along
+            the principal axes of the population and arm by arm; "none" leaves the copies where they
+            are. Without moves, resampling only delays the collapse.
+        num_moves: sweeps after a resampling, >= 1.
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
     (of the lane's poorest population), `is_degenerate` (in some population every particle rules out
@@ -86,11 +90,16 @@ class SMCThompson(Agent):
             shape = (self.num_lanes, groups, num_particles)
             self._particles = np.empty((*shape, size))
             self._log_weights = np.empty(shape)
+            self._cumulative = np.empty(shape)
+            self._sizes = np.empty(shape[:2])
+            self._is_degenerate = np.empty(shape[:2], dtype=bool)
+            self._is_stale = np.empty(shape[:2], dtype=bool)
             self._seen_counts, self._seen_sums = np.zeros_like(self.sums), np.zeros_like(self.sums)
         draws = self.problem.prior.sample(self.rng, (int(mask.sum()), num_particles, num_arms))
         split = draws.transpose(0, 2, 1)[..., None] if self._is_split else draws[:, None]
         self._particles[mask] = split
         self._log_weights[mask] = 0.0
+        self._is_stale[mask] = True
         self._seen_counts[mask] = self._seen_sums[mask] = 0.0
 
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
@@ -99,6 +108,7 @@ class SMCThompson(Agent):
         means = self._particles[lanes, groups, :, columns]
         gain = self.problem.likelihood.log_likelihood(means, 1, rewards[:, None])
         self._log_weights[lanes, groups] += gain
+        self._is_stale[lanes, groups] = True
         self._seen_counts[lanes, actions] += 1
         self._seen_sums[lanes, actions] += rewards
         if self.resampling != "never":
@@ -113,6 +123,7 @@ class SMCThompson(Agent):
     def _absorb(self, counts: np.ndarray, sums: np.ndarray) -> None:
         """Take in (N, K) statistics by stages, each small enough to keep the particles alive."""
         lanes, groups = (rows.ravel() for rows in np.indices(self._log_weights.shape[:2]))
+        self._is_stale[:] = True
         for stage in range(MAX_STAGES):
             share, gain = self._find_share(lanes, groups)
             if self.resampling == "never" or stage == MAX_STAGES - 1:
@@ -152,18 +163,20 @@ class SMCThompson(Agent):
         chosen = resample(self.rng, weights, self.resampling)
         particles = np.take_along_axis(self._particles[lanes, groups], chosen[:, :, None], axis=1)
         if self.move == "random-walk":
-            for _ in range(self.num_moves):
-                particles = self._move(particles, lanes, groups)
+            for sweep in range(self.num_moves):
+                directions = find_directions(particles, is_along_axes=sweep % 2 == 0)
+                particles = self._move(particles, lanes, groups, directions)
         self._particles[lanes, groups] = particles
         self._log_weights[lanes, groups] = 0.0
 
-    def _move(self, particles: np.ndarray, lanes: np.ndarray, groups: np.ndarray) -> np.ndarray:
-        """Return (R, P, D) particles after one Metropolis step in each coordinate."""
+    def _move(
+        self, particles: np.ndarray, lanes: np.ndarray, groups: np.ndarray, directions: np.ndarray
+    ) -> np.ndarray:
+        """Return (R, P, D) particles after one Metropolis step along each of the directions."""
         current = self._log_posterior(particles, lanes, groups)
-        steps = STEP * particles.std(axis=1, keepdims=True)
         for d in range(particles.shape[2]):
-            proposed = particles.copy()
-            proposed[..., d] += steps[..., d] * self.rng.standard_normal(particles.shape[:2])
+            sizes = STEP * self.rng.standard_normal(particles.shape[:2])
+            proposed = particles + sizes[..., None] * directions[:, d, None]
             log_density = self._log_posterior(proposed, lanes, groups)
             chance = -self.rng.standard_exponential(particles.shape[:2])
             is_accepted = log_density - current > chance
@@ -203,21 +216,54 @@ class SMCThompson(Agent):
         )
         return terms.sum(axis=2)
 
+    def _weigh(self, lanes: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (R, P) weights of the given populations, and (R,) whether all were zero."""
+        sizes = self._num_taking_part()[lanes, None]
+        takes_part = np.arange(self._log_weights.shape[2]) < sizes
+        log_weights = np.where(takes_part, self._log_weights[lanes, groups], -np.inf)
+        weights, is_degenerate = normalise(log_weights)
+        return np.where(is_degenerate[:, None], takes_part / sizes, weights), is_degenerate
+
+    def _num_taking_part(self) -> np.ndarray:
+        """Return (N,) how many particles take part in a decision."""
+        return self._schedule[np.minimum(self.counts.sum(axis=1), len(self._schedule) - 1)]
+
+    def _refresh(self) -> None:
+        """Weigh the populations that have new data; the others keep their cumulative weights."""
+        lanes, groups = np.nonzero(self._is_stale)
+        if not lanes.size:
+            return
+        weights, self._is_degenerate[lanes, groups] = self._weigh(lanes, groups)
+        self._cumulative[lanes, groups] = accumulate(weights)
+        self._sizes[lanes, groups] = effective_sample_size(weights)
+        self._is_stale[lanes, groups] = False
+
+    def action_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities with which the next `act` pulls each arm.
+
+        They are those of this run, whose particles are fixed: what a single run's law is.
+        """
+        shape = self._log_weights.shape
+        weights, _ = self._weigh(*(rows.ravel() for rows in np.indices(shape[:2])))
+        weights = weights.reshape(shape)
+        if not self._is_split:
+            best = self._particles[:, 0].argmax(axis=2)
+            is_best = best[..., None] == np.arange(self.problem.num_arms)
+            return np.einsum("np,npk->nk", weights[:, 0], is_best)
+        pairs = zip(self._particles[..., 0], weights, strict=True)
+        return np.array([compare_populations(means, shares) for means, shares in pairs])
+
     def _choose(self) -> np.ndarray:
+        self._refresh()
         num_lanes, groups, num_particles = self._log_weights.shape
-        step = np.minimum(self.counts.sum(axis=1), len(self._schedule) - 1)
-        sizes = self._schedule[step]
-        takes_part = np.arange(num_particles) < sizes[:, None, None]
-        weights, is_degenerate = normalise(np.where(takes_part, self._log_weights, -np.inf))
-        weights = np.where(is_degenerate[..., None], takes_part / sizes[:, None, None], weights)
-        places = self.rng.random((num_lanes * groups, 1))
-        chosen = find_particles(weights.reshape(-1, num_particles), places)
-        rows = self._particles.reshape(num_lanes * groups, num_particles, -1)
-        means = rows[np.arange(len(rows)), chosen[:, 0]].reshape(num_lanes, -1)
+        num_rows = num_lanes * groups
+        chosen = search(self._cumulative.reshape(num_rows, -1), self.rng.random(num_rows))
+        rows = self._particles.reshape(num_rows, num_particles, -1)
+        means = rows[np.arange(num_rows), chosen].reshape(num_lanes, -1)
         self._diagnostics = {
-            "num_samples": sizes,
-            "effective_sample_size": effective_sample_size(weights).min(axis=1),
-            "is_degenerate": np.any(is_degenerate, axis=1, keepdims=True)[:, 0],
+            "num_samples": self._num_taking_part(),
+            "effective_sample_size": self._sizes.min(axis=1),
+            "is_degenerate": np.any(self._is_degenerate, axis=1, keepdims=True)[:, 0],
         }
         return random_argmax(self.rng, means)
 

@@ -7,10 +7,13 @@ from agents import SMCThompson
 from agents.oracle import action_probabilities
 from agents.particles import (
     RESAMPLING,
+    accumulate,
     effective_sample_size,
+    find_directions,
     find_particles,
     normalise,
     resample,
+    search,
 )
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
@@ -55,6 +58,25 @@ def test_find_particles_survives_a_place_next_to_one():
     weights = np.array([[0.1] * 10, [1.0] + [0.0] * 9])
     places = np.full((2, 1), 1 - 2.0**-53)
     assert find_particles(weights, places).tolist() == [[9], [0]]
+
+
+def test_search_finds_what_a_linear_scan_finds(rng):
+    weights = rng.dirichlet(np.ones(9), size=2000)
+    weights[:, [0, 4, 8]] = 0.0
+    cumulative, places = accumulate(weights), rng.random(2000)
+    places[:2] = 0.0, 1 - 2.0**-53
+    expected = (cumulative > places[:, None]).argmax(axis=1)
+    assert (search(cumulative, places) == expected).all()
+
+
+@pytest.mark.parametrize(("is_along_axes", "expected"), [(True, [0.1, 1.0]), (False, [0.14, 0.14])])
+def test_directions_are_standard_deviations_of_the_population(is_along_axes, expected, rng):
+    """Along the axes (1, -1) and (1, 1); given the other arm the variance is 1 / precision."""
+    scores = rng.normal(size=(1, 200_000, 2)) * [1.0, 0.1]
+    turn = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
+    steps = find_directions(scores @ turn, is_along_axes=is_along_axes)[0]
+    # the standard error of a standard deviation is std / sqrt(2 n); of the conditional one, alike
+    np.testing.assert_allclose(np.linalg.norm(steps, axis=1), expected, rtol=0.01)
 
 
 def test_effective_sample_size_counts_equal_weights():
@@ -104,6 +126,19 @@ def test_smc_with_moves_agrees_with_the_oracle(problem, counts, sums):
     agent.reset(150, seed=0)
     agent.warm_start(counts, sums)
     assert_agrees_with_the_oracle(agent)
+
+
+@pytest.mark.parametrize("problem_index", [0, 4], ids=["independent", "dependent"])
+def test_smc_action_probabilities_are_those_of_its_next_action(problem_index):
+    problem, counts, sums = CASES[problem_index]
+    agent = SMCThompson(problem, **MODERN | {"num_particles": 50})
+    agent.reset(3, seed=0)
+    agent.warm_start(counts, sums)
+    probabilities, num_acts = agent.action_probabilities(), 10_000
+    shares = lane_shares(agent, num_acts)
+    tolerance = 4 * np.sqrt(probabilities * (1 - probabilities) / num_acts)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert (np.abs(shares - probabilities) <= tolerance + 1e-12).all()
 
 
 def test_smc_that_never_resamples_collapses_and_shows_it():
