@@ -23,7 +23,7 @@ import joblib
 from bandit_gym.checks import check_choice, check_integer
 
 BACKENDS = ("loky", "serial", "dask", "ray")
-SCHEDULER_TIMEOUT = 7.0
+SCHEDULER_TIMEOUT = 6.0
 """Seconds to wait for a host to answer, and again for its scheduler to."""
 
 
@@ -50,6 +50,8 @@ class Workers:
                 f"scheduler must be None for the backend {self.backend!r}, got "
                 f"{self.scheduler!r}; choose the backend 'dask' or 'ray'."
             )
+        if self.scheduler is not None:
+            _split_address(self.scheduler)
 
 
 def connect(workers: Workers, stack: contextlib.ExitStack) -> int:

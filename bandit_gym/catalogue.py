@@ -20,6 +20,8 @@ from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
 
 Parameters = dict[str, inspect.Parameter]
+ENTRY_KEYS = ("label", "grid")
+"""What an entry of an experiment may have beside the options of its environment or agent."""
 
 
 def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
@@ -133,4 +135,4 @@ def _parameters(constructor: Any) -> Parameters:
 def _check_options(name: str, parameters: Parameters, options: Mapping[str, Any]) -> None:
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     if not takes_any:
-        check_keys(name, options, optional=list(parameters))
+        check_keys(name, options, optional=[*parameters, *ENTRY_KEYS])

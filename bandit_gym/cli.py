@@ -180,6 +180,7 @@ _INPUT_ERRORS = (
     ImportError,
     FileExistsError,
     FileNotFoundError,
+    IsADirectoryError,
     BlockingIOError,
     ConnectionError,
 )

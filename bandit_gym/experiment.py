@@ -21,7 +21,7 @@ from typing import Any
 
 from numpy.random import SeedSequence
 
-from bandit_gym.catalogue import resolve_agent, resolve_environment, short_name
+from bandit_gym.catalogue import ENTRY_KEYS, resolve_agent, resolve_environment, short_name
 from bandit_gym.checks import check_choice, check_integer, check_keys
 
 FORMAT = 1
@@ -173,8 +173,8 @@ _INTEGERS = {"replications": 1, "horizon": 1, "seed": 0, "block_size": 1}
 def load_experiment(path: str | Path) -> Experiment:
     """Read an experiment from a TOML file, or from JSON if the name ends so."""
     path = Path(path)
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         settings = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
         kind = "JSON" if path.suffix == ".json" else "TOML"
@@ -206,7 +206,7 @@ def _expand(kind: str, item: Any) -> Iterator[Entry]:
     settings: Any = {kind: item} if isinstance(item, str) else item
     if not isinstance(settings, Mapping) or not isinstance(settings.get(kind), str):
         raise TypeError(f"{kind} must be a name or a dict with the key {kind!r}, got {item!r}.")
-    options = {k: v for k, v in settings.items() if k not in (kind, "label", "grid")}
+    options = {k: v for k, v in settings.items() if k not in (kind, *ENTRY_KEYS)}
     grid = settings.get("grid", {})
     _check_grid(kind, grid)
     for values in itertools.product(*grid.values()):

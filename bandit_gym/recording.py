@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from bandit_gym.rollout import Step
-from bandit_gym.typing import FloatArray, IntArray
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 NUM_LOG_STEPS = 200
 
@@ -50,12 +50,14 @@ class Recorder:
         """Take in one step of every lane."""
         self._elapsed += 1
         self._lengths += step.is_alive
-        self._sum("reward", step.rewards, step)
+        # NumPy adds everywhere in less than half the time that it takes where a mask is True.
+        lanes = True if step.is_alive.all() else step.is_alive
+        self._sum("reward", step.rewards, lanes)
         for name, values in step.diagnostics.items():
-            self._sum(name, values, step)
+            self._sum(name, values, lanes)
         if step.pseudo_regrets is not None:
-            self._sum("pseudo_regret", step.pseudo_regrets, step)
-            self._sum("optimal_pulls", step.pseudo_regrets == 0, step)
+            self._sum("pseudo_regret", step.pseudo_regrets, lanes)
+            self._sum("optimal_pulls", step.pseudo_regrets == 0, lanes)
         if step.means is not None:
             self._count_pulls(step, step.means.shape)
         if self._elapsed == self._steps[self._num_kept]:
@@ -76,10 +78,10 @@ class Recorder:
             rows[self._num_kept :] = -1 if name.startswith("action") else last
         return {name: rows.T for name, rows in self._rows.items()}
 
-    def _sum(self, name: str, values: np.ndarray, step: Step) -> None:
+    def _sum(self, name: str, values: np.ndarray, lanes: BoolArray | bool) -> None:
         if name not in self._sums:
             self._sums[name] = np.zeros(len(self._lanes))
-        np.add(self._sums[name], values, out=self._sums[name], where=step.is_alive)
+        np.add(self._sums[name], values, out=self._sums[name], where=lanes)
 
     def _count_pulls(self, step: Step, shape: tuple[int, ...]) -> None:
         if self._counts is None:

@@ -148,9 +148,18 @@ def test_run_names_the_nearest_key_of_a_misspelt_file(tmp_path, capsys):
     assert "the nearest known one is 'horizon'" in capsys.readouterr().err
 
 
-def test_run_of_no_file_is_an_error(tmp_path, capsys):
-    assert main(["run", str(tmp_path / "nothing.toml")]) == 2
-    assert "nothing.toml" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["nothing.toml", "folder", "image.toml"])
+def test_run_of_no_readable_file_is_an_error_that_names_it(tmp_path, capsys, name):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "image.toml").write_bytes(b"\xff\xd8")
+    assert main(["run", str(tmp_path / name)]) == 2
+    assert name in capsys.readouterr().err
+
+
+def test_run_names_the_nearest_key_of_a_misspelt_entry(tmp_path, capsys):
+    agents = [{"agent": "racing", "gird": {"delta": [0.1, 0.2]}}]
+    assert main(["run", str(write_file(tmp_path, agents=agents))]) == 2
+    assert "the nearest known one is 'grid'" in capsys.readouterr().err
 
 
 def test_report_works_on_an_unfinished_folder(tmp_path, capsys):

@@ -182,17 +182,13 @@ def test_a_listener_that_is_no_scheduler_is_one_clear_error(tmp_path, monkeypatc
             run_experiment(make_experiment(), tmp_path, workers=Workers("dask", None, address))
 
 
-def test_a_scheduler_address_without_a_port_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="scheduler must be an address like tcp://host:8786"):
-        run_experiment(make_experiment(), tmp_path, workers=Workers("dask", None, "nonsense"))
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("threads",), "backend must be one of 'loky', 'serial', 'dask', 'ray', got 'threads'"),
         (("loky", 0), "num_workers must be a positive integer, got 0"),
         (("loky", 2, "tcp://host:1"), "scheduler must be None for the backend 'loky'"),
+        (("dask", 2, "nonsense"), "scheduler must be an address like tcp://host:8786, got 'nons"),
     ],
 )
 def test_workers_refuse_bad_values(arguments, message):
