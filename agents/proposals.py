@@ -1,18 +1,19 @@
 """What a race draws its samples from, and the weights that make up for the difference.
 
-A proposal q is a conjugate posterior of the arm means, independent across arms. A draw mu from it
-has weight w(mu) = pi(mu) / prod_j q_0(mu_j), where q_0 is the conjugate prior behind q: the
+The paper's proposal q is a conjugate posterior of the arm means, independent across arms. A draw mu
+from it has weight w(mu) = pi(mu) / prod_j q_0(mu_j), where q_0 is the conjugate prior behind q: the
 likelihood of the data is in both posteriors and cancels. Weights are exact for whatever q_0 is;
 how close q comes to the true posterior decides how many draws are needed, never what they mean.
+`agents.correlated` has a proposal for arms that depend on each other.
 
-Letters: K arms, R races (rows), m samples.
+Letters: K arms, N lanes, R races (rows), m samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -30,67 +31,35 @@ if TYPE_CHECKING:
     from agents.tables import Tables
 
 
-class Proposal:
-    """Draws arm means from a conjugate posterior and weighs them for the problem's own prior.
+NUM_FIT_DRAWS, NUM_TRIAL_SAMPLES = 10_000, 1000
+ENOUGH = 0.5
+"""Effective samples per sample with which independent arms will do, as they are cheap to draw."""
 
-    Arguments:
+
+class Proposal:
+    """A way to draw arm means, and to weigh the draws for the problem's own prior.
+
+    Attributes:
         problem: likelihood and prior to weigh for.
-        posterior: the conjugate posterior to draw from.
-        stand_in: replaces `posterior` for an arm without data whose conjugate prior is improper.
+        has_tables: whether `agents.tables` can serve the draws.
     """
 
-    def __init__(
-        self, problem: BanditProblem, posterior: ConjugatePosterior, stand_in: ConjugatePosterior
-    ) -> None:
-        self.problem = problem
-        self.posterior = posterior
-        self.stand_in = stand_in
-        self.is_natural = hasattr(problem.prior, "natural_parameters")
-        num_arms = problem.num_arms
-        self.coefficients = -np.stack([q.natural_parameters() for q in (posterior, stand_in)])
-        self.support = np.tile([-np.inf, np.inf], (num_arms, 1))
-        if self.is_natural:
-            self.coefficients += problem.prior.natural_parameters(num_arms)  # type: ignore[attr-defined]
-            self.support = problem.prior.arm_support(num_arms)  # type: ignore[attr-defined]
+    problem: BanditProblem
+    has_tables: ClassVar[bool]
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
-        """Return (R, K) True where an arm has no posterior of its own and the stand-in serves."""
-        return (counts == 0) & ~self.posterior.is_proper()
+        """Return (N, K) True where an arm has no posterior of its own, given its pulls."""
+        return np.zeros(counts.shape, dtype=bool)
 
-    def parameters(
-        self, counts: np.ndarray, sums: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (R, K) first and second parameters and, int8, which set of coefficients is theirs.
-
-        Args:
-            counts: (R, K) pulls of each arm.
-            sums: (R, K) total reward of each arm.
-        """
-        is_missing = self.is_missing(counts)
-        first, second = self.posterior.parameters(counts, sums)
-        if is_missing.any():
-            own, other = (first, second), self.stand_in.parameters(counts, sums)
-            first, second = (np.where(is_missing, b, a) for a, b in zip(own, other, strict=True))
-        return first, second, is_missing.view(np.int8)
-
-    def draw(
-        self, rng: np.random.Generator, counts: np.ndarray, sums: np.ndarray, num_samples: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw m vectors of means for each of R races, given (R, K) statistics, without tables.
-
-        Returns:
-            As `draw_rows`.
-        """
-        from agents.tables import NO_TABLES
-
-        rows = np.arange(len(counts))
-        return self.draw_rows(rng, rows, self.parameters(counts, sums), NO_TABLES, num_samples)
+    def parameters(self, counts: np.ndarray, sums: np.ndarray) -> Any:
+        """Return what `draw_rows` needs to know of all N lanes, given (N, K) statistics."""
+        raise NotImplementedError
 
     def draw_rows(
         self,
         rng: np.random.Generator,
         rows: np.ndarray,
-        parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
+        parameters: Any,
         tables: Tables,
         num_samples: int,
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -109,6 +78,91 @@ class Proposal:
         Raises:
             ValueError: if the prior's log-density is NaN or +inf, or has the wrong shape.
         """
+        raise NotImplementedError
+
+    def draw(
+        self, rng: np.random.Generator, counts: np.ndarray, sums: np.ndarray, num_samples: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw m vectors of means for each of R races, given (R, K) statistics, without tables.
+
+        Returns:
+            As `draw_rows`.
+        """
+        from agents.tables import NO_TABLES
+
+        rows = np.arange(len(counts))
+        return self.draw_rows(rng, rows, self.parameters(counts, sums), NO_TABLES, num_samples)
+
+    def log_supremum(self) -> float:
+        """Return log sup w(mu) over all means, up to the constant that `draw` leaves out.
+
+        Raises:
+            ValueError: if it is unknown or infinite.
+        """
+        raise ValueError(
+            "scale must be 'value' or 'weight' unless the prior offers natural_parameters, got "
+            f"'supremum' for {self.problem.prior!r}."
+        )
+
+
+class ConjugateProposal(Proposal):
+    """Draws arm means from a conjugate posterior, independently.
+
+    Arguments:
+        problem: likelihood and prior to weigh for.
+        posterior: the conjugate posterior to draw from.
+        stand_in: replaces `posterior` for an arm without data whose conjugate prior is improper.
+
+    Attributes:
+        is_natural: whether the kernels can weigh the draws themselves, log-weights being linear in
+            the features of `agents.posteriors`.
+    """
+
+    has_tables = True
+
+    def __init__(
+        self, problem: BanditProblem, posterior: ConjugatePosterior, stand_in: ConjugatePosterior
+    ) -> None:
+        self.problem = problem
+        self.posterior = posterior
+        self.stand_in = stand_in
+        self.is_natural = hasattr(problem.prior, "natural_parameters")
+        num_arms = problem.num_arms
+        self.coefficients = -np.stack([q.natural_parameters() for q in (posterior, stand_in)])
+        self.support = np.tile([-np.inf, np.inf], (num_arms, 1))
+        if self.is_natural:
+            self.coefficients += problem.prior.natural_parameters(num_arms)  # type: ignore[attr-defined]
+            self.support = problem.prior.arm_support(num_arms)  # type: ignore[attr-defined]
+
+    def is_missing(self, counts: np.ndarray) -> np.ndarray:
+        """Return (N, K) True where an arm has no posterior of its own and the stand-in serves."""
+        return (counts == 0) & ~self.posterior.is_proper()
+
+    def parameters(
+        self, counts: np.ndarray, sums: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return (N, K) first and second parameters and, int8, which set of coefficients is theirs.
+
+        Args:
+            counts: (N, K) pulls of each arm.
+            sums: (N, K) total reward of each arm.
+        """
+        is_missing = self.is_missing(counts)
+        first, second = self.posterior.parameters(counts, sums)
+        if is_missing.any():
+            own, other = (first, second), self.stand_in.parameters(counts, sums)
+            first, second = (np.where(is_missing, b, a) for a, b in zip(own, other, strict=True))
+        return first, second, is_missing.view(np.int8)
+
+    def draw_rows(
+        self,
+        rng: np.random.Generator,
+        rows: np.ndarray,
+        parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
+        tables: Tables,
+        num_samples: int,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw m vectors of means for each race; see `Proposal.draw_rows`."""
         from agents.kernels import add_log_densities, draw_chunk
 
         first, second, sets = parameters
@@ -117,35 +171,14 @@ class Proposal:
         draw_chunk(rng, self.posterior.family, first, second, rows, tables, means, winners)
         log_weights = np.zeros(winners.shape)
         if not self.is_natural:
-            log_weights += self._log_density(means)
+            log_weights += prior_log_density(self.problem, means)
         add_log_densities(means, self.coefficients, sets, rows, self.support, log_weights)
         return log_weights, winners
 
-    def _log_density(self, means: np.ndarray) -> np.ndarray:
-        """Ask the prior for the density of (R, K, m) means; arms go last, as it expects."""
-        log_density = np.asarray(self.problem.prior.log_density(means.transpose(0, 2, 1)))
-        wanted = (means.shape[0], means.shape[2])
-        if log_density.shape != wanted:
-            raise ValueError(
-                f"prior.log_density must map means (..., K) to (...): shape {wanted} for means of "
-                f"shape {(*wanted, means.shape[1])}, got {log_density.shape}."
-            )
-        if not (log_density < np.inf).all():
-            raise ValueError("prior.log_density must be finite or -inf, got NaN or +inf.")
-        return log_density
-
     def log_supremum(self) -> float:
-        """Return log sup w(mu) over all means, up to the constant that `draw` leaves out.
-
-        Raises:
-            ValueError: if the prior is not independent with natural parameters, if an arm's
-                reference is improper and it has no data, or if the weight is unbounded.
-        """
+        """Return log sup w(mu); see `Proposal.log_supremum`."""
         if not self.is_natural:
-            raise ValueError(
-                "scale must be 'value' or 'weight' unless the prior offers natural_parameters, "
-                f"got 'supremum' for {self.problem.prior!r}."
-            )
+            return super().log_supremum()
         low, high = self.problem.likelihood.support
         support = np.clip(self.support, low, high)
         return sum(
@@ -159,16 +192,16 @@ def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any])
 
     Args:
         problem: likelihood and prior.
-        kind: "reference" (Table 1), "matched" (the moments of the problem's prior), or a prior,
-            conjugate to the likelihood, as an object or a dict.
+        kind: "reference" (Table 1), "matched" (see `match_proposal`), or a prior, conjugate to the
+            likelihood, as an object or a dict.
 
     Raises:
         ValueError: if the name is unknown or the prior is not conjugate.
     """
     if isinstance(kind, str):
-        check_choice("proposal", kind, ("reference", "matched"))
-        make = reference_posterior if kind == "reference" else matched_posterior
-        posterior = make(problem)
+        if check_choice("proposal", kind, ("reference", "matched")) == "matched":
+            return match_proposal(problem)
+        posterior = reference_posterior(problem)
     else:
         prior = prior_from_dict(kind) if isinstance(kind, Mapping) else kind
         family = conjugate_family(problem.likelihood)
@@ -179,7 +212,63 @@ def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any])
             )
         posterior = matched_posterior(replace(problem, prior=prior))
     is_proper = bool(posterior.is_proper().all())
-    return Proposal(problem, posterior, posterior if is_proper else matched_posterior(problem))
+    stand_in = posterior if is_proper else matched_posterior(problem)
+    return ConjugateProposal(problem, posterior, stand_in)
+
+
+def match_proposal(problem: BanditProblem) -> Proposal:
+    """Return a proposal that resembles the problem's own prior.
+
+    That is the conjugate prior with the same moments, arm by arm. Where arms may depend on each
+    other and fewer than half of its draws from the prior count for anything, it is a
+    `CorrelatedProposal`, if more of those do. Both are judged by draws with a fixed generator, so
+    that the choice is a function of the problem.
+    """
+    posterior = matched_posterior(problem)
+    independent = ConjugateProposal(problem, posterior, posterior)
+    if hasattr(problem.prior, "arm_log_density"):
+        return independent
+    share = effective_share(independent)
+    if share >= ENOUGH:
+        return independent
+    from agents.correlated import CorrelatedProposal
+
+    shape = (NUM_FIT_DRAWS, problem.num_arms)
+    draws = problem.prior.sample(np.random.default_rng(0), shape)
+    try:
+        correlated = CorrelatedProposal(problem, draws)
+    except np.linalg.LinAlgError:
+        return independent
+    return correlated if effective_share(correlated) > share else independent
+
+
+def effective_share(proposal: Proposal) -> float:
+    """Return effective samples per sample, without data; 0 if no weight is positive."""
+    empty = np.zeros((1, proposal.problem.num_arms), dtype=np.int64)
+    draw = proposal.draw(np.random.default_rng(0), empty, empty.astype(float), NUM_TRIAL_SAMPLES)
+    log_weights = draw[0]
+    if log_weights.max() == -np.inf:
+        return 0.0
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / np.square(weights).sum() / weights.size)
+
+
+def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
+    """Return the prior's (R, m) log-density of (R, K, m) means; arms go last, as it expects.
+
+    Raises:
+        ValueError: if it has another shape, or is NaN or +inf.
+    """
+    log_density = np.asarray(problem.prior.log_density(means.transpose(0, 2, 1)))
+    wanted = (means.shape[0], means.shape[2])
+    if log_density.shape != wanted:
+        raise ValueError(
+            f"prior.log_density must map means (..., K) to (...): shape {wanted} for means of "
+            f"shape {(*wanted, means.shape[1])}, got {log_density.shape}."
+        )
+    if not (log_density < np.inf).all():
+        raise ValueError("prior.log_density must be finite or -inf, got NaN or +inf.")
+    return log_density
 
 
 def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from agents.kernels import add_log_densities, draw_chunk
-from agents.proposals import Proposal
+from agents.proposals import ConjugateProposal
 from agents.stopping import StoppingRule
 from agents.tables import Tables
 
@@ -64,7 +64,7 @@ class Races:
         self,
         rng: np.random.Generator,
         lanes: np.ndarray,
-        proposal: Proposal,
+        proposal: ConjugateProposal,
         parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
         tables: Tables,
         rule: StoppingRule,
@@ -74,13 +74,13 @@ class Races:
         """Run the races of the given lanes to their end, drawing and weighing as they go.
 
         For priors whose density is known to the kernels: all of it is one compiled loop, lane by
-        lane, which does what `Proposal.draw` and `run` do in turn.
+        lane, which does what `Proposal.draw_rows` and `run` do in turn.
 
         Args:
             rng: source of randomness.
             lanes: (R,) races to run.
             proposal: to draw from.
-            parameters: of the proposal in all N lanes, see `Proposal.parameters`.
+            parameters: of the proposal in all N lanes, see `ConjugateProposal.parameters`.
             tables: of all lanes, or none.
             rule: as for `run`.
             scale_by_value: as for `run`.

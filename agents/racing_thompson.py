@@ -30,7 +30,7 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from agents.base import Agent
-from agents.proposals import make_proposal
+from agents.proposals import ConjugateProposal, make_proposal
 from agents.races import Races
 from agents.stopping import StoppingRule, fixed_rule, paper_rule, self_normalised_rule
 from agents.tables import NO_TABLES, Tables, make_tables
@@ -81,9 +81,11 @@ class RacingThompson(Agent):
             samples: one is TS under q_0, ever more are TS under the true prior.
         effective_samples: effective sample size > 0 that ends a self-normalised race.
         proposal: what the race samples from. "reference" is the paper's Table 1; "matched" is the
-            posterior under the conjugate prior with the moments of the problem's own, arm by arm.
-            Or a conjugate prior of one's own choice, as an object or a dict. Weights are exact for
-            each; a proposal near the true posterior needs few samples.
+            posterior under the conjugate prior with the moments of the problem's own, arm by arm,
+            or a normal law that knows their correlation where that is worth it (see
+            `agents.proposals.match_proposal`). Or a conjugate prior of one's own choice, as an
+            object or a dict. Weights are exact for each; a proposal near the true posterior needs
+            few samples.
         unpulled_arms: the Gaussian and Poisson references of Table 1 are improper, hence no
             posterior for an arm without data. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random
@@ -155,7 +157,7 @@ class RacingThompson(Agent):
         running = self._pull_first(race)
         parameters = self._proposal.parameters(self.counts, self.sums)
         tables = self._find_tables()
-        if self._proposal.is_natural:
+        if isinstance(self._proposal, ConjugateProposal) and self._proposal.is_natural:
             race.run_alone(
                 self.rng, running, self._proposal, parameters, tables,
                 self._rule, self.scale == "value", self._chunk_size(),
@@ -168,7 +170,7 @@ class RacingThompson(Agent):
         self,
         race: Races,
         running: np.ndarray,
-        parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
+        parameters: Any,
         tables: Tables,
     ) -> None:
         """Run the races in rounds, so that a user's log-density is called for many at once."""
@@ -202,7 +204,8 @@ class RacingThompson(Agent):
         """
         num_tables = self.counts.size
         num_draws = self._expected_samples * self.problem.num_arms
-        if num_draws < MIN_TABLE_DRAWS or num_tables > MAX_TABLES:
+        is_too_few = num_draws < MIN_TABLE_DRAWS
+        if is_too_few or num_tables > MAX_TABLES or not self._proposal.has_tables:
             return NO_TABLES
         if len(self._tables.keys) != num_tables:
             self._tables = make_tables(num_tables)

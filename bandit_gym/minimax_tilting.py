@@ -121,7 +121,7 @@ def tilt_box(
     Raises:
         RuntimeError: if the solver finds no saddle point.
     """
-    order = _most_restricted_first(covariance, low - mean, high - mean)
+    order = most_restricted_first(covariance, low - mean, high - mean)
     cholesky = np.linalg.cholesky(covariance[np.ix_(order, order)])
     scales = np.diag(cholesky).copy()
     factor = cholesky / scales[:, None] - np.eye(len(scales))
@@ -148,7 +148,7 @@ def _refuse_endless(num_proposed: int, *, is_barren: bool) -> None:
         )
 
 
-def _most_restricted_first(covariance: FloatArray, low: FloatArray, high: FloatArray) -> IntArray:
+def most_restricted_first(covariance: FloatArray, low: FloatArray, high: FloatArray) -> IntArray:
     """Return the arms, each time the one least likely to be in its interval given those before.
 
     Those before stand at their expected values. Proposing in this order raises the acceptance rate,
