@@ -13,12 +13,13 @@ Columns of `fidelity.csv`, beside the settings:
     floor, floor_high       what as many decisions by exact Thompson sampling would show: the mean
                             and the 97.5 % quantile, simulated
     excess                  tv - floor
-    single_run_excess       the same for the law of a single run, averaged over runs, for agents
+    single_run_excess       the distance of the law of a single run, averaged over runs, for agents
                             that keep what they drew (SMC): averaging over runs hides a collapse
     resampling_tv           for races of fixed length, the distance from the law they have in theory
     resampling_floor_high   97.5 % quantile of that distance where the law holds
     num_samples, effective_sample_size, is_capped    means over decisions
-    microseconds            wall time per decision, many lanes at once, after a warm-up
+    microseconds            processor time per step, many lanes at once: a decision and the
+                            learning from its reward
     truth_error             estimated largest error of the exact probabilities
     failure                 why the agent did not decide, where it refused to
 """
@@ -67,7 +68,7 @@ def run(name: str, steps: tuple[int, ...], scale: float, seed: int) -> pd.DataFr
     history_seed, *seeds = root.spawn(1 + len(SETTINGS))
     tolerance = None  # a truth by Gibbs sampling need not be finer than what is compared with it
     if isinstance(problem.prior, TruncatedMultivariateNormal):
-        tolerance = min(0.05, GIBBS_TOLERANCE / scale**0.5)
+        tolerance = min(0.05, GIBBS_TOLERANCE / min(1.0, 4 * scale) ** 0.5)
     histories = play(problem, steps, history_seed, tolerance=tolerance)
     rows = []
     for setting, setting_seed in zip(SETTINGS, seeds, strict=True):

@@ -5,6 +5,7 @@ Letters: H steps at which a history is looked at, K arms.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -12,15 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import SeedSequence
 
-from agents import Agent, ExactThompson, make_agent
+from agents import Agent, ExactThompson, SMCThompson, make_agent
 from agents.oracle import action_probabilities_with_error
 from bandit_gym.dynamics import draw_means, pull
 from bandit_gym.problem import BanditProblem
 from distances.resampling import resampling_law
 from distances.settings import Setting
 
-NUM_RUNS, NUM_REPEATS = 10, 2000
-NUM_FLOORS = 2000
+NUM_RUNS = 10
+NUM_FLOORS, NUM_TIMED_STEPS = 2000, 2
 LONGEST_CHECKED = 100
 """Length up to which a race of fixed length is compared with its law in theory."""
 
@@ -82,7 +83,7 @@ def advance(agent: Agent, histories: Histories) -> Iterable[int]:
 def count_arms(
     agent: Agent, histories: Histories, setting: Setting, num_decisions: int, seed: SeedSequence
 ) -> list[dict[str, Any]]:
-    """Return, for each step, how often each arm was chosen and what the decisions cost.
+    """Return, for each step, how often each arm was chosen and what a step of a run costs there.
 
     Where an agent refuses to decide (a race without any sample that the prior allows), the row has
     its words under "failure" instead.
@@ -99,6 +100,8 @@ def count_arms(
                     agent.act()  # may compile, learns how long races are, forgets where it began
                 for _ in range(num_repeats):
                     tallies[h].add(agent)
+                if tallies[h].microseconds is None:
+                    tallies[h].microseconds = time_steps(agent)
             except ValueError as error:
                 tallies[h].failure = str(error)
     return [tally.summary() for tally in tallies]
@@ -109,15 +112,12 @@ class _Tally:
 
     def __init__(self, num_arms: int) -> None:
         self.wins = np.zeros(num_arms)
-        self.seconds = 0.0
+        self.microseconds: float | None = None
         self.failure: str | None = None
         self.totals: dict[str, float] = {}
 
     def add(self, agent: Agent) -> None:
-        start = time.perf_counter()
-        actions = agent.act()
-        self.seconds += time.perf_counter() - start
-        self.wins += np.bincount(actions, minlength=len(self.wins))
+        self.wins += np.bincount(agent.act(), minlength=len(self.wins))
         for name, values in agent.diagnostics().items():
             self.totals[name] = self.totals.get(name, 0.0) + float(values.sum())
 
@@ -126,25 +126,35 @@ class _Tally:
             return {"failure": self.failure}
         num_decisions = int(self.wins.sum())
         means = {name: total / num_decisions for name, total in self.totals.items()}
-        cost = 1e6 * self.seconds / num_decisions
-        return {"wins": self.wins, "decisions": num_decisions, "microseconds": cost, **means}
+        costs = {"microseconds": self.microseconds}
+        return {"wins": self.wins, "decisions": num_decisions} | costs | means
+
+
+def time_steps(agent: Agent) -> float:
+    """Return the processor microseconds of a decision and of learning from its reward, per lane.
+
+    A copy of the agent makes the steps, of which the first may make tables and does not count.
+    """
+    agent, rng, problem = copy.deepcopy(agent), np.random.default_rng(0), agent.problem
+    prior_mean = problem.prior.sample(rng, (1000, problem.num_arms)).mean(axis=0)
+    means = (agent.sums + prior_mean) / (agent.counts + 1)
+    start = 0.0
+    for step in range(1 + NUM_TIMED_STEPS):
+        if step == 1:
+            start = time.process_time()
+        actions = agent.act()
+        agent.observe(actions, pull(problem.likelihood, means, actions, rng.random(len(means))))
+    return 1e6 * (time.process_time() - start) / (NUM_TIMED_STEPS * len(means))
 
 
 def add_single_run(
-    rows: list[dict[str, Any]],
-    agent: Agent,
-    histories: Histories,
-    num_repeats: int,
-    seed: SeedSequence,
+    rows: list[dict[str, Any]], agent: SMCThompson, histories: Histories, seed: SeedSequence
 ) -> None:
-    """Add the distance of one run's law from the truth, averaged over runs, less its floor."""
+    """Add the distance of one run's law from the truth, averaged over runs; it has no noise."""
     agent.reset(NUM_RUNS, seed=seed)
     for h in advance(agent, histories):
-        truth = histories.probabilities[h]
-        actions = np.array([agent.act() for _ in range(num_repeats)])
-        frequencies = (actions[..., None] == np.arange(len(truth))).mean(axis=0)
-        distance = float(total_variation(frequencies, truth).mean())
-        rows[h]["single_run_excess"] = distance - noise_floor(truth, num_repeats)[0]
+        distances = total_variation(agent.action_probabilities(), histories.probabilities[h])
+        rows[h]["single_run_excess"] = float(distances.mean())
 
 
 def add_resampling(
@@ -193,8 +203,8 @@ def measure(
     num_decisions = max(1, round(scale * setting.num_decisions))
     seeds = seed.spawn(3)
     rows = count_arms(agent, histories, setting, num_decisions, seeds[0])
-    if setting.is_persistent:
-        add_single_run(rows, agent, histories, round(max(100, scale * NUM_REPEATS)), seeds[1])
+    if isinstance(agent, SMCThompson):
+        add_single_run(rows, agent, histories, seeds[1])
     length = setting.options.get("stopping")
     is_reference = setting.options.get("proposal", "reference") == "reference"
     if isinstance(length, int) and length <= LONGEST_CHECKED and is_reference:

@@ -14,9 +14,11 @@ from scipy import stats
 
 LARGEST_EXCESS = 0.02
 FEWEST_EFFECTIVE = 100
+LARGEST_RUN_EXCESS = 0.05
 CLAIM_SETTING = "racing printed, delta=0.1, sigma=0.1"
+MATCHED_SETTING = "racing matched, self-normalised"
+MOVES_SETTING = "smc with moves, 1000 particles"
 NUM_COLUMNS = 4
-TICKS = (0, 0.02, 0.05, 0.1, 0.2, 0.5)
 TICKS = (0, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 STYLES = {
@@ -25,6 +27,7 @@ STYLES = {
     "racing, fixed length": ("#56b4e9", "s"),
     "racing, matched proposal": ("#e69f00", "P"),
     "smc": ("#d55e00", "^"),
+    "smc with moves": ("#d55e00", "v"),
     "exact": ("#000000", "*"),
     "exact, reference prior": ("#cc79a7", "D"),
 }
@@ -56,7 +59,8 @@ def write_report(results: pd.DataFrame, path: Path) -> None:
 
 
 def _verdict(results: pd.DataFrame) -> str:
-    return "\n".join(f"- {line}" for line in (_racing_verdict(results), _law_verdict(results)))
+    verdicts = (_racing_verdict, _law_verdict, _matched_verdict, _exact_verdict, _moves_verdict)
+    return "\n".join(f"- {verdict(results)}" for verdict in verdicts)
 
 
 def _racing_verdict(results: pd.DataFrame) -> str:
@@ -91,6 +95,47 @@ def _law_verdict(results: pd.DataFrame) -> str:
     )
 
 
+def _matched_verdict(results: pd.DataFrame) -> str:
+    """Say whether matched proposals with the self-normalised stop are close everywhere."""
+    rows = results[results["setting"] == MATCHED_SETTING]
+    worst = rows.loc[rows["excess"].idxmax()]
+    holds = "holds" if worst["excess"] <= LARGEST_EXCESS else "does not hold"
+    samples = rows.groupby("problem", sort=False)["num_samples"].mean()
+    most = samples.groupby(samples.index.str.contains("dependent")).agg(["max", "idxmax"])
+    listed = "; ".join(f"{row['max']:.0f} ({row['idxmax']})" for _, row in most.iterrows())
+    return (
+        f"TV at most {LARGEST_EXCESS} above its noise floor for {MATCHED_SETTING} everywhere: "
+        f"**{holds}**. The largest excess is {worst['excess']:.4f} ({worst['problem']}, step "
+        f"{worst['step']}). Most samples per decision, averaged over the steps of a problem, with "
+        f"independent and dependent arms: {listed}."
+    )
+
+
+def _exact_verdict(results: pd.DataFrame) -> str:
+    """Say whether exact Thompson sampling is the truth to within its noise."""
+    rows = results[results["family"] == "exact"]
+    num_beyond = int((rows["tv"] > rows["floor_high"]).sum())
+    most = stats.binom.ppf(0.999, len(rows), 0.025)
+    holds = "holds" if num_beyond <= most else "does not hold"
+    return (
+        f"Exact Thompson sampling by conjugacy, grid and Gibbs is within noise: **{holds}**. "
+        f"{num_beyond} of {len(rows)} points are beyond the 97.5 % quantile, where up to "
+        f"{most:.0f} may be by chance (at the level 0.001)."
+    )
+
+
+def _moves_verdict(results: pd.DataFrame) -> str:
+    """Say whether a run of SMC with moves stays close to the truth."""
+    rows = results[results["setting"] == MOVES_SETTING]
+    worst = rows.loc[rows["single_run_excess"].idxmax()]
+    holds = "holds" if worst["single_run_excess"] <= LARGEST_RUN_EXCESS else "does not hold"
+    return (
+        f"The law of a single run of {MOVES_SETTING} is within a TV of {LARGEST_RUN_EXCESS} of the "
+        f"truth on average: **{holds}**. The largest average is {worst['single_run_excess']:.4f} "
+        f"({worst['problem']}, step {worst['step']})."
+    )
+
+
 def _refusals(rows: pd.DataFrame) -> str:
     """List the points at which an agent refused to decide."""
     lines = []
@@ -111,7 +156,7 @@ def _by_setting(results: pd.DataFrame) -> pd.DataFrame:
             "mean excess of a single run": groups["single_run_excess"].mean(),
             "samples per decision": groups["num_samples"].mean(),
             "effective samples": groups["effective_sample_size"].mean(),
-            "microseconds per decision": groups["microseconds"].mean(),
+            "microseconds per step": groups["microseconds"].mean(),
         }
     )
 
@@ -153,7 +198,7 @@ def draw_figure(results: pd.DataFrame, path: Path) -> None:
         axes.set_title(problem, fontsize=9)
     for axes in list(grid.flat)[len(problems) :]:
         axes.remove()
-    figure.supxlabel("microseconds per decision", fontsize=10)
+    figure.supxlabel("processor microseconds per step", fontsize=10)
     figure.supylabel("TV distance from exact Thompson sampling,\nless its noise floor", fontsize=10)
     _draw_legend(figure)
     figure.savefig(path, dpi=150)

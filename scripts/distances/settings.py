@@ -69,15 +69,16 @@ def _fixed(num_samples: int) -> Setting:
 
 def _matched(stopping: str | int) -> Setting:
     options = {"proposal": "matched", "stopping": stopping}
-    return Setting(f"racing matched, {stopping}", "racing", options, "racing, matched proposal")
+    label = f"racing matched, {stopping}"
+    return Setting(label, "racing", options, "racing, matched proposal", num_decisions=100_000)
 
 
-def _particles(num_particles: int) -> Setting:
+def _particles(num_particles: int, name: str = "smc", **options: Any) -> Setting:
     return Setting(
-        f"smc, {num_particles} particles",
+        f"{name}, {num_particles} particles",
         "smc",
-        {"num_particles": num_particles},
-        "smc",
+        {"num_particles": num_particles, **options},
+        name,
         num_decisions=min(10_000, 2_000_000 // num_particles),
         num_lanes=max(1, 500_000 // num_particles),  # 40 MB of particles at a time
         is_persistent=True,
@@ -93,6 +94,7 @@ SETTINGS = (
     _race(0.7, 0.1, "shortened"),
     *map(_fixed, (1, 10, 100, 1000)),
     *map(_particles, (100, 300, 1000, 3000)),
+    _particles(1000, "smc with moves", resampling="systematic", move="random-walk"),
     *map(_matched, ("self-normalised", 1, 10)),
     Setting("exact, conjugate", "exact", {"method": "conjugate"}, "exact"),
     Setting("exact, grid", "exact", {"method": "grid"}, "exact"),
