@@ -57,13 +57,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--figure", choices=[*FIGURES, "all"], default="all")
-    parser.add_argument("--scale", type=_scale, default=1.0, help="> 0, 1 is the full size")
+    parser.add_argument("--scale", type=check_scale, default=1.0, help="> 0, 1 is the full size")
     parser.add_argument("--out", type=Path, default=Path("results/paper"))
     parser.add_argument("--workers", type=int, default=None, help="default: all cores")
     return parser.parse_args(arguments)
 
 
-def _scale(text: str) -> float:
+def check_scale(text: str) -> float:
+    """Return the share of the full size that an argument asks for."""
     try:
         value = float(text)
     except ValueError:

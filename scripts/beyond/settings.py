@@ -37,8 +37,8 @@ BLOCK_SIZE = 50
 
 FULL = {
     "guarantee": {"races": 4000, "problems": 40, "races_per_problem": 500},
-    "thrift": {"decisions": 10_000},
-    "particles": {"runs": 20, "horizon": 10_000},
+    "thrift": {"decisions": 3000, "horizon": 3000},
+    "particles": {"runs": 10, "horizon": 10_000},
     "regret": {"replications": 200, "horizon": 10_000},
 }
 """Sizes at scale 1."""

@@ -53,7 +53,7 @@ class Case:
 def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
     """Race on random problems, and compare each winner's expectation with the best."""
     size = FULL["theorem1"]
-    cases = _random_cases(scale.replications(size["problems"]))
+    cases = random_cases(scale.replications(size["problems"]))
     num_races = scale.replications(size["races"])
     rows, worst = [], {}
     for scaling in ("supremum", "value", "weight"):
@@ -103,7 +103,8 @@ def _frequency(interval: Interval) -> str:
     return f"{interval.estimate:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
 
 
-def _random_cases(num_cases: int) -> list[Case]:
+def random_cases(num_cases: int) -> list[Case]:
+    """Return random problems with data, the same ones each time."""
     rng = np.random.default_rng(PROBLEM_SEED)
     cases = []
     for _ in range(num_cases):

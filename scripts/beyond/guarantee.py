@@ -1,0 +1,265 @@
+"""The self-normalised stop against its promise: how often a race that is clear of all errs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from distances.measure import noise_floor, total_variation
+from numpy.random import Generator
+from paper import common
+from paper.common import Section, Verdict
+from paper.theorem1 import Case, random_cases
+
+from agents import RacingThompson
+from agents.oracle import action_probabilities
+from agents.races import Races
+from agents.stopping import self_normalised_rule
+from bandit_gym.execution import Workers
+from bandit_gym.statistics import Interval, proportion_interval
+from beyond.settings import Scale
+
+DELTA = 0.1
+ENOUGH = 256.0
+NUM_ARMS = 10
+CAP = 20_000
+CHUNK = 250
+LANES = 1000
+
+Weights = Callable[[Generator, np.ndarray], np.ndarray]
+
+
+class Law(NamedTuple):
+    """A law of weights: draws given the winning arms, and their expectation for each arm."""
+
+    name: str
+    draw: Weights
+    expectations: np.ndarray
+    is_trusted: bool = True
+    """Whether the largest weight seen in a race is about the largest there is for every arm."""
+
+
+class Ends(NamedTuple):
+    """How R races ended: chosen arm, clear or not, wrong or not, samples; and the law wanted."""
+
+    arms: np.ndarray
+    is_clear: np.ndarray
+    is_wrong: np.ndarray
+    num_samples: np.ndarray
+    target: np.ndarray
+
+
+class Row(NamedTuple):
+    """A row of the table: races with Gumbel eps, and with eps under which all arms tie."""
+
+    name: str
+    is_trusted: bool
+    usual: Ends
+    tied: Ends | None
+
+
+def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
+    """Race with weights of known law and on random problems, and count wrong winners."""
+    del folder, workers
+    rows = [*_rows_of_known_law(scale), *_rows_of_problems(scale)]
+    return Section(
+        title="The promise of the self-normalised stop",
+        choices=f"δ = {DELTA}, effective samples {ENOUGH:g} (at the default of 16 a race has "
+        f"enough before it can be clear), K = {NUM_ARMS}; {scale.size('guarantee', 'races')} races "
+        "a row with weights of known law, E[w] = 1 unless said otherwise, and the random problems "
+        "of Theorem 1 (K = 4).\n\nThe promise is about races that end because the leader is "
+        "*clear*: the share of all races that end so with an arm that is not the best of E[v] is "
+        "at most δ. It is checked with Gumbel ε, as races have them, and with ε under which all "
+        "arms tie but for one part in a million, where every clear winner but one is wrong. Races "
+        "that end with *enough* effective samples may return any arm, by the law of "
+        "self-normalised importance resampling. *Excess* is the distance of all races' arms from "
+        "the law wanted, over that of as many exact draws.",
+        body=_table(rows),
+        verdicts=_verdicts(rows),
+    )
+
+
+def _rows_of_known_law(scale: Scale) -> list[Row]:
+    rng = np.random.default_rng(0)
+    num_races = scale.size("guarantee", "races")
+    return [
+        Row(
+            f"{law.name}; {arms}",
+            law.is_trusted,
+            race_known(rng, law, shares, num_races, is_tied=False),
+            race_known(rng, law, shares, num_races, is_tied=True),
+        )
+        for law in _weight_laws()
+        for arms, shares in _arm_laws().items()
+    ]
+
+
+def _rows_of_problems(scale: Scale) -> list[Row]:
+    return [
+        Row(f"random Bernoulli problems, {name} proposal", True, race_problems(scale, name), None)
+        for name in ("reference", "matched")
+    ]
+
+
+def _arm_laws() -> dict[str, np.ndarray]:
+    halves = 0.5 ** np.arange(NUM_ARMS)
+    rare = np.full(NUM_ARMS, 0.02)
+    rare[0] = 1 - rare[1:].sum()
+    return {"equal": np.full(NUM_ARMS, 0.1), "halving": halves / halves.sum(), "one of 82 %": rare}
+
+
+def _weight_laws() -> list[Law]:
+    ones, slope = np.ones(NUM_ARMS), np.linspace(0.2, 1.8, NUM_ARMS)
+    return [
+        Law("all 1", lambda rng, winners: np.zeros(winners.shape), ones),
+        Law("by arm, 0.2 to 1.8", lambda rng, winners: np.log(slope)[winners], slope),
+        Law("lognormal, σ = 1", _lognormal(1.0), ones),
+        Law("lognormal, σ = 1.5", _lognormal(1.5), ones),
+        Law("Pareto, index 2.5", _pareto(2.5), ones),
+        Law("Pareto, index 1.5", _pareto(1.5), ones),
+        Law("last arm's: 50 in 1 of 50", _rare(50.0, 1 / 50), ones),
+        Law(
+            "last arm's: 100,000 in 1 of 1,000",
+            _rare(100_000.0, 1 / 1000),
+            np.where(np.arange(NUM_ARMS) == NUM_ARMS - 1, 100.0, 1.0),
+            is_trusted=False,
+        ),
+    ]
+
+
+def _lognormal(std: float) -> Weights:
+    """Return draws of log w, normal with E[w] = 1."""
+    return lambda rng, winners: rng.normal(-(std**2) / 2, std, winners.shape)
+
+
+def _pareto(index: float) -> Weights:
+    """Return draws of log w, exponential with E[w] = 1."""
+    shift = math.log(1 - 1 / index)
+    return lambda rng, winners: rng.exponential(1 / index, winners.shape) + shift
+
+
+def _rare(size: float, chance: float) -> Weights:
+    """Return draws under which the last arm's weight is `size` or, mostly, zero."""
+
+    def draw(rng: Generator, winners: np.ndarray) -> np.ndarray:
+        is_large = rng.random(winners.shape) < chance
+        lasts = np.where(is_large, math.log(size), -np.inf)
+        return np.where(winners == NUM_ARMS - 1, lasts, 0.0)
+
+    return draw
+
+
+def race_known(
+    rng: Generator, law: Law, shares: np.ndarray, num_races: int, *, is_tied: bool
+) -> Ends:
+    """Race with independent winners and weights of a known law."""
+    values = shares * law.expectations
+    target = values / values.sum()
+    tie = -np.log(target) + 1e-6 * (np.arange(NUM_ARMS) == NUM_ARMS - 1)
+    rule = self_normalised_rule(DELTA, ENOUGH, CAP)
+    parts = []
+    for start in range(0, num_races, LANES):
+        size = (min(LANES, num_races - start), NUM_ARMS)
+        race = Races(np.tile(tie, (size[0], 1)) if is_tied else rng.gumbel(size=size))
+        lanes = np.arange(len(race.gumbels))
+        while lanes.size:
+            winners = rng.choice(NUM_ARMS, size=(lanes.size, CHUNK), p=shares)
+            lanes = lanes[~race.run(lanes, law.draw(rng, winners), winners, rule, False)]
+        parts.append(_judge(race, target))
+    return _join(parts)
+
+
+def race_problems(scale: Scale, proposal: str) -> Ends:
+    """Race on the random problems of Theorem 1's check."""
+    cases = random_cases(scale.size("guarantee", "problems"))
+    num_races = scale.size("guarantee", "races_per_problem")
+    parts = [_race_case(case, proposal, num_races, seed) for seed, case in enumerate(cases)]
+    return _join(parts)
+
+
+def _race_case(case: Case, proposal: str, num_races: int, seed: int) -> Ends:
+    agent = RacingThompson(
+        case.problem, stopping="self-normalised", delta=DELTA, effective_samples=ENOUGH,
+        proposal=proposal, max_samples=CAP,
+    )  # fmt: skip
+    agent.reset(num_races, seed=seed)
+    agent.warm_start(case.counts, case.sums)
+    target = action_probabilities(case.problem, case.counts, case.sums, tolerance=1e-8)
+    return _judge(agent.race(), target)
+
+
+def _judge(race: Races, target: np.ndarray) -> Ends:
+    with np.errstate(divide="ignore"):
+        best = (race.gumbels + np.log(target)).argmax(axis=1)
+    arms = race.totals.argmax(axis=1)
+    is_clear = (race.effective_sample_size() < ENOUGH * (1 - 1e-9)) & (race.num_samples < CAP)
+    targets = np.broadcast_to(target, (len(arms), len(target)))
+    return Ends(arms, is_clear, arms != best, race.num_samples, targets)
+
+
+def _join(parts: list[Ends]) -> Ends:
+    return Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def excess(found: Ends) -> float:
+    """Return the distance of the arms' shares from the law wanted, over that of exact draws."""
+    target = found.target.mean(axis=0)
+    shares = np.bincount(found.arms, minlength=len(target)) / len(found.arms)
+    return float(total_variation(shares, target)) - noise_floor(target, len(found.arms))[0]
+
+
+def _error(found: Ends) -> Interval:
+    return proportion_interval((found.is_clear & found.is_wrong).astype(float))
+
+
+def _table(rows: list[Row]) -> str:
+    header = [
+        "weights; arms", "clear", "clear and wrong [95 %]", "the same, arms tied", "promise",
+        "enough and wrong", "samples", "excess",
+    ]  # fmt: skip
+    return common.markdown_table(header, [_cells(row) for row in rows])
+
+
+def _cells(row: Row) -> list[str]:
+    found = row.usual
+    return [
+        row.name,
+        f"{found.is_clear.mean():.0%}",
+        _written(_error(found)),
+        "" if row.tied is None else _written(_error(row.tied)),
+        f"{DELTA:g}",
+        f"{(~found.is_clear & found.is_wrong).mean():.3f}",
+        f"{found.num_samples.mean():.0f}",
+        f"{excess(found):+.3f}",
+    ]
+
+
+def _written(error: Interval) -> str:
+    return f"{error.estimate:.4f} [{error.low:.4f}, {error.high:.4f}]"
+
+
+def _verdicts(rows: list[Row]) -> tuple[Verdict, ...]:
+    return (
+        _verdict(
+            "a race that is clear of all arms is wrong with probability at most δ, also for heavy "
+            "tails and for arms that tie",
+            [row for row in rows if row.is_trusted],
+        ),
+        _verdict(
+            "the same where an arm lives on weights too rare to be seen, which no rule that knows "
+            "no bound on the weights can promise",
+            [row for row in rows if not row.is_trusted],
+        ),
+    )
+
+
+def _verdict(claim: str, rows: list[Row]) -> Verdict:
+    errors = {row.name: _error(row.usual) for row in rows}
+    errors |= {f"{row.name}; tied": _error(row.tied) for row in rows if row.tied is not None}
+    worst = max(errors, key=lambda name: errors[name].estimate)
+    holds = "holds" if errors[worst].low <= DELTA else "does not hold"
+    evidence = f"largest frequency {_written(errors[worst])} ({worst}) against {DELTA:g}"
+    return Verdict(claim, holds, evidence)
