@@ -16,6 +16,7 @@ from bandit_gym.results import (
     paired_differences,
     summarise,
 )
+from bandit_gym.statistics import mean_interval
 from bandit_gym.tables import DESCRIPTIONS
 
 ENV = "BernoulliBandit-v0"
@@ -193,3 +194,22 @@ def test_results_of_another_format_are_refused(tmp_path, directory):
 def test_results_of_no_folder_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="the folder must exist"):
         load_results(tmp_path / "nothing")
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_truth_in_95_of_100_experiments(tmp_path):
+    """A thousand experiments of 30 replications: uniform play, less any one arm, loses 0."""
+    experiment = Experiment(
+        environments=[{"env": ENV, "num_arms": 3}],
+        agents=["random", WORST],
+        replications=30_000,
+        horizon=20,
+        block_size=6000,
+    )
+    run_experiment(experiment, tmp_path, workers=Workers("serial"))
+    random, worst = load_results(tmp_path).runs
+    differences = paired_differences(worst, random, "pseudo_regret")[1][:, -1]
+    # the largest of K = 3 uniform means is 3/4 on average, and their average 1/2
+    for values, truth in ((random.final("pseudo_regret"), 20 * (3 / 4 - 1 / 2)), (differences, 0)):
+        intervals = [mean_interval(sample) for sample in values.reshape(-1, 30)]
+        assert 0.93 < np.mean([low <= truth <= high for _, low, high in intervals]) < 0.97
