@@ -1,11 +1,13 @@
 """BanditProblem: all that a Bayesian agent is told about the world it acts in."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from bandit_gym import consistency
 from bandit_gym.checks import check_has_method, check_integer, check_keys, message
 from bandit_gym.likelihoods import Likelihood, likelihood_from_dict
 from bandit_gym.priors import BuiltInPrior, Prior, prior_from_dict
@@ -28,6 +30,10 @@ class BanditProblem:
         TypeError: if an argument is of the wrong kind, or the prior lacks a method.
         ValueError: if the prior is for another number of arms, puts means where the likelihood has
             none, or its methods return what they should not.
+
+    Warns:
+        UserWarning: if draws of a user's `sample` do not have the law of its `log_density`; see
+            `bandit_gym.consistency`.
     """
 
     likelihood: Likelihood
@@ -87,17 +93,61 @@ def _check_built_in(prior: BuiltInPrior, likelihood: Likelihood, num_arms: int) 
 def _check_by_trial(prior: Prior, likelihood: Likelihood, num_arms: int) -> None:
     """Refuse a user's prior whose methods do on a few draws what they should not."""
     rng = np.random.default_rng(0)
-    for shape in ((num_arms,), (_NUM_TRIAL_DRAWS, num_arms)):
+    for shape in ((num_arms,), (_NUM_TRIAL_DRAWS, num_arms), (3, 2, num_arms)):
         means = _call(f"sample(rng, {shape})", shape, prior.sample, rng, shape)
         is_possible = likelihood.contains(means)
         if not is_possible.all():
             condition = f"draw means that {likelihood.name} rewards can have"
             raise ValueError(message("prior.sample", condition, means[~is_possible][0]))
-        call = f"log_density(means of shape {shape})"
-        densities = _call(call, shape[:-1], prior.log_density, means)
-        if np.isnan(densities).any() or (densities == -np.inf).all():
+        densities = _ask(prior, means)
+        if (densities == -np.inf).all():
             condition = "be a number at the prior's own draws, and not -inf at all of them"
             raise ValueError(message("prior.log_density", condition, densities))
+        if hasattr(prior, "arm_log_density"):
+            _check_arms(prior, means, densities)
+    _warn_of_disagreement(prior, likelihood, num_arms)
+
+
+def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
+    """Refuse densities of single arms that do not make up that of all arms, up to a constant."""
+    call = f"arm_log_density(means of shape {means.shape})"
+    gaps = _call(call, means.shape, prior.arm_log_density, means).sum(axis=-1) - densities
+    gaps = gaps[np.isfinite(gaps)]
+    size = max(1.0, float(np.abs(densities[np.isfinite(densities)]).max(initial=0.0)))
+    if gaps.size and np.ptp(gaps) > 1e-6 * size:
+        condition = "add up over the arms to log_density and a constant"
+        raise ValueError(message("prior.arm_log_density", condition, gaps[:3]))
+
+
+def _ask(prior: Prior, means: FloatArray) -> FloatArray:
+    """Return the prior's log-densities of (..., K) means, none of them NaN or +inf."""
+    call = f"log_density(means of shape {means.shape})"
+    densities = _call(call, means.shape[:-1], prior.log_density, means)
+    is_wrong = ~(densities < np.inf)
+    if is_wrong.any():
+        condition = f"be finite or -inf, also at means {means[is_wrong][0]}"
+        raise ValueError(message("prior.log_density", condition, densities[is_wrong][0]))
+    return densities
+
+
+def _warn_of_disagreement(prior: Prior, likelihood: Likelihood, num_arms: int) -> None:
+    """Warn if draws of a user's `sample` do not have the law of its `log_density`."""
+    shape = (consistency.NUM_DRAWS, num_arms)
+    rng = np.random.default_rng(0)
+    pilot, draws = (np.asarray(prior.sample(rng, shape), dtype=np.float64) for _ in range(2))
+    log_density = consistency.restrict(lambda means: _ask(prior, means), likelihood.contains)
+    drift = consistency.find_drift(pilot, draws, log_density)
+    if drift is not None:
+        text = (
+            "prior.sample and prior.log_density must describe the same law, got ones that do not: "
+            f"over {shape[0]} draws the average {drift.name} is {drift.before:.4g}, and after "
+            f"{consistency.NUM_STEPS} Metropolis steps that keep the law of log_density it is "
+            f"{drift.after:.4g}, a change of {drift.num_errors:.1f} root sums of squares where "
+            f"chance allows {drift.limit:.1f} (at level {consistency.LEVEL:g}); environments draw "
+            "from sample, agents believe log_density, which need not be normalised but must "
+            "integrate and be -inf outside the support."
+        )
+        warnings.warn(text, stacklevel=5)  # the caller of BanditProblem
 
 
 def _call(

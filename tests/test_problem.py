@@ -165,8 +165,24 @@ def test_problem_leaves_global_randomness_alone():
         ),
         (
             _prior_with(log_density=lambda self, means: np.full(means.shape[:-1], np.nan)),
-            "prior.log_density must be a number at the prior's own draws, and not -inf at all of "
-            "them, got array(nan).",
+            "prior.log_density must be finite or -inf, also at means [0.63696169 0.26978671 "
+            "0.04097352], got nan.",
+        ),
+        (
+            _prior_with(log_density=lambda self, means: np.full(means.shape[:-1], np.inf)),
+            "prior.log_density must be finite or -inf, also at means [0.63696169",
+        ),
+        (
+            _prior_with(log_density=lambda self, means: means.sum(axis=min(1, means.ndim - 1))),
+            "prior.log_density(means of shape (3, 2, 3)) must return numbers of shape (3, 2), got "
+            "shape (3, 3).",
+        ),
+        (
+            _prior_with(
+                sample=lambda self, rng, shape: 0.5 + 0.01 * rng.random(shape),
+                log_density=lambda self, means: np.where(means[..., 0] < 0.5, np.nan, 0.0),
+            ),
+            "prior.log_density must be finite or -inf, also at means [0.4",
         ),
         (
             _prior_with(log_density=lambda self, means: np.full(means.shape[:-1], -np.inf)),
@@ -176,6 +192,22 @@ def test_problem_leaves_global_randomness_alone():
     ],
 )
 def test_problem_says_what_a_prior_of_the_users_own_does_wrong(prior, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        BanditProblem(Bernoulli(), prior, 3)
+
+
+def test_problem_refuses_densities_of_arms_of_another_shape():
+    prior = _prior_with()
+    prior.arm_log_density = lambda means: means.sum(axis=-1)
+    text = "prior.arm_log_density(means of shape (3,)) must return numbers of shape (3,), got"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        BanditProblem(Bernoulli(), prior, 3)
+
+
+def test_problem_refuses_densities_of_arms_that_do_not_add_up():
+    prior = _prior_with()
+    prior.arm_log_density = lambda means: np.log(means)
+    text = "prior.arm_log_density must add up over the arms to log_density and a constant, got"
     with pytest.raises(ValueError, match=re.escape(text)):
         BanditProblem(Bernoulli(), prior, 3)
 
@@ -219,7 +251,7 @@ def test_an_independent_prior_of_the_users_own_is_tried_like_any_other():
             return 0.5 * rng.random(shape) + 5.0
 
         def arm_log_density(self, means):
-            return np.log(2.0) * np.ones_like(means)
+            return np.where((means >= 5.0) & (means <= 5.5), np.log(2.0), -np.inf)
 
         def natural_parameters(self, num_arms):
             return np.zeros((num_arms, 5))
