@@ -4,7 +4,7 @@ The paper's proposal q is a conjugate posterior of the arm means, independent ac
 from it has weight w(mu) = pi(mu) / prod_j q_0(mu_j), where q_0 is the conjugate prior behind q: the
 likelihood of the data is in both posteriors and cancels. Weights are exact for whatever q_0 is;
 how close q comes to the true posterior decides how many draws are needed, never what they mean.
-`agents.correlated` has a proposal for arms that depend on each other.
+`agents.normal_proposal` has one for arms that depend on each other.
 
 Letters: K arms, N lanes, R races (rows), m samples.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NUM_FIT_DRAWS, NUM_TRIAL_SAMPLES = 10_000, 1000
 ENOUGH = 0.5
-"""Effective samples per sample with which independent arms will do, as they are cheap to draw."""
+"""Effective samples per sample with which conjugate draws will do: they are the cheaper ones."""
 
 
 class Proposal:
@@ -42,10 +42,12 @@ class Proposal:
     Attributes:
         problem: likelihood and prior to weigh for.
         has_tables: whether `agents.tables` can serve the draws.
+        draw_cost: of one mean, in those of a mean drawn from a table.
     """
 
     problem: BanditProblem
     has_tables: ClassVar[bool]
+    draw_cost: ClassVar[float]
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no posterior of its own, given its pulls."""
@@ -118,7 +120,7 @@ class ConjugateProposal(Proposal):
             the features of `agents.posteriors`.
     """
 
-    has_tables = True
+    has_tables, draw_cost = True, 1.0
 
     def __init__(
         self, problem: BanditProblem, posterior: ConjugatePosterior, stand_in: ConjugatePosterior
@@ -219,27 +221,24 @@ def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any])
 def match_proposal(problem: BanditProblem) -> Proposal:
     """Return a proposal that resembles the problem's own prior.
 
-    That is the conjugate prior with the same moments, arm by arm. Where arms may depend on each
-    other and fewer than half of its draws from the prior count for anything, it is a
-    `CorrelatedProposal`, if more of those do. Both are judged by draws with a fixed generator, so
-    that the choice is a function of the problem.
+    That is the conjugate prior with the same moments, arm by arm, or a `NormalProposal` where
+    fewer than half of its draws count for anything and more of the normal's do. Both are judged by
+    draws without data, with a fixed generator: the choice is a function of the problem.
     """
     posterior = matched_posterior(problem)
-    independent = ConjugateProposal(problem, posterior, posterior)
-    if hasattr(problem.prior, "arm_log_density"):
-        return independent
-    share = effective_share(independent)
+    conjugate = ConjugateProposal(problem, posterior, posterior)
+    share = effective_share(conjugate)
     if share >= ENOUGH:
-        return independent
-    from agents.correlated import CorrelatedProposal
+        return conjugate
+    from agents.normal_proposal import NormalProposal
 
     shape = (NUM_FIT_DRAWS, problem.num_arms)
     draws = problem.prior.sample(np.random.default_rng(0), shape)
     try:
-        correlated = CorrelatedProposal(problem, draws)
+        normal = NormalProposal(problem, draws)
     except np.linalg.LinAlgError:
-        return independent
-    return correlated if effective_share(correlated) > share else independent
+        return conjugate
+    return normal if effective_share(normal) > share else conjugate
 
 
 def effective_share(proposal: Proposal) -> float:

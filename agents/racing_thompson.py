@@ -47,10 +47,10 @@ TILE_SIZE = 1 << 16
 """Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
 
 CALL_COST = 2000.0
-"""What a round of drawing, weighing and racing costs whatever its size, in draws of one mean."""
+"""What a round of drawing, weighing and racing costs at any size, in means drawn from tables."""
 
 ROW_COST = 10.0
-"""What each arm of each race costs in a round whatever its size, in draws of one mean."""
+"""What each arm of each race costs in a round at any size, in draws of its mean."""
 
 MIN_TABLE_DRAWS = 150.0
 """Draws that repay the making of a table; a step makes one in each lane, the pulled arm's."""
@@ -82,7 +82,7 @@ class RacingThompson(Agent):
         effective_samples: effective sample size > 0 that ends a self-normalised race.
         proposal: what the race samples from. "reference" is the paper's Table 1; "matched" is the
             posterior under the conjugate prior with the moments of the problem's own, arm by arm,
-            or a normal law that knows their correlation where that is worth it (see
+            or a truncated normal law with their correlation, where that serves better (see
             `agents.proposals.match_proposal`). Or a conjugate prior of one's own choice, as an
             object or a dict. Weights are exact for each; a proposal near the true posterior needs
             few samples.
@@ -108,7 +108,7 @@ class RacingThompson(Agent):
         threshold: str = "printed",
         scale: str = "value",
         stopping: str | int = "paper",
-        effective_samples: float = 16.0,
+        effective_samples: float = 12.0,
         proposal: str | Prior | Mapping[str, Any] = "reference",
         unpulled_arms: str = "matched",
         max_samples: int = 100_000,
@@ -220,8 +220,10 @@ class RacingThompson(Agent):
         if not isinstance(self.stopping, str):
             size = TILE_SIZE / self.problem.num_arms
         else:
-            call_cost = CALL_COST / (self.problem.num_arms * num_races) if num_races else 0.0
-            size = math.sqrt(2 * self._expected_samples * (call_cost + ROW_COST))
+            cost = ROW_COST
+            if num_races:
+                cost += CALL_COST / (self.problem.num_arms * num_races * self._proposal.draw_cost)
+            size = math.sqrt(2 * self._expected_samples * cost)
         return max(1, min(round(size), self._rule.cap))
 
     def _report(self, race: Races) -> None:

@@ -1,4 +1,4 @@
-"""The proposal that knows how arms depend on each other."""
+"""The proposal whose draws are those of a truncated normal."""
 
 import math
 
@@ -7,9 +7,9 @@ import pytest
 from scipy import special, stats
 
 from agents import RacingThompson
-from agents.correlated import (
+from agents.normal_proposal import (
     SITE_POWER,
-    CorrelatedProposal,
+    NormalProposal,
     draw_truncated,
     factorise,
     find_moments,
@@ -62,7 +62,7 @@ def _weigh(proposal, rng, counts=COUNTS, sums=SUMS, num_samples=NUM_SAMPLES):
 def test_weighted_draws_have_the_exact_action_probabilities(likelihood, rng):
     problem = _near_singular(likelihood, high=1.0 if likelihood.name == "bernoulli" else 1.5)
     truth = action_probabilities(problem, COUNTS[None], SUMS[None], tolerance=0.003)[0]
-    found, errors = _weigh(CorrelatedProposal(problem, None), rng)
+    found, errors = _weigh(NormalProposal(problem, None), rng)
     np.testing.assert_array_less(abs(found - truth), 4 * errors + 0.003)
 
 
@@ -74,7 +74,7 @@ def test_weighted_draws_are_right_where_the_prior_is_no_normal_law(rng):
     truth = np.bincount(means.argmax(axis=1), weights, 4) / weights.sum()
     effective = weights.sum() ** 2 / np.square(weights).sum()
     proposal = match_proposal(problem)
-    assert isinstance(proposal, CorrelatedProposal)
+    assert isinstance(proposal, NormalProposal)
     found, errors = _weigh(proposal, rng)
     np.testing.assert_array_less(abs(found - truth), 4 * errors + 2 / math.sqrt(effective))
 
@@ -95,8 +95,23 @@ def test_correlation_makes_samples_worth_more():
     ],
     ids=["independent", "logit-normal", "weakly dependent"],
 )
-def test_independent_arms_are_matched_where_they_will_do(prior):
+def test_conjugate_draws_are_taken_where_they_will_do(prior):
     assert isinstance(match_proposal(BanditProblem(Bernoulli(), prior, 10)), ConjugateProposal)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "prior"),
+    [
+        (Bernoulli(), TruncatedNormal(0.2, 0.1)),
+        (Exponential(), TruncatedNormal(1.0, 0.3, low=0.0, high=3.0)),
+        (Gaussian(), TruncatedNormal(0.0, 1.0, low=-1.0)),
+    ],
+    ids=["near the edge", "light left tail", "cut on both sides"],
+)
+def test_normal_draws_are_taken_where_conjugate_ones_will_not_do(likelihood, prior):
+    proposal = match_proposal(BanditProblem(likelihood, prior, 10))
+    assert isinstance(proposal, NormalProposal)
+    assert effective_share(proposal) > 0.95  # without data it is the prior itself
 
 
 class OneMean:
@@ -109,14 +124,14 @@ class OneMean:
         return np.where(np.ptp(means, axis=-1) < 1e-3, 0.0, -np.inf)
 
 
-def test_a_singular_covariance_falls_back_on_independent_arms():
+def test_a_singular_covariance_falls_back_on_conjugate_draws():
     proposal = match_proposal(BanditProblem(Bernoulli(), OneMean(), 3))
     assert isinstance(proposal, ConjugateProposal)
 
 
 def test_sites_follow_the_data_as_if_made_anew():
     problem = _near_singular(Poisson())
-    followed, anew = (CorrelatedProposal(problem, None) for _ in range(2))
+    followed, anew = (NormalProposal(problem, None) for _ in range(2))
     followed.parameters(np.zeros((1, 4), dtype=int), np.zeros((1, 4)))
     followed.parameters(COUNTS[None] // 2, SUMS[None] // 2)
     for now, then in zip(
@@ -129,7 +144,7 @@ def test_sites_follow_the_data_as_if_made_anew():
 
 def test_the_site_of_a_gaussian_arm_is_its_likelihood_to_a_power():
     problem = _near_singular(Gaussian(0.5), low=-20.0, high=20.0)
-    sites, _ = CorrelatedProposal(problem, None).parameters(COUNTS[None], SUMS[None])
+    sites, _ = NormalProposal(problem, None).parameters(COUNTS[None], SUMS[None])
     np.testing.assert_allclose(sites[0, :, 0], SITE_POWER * SUMS / 0.25, atol=1e-3)
     np.testing.assert_allclose(sites[0, :, 1], SITE_POWER * COUNTS / 0.25, rtol=1e-4, atol=1e-3)
 

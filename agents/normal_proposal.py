@@ -1,8 +1,9 @@
-"""A proposal for arms that depend on each other a priori: a truncated normal that follows the data.
+"""A proposal for arms that depend on each other, or whose means are cut: a truncated normal.
 
-Draws of independent arms seldom look like draws from a prior under which they move together, and
-nearly all the weight then falls on a few of them. Here the prior is a normal law cut to a box, or
-stood in for by one, and the likelihood L_i of arm i's data by a normal factor, its *site*
+Draws from conjugate posteriors seldom look like draws from a prior under which arms move together,
+or which has a hard edge where conjugate laws have none, and nearly all the weight then falls on a
+few of them. Here the prior is a normal law cut to a box, or stood in for by one, and the likelihood
+L_i of arm i's data by a normal factor, its *site*
 
     g_i(x) = exp(h_i x - tau_i x^2 / 2),
 
@@ -38,7 +39,7 @@ from agents.gibbs import likelihood_coefficients, log_density
 from agents.kernels import compare_means
 from agents.proposals import Proposal, prior_log_density
 from bandit_gym.minimax_tilting import most_restricted_first
-from bandit_gym.priors import TruncatedMultivariateNormal
+from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 SITE_POWER = 0.8
@@ -69,32 +70,35 @@ class NormalLaw(NamedTuple):
     box: np.ndarray
 
 
-class CorrelatedProposal(Proposal):
+class NormalProposal(Proposal):
     """Draws arm means from a truncated normal and weighs them for the problem's own prior.
 
     Arguments:
-        problem: likelihood and prior. A `TruncatedMultivariateNormal` is taken as it is. Any other
-            prior is stood in for by the normal law with the moments of its draws, cut to the means'
-            support.
+        problem: likelihood and prior. A truncated normal, multivariate or arm by arm, is taken as
+            it is. Any other prior is stood in for by the normal law with the moments of its draws,
+            cut to the means' support.
         draws: (M, K) from the prior, for the moments.
 
     Raises:
         numpy.linalg.LinAlgError: if the covariance of the draws is singular.
     """
 
-    has_tables = False
+    has_tables, draw_cost = False, 20.0
 
     def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
         self.problem = problem
         prior: Any = problem.prior
-        self.is_exact = isinstance(prior, TruncatedMultivariateNormal)
+        self.is_exact = isinstance(prior, TruncatedNormal | TruncatedMultivariateNormal)
         if self.is_exact:
             mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms)
-            covariance, self._precision = np.asarray(prior.covariance), prior.precision
         else:
             mean, covariance = draws.mean(axis=0), np.cov(draws, rowvar=False)
-            np.linalg.cholesky(covariance)
-            self._precision = np.linalg.inv(covariance)
+        if isinstance(prior, TruncatedMultivariateNormal):
+            covariance = np.asarray(prior.covariance)
+        elif isinstance(prior, TruncatedNormal):
+            covariance = np.diag(np.broadcast_to(np.square(prior.std), problem.num_arms))
+        np.linalg.cholesky(covariance)
+        self._precision = np.linalg.inv(covariance)
         self._mean, box = mean, _find_box(problem)
         self._law = _order_law(mean, covariance, self._precision, box)
         self._marginals = _describe_marginals(mean, np.diag(covariance), box)
@@ -128,7 +132,7 @@ class CorrelatedProposal(Proposal):
         means = np.empty((len(rows), self.problem.num_arms, num_samples))
         winners = np.empty((len(rows), num_samples), dtype=np.int64)
         log_weights = np.zeros(winners.shape)
-        draw_correlated(rng, self._law, *parameters, rows, means, log_weights, winners)
+        draw_normal_rows(rng, self._law, *parameters, rows, means, log_weights, winners)
         if not self.is_exact:
             off = means.transpose(0, 2, 1) - self._mean
             log_weights += 0.5 * np.einsum("...i,ij,...j->...", off, self._precision, off)
@@ -236,7 +240,7 @@ def update_sites(
 
 
 @njit(cache=True, error_model="numpy")
-def draw_correlated(
+def draw_normal_rows(
     rng: Generator,
     law: NormalLaw,
     sites: np.ndarray,
