@@ -12,8 +12,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from agents.compiled import inner
 from agents.mesh import LOG_REACH, Mesh
 from agents.posteriors import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 from agents.vector_math import exp_all, log_all
@@ -40,7 +40,7 @@ class Data(NamedTuple):
     total: float
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def find_place(mesh: Mesh, x: float) -> float:
     """Return u(x), see `agents.panels.Coordinate`, within the limits."""
     low, high, centre, scale = mesh.ends
@@ -59,7 +59,7 @@ def find_place(mesh: Mesh, x: float) -> float:
     return min(max(u, mesh.limits[0]), mesh.limits[1])
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def find_means(
     ends: np.ndarray, u: np.ndarray, x: np.ndarray, rest: np.ndarray, spare: np.ndarray
 ) -> None:
@@ -85,7 +85,7 @@ def find_means(
             x[j] = centre + scale * math.sinh(u[j])
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def add_log_likelihood(
     data: Data, x: np.ndarray, rest: np.ndarray, spare: np.ndarray, out: np.ndarray
 ) -> None:
@@ -116,7 +116,7 @@ def add_log_likelihood(
     add_multiple(-count if data.family == INVERSE_GAMMA else total, x, True, spare, out)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def add_multiple(
     factor: float, x: np.ndarray, is_log: bool, spare: np.ndarray, out: np.ndarray
 ) -> None:
@@ -129,7 +129,7 @@ def add_multiple(
         out[j] += factor * x[j]
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def weigh(mesh: Mesh, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndarray) -> float:
     """Add the log-likelihood at u (m,) to `out` and return the largest sum; spare is (3, m)."""
     if data.pulls > 0.0:
@@ -142,7 +142,7 @@ def weigh(mesh: Mesh, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndar
     return top
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def find_cell(edges: np.ndarray, size: int, u: float) -> int:
     """Return the cell that u lies in, by bisection."""
     low, high = 0, size
@@ -155,7 +155,7 @@ def find_cell(edges: np.ndarray, size: int, u: float) -> int:
     return low
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def evaluate_prior(
     edges: np.ndarray, c: np.ndarray, is_jump: np.ndarray, cell: int, u: float
 ) -> float:
@@ -167,7 +167,7 @@ def evaluate_prior(
     return c[cell, 0] + t * (c[cell, 1] + t * (c[cell, 2] + t * c[cell, 3]))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def place_steps(mesh: Mesh, arm: int, v: np.ndarray, u: np.ndarray, out: np.ndarray) -> None:
     """Set u (m,) at v (m,) cells from the low end, and `out` to the prior log-density there."""
     edges, size = mesh.edges[arm], mesh.sizes[arm]
@@ -178,7 +178,7 @@ def place_steps(mesh: Mesh, arm: int, v: np.ndarray, u: np.ndarray, out: np.ndar
         out[j] = evaluate_prior(edges, c, is_jump, cell, u[j])
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def place_points(mesh: Mesh, arm: int, v: np.ndarray, u: np.ndarray, out: np.ndarray) -> None:
     """Set u (M + 1,), and `out` to the prior log-density there.
 
@@ -195,7 +195,7 @@ def place_points(mesh: Mesh, arm: int, v: np.ndarray, u: np.ndarray, out: np.nda
         out[k] = evaluate_prior(edges, c, is_jump, cell, u[k])
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def set_steps(low: float, high: float, v: np.ndarray) -> None:
     """Set v (m,) to equal steps from low to high."""
     step = (high - low) / (v.size - 1)
@@ -204,7 +204,7 @@ def set_steps(low: float, high: float, v: np.ndarray) -> None:
     v[v.size - 1] = high
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def scout_mesh(mesh: Mesh, arm: int, data: Data, out: np.ndarray, spare: np.ndarray) -> float:
     """Set `out` to the posterior log-density at the ends of all cells; return the largest."""
     size = mesh.sizes[arm] + 1
@@ -220,7 +220,7 @@ def scout_mesh(mesh: Mesh, arm: int, data: Data, out: np.ndarray, spare: np.ndar
     return top
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def find_peak(
     mesh: Mesh, arm: int, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndarray
 ) -> tuple[int, float]:
@@ -234,7 +234,7 @@ def find_peak(
     return cell, weigh(mesh, data, u[:1], out[:1], spare)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def find_span(heights: np.ndarray, threshold: float) -> tuple[int, int]:
     """Return the first and the last index above the threshold."""
     first, last = 0, heights.size - 1
@@ -245,7 +245,7 @@ def find_span(heights: np.ndarray, threshold: float) -> tuple[int, int]:
     return first, last
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def find_bulk(
     mesh: Mesh,
     arm: int,
@@ -279,7 +279,7 @@ def find_bulk(
     return zoom(mesh, arm, data, low, high, v, u, out, spare)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def zoom(
     mesh: Mesh,
     arm: int,

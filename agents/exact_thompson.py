@@ -8,6 +8,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.base import Agent, random_argmax
+from agents.draws_ahead import DrawsAhead
 from agents.mesh import Mesh, make_mesh
 from agents.posteriors import (
     ConjugatePosterior,
@@ -22,6 +23,9 @@ from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 
 METHODS = ("conjugate", "grid", "gibbs")
+
+MOST_ARMS_AHEAD = 64
+"""Arms up to which draws ahead, which cost a call per arm now and then, beat a kernel."""
 
 
 class Sampler(Protocol):
@@ -109,22 +113,30 @@ class ExactThompson(Agent):
 
 
 class ConjugateSampler:
-    """Draws from a row of Table 1; it remembers nothing."""
+    """Draws from a row of Table 1, in one of two ways.
+
+    A lane alone, with few arms, has its draws made ahead (`agents.draws_ahead`), which is three
+    times as fast as calling a kernel for each decision. Several lanes share that call.
+    """
 
     def __init__(self, posterior: ConjugatePosterior) -> None:
         self.posterior = posterior
+        self._ahead: DrawsAhead | None = None
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
-        """Do nothing: the statistics are all there is."""
+        """Throw away draws made ahead; otherwise the statistics are all there is."""
+        is_small = len(mask) == 1 and len(self.posterior.prior) <= MOST_ARMS_AHEAD
+        self._ahead = DrawsAhead(self.posterior) if is_small else None
 
     def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return (N,) arms; those without data come first where their posterior is improper."""
+        if self._ahead is not None:
+            return self._ahead.choose(rng, counts, sums)
         from agents.kernels import draw_best
 
-        is_missing = (counts == 0) & ~self.posterior.is_proper()
-        first, second = self.posterior.parameters(counts, sums)
+        posterior = self.posterior
         actions = np.empty(len(counts), dtype=np.int64)
-        draw_best(rng, self.posterior.family, first, second, is_missing, actions)
+        draw_best(rng, posterior.family, posterior.prior, posterior.weights, counts, sums, actions)
         return actions
 
 

@@ -26,10 +26,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.random import Generator
 
 from agents.bulk import NUM_SCOUTS, Data, find_bulk, place_points, set_steps, weigh
+from agents.compiled import inner, kernel
 from agents.mesh import LOG_REACH, Mesh
 from agents.vector_math import exp_all
 
@@ -80,7 +80,7 @@ def count_points(mesh: Mesh) -> int:
     return min(max(per_cell * num_cells, FEWEST_POINTS), MOST_POINTS)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def spread(points: np.ndarray, v: np.ndarray, new: np.ndarray) -> None:
     """Move v (m,) so that steps have equal shares of the length, of the mass and of themselves.
 
@@ -106,7 +106,7 @@ def spread(points: np.ndarray, v: np.ndarray, new: np.ndarray) -> None:
     v[:] = new
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def accumulate(u: np.ndarray, density: np.ndarray, points: np.ndarray) -> float:
     """Write the points of a table, with masses from the left; return the largest mass of a pair.
 
@@ -132,7 +132,7 @@ def accumulate(u: np.ndarray, density: np.ndarray, points: np.ndarray) -> float:
     return largest * scale
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def fill_guide(points: np.ndarray, guide: np.ndarray) -> None:
     """Set the last point with a mass of at most j / M before it, for each j."""
     k = 0
@@ -142,7 +142,7 @@ def fill_guide(points: np.ndarray, guide: np.ndarray) -> None:
         guide[j] = k
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def build_table(
     mesh: Mesh, arm: int, data: Data, spare: np.ndarray, points: np.ndarray, guide: np.ndarray
 ) -> bool:
@@ -177,7 +177,7 @@ def build_table(
     return True
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def draw_from_table(rng: Generator, points: np.ndarray, guide: np.ndarray) -> float:
     """Return a draw of u by inverting the distribution function."""
     uniform = rng.random()
@@ -192,7 +192,7 @@ def draw_from_table(rng: Generator, points: np.ndarray, guide: np.ndarray) -> fl
     return points[k, PLACE] + along * (points[k + 1, PLACE] - points[k, PLACE])
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def update_tables(
     mesh: Mesh,
     family: int,
@@ -222,7 +222,7 @@ def update_tables(
     return -1
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def draw_best(rng: Generator, tables: Tables, actions: np.ndarray) -> None:
     """Draw every arm's mean once in each lane, and find the best, ties broken at random."""
     num_lanes, num_arms = tables.keys.shape[:2]

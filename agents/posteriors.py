@@ -22,7 +22,8 @@ Gaussian and Poisson references are improper: an arm without data has no referen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class ConjugatePosterior:
     likelihood: likelihoods.Likelihood
     prior: np.ndarray
 
-    @property
+    @cached_property
     def family(self) -> int:
         """BETA, INVERSE_GAMMA, NORMAL or GAMMA: the law of a mean."""
         return _FAMILIES[type(self.likelihood)][0]
@@ -62,6 +63,13 @@ class ConjugatePosterior:
 
     def _first_is_proper(self) -> np.ndarray:
         return np.full(len(self.prior), True) if self.family == NORMAL else self.prior[:, 0] > 0
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(2, 2) what a pull and a unit of reward add to the first and to the second parameter."""
+        nothing = replace(self, prior=np.zeros((1, 2)))  # parameters are linear in the data
+        pull, unit = np.array([[1.0], [0.0]]), np.array([[0.0], [1.0]])
+        return np.stack(nothing.parameters(pull, unit))[:, :, 0]
 
     def parameters(self, counts: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the two (..., K) posterior parameters, given (..., K) statistics.

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from agents.kernels import add_log_densities, draw_chunk
+from agents.compiled import inner, kernel
+from agents.kernels import add_log_densities, draw_chunk, fill
 from agents.proposals import ConjugateProposal
 from agents.stopping import StoppingRule
 from agents.tables import Tables
@@ -108,7 +108,7 @@ class Races:
         return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _run_races(
     lanes: np.ndarray,
     log_weights: np.ndarray,
@@ -163,7 +163,7 @@ def _run_races(
         num_samples[n], log_scale[n] = d, scale
 
 
-@njit(cache=True)
+@inner
 def _is_settled(
     rule: StoppingRule,
     total: np.ndarray,
@@ -188,7 +188,7 @@ def _is_settled(
     return True
 
 
-@njit(cache=True)
+@inner
 def _find_evidence(tilts: np.ndarray, gap: float, variance: float) -> float:
     """Return the largest of r S - psi(r) V over the values of r."""
     best = 0.0
@@ -197,17 +197,19 @@ def _find_evidence(tilts: np.ndarray, gap: float, variance: float) -> float:
     return best
 
 
-@njit(cache=True)
+@inner
 def _find_leaders(total: np.ndarray) -> tuple[int, float]:
     """Return the arm with the largest total, and the largest total of the others."""
-    leader, second = int(np.argmax(total)), 0.0
+    leader, second = 0, 0.0
+    for i in range(1, total.size):
+        leader = i if total[i] > total[leader] else leader
     for i in range(total.size):
         if i != leader and total[i] > second:
             second = total[i]
     return leader, second
 
 
-@njit(cache=True)
+@inner
 def _rescale(
     shrink: float, total: np.ndarray, squares: np.ndarray, weight_sums: np.ndarray
 ) -> None:
@@ -219,7 +221,7 @@ def _rescale(
     weight_sums[1] *= shrink * shrink
 
 
-@njit(cache=True)
+@kernel
 def _run_alone(
     rng: np.random.Generator,
     lanes: np.ndarray,
@@ -241,12 +243,14 @@ def _run_alone(
     num_samples: np.ndarray,
 ) -> None:
     """Draw, weigh and race, a lane at a time, whose tables then stay in the core's own cache."""
-    for n in lanes:
-        lane, is_over = np.full(1, n), np.zeros(1, dtype=np.bool_)
+    is_over = np.empty(1, dtype=np.bool_)
+    for r in range(lanes.size):
+        lane, is_over[0] = lanes[r : r + 1], False
         while not is_over[0]:
-            size = min(chunk_size, rule.bars.size - 1 - num_samples[n])
+            size = min(chunk_size, rule.bars.size - 1 - num_samples[lane[0]])
             means = np.empty((1, first.shape[1], size))
-            winners, log_weights = np.empty((1, size), dtype=np.int64), np.zeros((1, size))
+            winners, log_weights = np.empty((1, size), dtype=np.int64), np.empty((1, size))
+            fill(log_weights[0], 0.0)
             draw_chunk(rng, family, first, second, lane, tables, means, winners)
             add_log_densities(means, coefficients, sets, lane, support, log_weights)
             _run_races(

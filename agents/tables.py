@@ -28,8 +28,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.random import Generator
+
+from agents.compiled import inner
 
 NUM_CELLS = 64
 MAX_BLOCKS = 2048
@@ -46,7 +47,7 @@ C0, C1, C2, MODE, LEFT_RATE, RIGHT_RATE = range(8, 14)
 NUM_NUMBERS = 14
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def log_density(numbers: np.ndarray, z: float) -> float:
     """Return log f(z), which is 0 at the mode."""
     mode = numbers[MODE]
@@ -58,7 +59,7 @@ def log_density(numbers: np.ndarray, z: float) -> float:
     return value
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def find_end(numbers: np.ndarray, edge: float, is_positive: bool) -> float:
     """Return a point between mode and edge with log f at about -LOG_BODY, or the edge itself.
 
@@ -79,7 +80,7 @@ def find_end(numbers: np.ndarray, edge: float, is_positive: bool) -> float:
     return inside
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def count_tail_blocks(numbers: np.ndarray, end: float, has_tail: bool) -> tuple[float, float]:
     """Return the slope of log f at an end of the body and the number of blocks in the tail there.
 
@@ -92,7 +93,7 @@ def count_tail_blocks(numbers: np.ndarray, end: float, has_tail: bool) -> tuple[
     return rate, math.ceil(area / (numbers[WIDTH] * numbers[HEIGHT]))
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def describe(numbers: np.ndarray, c0: float, c1: float, c2: float, num_cells: int) -> None:
     """Set the coefficients of f, its mode and its body."""
     numbers[C0], numbers[C1], numbers[C2] = c0, c1, c2
@@ -105,7 +106,7 @@ def describe(numbers: np.ndarray, c0: float, c1: float, c2: float, num_cells: in
     numbers[WIDTH] = (numbers[END] - numbers[LOW]) / num_cells
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def build_table(
     c0: float, c1: float, c2: float, numbers: np.ndarray, cells: np.ndarray, offsets: np.ndarray
 ) -> None:
@@ -156,7 +157,7 @@ def build_table(
         numbers[BLOCKS] = 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def aim_at_tail(numbers: np.ndarray, place: float) -> tuple[float, float]:
     """Return a point drawn under the tangent in a tail, and the share of it that f takes up there.
 
@@ -178,7 +179,7 @@ def aim_at_tail(numbers: np.ndarray, place: float) -> tuple[float, float]:
     return z, math.exp(log_density(numbers, z) - log_end) / beyond
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def aim(
     rng: Generator,
     numbers: np.ndarray,
@@ -206,7 +207,7 @@ def aim(
     return count
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def reject(
     rng: Generator,
     numbers: np.ndarray,
@@ -231,7 +232,7 @@ def reject(
     return count
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def draw_from_table(
     rng: Generator,
     numbers: np.ndarray,
@@ -283,7 +284,7 @@ def make_tables(num_tables: int) -> Tables:
 NO_TABLES = make_tables(0)
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def find_table(tables: Tables, slot: int, c0: float, c1: float, c2: float) -> bool:
     """Make the table in a slot one of the given density, and say whether there is one."""
     if c0 < 0.0 or c1 < 0.0:

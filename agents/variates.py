@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.random import Generator
+
+from agents.compiled import inner
 
 NUM_LAYERS = 256
 TAIL = 3.6541528853610088
@@ -43,7 +44,7 @@ def make_edges() -> np.ndarray:
 EDGES = make_edges()
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def settle_normal(rng: Generator, layer: int, x: float) -> float:
     """Return a standard normal draw, starting from a point of a layer that may not be inside."""
     while abs(x) >= EDGES[layer + 1]:
@@ -61,7 +62,15 @@ def settle_normal(rng: Generator, layer: int, x: float) -> float:
     return x
 
 
-@njit(cache=True, error_model="numpy")
+@inner
+def draw_normal(rng: Generator) -> float:
+    """Return one standard normal variate."""
+    place = NUM_LAYERS * rng.random()
+    layer = int(place)
+    return settle_normal(rng, layer, (2.0 * (place - layer) - 1.0) * EDGES[layer])
+
+
+@inner
 def draw_normals(rng: Generator, out: np.ndarray, spare: np.ndarray, pending: np.ndarray) -> None:
     """Fill `out` (m,) with standard normal variates; `spare` and `pending` (m,) are scratch."""
     for j in range(out.size):
@@ -77,7 +86,7 @@ def draw_normals(rng: Generator, out: np.ndarray, spare: np.ndarray, pending: np
         out[j] = settle_normal(rng, int(spare[j]), out[j])
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def draw_coarse_uniforms(rng: Generator, out: np.ndarray) -> None:
     """Fill `out` with uniform numbers rounded down to COARSE, for decisions that are mostly clear.
 
@@ -91,7 +100,7 @@ def draw_coarse_uniforms(rng: Generator, out: np.ndarray) -> None:
         word >>= 13
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def draw_gammas(
     rng: Generator, shapes: np.ndarray, out: np.ndarray, spare: np.ndarray, pending: np.ndarray
 ) -> None:
@@ -109,7 +118,7 @@ def draw_gammas(
         spare: (3, m) scratch space.
         pending: (m,) int64 scratch space.
     """
-    normals, uniforms, squeezed = spare
+    normals, uniforms, squeezed = spare[0], spare[1], spare[2]
     draw_normals(rng, normals, uniforms, pending)
     draw_coarse_uniforms(rng, uniforms)
     num_boosted = 0
@@ -134,7 +143,7 @@ def draw_gammas(
                 out[j] *= (1.0 - rng.random()) ** (1.0 / shapes[j])
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def settle_gamma(rng: Generator, shape: float, x: float, u: float) -> float:
     """Return a Gamma(shape, 1) draw, of shape + 1 if below 1, starting from a normal and a uniform.
 
@@ -147,4 +156,4 @@ def settle_gamma(rng: Generator, shape: float, x: float, u: float) -> float:
         v = v * v * v
         if v > 0.0 and math.log(max(u, 1e-300)) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
             return d * v
-        x, u = rng.standard_normal(), rng.random()
+        x, u = draw_normal(rng), rng.random()

@@ -8,7 +8,8 @@ than 6 to 10. Results are within a few units in the 15th digit.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from agents.compiled import inner
 
 LARGEST_EXPONENT = 708.0
 
@@ -21,7 +22,7 @@ _ROUNDER_BITS = 0x4338000000000000
 _MANTISSA = 0x000FFFFFFFFFFFFF
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def exp_all(x: np.ndarray, spare: np.ndarray) -> None:
     """Replace x (m,) by e^x, with x clipped to +-708; `spare` (m,) is overwritten.
 
@@ -45,7 +46,7 @@ def exp_all(x: np.ndarray, spare: np.ndarray) -> None:
         x[j] *= spare[j]
 
 
-@njit(cache=True, error_model="numpy")
+@inner
 def log_all(x: np.ndarray, spare: np.ndarray) -> None:
     """Replace normal positive x (m,) by log(x); `spare` (m,) is overwritten.
 

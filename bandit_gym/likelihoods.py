@@ -93,9 +93,7 @@ class Bernoulli:
 
     def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is 0 or 1."""
-        values = np.asarray(rewards, dtype=np.float64)
-        is_possible: BoolArray = (values == 0.0) | (values == 1.0)
-        return is_possible
+        return np.equal(rewards, 0.0) | np.equal(rewards, 1.0)
 
     def is_possible_sum(self, counts: RealArray, sums: RealArray) -> BoolArray:
         """Return whether the number of successes is whole and at most the number of pulls."""

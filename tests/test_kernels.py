@@ -2,12 +2,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba import njit
 from scipy import stats
 
-from agents import kernels, tables, variates
-from agents.posteriors import BETA, GAMMA, INVERSE_GAMMA, NORMAL
+from agents import kernels
+from agents.posteriors import BETA, GAMMA, INVERSE_GAMMA, NORMAL, reference_posterior
 from agents.tables import NO_TABLES, make_tables
+from bandit_gym.likelihoods import Gaussian
+from bandit_gym.priors import Normal
+from bandit_gym.problem import BanditProblem
 
+compare_means = njit(kernels.compare_means)
 NUM = 100_000
 CASES = [
     (BETA, (1, 1)), (BETA, (1, 30)), (BETA, (3, 4)), (BETA, (0.3, 0.4)), (BETA, (0.5, 20)),
@@ -25,11 +30,11 @@ every_case = pytest.mark.parametrize(("family", "pair"), CASES)
 with_and_without = pytest.mark.parametrize("num_tables", [0, 6], ids=["without", "tables"])
 
 
-def draw(family, first, second, num_samples, num_tables, seed=1):
+def draw(family, first, second, num_samples, num_tables, seed=1, draw_chunk=kernels.draw_chunk):
     first, second = np.atleast_2d(first).astype(float), np.atleast_2d(second).astype(float)
     means = np.empty((*first.shape, num_samples))
     winners = np.empty((len(first), num_samples), dtype=np.int64)
-    kernels.draw_chunk(
+    draw_chunk(
         np.random.default_rng(seed), family, first, second, np.arange(len(first)),
         make_tables(num_tables), means, winners,
     )  # fmt: skip
@@ -44,21 +49,6 @@ def log_densities(means, coefficients, support=(-np.inf, np.inf)):
     limits = np.tile(np.asarray(support, float), (num_arms, 1))
     kernels.add_log_densities(means, table, sets, rows, limits, out)
     return out
-
-
-@pytest.fixture
-def uncompiled(monkeypatch):
-    """Return a function that takes the machine code out of the kernels."""
-
-    def take_out():
-        functions = {}
-        for module in (variates, tables, kernels):
-            functions |= {n: f.py_func for n, f in vars(module).items() if hasattr(f, "py_func")}
-        for module in (variates, tables, kernels):
-            for name in functions.keys() & vars(module).keys():
-                monkeypatch.setattr(module, name, functions[name])
-
-    return take_out
 
 
 @every_case
@@ -87,18 +77,18 @@ def test_compare_breaks_ties_uniformly(rng):
     means[1] = 0.1
     best, winners = np.full(NUM, -np.inf), np.empty(NUM, dtype=np.int64)
     for arm in range(4):
-        kernels.compare_means(rng, means, arm, best, winners)
+        compare_means(rng, means, arm, best, winners)
     shares = np.bincount(winners, minlength=4) / NUM
     assert shares == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3], abs=4 * np.sqrt(2 / 9 / NUM))
 
 
-def best_shares(family, first, second, is_missing=False):
-    shape = (NUM, len(first))
-    first, second = (np.broadcast_to(np.asarray(p, float), shape).copy() for p in (first, second))
-    missing = np.broadcast_to(is_missing, shape).copy()
-    actions = np.empty(NUM, dtype=np.int64)
-    kernels.draw_best(np.random.default_rng(3), family, first, second, missing, actions)
-    return np.bincount(actions, minlength=shape[1]) / NUM
+def best_shares(family, first, second, draw_best=kernels.draw_best, num=NUM):
+    """Return how often each arm is the best without data, given its prior's parameters."""
+    prior = np.stack([first, second], axis=1).astype(float)
+    counts, sums = np.zeros((num, len(prior)), dtype=np.int64), np.zeros((num, len(prior)))
+    actions = np.empty(num, dtype=np.int64)
+    draw_best(np.random.default_rng(3), family, prior, np.eye(2), counts, sums, actions)
+    return np.bincount(actions, minlength=len(prior)) / num
 
 
 def test_draw_best_has_the_probability_of_a_beta_exceeding_another():
@@ -108,17 +98,34 @@ def test_draw_best_has_the_probability_of_a_beta_exceeding_another():
 
 
 def test_draw_best_prefers_missing_arms_evenly():
-    shares = best_shares(NORMAL, [50.0, 0, 0], [1.0, 0, 0], [False, True, True])
+    shares = best_shares(NORMAL, [50.0, 0, 0], [1.0, 0, 0])
     assert shares == pytest.approx([0, 0.5, 0.5], abs=4 * np.sqrt(0.25 / NUM))
 
 
 @pytest.mark.parametrize("family", [BETA, GAMMA, INVERSE_GAMMA, NORMAL])
+def test_draw_best_is_the_same_uncompiled(family):
+    pair = [2.5, 0.5, 3.0], [3.0, 0.5, 3.0]
+    again = best_shares(family, *pair, draw_best=kernels.draw_best.py_func, num=1001)
+    np.testing.assert_array_equal(again, best_shares(family, *pair, num=1001))
+
+
+def test_draw_best_adds_the_data_to_the_prior(rng):
+    posterior = reference_posterior(BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), 2))
+    counts, sums = np.array([[100_000, 100_000]]), np.array([[40_000.0, 45_000.0]])
+    actions = np.empty(1, dtype=np.int64)
+    kernels.draw_best(
+        rng, posterior.family, posterior.prior, posterior.weights, counts, sums, actions
+    )
+    assert actions == [1]  # the averages are 0.4 and 0.45, 0.0016 standard deviation each
+
+
+@pytest.mark.parametrize("family", [BETA, GAMMA, INVERSE_GAMMA, NORMAL])
 @pytest.mark.parametrize("num_tables", [0, 8], ids=["without", "tables"])
-def test_chunks_are_the_same_uncompiled(family, num_tables, uncompiled):
+def test_chunks_are_the_same_uncompiled(family, num_tables):
     first, second = [[1.0, 2.5, 0.5, 30.0]] * 2, [[1.0, 3.0, 2.0, 40.0]] * 2
     compiled = draw(family, first, second, 300, num_tables)
-    uncompiled()
-    again = draw(family, first, second, 300, num_tables)
+    uncompiled = kernels.draw_chunk.py_func  # as are, seen from Python, all that it calls
+    again = draw(family, first, second, 300, num_tables, draw_chunk=uncompiled)
     np.testing.assert_array_equal(again.means, compiled.means)
     np.testing.assert_array_equal(again.winners, compiled.winners)
 
