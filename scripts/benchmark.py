@@ -37,6 +37,7 @@ FAMILIES = {
     "racing": "benchmarks.racing",
     "smc": "benchmarks.smc",
     "growth": "benchmarks.growth",
+    "harness": "benchmarks.harness",
     "end-to-end": "benchmarks.end_to_end",
 }
 FULL = Effort("full", seconds=0.2, repeats=9)

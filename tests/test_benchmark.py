@@ -86,6 +86,12 @@ def test_growth_and_end_to_end_have_all_their_bars(tmp_path):
     assert all(math.isfinite(value) and value > 0 for value in values.values())
 
 
+def test_harness_has_its_bars_and_takes_a_share(tmp_path):
+    values = {row["key"]: row["value"] for row in run_families(tmp_path, "harness")["rows"]}
+    assert {key for key in BARS if key.startswith("harness.")} <= values.keys()
+    assert all(value < 1 for value in values.values())
+
+
 def test_table_names_every_row(capsys, tmp_path):
     found = run_families(tmp_path, "exact")
     printed = capsys.readouterr().out

@@ -55,6 +55,8 @@ BARS: Mapping[str, Bar] = {
     "growth.steps.exact": at_most(1.1),
     "growth.steps.racing": at_most(1.1),
     "growth.steps.smc": at_most(1.1),
+    "harness.racing": at_most(0.05),
+    "harness.exact.many": at_most(0.5),
     "end-to-end.cold-start": at_most(20, 8),
 }
 

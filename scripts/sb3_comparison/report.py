@@ -23,7 +23,10 @@ Row = dict[str, Any]
 NOTES = f"""\
 - *{LEARNS}*: starts every episode knowing nothing but, for Thompson sampling, the prior.
 - *{FROZEN}*: its weights were trained on other instances of the same world and horizon, and stay.
-- Regret is the pseudo-regret of one episode, summed from `info["regret"]` in float64.
+- Return is the sum of an episode's rewards. Regret is its pseudo-regret, summed from
+  `info["regret"]` in float64: what the best arm would have returned, less noise.
+- *Trained on* so many pulls, which took so much processor time; the agent itself then takes
+  *µs/decision*. Both depend on what else the machine does.
 - Intervals are 95 % over evaluation episodes, for the models as trained: one training run each,
   so they say nothing of how another training seed would have done.
 - Differences are paired: every agent plays the same means with the same reward noise.
@@ -45,7 +48,7 @@ def write_page(sections: Sequence[Section], directory: Path, title: str) -> Path
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    draw(sections).savefig(directory / "regret.png", dpi=150)
+    draw(sections).savefig(directory / "regret.png", dpi=110)
     parts = [f"# {title}", NOTES, *(markdown(world, table) for world, table in tables)]
     page = directory / "report.md"
     page.write_text("\n\n".join([*parts, "![Regret curves](regret.png)"]) + "\n", encoding="utf-8")
@@ -56,8 +59,8 @@ def markdown(world: World, rows: Sequence[Row]) -> str:
     """Write one world's table for people."""
     reference = world.learners[0]["label"]
     header = (
-        "agent", "kind", "regret", f"less {reference}'s", "share of random's", "trained on",
-        "training time", "µs/decision",
+        "agent", "kind", "return", "regret", f"less {reference}'s", "share of random's",
+        "trained on", "CPU time", "µs/decision",
     )  # fmt: skip
     lines = [header, ("---",) * 2 + ("---:",) * (len(header) - 2)]
     lines += [tuple(_cells(row, reference)) for row in rows]
@@ -104,8 +107,15 @@ def _draw_panel(
         draw_band(axes, found.steps, found.curves("pseudo_regret"), agent.label, style)
     axes.set_title(f"{world.title}\n{world.replications} episodes, 95 % bands", fontsize="small")
     axes.set_xlabel("pull")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, _ceiling(played))
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _ceiling(played: Sequence[Played]) -> float:
+    """Return where a panel ends: all of it, unless random play would dwarf what the others do."""
+    highest = {agent.label: agent.results.curves("pseudo_regret").mean(0).max() for agent in played}
+    others = [highest[agent.label] for agent in played if agent.kind != NEITHER]
+    return 1.05 * float(min(max(highest.values()), 2 * max(others)))
 
 
 def _row(world: World, agent: Played, reference: Played) -> Row:
@@ -119,11 +129,12 @@ def _row(world: World, agent: Played, reference: Played) -> Row:
         "kind": agent.kind,
         "episodes": len(found.replications),
         "horizon": world.horizon,
+        **_spread("return", mean_interval(found.final("reward"))),
         **_spread("regret", regret),
         **_spread("difference", mean_interval(differences[:, -1])),
         "share_of_random": regret.estimate / random_regret,
         "training_steps": trained.num_steps if trained else 0,
-        "training_seconds": trained.seconds if trained else 0.0,
+        "training_cpu_seconds": trained.cpu_seconds if trained else 0.0,
         "microseconds_per_decision": 1e6 * found.seconds_per_decision(),
     }
 
@@ -137,11 +148,12 @@ def _cells(row: Row, reference: str) -> list[str]:
     return [
         row["agent"],
         row["kind"],
+        _interval(row, "return"),
         _interval(row, "regret"),
         "-" if row["agent"] == reference else _interval(row, "difference"),
         f"{row['share_of_random']:.0%}",
         f"{row['training_steps']:,}" if is_trained else "-",
-        f"{row['training_seconds']:.0f} s" if is_trained else "-",
+        f"{row['training_cpu_seconds']:.0f} s" if is_trained else "-",
         f"{row['microseconds_per_decision']:.1f}",
     ]
 

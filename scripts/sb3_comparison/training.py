@@ -29,13 +29,13 @@ class Trained:
         training: its settings.
         path: its file.
         num_steps: pulls it was trained on; SB3 rounds up to whole batches.
-        seconds: how long that took.
+        cpu_seconds: processor time that it took.
     """
 
     training: Training
     path: Path
     num_steps: int
-    seconds: float
+    cpu_seconds: float
 
 
 def train_once(training: Training, directory: Path) -> Trained:
@@ -51,7 +51,7 @@ def train_once(training: Training, directory: Path) -> Trained:
         record = _train(training, path)
         write_atomically(record_path, json.dumps(record, indent=2).encode())
     record = json.loads(record_path.read_bytes())
-    return Trained(training, path, record["num_steps"], record["seconds"])
+    return Trained(training, path, record["num_steps"], record["cpu_seconds"])
 
 
 def _train(training: Training, path: Path) -> dict[str, Any]:
