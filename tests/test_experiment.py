@@ -1,10 +1,13 @@
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from bandit_gym.experiment import Experiment, load_experiment
 
 ENV = "BernoulliBandit-v0"
+PAGE = Path(__file__).parents[1] / "docs" / "experiments.md"
 
 
 def make_experiment(**changes):
@@ -160,3 +163,11 @@ def test_experiment_names_the_nearest_known_key():
     settings = {"environments": [ENV], "agents": ["random"], "replicatons": 3}
     with pytest.raises(ValueError, match="nearest known one is 'replications'"):
         Experiment.from_dict(settings)
+
+
+def test_experiment_of_the_page_is_one(tmp_path):
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "experiment.toml").write_text(text, encoding="utf-8")
+    runs = load_experiment(tmp_path / "experiment.toml").runs
+    assert len(runs) == 2 * 3
+    assert runs[1].agent.label == "Racing(delta=0.01)"
