@@ -195,13 +195,14 @@ def test_grid_needs_no_arm_support():
     assert_frequencies(seen, truth)
 
 
+@pytest.mark.filterwarnings("ignore:prior.sample and prior.log_density")
 def test_grid_refuses_a_prior_that_does_not_integrate():
     with pytest.raises(ValueError, match="must be a density that integrates.*arm 0"):
         ExactThompson(make_problem(Gaussian(), Flat()))
 
 
 def test_grid_shows_the_shape_it_wants():
-    with pytest.raises(ValueError, match=r"must return shape \(\d+, 3\).*got shape \(\d+,\)"):
+    with pytest.raises(ValueError, match=r"must return numbers of shape \(3,\), got shape \(\)"):
         ExactThompson(make_problem(Bernoulli(), Shapeless()))
 
 

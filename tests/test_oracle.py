@@ -240,12 +240,14 @@ def test_probabilities_find_the_narrow_bulks_of_a_user_prior():
     np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=4 * 4 / 0.3 * 1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:prior.sample and prior.log_density")
 def test_probabilities_take_an_improper_prior_when_every_arm_has_data():
     probabilities = action_probabilities(_problem(Gaussian(), Flat()), [4, 4], [2.0, 0.0])
     expected = stats.norm.cdf(0.5 / np.sqrt(0.5))
     np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:prior.sample and prior.log_density")
 def test_improper_posterior_raises_with_the_achieved_error():
     with pytest.raises(ToleranceError, match="error is inf.*do not integrate") as caught:
         action_probabilities(_problem(Gaussian(), Flat()), [4, 0], [2.0, 0.0])

@@ -191,7 +191,9 @@ def test_smc_reports_data_that_no_particle_explains():
         def log_density(self, means):
             return np.zeros(means.shape[:-1])
 
-    agent = SMCThompson(BanditProblem(Bernoulli(), Certain(), 3), num_particles=10)
+    with pytest.warns(UserWarning, match="must describe the same law"):  # a point has no density
+        problem = BanditProblem(Bernoulli(), Certain(), 3)
+    agent = SMCThompson(problem, num_particles=10)
     agent.reset(2, seed=0)
     agent.observe([0, 1], [0.0, 1.0])
     agent.act()
