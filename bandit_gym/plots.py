@@ -7,6 +7,7 @@ colours say. Bands are pointwise 95 % intervals of the mean over replications.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,6 +37,7 @@ RANK_COLOURS = ("#0072b2", "#56b4e9", "#f0e442", "#e69f00", "#d55e00")
 SIZE = (5.2, 4.0)  # inches, a column and a half of a two-column paper
 DPI = 200
 LEGEND_WIDTH, TITLE_WIDTH = 84, 64  # characters across a figure
+LEGEND_ROW = 0.19  # inches
 NUM_TIME_BINS = 40
 
 Style = dict[str, Any]
@@ -74,11 +76,12 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     figure, axes = _new_curves(runs)
     for found, style in zip(runs, styles(), strict=False):
         draw_band(axes, found.steps, found.curves("pseudo_regret"), found.run.agent.label, style)
+    top = axes.get_ylim()[1]  # the bound holds in the long run and may lie far above at first
     _draw_lower_bound(axes, runs[0])
     axes.set_xscale(time_scale)
     axes.set_xlabel("step")
     axes.set_ylabel(f"{_regret_so_far(runs)}\n(best mean − pulled mean, summed)")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, top)
     _add_legend(figure)
     return figure
 
@@ -210,10 +213,12 @@ def _count(runs: list[RunResults]) -> str:
 
 
 def _add_legend(figure: Figure) -> None:
-    """Write the legend below the axes, where it hides no curve."""
+    """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     width = max(map(len, labels), default=1)
     columns = max(1, LEGEND_WIDTH // (width + 8))
+    num_rows = math.ceil(len(labels) / columns)
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * max(0, num_rows - 2))
     figure.legend(
         handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small"
     )

@@ -66,6 +66,21 @@ def test_lai_robbins_line_is_drawn_for_fixed_means_only(runs, fixed_runs):
     assert "Lai-Robbins" in fixed
 
 
+def test_lai_robbins_line_does_not_squeeze_the_curves(tmp_path):
+    """Means this close make its slope about 37; uniform play loses 30 * 0.01."""
+    world = {"env": ENV, "num_arms": 3, "means": [0.49, 0.50, 0.51]}
+    experiment = Experiment(environments=[world], agents=["random"], replications=5, horizon=30)
+    run_experiment(experiment, tmp_path, workers=Workers("serial"))
+    figure = plots.draw_regret(list(load_results(tmp_path).runs))
+    assert figure.axes[0].get_ylim()[1] < 1
+    assert max(figure.axes[0].lines[-1].get_ydata()) > 100
+
+
+def test_a_long_legend_makes_the_figure_taller(runs):
+    short, long = (plots.draw_final_regret(shown) for shown in (runs[:2], runs * 4))
+    assert long.get_figheight() > short.get_figheight() + 0.5
+
+
 def test_differences_leave_the_reference_at_zero(runs):
     lines = lines_of(plots.draw_differences(runs))
     assert np.all(np.array(lines["random (reference)"].get_ydata()) == 0)
