@@ -2,7 +2,8 @@
 
 A first `compare` waits for the compiler, and about half of what a small loop costs there is the
 code by which Python would call it. So only what Python does call is a `kernel`; whatever serves
-kernels alone is an `inner` function, which Python sees uncompiled. Both are cached on disk.
+kernels alone is an `inner` function, which Python sees uncompiled. Both are cached on disk, where
+nothing tells them apart: no function may be both.
 
 Numba compiles a kernel again when its own file has changed, but not when that of a function it
 calls has. An installation writes every file anew; when editing by hand, delete
