@@ -190,7 +190,8 @@ class SMCThompson(Agent):
         """Return (R, P) log posterior densities given the data taken in, up to a constant."""
         prior, likelihood = self.problem.prior, self.problem.likelihood
         is_possible = np.all(likelihood.contains(particles), axis=2)
-        inside = np.where(is_possible[..., None], particles, particles[:, :1])
+        possible = self._particles[lanes, groups, :1]  # where a user's density may be asked
+        inside = np.where(is_possible[..., None], particles, possible)
         if self._is_split:
             every_arm = np.broadcast_to(inside, (*inside.shape[:2], self.problem.num_arms))
             rows = np.arange(len(groups))

@@ -103,9 +103,26 @@ def _check_by_trial(prior: Prior, likelihood: Likelihood, num_arms: int) -> None
         if (densities == -np.inf).all():
             condition = "be a number at the prior's own draws, and not -inf at all of them"
             raise ValueError(message("prior.log_density", condition, densities))
+        _check_support(prior, means)
         if hasattr(prior, "arm_log_density"):
             _check_arms(prior, means, densities)
     _warn_of_disagreement(prior, likelihood, num_arms)
+
+
+def _check_support(prior: Any, means: FloatArray) -> None:
+    """Refuse a stated support without the prior's own draws: agents would never look there."""
+    num_arms = means.shape[-1]
+    name = "arm_support" if hasattr(prior, "arm_support") else "support"
+    bounds = prior.arm_support(num_arms) if name == "arm_support" else getattr(prior, name, None)
+    if bounds is None:
+        return
+    low, high = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (num_arms, 2)).T
+    is_outside = (means < low) | (means > high)
+    if is_outside.any():
+        place = tuple(np.argwhere(is_outside)[0])
+        arm = int(place[-1])
+        condition = f"contain the prior's own draws, [{low[arm]:g}, {high[arm]:g}] for arm {arm}"
+        raise ValueError(message(f"prior.{name}", condition, float(means[place])))
 
 
 def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:

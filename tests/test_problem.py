@@ -196,6 +196,18 @@ def test_problem_says_what_a_prior_of_the_users_own_does_wrong(prior, text):
         BanditProblem(Bernoulli(), prior, 3)
 
 
+@pytest.mark.parametrize(
+    ("name", "support"),
+    [("support", (0.0, 0.9)), ("arm_support", lambda num_arms: np.tile([0.0, 0.9], (num_arms, 1)))],
+)
+def test_problem_refuses_a_support_without_the_priors_own_draws(name, support):
+    prior = _prior_with()
+    setattr(prior, name, support)
+    text = f"prior.{name} must contain the prior's own draws, [0, 0.9] for arm 2, got 0.9"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        BanditProblem(Bernoulli(), prior, 3)
+
+
 def test_problem_refuses_densities_of_arms_of_another_shape():
     prior = _prior_with()
     prior.arm_log_density = lambda means: means.sum(axis=-1)
