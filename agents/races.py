@@ -96,10 +96,12 @@ class Races:
 
     def _require_weight(self, lanes: np.ndarray, rule: StoppingRule) -> None:
         """Refuse races that ended at their last sample with every weight zero."""
-        if not self.weight_sums[lanes, 0].all():
+        is_empty = self.weight_sums[lanes, 0] == 0.0
+        if is_empty.any():
             raise ValueError(
                 "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
-                f"all {rule.cap} samples of a race."
+                f"all {rule.cap} samples of the race in lane {lanes[is_empty][0]}, whose data are "
+                "hardly possible under the prior."
             )
 
     def effective_sample_size(self) -> np.ndarray:
