@@ -11,6 +11,7 @@ from bandit_gym.rollout import Step
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 NUM_LOG_STEPS = 200
+CHUNK = 32
 
 
 def recorded_steps(horizon: int, recording: str) -> IntArray:
@@ -29,7 +30,8 @@ def recorded_steps(horizon: int, recording: str) -> IntArray:
 class Recorder:
     """Adds up the steps of N lanes and keeps the sums at the recorded steps.
 
-    Sums of a lane stay as they are once its episode has ended.
+    Sums of a lane stay as they are once its episode has ended. A step is only put aside at first:
+    adding up to `CHUNK` of them in one go is some four times as fast.
 
     Args:
         steps: (S,) recorded steps, sorted.
@@ -37,79 +39,109 @@ class Recorder:
     """
 
     def __init__(self, steps: IntArray, num_lanes: int) -> None:
-        self._steps = steps
+        self._steps = steps.tolist()
         self._rows: dict[str, np.ndarray] = {}  # (S, N), so that a step writes to one place
         self._lanes = np.arange(num_lanes)
-        self._sums: dict[str, np.ndarray] = {}
+        self._sums: dict[str, FloatArray] = {}
         self._lengths = np.zeros(num_lanes, dtype=np.int64)
-        self._counts: IntArray | None = None
+        self._world: _World | None = None
+        self._last: Step | None = None
         self._elapsed = 0
         self._num_kept = 0
+        self._num_pending = 0
+        self._pending: dict[str, FloatArray] = {}  # (CHUNK, N), zeros beyond the pending steps
+        self._is_alive = np.ones((CHUNK, num_lanes), dtype=bool)
+        self._actions = np.zeros((CHUNK, num_lanes), dtype=np.int64)
 
     def add(self, step: Step) -> None:
         """Take in one step of every lane."""
         self._elapsed += 1
-        self._lengths += step.is_alive
-        # NumPy adds everywhere in less than half the time that it takes where a mask is True.
-        lanes = True if step.is_alive.all() else step.is_alive
-        self._sum("reward", step.rewards, lanes)
+        self._last = step
+        self._is_alive[self._num_pending] = step.is_alive
+        self._actions[self._num_pending] = step.actions
+        self._put_aside("reward", step.rewards)
         for name, values in step.diagnostics.items():
-            self._sum(name, values, lanes)
+            self._put_aside(name, values)
         if step.pseudo_regrets is not None:
-            self._sum("pseudo_regret", step.pseudo_regrets, lanes)
-            self._sum("optimal_pulls", step.pseudo_regrets == 0, lanes)
-        if step.means is not None:
-            self._count_pulls(step, step.means.shape)
-        if self._elapsed == self._steps[self._num_kept]:
-            self._keep(step)
+            self._put_aside("pseudo_regret", step.pseudo_regrets)
+            self._put_aside("optimal_pulls", step.pseudo_regrets == 0)
+        if step.means is not None and self._world is None:
+            self._world = _World(step.means)
+        self._num_pending += 1
+        is_recorded = self._elapsed == self._steps[self._num_kept]
+        if is_recorded or self._num_pending == CHUNK:
+            self._add_up()
+        if is_recorded:
+            self._keep(step.actions, step.is_alive)
 
     @property
     def num_decisions(self) -> int:
         """Number of actions taken in episodes that had not ended."""
-        return int(self._lengths.sum())
+        return int(self._lengths.sum() + self._is_alive[: self._num_pending].sum())
 
     def finish(self) -> dict[str, np.ndarray]:
         """Return name -> (N, S) value after each recorded step, as `tables.DESCRIPTIONS` tells.
 
         Where all episodes ended before the horizon the last sums are repeated.
         """
-        for name, rows in self._rows.items():
-            last = rows[self._num_kept - 1]
-            rows[self._num_kept :] = -1 if name.startswith("action") else last
+        if self._num_kept < len(self._steps) and self._last is not None:
+            self._add_up()
+            self._keep(self._last.actions, np.zeros(len(self._lanes), dtype=bool))
+        for rows in self._rows.values():
+            rows[self._num_kept :] = rows[self._num_kept - 1]
         return {name: rows.T for name, rows in self._rows.items()}
 
-    def _sum(self, name: str, values: np.ndarray, lanes: BoolArray | bool) -> None:
-        if name not in self._sums:
+    def _put_aside(self, name: str, values: np.ndarray) -> None:
+        if name not in self._pending:
+            self._pending[name] = np.zeros((CHUNK, len(self._lanes)))
             self._sums[name] = np.zeros(len(self._lanes))
-        np.add(self._sums[name], values, out=self._sums[name], where=lanes)
+        self._pending[name][self._num_pending] = values
 
-    def _count_pulls(self, step: Step, shape: tuple[int, ...]) -> None:
-        if self._counts is None:
-            self._counts = np.zeros(shape, dtype=np.int64)
-        self._counts[self._lanes, step.actions] += step.is_alive
+    def _add_up(self) -> None:
+        """Add the pending steps to the sums."""
+        count, self._num_pending = self._num_pending, 0
+        is_alive = self._is_alive[:count]
+        everywhere = bool(is_alive.all())
+        self._lengths += is_alive.sum(axis=0)
+        for name, pending in self._pending.items():
+            values = pending[:count] if everywhere else np.where(is_alive, pending[:count], 0.0)
+            self._sums[name] += values[0] if count == 1 else values.sum(axis=0)
+            pending[:count] = 0.0
+        if self._world is not None:
+            lanes = np.broadcast_to(self._lanes, is_alive.shape)[is_alive]
+            np.add.at(self._world.counts, (lanes, self._actions[:count][is_alive]), 1)
 
-    def _keep(self, step: Step) -> None:
+    def _keep(self, actions: IntArray, is_alive: BoolArray) -> None:
         for name, values in self._sums.items():
             self._put(name, values)
-        self._put("action", np.where(step.is_alive, step.actions, -1))
-        if step.means is not None and self._counts is not None:
-            self._keep_standing(step, step.means, self._counts)
+        self._put("action", np.where(is_alive, actions, -1))
+        if self._world is not None:
+            self._keep_standing(self._world, actions, is_alive)
         self._num_kept += 1
 
-    def _keep_standing(self, step: Step, means: FloatArray, counts: IntArray) -> None:
+    def _keep_standing(self, world: _World, actions: IntArray, is_alive: BoolArray) -> None:
         """Keep what needs the true means: regret of the rewards, rank of the arm, best guess."""
-        best = means.max(axis=1)
-        gaps = best[:, None] - means
-        is_favourite = counts == counts.max(axis=1, keepdims=True)
+        is_favourite = world.counts == world.counts.max(axis=1, keepdims=True)
         share = is_favourite / is_favourite.sum(axis=1, keepdims=True)
-        rank = (gaps < gaps[self._lanes, step.actions][:, None]).sum(axis=1)
-        self._put("uniform_regret", gaps.mean(axis=1) * self._lengths)
-        self._put("realised_regret", best * self._lengths - self._sums["reward"])
-        self._put("simple_regret", (gaps * share).sum(axis=1))
-        self._put("best_arm_found", ((gaps == 0) * share).sum(axis=1))
-        self._put("action_rank", np.where(step.is_alive, rank, -1))
+        rank = (world.gaps < world.gaps[self._lanes, actions][:, None]).sum(axis=1)
+        self._put("uniform_regret", world.mean_gaps * self._lengths)
+        self._put("realised_regret", world.best * self._lengths - self._sums["reward"])
+        self._put("simple_regret", (world.gaps * share).sum(axis=1))
+        self._put("best_arm_found", (world.is_best * share).sum(axis=1))
+        self._put("action_rank", np.where(is_alive, rank, -1))
 
     def _put(self, name: str, values: np.ndarray) -> None:
         if name not in self._rows:
             self._rows[name] = np.zeros((len(self._steps), len(self._lanes)), dtype=values.dtype)
         self._rows[name][self._num_kept] = values
+
+
+class _World:
+    """The (N, K) true means of an episode, what follows from them, and the pulls of each arm."""
+
+    def __init__(self, means: FloatArray) -> None:
+        self.best = means.max(axis=1)
+        self.gaps = self.best[:, None] - means
+        self.mean_gaps = self.gaps.mean(axis=1)
+        self.is_best = self.gaps == 0
+        self.counts = np.zeros(means.shape, dtype=np.int64)

@@ -182,6 +182,8 @@ def _reset_means(info: dict[str, Any]) -> FloatArray | None:
 
 def _pseudo_regrets(info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:
     """Collect the (N,) pseudo-regrets; same-step autoreset hides the last one in `final_info`."""
+    if "regret" in info and np.asarray(info.get("_regret", True)).all():  # as nearly always
+        return np.array(info["regret"], dtype=np.float64, ndmin=1)
     sources = [part for part in (info, info.get("final_info", {})) if "regret" in part]
     if not sources:
         return None

@@ -62,6 +62,35 @@ def test_recorder_repeats_the_last_sums_when_all_episodes_end_early():
     assert columns["action"].tolist() == [[0, -1, -1], [0, -1, -1]]
 
 
+def test_recorder_repeats_the_last_sums_when_episodes_end_between_recorded_steps():
+    recorder = Recorder(np.array([1, 3, 9]), num_lanes=2)
+    for step in (THREE_STEPS[0], THREE_STEPS[2]):
+        recorder.add(step)
+    columns = recorder.finish()
+    assert columns["reward"].tolist() == [[1.0, 2.0, 2.0], [0.0, 1.0, 1.0]]
+    assert columns["action"].tolist() == [[0, -1, -1], [0, -1, -1]]
+    assert columns["simple_regret"][0].tolist() == pytest.approx([0.4, 0.2, 0.2])
+
+
+def test_recorder_adds_up_many_steps_between_recorded_ones():
+    recorder = Recorder(np.array([1, 100]), num_lanes=2)
+    for number in range(100):
+        is_alive = (True, number < 70)
+        recorder.add(make_step([number % 2, 1], [1.0, 1.0 if is_alive[1] else np.nan], is_alive))
+    assert recorder.num_decisions == 170
+    columns = recorder.finish()
+    assert columns["reward"].tolist() == [[1.0, 100.0], [1.0, 70.0]]
+    assert columns["pseudo_regret"] == pytest.approx(np.array([[0.4, 20.0], [0.4, 28.0]]))
+    assert columns["simple_regret"][:, 1] == pytest.approx([0.2, 0.4])
+
+
+def test_recorder_counts_decisions_that_are_not_recorded_yet():
+    recorder = Recorder(np.array([9]), num_lanes=2)
+    for step in THREE_STEPS:
+        recorder.add(step)
+    assert recorder.num_decisions == 6
+
+
 def test_recorder_keeps_nothing_between_the_recorded_steps():
     recorder = Recorder(np.array([1, 3]), num_lanes=2)
     for step in THREE_STEPS:
