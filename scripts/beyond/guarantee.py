@@ -67,7 +67,7 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
     rows = [*_rows_of_known_law(scale), *_rows_of_problems(scale)]
     return Section(
         title="The promise of the self-normalised stop",
-        choices=f"δ = {DELTA}, effective samples {ENOUGH:g} (at the default of 16 a race has "
+        choices=f"δ = {DELTA}, effective samples {ENOUGH:g} (at the default a race has "
         f"enough before it can be clear), K = {NUM_ARMS}; {scale.size('guarantee', 'races')} races "
         "a row with weights of known law, E[w] = 1 unless said otherwise, and the random problems "
         "of Theorem 1 (K = 4).\n\nThe promise is about races that end because the leader is "

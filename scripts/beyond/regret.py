@@ -13,7 +13,7 @@ from bandit_gym.execution import Workers
 from bandit_gym.plots import styles
 from bandit_gym.results import RunResults, paired_differences
 from bandit_gym.statistics import Interval, holm, mean_interval, paired_p_value
-from beyond.settings import BASELINES, BLOCK_SIZE, EXACT, FAITHFUL, PAPER, WORLDS, Scale
+from beyond.settings import BASELINES, BLOCK_SIZE, EXACT, FAITHFUL, WORLDS, Scale
 
 LEVEL = 0.05
 TRUTH = str(EXACT["label"])
@@ -24,7 +24,6 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
     """Run every agent in both worlds, each replication with the same means and noise for all."""
     sizes = {
         "replications": scale.size("regret", "replications"),
-        "paper_replications": scale.size("regret", "paper_replications"),
         "horizon": scale.horizon("regret"),
         "block_size": min(BLOCK_SIZE, scale.size("regret", "replications")),
     }
@@ -33,11 +32,11 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
     return Section(
         title="Regret at the horizon, and what it costs",
         choices=f"T = {sizes['horizon']:,}, {sizes['replications']} replications with common "
-        f"random numbers ({sizes['paper_replications']} for the paper's Racing). Differences are "
-        "to exact Thompson sampling (grid or Gibbs), paired by replication; their intervals hold "
-        "together for all agents of a world (Bonferroni), and p-values are corrected by Holm's "
-        "method. Microseconds are of an agent's `act` and `observe` per decision, "
-        f"{sizes['block_size']} lanes at a time on one core of a shared machine.",
+        "random numbers. Differences are to exact Thompson sampling (grid or Gibbs), paired by "
+        "replication; their intervals hold together for all agents of a world (Bonferroni), and "
+        "p-values are corrected by Holm's method. Microseconds are of an agent's `act` and "
+        f"`observe` per decision, {sizes['block_size']} lanes at a time on one core of a machine "
+        "that others share.",
         body="\n\n".join([picture, _table(found)]),
         verdicts=_verdicts(found),
     )
@@ -47,11 +46,7 @@ def _run(world: dict[str, Any], folder: Path, workers: Workers, sizes: dict[str,
     """Run each agent as an experiment of its own, so that one can be renewed without the others."""
     runs = {}
     for agent in (*FAITHFUL, *BASELINES):
-        num = sizes["paper_replications" if agent is PAPER else "replications"]
-        (run,) = common.simulate(
-            folder / "data", [world], [agent], workers, replications=num,
-            horizon=sizes["horizon"], block_size=sizes["block_size"],
-        )  # fmt: skip
+        (run,) = common.simulate(folder / "data", [world], [agent], workers, **sizes)
         runs[str(agent["label"])] = run
     return runs
 
