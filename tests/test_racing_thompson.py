@@ -327,6 +327,19 @@ def test_self_normalised_race_that_is_clear_errs_within_its_promise(rng):
     assert share <= delta + 4 * np.sqrt(delta * (1 - delta) / num_lanes)
 
 
+def test_self_normalised_race_is_not_clear_on_few_effective_samples(rng):
+    num_lanes, num_arms, delta = 2000, 5, 0.3
+    log_weights = rng.normal(scale=2.0, size=(num_lanes, 400))
+    winners = rng.choice(num_arms, size=log_weights.shape, p=[0.96, 0.01, 0.01, 0.01, 0.01])
+    race = Races(rng.gumbel(size=(num_lanes, num_arms)))
+    rule = self_normalised_rule(delta, 1e9, 400)
+    race.run(np.arange(num_lanes), log_weights, winners, rule, scale_by_value=True)
+    is_clear = race.num_samples < 400
+    assert is_clear.mean() > 0.1
+    least = math.log(5 * (num_arms - 1) / delta)  # five values of r
+    assert race.effective_sample_size()[is_clear].min() > least
+
+
 def test_self_normalised_race_does_not_depend_on_the_scale(rng):
     log_weights, winners = rng.normal(size=(50, 400)), rng.integers(4, size=(50, 400))
     gumbels = rng.gumbel(size=(50, 4))
