@@ -329,3 +329,17 @@ def test_exact_thompson_act_changes_no_statistics(prior):
     counts, sums = agent.counts.copy(), agent.sums.copy()
     agent.act()
     assert (agent.counts == counts).all() and (agent.sums == sums).all()
+
+
+def test_grid_tables_that_are_copied_equal_those_that_are_built():
+    problem = BanditProblem(Bernoulli(), Beta([2.0, 5.0], [2.0, 3.0]), 2)
+    counts = np.array([[3, 7], [7, 3], [3, 7], [0, 0], [3, 3]])
+    sums = np.array([[1.0, 4.0], [4.0, 1.0], [1.0, 4.0], [0.0, 0.0], [1.0, 1.0]])
+    tables = []
+    for lanes in (slice(0, 5), *(slice(lane, lane + 1) for lane in range(5))):
+        agent = ExactThompson(problem, method="grid")
+        agent.reset(len(counts[lanes]), seed=0)
+        agent.warm_start(counts[lanes], sums[lanes])
+        agent.act()
+        tables.append(agent._sampler._tables.points)
+    np.testing.assert_array_equal(tables[0], np.concatenate(tables[1:]))
