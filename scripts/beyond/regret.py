@@ -13,7 +13,7 @@ from bandit_gym.execution import Workers
 from bandit_gym.plots import styles
 from bandit_gym.results import RunResults, paired_differences
 from bandit_gym.statistics import Interval, holm, mean_interval, paired_p_value
-from beyond.settings import BASELINES, BLOCK_SIZE, EXACT, FAITHFUL, WORLDS, Scale
+from beyond.settings import BASELINES, BLOCK_SIZE, EXACT, FAITHFUL, MOVING, WORLDS, Scale
 
 LEVEL = 0.05
 TRUTH = str(EXACT["label"])
@@ -22,31 +22,32 @@ Runs = dict[str, RunResults]
 
 def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
     """Run every agent in both worlds, each replication with the same means and noise for all."""
-    sizes = {
-        "replications": scale.size("regret", "replications"),
-        "horizon": scale.horizon("regret"),
-        "block_size": min(BLOCK_SIZE, scale.size("regret", "replications")),
-    }
-    found = {world["label"]: _run(world, folder, workers, sizes) for world in WORLDS}
+    found = {world["label"]: _run(world, folder, workers, scale) for world in WORLDS}
+    replications = scale.size("regret", "replications")
     picture = common.save_png(_draw(found), folder, "regret")
     return Section(
         title="Regret at the horizon, and what it costs",
-        choices=f"T = {sizes['horizon']:,}, {sizes['replications']} replications with common "
-        "random numbers. Differences are to exact Thompson sampling (grid or Gibbs), paired by "
-        "replication; their intervals hold together for all agents of a world (Bonferroni), and "
-        "p-values are corrected by Holm's method. Microseconds are of an agent's `act` and "
-        f"`observe` per decision, {sizes['block_size']} lanes at a time on one core of a machine "
-        "that others share.",
+        choices=f"T = {scale.horizon('regret'):,}, {replications} replications with common random "
+        f"numbers ({scale.size('regret', 'smc_replications')} for SMC with moves). Differences are "
+        "to exact Thompson sampling (grid or Gibbs), paired by replication; their intervals hold "
+        "together for all agents of a world (Bonferroni), and p-values are corrected by Holm's "
+        "method. Microseconds are of an agent's `act` and `observe` per decision, "
+        f"{min(BLOCK_SIZE, replications)} lanes at a time on one core of a busy machine.",
         body="\n\n".join([picture, _table(found)]),
         verdicts=_verdicts(found),
     )
 
 
-def _run(world: dict[str, Any], folder: Path, workers: Workers, sizes: dict[str, int]) -> Runs:
+def _run(world: dict[str, Any], folder: Path, workers: Workers, scale: Scale) -> Runs:
     """Run each agent as an experiment of its own, so that one can be renewed without the others."""
     runs = {}
     for agent in (*FAITHFUL, *BASELINES):
-        (run,) = common.simulate(folder / "data", [world], [agent], workers, **sizes)
+        name = "smc_replications" if agent is MOVING else "replications"
+        replications = scale.size("regret", name)
+        (run,) = common.simulate(
+            folder / "data", [world], [agent], workers, replications=replications,
+            horizon=scale.horizon("regret"), block_size=min(BLOCK_SIZE, replications),
+        )  # fmt: skip
         runs[str(agent["label"])] = run
     return runs
 
