@@ -25,8 +25,12 @@ def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     top = log_weights.max(axis=-1, keepdims=True)
     is_degenerate = np.isneginf(top)
-    weights = np.exp(np.where(is_degenerate, 0.0, log_weights - np.where(is_degenerate, 0.0, top)))
-    return weights / weights.sum(axis=-1, keepdims=True), np.squeeze(is_degenerate, axis=-1)
+    weights = log_weights - np.where(is_degenerate, 0.0, top)
+    np.exp(weights, out=weights)
+    is_degenerate = np.squeeze(is_degenerate, axis=-1)
+    weights[is_degenerate] = 1.0
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights, is_degenerate
 
 
 def effective_sample_size(weights: np.ndarray) -> np.ndarray:
