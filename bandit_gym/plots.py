@@ -39,6 +39,7 @@ DPI = 200
 LEGEND_WIDTH, TITLE_WIDTH = 84, 64  # characters across a figure
 LEGEND_ROW = 0.19  # inches
 NUM_TIME_BINS = 40
+DEFINITION = "(best mean − pulled mean, summed)"
 
 Style = dict[str, Any]
 
@@ -80,7 +81,7 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     _draw_lower_bound(axes, runs[0])
     axes.set_xscale(time_scale)
     axes.set_xlabel("step")
-    axes.set_ylabel(f"{_regret_so_far(runs)}\n(best mean − pulled mean, summed)")
+    axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION}")
     axes.set_ylim(0, top)
     _add_legend(figure)
     return figure
@@ -104,7 +105,7 @@ def draw_differences(runs: list[RunResults]) -> Figure | None:
         elif len(differences):
             draw_band(axes, found.steps, differences, found.run.agent.label, style)
     axes.set_xlabel("step")
-    axes.set_ylabel(f"{_regret_so_far(runs)},\nless that of the reference (paired)")
+    axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION},\nless that of the reference, paired")
     _add_legend(figure)
     return figure
 
@@ -116,7 +117,8 @@ def draw_final_regret(runs: list[RunResults]) -> Figure:
         values = np.sort(found.final("pseudo_regret"))
         shares = np.arange(1, len(values) + 1) / len(values)
         axes.step(values, shares, where="post", label=found.run.agent.label, **style)
-    axes.set_xlabel(f"pseudo-regret of one replication after {runs[0].run.horizon} steps")
+    horizon = runs[0].run.horizon
+    axes.set_xlabel(f"pseudo-regret of one replication after {horizon} steps\n{DEFINITION}")
     axes.set_ylabel("share of replications below")
     axes.set_ylim(0, 1)
     _add_legend(figure)
@@ -169,7 +171,7 @@ def draw_performance_profile(results: Results) -> Figure:
     levels = np.linspace(0, highest, 400)
     for (label, values), style in zip(scores.items(), styles(), strict=False):
         axes.plot(levels, performance_profile(values, levels), label=label, **style)
-    axes.set_xlabel("pseudo-regret as a share of what uniform play loses")
+    axes.set_xlabel(f"pseudo-regret, as a share of what uniform play loses\n{DEFINITION}")
     axes.set_ylabel("share of replications\nin all environments below")
     axes.set_ylim(0, 1)
     _add_legend(figure)

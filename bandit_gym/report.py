@@ -33,7 +33,7 @@ def describe(results: Results, *, details: bool = False) -> str:
         if own:
             parts.append(_describe_environment(results, environment, own, times))
             if details:
-                parts.append(_describe_spread(environment, own))
+                parts.append(_describe_spread(own))
     if len(results.experiment.environments) > 1:
         parts.append(_describe_aggregate(aggregate(results).to_dict("records")))
     return "\n\n".join([*parts, *_warnings(results)])
@@ -108,14 +108,20 @@ def _describe_environment(
         )
         for row in rows
     ]
-    return "\n".join([title, *_align([header, *lines])])
+    return "\n".join([title, *_align([header, *lines]), _define_regret(environment)])
 
 
-def _describe_spread(environment: Entry, rows: Sequence[Row]) -> str:
+def _define_regret(environment: Entry) -> str:
     over = "the noise" if "means" in environment.options else "instances drawn from the prior"
-    title = (
+    return (
         f"{regret_name(environment).capitalize()}: sum over steps of best mean - pulled mean, "
-        f"averaged over {over}.\nRealised regret: sum over steps of best mean - reward. "
+        f"averaged over {over}."
+    )
+
+
+def _describe_spread(rows: Sequence[Row]) -> str:
+    title = (
+        "Realised regret: sum over steps of best mean - reward. "
         "Simple regret: best mean - mean of the most pulled arm.\n"
         "Quantiles are those of the pseudo-regret over replications."
     )

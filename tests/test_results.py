@@ -152,9 +152,14 @@ def test_report_says_which_regret_it_shows(results):
     assert "Bayesian" not in describe(results)  # the means are fixed
 
 
-def test_report_defines_the_regret_and_shows_its_spread_on_demand(results):
+def test_report_defines_the_regret_below_every_table(results):
+    definition = "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over"
+    assert describe(results).count(definition) == 2
+
+
+def test_report_shows_the_spread_on_demand(results):
     text = describe(results, details=True)
-    assert "sum over steps of best mean - pulled mean" in text
+    assert "Realised regret: sum over steps of best mean - reward." in text
     assert "realised regret" in text
     assert "median" in text
 
