@@ -13,7 +13,7 @@ from bandit_gym.execution import Workers
 from bandit_gym.plots import styles
 from bandit_gym.results import RunResults, paired_differences
 from bandit_gym.statistics import Interval, holm, mean_interval, paired_p_value
-from beyond.settings import BASELINES, BLOCK_SIZE, EXACT, FAITHFUL, MOVING, WORLDS, Scale
+from beyond.settings import BASELINES, BLOCK_SIZE, DEAREST, EXACT, FAITHFUL, WORLDS, Scale
 
 LEVEL = 0.05
 TRUTH = str(EXACT["label"])
@@ -28,10 +28,10 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
     return Section(
         title="Regret at the horizon, and what it costs",
         choices=f"T = {scale.horizon('regret'):,}, {replications} replications with common random "
-        f"numbers ({scale.size('regret', 'smc_replications')} for SMC with moves). Differences are "
-        "to exact Thompson sampling (grid or Gibbs), paired by replication; their intervals hold "
-        "together for all agents of a world (Bonferroni), and p-values are corrected by Holm's "
-        "method. Microseconds are of an agent's `act` and `observe` per decision, "
+        f"numbers ({scale.size('regret', 'dear_replications')} for {' and '.join(DEAREST)}). "
+        "Differences are to exact Thompson sampling (grid or Gibbs), paired by replication; their "
+        "intervals hold together for all agents of a world (Bonferroni), and p-values have Holm's "
+        "correction. Microseconds are of an agent's `act` and `observe` per decision, "
         f"{min(BLOCK_SIZE, replications)} lanes at a time on one core of a busy machine.",
         body="\n\n".join([picture, _table(found)]),
         verdicts=_verdicts(found),
@@ -42,8 +42,8 @@ def _run(world: dict[str, Any], folder: Path, workers: Workers, scale: Scale) ->
     """Run each agent as an experiment of its own, so that one can be renewed without the others."""
     runs = {}
     for agent in (*FAITHFUL, *BASELINES):
-        name = "smc_replications" if agent is MOVING else "replications"
-        replications = scale.size("regret", name)
+        is_dear = (world["label"], agent["label"]) == DEAREST
+        replications = scale.size("regret", "dear_replications" if is_dear else "replications")
         (run,) = common.simulate(
             folder / "data", [world], [agent], workers, replications=replications,
             horizon=scale.horizon("regret"), block_size=min(BLOCK_SIZE, replications),
