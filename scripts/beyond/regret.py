@@ -97,10 +97,13 @@ def _verdicts(found: dict[str, Runs]) -> tuple[Verdict, ...]:
 
 
 def _alike(found: dict[str, Runs], label: str) -> Verdict:
+    """Say whether neither the test nor the interval tells an agent from the truth."""
     is_apart = [_p_values(runs)[label] < LEVEL for runs in found.values()]
+    intervals = [_difference(runs, label) for runs in found.values()]
+    is_within = all(interval.low <= 0 <= interval.high for interval in intervals)
     return Verdict(
         f"{label}: regret statistically indistinguishable from exact Thompson sampling's",
-        "does not hold" if any(is_apart) else "holds",
+        "does not hold" if any(is_apart) else "holds" if is_within else "undecided",
         _listed(found, label),
     )
 
@@ -129,8 +132,8 @@ def _draw(found: dict[str, Runs]) -> Figure:
             ends = [[regret.estimate - regret.low], [regret.high - regret.estimate]]
             axes.errorbar([cost], [regret.estimate], yerr=ends, fmt="o", color=style["color"],
                           label=label, capsize=3)  # fmt: skip
-        axes.set(xscale="log", xlabel="microseconds per decision", ylim=(0, None))
-        axes.set_ylabel("Bayesian pseudo-regret at the horizon")
+        axes.set(xscale="log", xlabel="microseconds per decision", xlim=(1, 1000), ylim=(0, None))
+        axes.set_ylabel("regret at the horizon")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
     return figure

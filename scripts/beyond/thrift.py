@@ -28,11 +28,16 @@ PROBLEM_NAMES = (
 )
 PAPER, LOOSE = "paper, δ = σ = 0.1", "paper, δ = 0.1, σ = 0.3"
 OURS, MATCHED = "self-normalised", "self-normalised, matched"
-SETTINGS = (
+SETTINGS = (  # cheap ones decide more often
     Setting(PAPER, "racing", {"delta": 0.1, "sigma": 0.1}),
     Setting(LOOSE, "racing", {"delta": 0.1, "sigma": 0.3}),
     Setting(OURS, "racing", {"stopping": "self-normalised"}, num_decisions=3000),
-    Setting(MATCHED, "racing", {"stopping": "self-normalised", "proposal": "matched"}),
+    Setting(
+        MATCHED,
+        "racing",
+        {"stopping": "self-normalised", "proposal": "matched"},
+        num_decisions=100_000,
+    ),
 )
 ENOUGH = 10
 """Effective samples below which a decision counts as reckless."""
@@ -47,8 +52,8 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
     return Section(
         title="Where the paper's stop spends too much, and where too little",
         choices="Histories are played by exact Thompson sampling; each setting decides "
-        f"{scale.size('thrift', 'decisions')} times at each (the self-normalised stop with the "
-        "paper's proposal, which is dear, three tenths of that). Samples / effective samples / "
+        f"{scale.size('thrift', 'decisions')} times at each (self-normalised three tenths of that, "
+        "and ten times as often with the matched proposal). Samples / effective samples / "
         "excess of the total variation distance over its noise floor. The paper's stop has the "
         "printed threshold and the running-maximum scale; the first three settings have the "
         "paper's proposal, the last the matched one.",
@@ -103,15 +108,17 @@ def _verdicts(results: pd.DataFrame) -> tuple[Verdict, ...]:
         Verdict(
             f"elsewhere it stops below {ENOUGH} effective samples, and is off for it",
             "holds" if is_reckless.any() else "does not hold",
-            f"{is_reckless.sum()} of {len(paper)} histories: mean excess "
-            f"{_mean(paper, 'excess', is_reckless):.3f} at "
-            f"{_mean(paper, 'effective_sample_size', is_reckless):.1f} effective samples; the "
-            f"self-normalised stop with the same proposal {_mean(ours, 'excess', is_reckless):.3f} "
-            f"at {_mean(ours, 'effective_sample_size', is_reckless):.1f}, for "
-            f"{_mean(ours, 'num_samples', is_reckless):.0f} samples instead of "
-            f"{_mean(paper, 'num_samples', is_reckless):.0f}; with the matched one "
-            f"{_mean(matched, 'excess', is_reckless):.3f} for "
-            f"{_mean(matched, 'num_samples', is_reckless):.0f}",
+            "; ".join(_worst(results, label) for label in (PAPER, LOOSE)),
+        ),
+        Verdict(
+            "with the paper's proposal the self-normalised stop is honest about what that takes",
+            "holds" if is_reckless.any() else "undecided",
+            f"on the {is_reckless.sum()} histories where {PAPER} is below {ENOUGH} effective "
+            f"samples it takes {_mean(ours, 'num_samples', is_reckless):.0f} samples instead of "
+            f"{_mean(paper, 'num_samples', is_reckless):.0f}, for "
+            f"{_mean(ours, 'effective_sample_size', is_reckless):.1f} effective ones instead of "
+            f"{_mean(paper, 'effective_sample_size', is_reckless):.1f}; the matched proposal "
+            f"takes {_mean(matched, 'num_samples', is_reckless):.0f}",
         ),
         Verdict(
             "the self-normalised stop with the matched proposal is within 0.02 of its noise floor "
@@ -127,6 +134,19 @@ def _of(results: pd.DataFrame, label: str) -> pd.DataFrame:
     return results[results["setting"] == label].reset_index(drop=True)
 
 
+def _worst(results: pd.DataFrame, label: str) -> str:
+    rows = _of(results, label)
+    few = rows[rows["effective_sample_size"] < ENOUGH]
+    if few.empty:
+        return f"{label}: none of {len(rows)} histories"
+    worst = few.loc[few["excess"].idxmax()]
+    return (
+        f"{label}: {len(few)} of {len(rows)} histories, largest excess {worst['excess']:.3f} at "
+        f"{worst['effective_sample_size']:.1f} effective samples of {worst['num_samples']:.0f} "
+        f"({worst['problem']}, t = {worst['step']})"
+    )
+
+
 def _mean(rows: pd.DataFrame, column: str, chosen: pd.Series) -> float:
     return float(rows.loc[chosen, column].mean())
 
@@ -139,7 +159,6 @@ def _draw(results: pd.DataFrame) -> Figure:
         distance.plot(rows["num_samples"], rows["excess"].clip(lower=0), "o", **look)
         sizes.plot(rows["num_samples"], rows["effective_sample_size"], "o", **look)
     distance.set(xscale="log", xlabel="samples per decision", ylabel="excess TV distance")
-    distance.set_yscale("symlog", linthresh=0.02)
     sizes.axline((1, 1), slope=1, color="0.6", linewidth=0.8)
     sizes.set(xscale="log", yscale="log", xlabel="samples per decision")
     sizes.set_ylabel("effective samples")
