@@ -12,6 +12,9 @@ from numpy.random import Generator
 
 RESAMPLING = ("systematic", "stratified", "residual", "multinomial")
 
+LOWEST = -700.0
+"""Logarithm of a weight taken for zero, above those for which `exp` takes three times as long."""
+
 
 def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return weights that sum to one, and where they could not be found.
@@ -26,7 +29,9 @@ def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     top = log_weights.max(axis=-1, keepdims=True)
     is_degenerate = np.isneginf(top)
     weights = log_weights - np.where(is_degenerate, 0.0, top)
-    np.exp(weights, out=weights)
+    is_felt = weights > LOWEST
+    np.exp(np.maximum(weights, LOWEST, out=weights), out=weights)
+    weights *= is_felt
     is_degenerate = np.squeeze(is_degenerate, axis=-1)
     weights[is_degenerate] = 1.0
     weights /= weights.sum(axis=-1, keepdims=True)

@@ -215,3 +215,9 @@ def test_smc_reports_data_that_no_particle_explains():
 def test_smc_refuses_a_bad_option(options, message):
     with pytest.raises(ValueError, match=message):
         SMCThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3), **options)
+
+
+def test_normalise_takes_weights_next_to_zero_for_zero():
+    weights, is_degenerate = normalise(np.array([[0.0, -1e6, -np.inf, 0.0], [-np.inf] * 4]))
+    np.testing.assert_array_equal(weights, [[0.5, 0.0, 0.0, 0.5], [0.25] * 4])
+    np.testing.assert_array_equal(is_degenerate, [False, True])
