@@ -13,7 +13,7 @@ from bandit_gym.execution import Workers
 from bandit_gym.plots import styles
 from bandit_gym.results import RunResults, paired_differences
 from bandit_gym.statistics import Interval, holm, mean_interval, paired_p_value
-from beyond.settings import BASELINES, BLOCK_SIZE, DEAREST, EXACT, FAITHFUL, WORLDS, Scale
+from beyond.settings import BASELINES, BLOCK_SIZE, EXACT, FAITHFUL, WORLDS, Scale
 
 LEVEL = 0.05
 TRUTH = str(EXACT["label"])
@@ -28,7 +28,7 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
     return Section(
         title="Regret at the horizon, and what it costs",
         choices=f"T = {scale.horizon('regret'):,}, {replications} replications with common random "
-        f"numbers ({scale.size('regret', 'dear_replications')} for {' and '.join(DEAREST)}). "
+        "numbers. "
         "Differences are to exact Thompson sampling (grid or Gibbs), paired by replication; their "
         "intervals hold together for all agents of a world (Bonferroni), and p-values have Holm's "
         "correction. Microseconds are of an agent's `act` and `observe` per decision, "
@@ -40,10 +40,8 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
 
 def _run(world: dict[str, Any], folder: Path, workers: Workers, scale: Scale) -> Runs:
     """Run each agent as an experiment of its own, so that one can be renewed without the others."""
-    runs = {}
+    runs, replications = {}, scale.size("regret", "replications")
     for agent in (*FAITHFUL, *BASELINES):
-        is_dear = (world["label"], agent["label"]) == DEAREST
-        replications = scale.size("regret", "dear_replications" if is_dear else "replications")
         (run,) = common.simulate(
             folder / "data", [world], [agent], workers, replications=replications,
             horizon=scale.horizon("regret"), block_size=min(BLOCK_SIZE, replications),

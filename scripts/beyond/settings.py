@@ -38,12 +38,9 @@ FULL = {
     "guarantee": {"races": 4000, "problems": 40, "races_per_problem": 500},
     "thrift": {"decisions": 1000, "horizon": 3000},
     "particles": {"runs": 10, "horizon": 10_000},
-    "regret": {"replications": 200, "dear_replications": 100, "horizon": 10_000},
+    "regret": {"replications": 200, "horizon": 10_000},
 }
 """Sizes at scale 1."""
-
-DEAREST = (WORLDS[1]["label"], MOVING["label"])
-"""The world and agent that have `dear_replications` only."""
 
 
 @dataclass(frozen=True)
