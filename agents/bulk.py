@@ -15,12 +15,12 @@ import numpy as np
 
 from agents.compiled import inner
 from agents.mesh import LOG_REACH, Mesh
-from agents.posteriors import BETA, GAMMA, INVERSE_GAMMA, NORMAL
+from agents.posteriors import BETA, GAMMA, NORMAL
 from agents.vector_math import exp_all, log_all
 
-NUM_SCOUTS = 17
+NUM_SCOUTS = 16
 MAX_ZOOMS = 60
-ENOUGH_CELLS, ENOUGH_SCOUTS = 6, 7
+ENOUGH_CELLS, ENOUGH_SCOUTS = 2, 4
 """A posterior that is felt at so many points, one after the other, needs no closer look."""
 
 
@@ -60,86 +60,115 @@ def find_place(mesh: Mesh, x: float) -> float:
 
 
 @inner
-def find_means(
-    ends: np.ndarray, u: np.ndarray, x: np.ndarray, rest: np.ndarray, spare: np.ndarray
-) -> None:
-    """Set x (m,) to x(u) and rest (m,) to 1 - x(u)."""
+def find_means(ends: np.ndarray, u: np.ndarray, x: np.ndarray, spare: np.ndarray) -> None:
+    """Set x (m,) to x(u), see `agents.panels.Coordinate`."""
     low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
-    if low > -np.inf and high < np.inf:
-        for j in range(u.size):
-            x[j] = -u[j]
-        exp_all(x, spare)
-        for j in range(u.size):
-            part = 1.0 / (1.0 + x[j])
-            rest[j] = (1.0 - high) + (high - low) * (x[j] * part)
-            x[j] = low + (high - low) * part
-        return
-    if low > -np.inf:
-        for j in range(u.size):
-            x[j] = low + scale * math.exp(u[j])
-    elif high < np.inf:
-        for j in range(u.size):
-            x[j] = high - scale * math.exp(-u[j])
-    else:
+    if low == -np.inf and high == np.inf:
         for j in range(u.size):
             x[j] = centre + scale * math.sinh(u[j])
+        return
+    sign = 1.0 if high == np.inf else -1.0
+    for j in range(u.size):
+        x[j] = sign * u[j]
+    exp_all(x, spare)
+    for j in range(u.size):
+        if high == np.inf:
+            x[j] = low + scale * x[j]
+        elif low == -np.inf:
+            x[j] = high - scale * x[j]
+        else:
+            x[j] = low + (high - low) / (1.0 + x[j])
+
+
+@inner
+def find_logs(
+    ends: np.ndarray, u: np.ndarray, log_x: np.ndarray, log_rest: np.ndarray, spare: np.ndarray
+) -> None:
+    """Set log_x (m,) to log x(u) and log_rest (m,) to log(1 - x(u)).
+
+    Where means may be anything from 0 to 1, one logarithm gives both.
+    """
+    low, high = ends[0], ends[1]
+    for j in range(u.size):
+        log_x[j] = -u[j]
+    exp_all(log_x, spare)
+    if low == 0.0 and high == 1.0:
+        for j in range(u.size):
+            log_x[j] += 1.0
+        log_all(log_x, spare)
+        for j in range(u.size):
+            log_x[j] = -log_x[j]
+            log_rest[j] = log_x[j] - u[j]
+        return
+    for j in range(u.size):
+        part = 1.0 / (1.0 + log_x[j])
+        log_rest[j] = (1.0 - high) + (high - low) * (log_x[j] * part)
+        log_x[j] = low + (high - low) * part
+    log_all(log_x, spare)
+    log_all(log_rest, spare)
+
+
+@inner
+def add_multiple(factor: float, x: np.ndarray, out: np.ndarray) -> None:
+    """Add factor * x (m,) to `out` (m,), and nothing if the factor is 0, whatever x."""
+    if factor != 0.0:
+        for j in range(x.size):
+            out[j] += factor * x[j]
 
 
 @inner
 def add_log_likelihood(
-    data: Data, x: np.ndarray, rest: np.ndarray, spare: np.ndarray, out: np.ndarray
+    data: Data, x: np.ndarray, log_x: np.ndarray, log_rest: np.ndarray, out: np.ndarray
 ) -> None:
-    """Add the log-likelihood, up to a constant, to `out` (m,); x and rest are overwritten.
+    """Add the log-likelihood, up to a constant, to `out` (m,).
 
     Args:
         data: what was seen.
-        x: (m,) means.
-        rest: (m,) 1 - x, read for Bernoulli rewards only.
-        spare: (m,) overwritten.
+        x: (m,) means, read unless rewards are Bernoulli.
+        log_x: (m,) read unless rewards are Gaussian.
+        log_rest: (m,) log(1 - x), read if they are Bernoulli.
         out: (m,) added to.
     """
     count, total = data.pulls, data.total
-    if count == 0.0:
-        return
     if data.family == NORMAL:
         average, factor = total / count, -0.5 * count * data.precision
         for j in range(x.size):
             out[j] += factor * (x[j] - average) ** 2
-        return
-    if data.family == BETA:
-        add_multiple(count - total, rest, True, spare, out)
+    elif data.family == BETA:
+        add_multiple(total, log_x, out)
+        add_multiple(count - total, log_rest, out)
     elif data.family == GAMMA:
-        add_multiple(-count, x, False, spare, out)
+        add_multiple(total, log_x, out)
+        add_multiple(-count, x, out)
     else:
+        add_multiple(-count, log_x, out)
         for j in range(x.size):
             out[j] -= total / x[j]
-    add_multiple(-count if data.family == INVERSE_GAMMA else total, x, True, spare, out)
-
-
-@inner
-def add_multiple(
-    factor: float, x: np.ndarray, is_log: bool, spare: np.ndarray, out: np.ndarray
-) -> None:
-    """Add factor * x, or factor * log(x), to `out`; in the latter case x is overwritten."""
-    if factor == 0.0:
-        return
-    if is_log:
-        log_all(x, spare)
-    for j in range(x.size):
-        out[j] += factor * x[j]
 
 
 @inner
 def weigh(mesh: Mesh, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndarray) -> float:
     """Add the log-likelihood at u (m,) to `out` and return the largest sum; spare is (3, m)."""
     if data.pulls > 0.0:
-        x, rest, more = spare[0, : u.size], spare[1, : u.size], spare[2, : u.size]
-        find_means(mesh.ends, u, x, rest, more)
-        add_log_likelihood(data, x, rest, more, out)
-    top = -np.inf
-    for j in range(u.size):
-        top = max(top, out[j])
-    return top
+        x, log_x, more = spare[0, : u.size], spare[1, : u.size], spare[2, : u.size]
+        if data.family == BETA:
+            find_logs(mesh.ends, u, log_x, x, more)
+        else:
+            find_means(mesh.ends, u, x, more)
+            log_x[:] = x
+            if data.family != NORMAL:
+                log_all(log_x, more)
+        add_log_likelihood(data, x, log_x, x, out)
+    return find_largest(out)
+
+
+@inner
+def find_largest(x: np.ndarray) -> float:
+    """Return the largest of x (m,)."""
+    largest = -np.inf
+    for j in range(x.size):
+        largest = max(largest, x[j])
+    return largest
 
 
 @inner
@@ -205,19 +234,14 @@ def set_steps(low: float, high: float, v: np.ndarray) -> None:
 
 
 @inner
-def scout_mesh(mesh: Mesh, arm: int, data: Data, out: np.ndarray, spare: np.ndarray) -> float:
-    """Set `out` to the posterior log-density at the ends of all cells; return the largest."""
-    size = mesh.sizes[arm] + 1
-    x, rest, more = spare[0, :size], spare[1, :size], spare[2, :size]
-    for j in range(size):
+def scout_mesh(mesh: Mesh, arm: int, data: Data, out: np.ndarray) -> float:
+    """Set `out` (C + 1,) to the posterior log-density at the ends of cells; return the largest."""
+    for j in range(out.size):
         out[j] = mesh.heights[arm, j]
-        x[j] = mesh.means[arm, j]
-        rest[j] = mesh.rests[arm, j]
-    add_log_likelihood(data, x, rest, more, out)
-    top = -np.inf
-    for j in range(size):
-        top = max(top, out[j])
-    return top
+    if data.pulls > 0.0:
+        x, log_x, log_rest = mesh.means[arm], mesh.logs[arm, 0], mesh.logs[arm, 1]
+        add_log_likelihood(data, x[: out.size], log_x[: out.size], log_rest[: out.size], out)
+    return find_largest(out)
 
 
 @inner
@@ -254,29 +278,42 @@ def find_bulk(
     u: np.ndarray,
     out: np.ndarray,
     spare: np.ndarray,
-) -> tuple[float, float]:
-    """Return the ends, in cells, of where the posterior has mass; equal if nowhere.
+) -> int:
+    """Look for where the posterior has mass, and return at how many places, 0 if it has none.
 
     Looks at the ends of all cells, and at the mean that the data favour: a posterior too narrow
     to be felt at any end of a cell is there, or near the end of a cell next to it. If it is felt
     at few, scouts look closer and closer.
+
+    Args:
+        mesh: of all arms' priors.
+        arm: whose posterior.
+        data: what it paid.
+        v: receives the places, from end to end of the mass, in cells.
+        u: receives the coordinate there.
+        out: receives the log-density there, up to a constant.
+        spare: (4, m) overwritten.
     """
     size = mesh.sizes[arm]
-    top, height, peak = scout_mesh(mesh, arm, data, out, spare), -np.inf, 0
+    top = scout_mesh(mesh, arm, data, out[: size + 1])
     first, last = find_span(out[: size + 1], top - LOG_REACH)
-    if data.pulls > 0.0 and last - first < ENOUGH_CELLS:
+    is_narrow = data.pulls > 0.0 and last - first < ENOUGH_CELLS
+    if is_narrow:
         peak, height = find_peak(mesh, arm, data, u, out[size + 1 :], spare)
         first, last = find_span(out[: size + 1], max(top, height) - LOG_REACH)
-    if height > top - LOG_REACH:
-        is_all = first > last
-        first, last = (peak if is_all else min(first, peak)), max(0 if is_all else last, peak + 1)
+        if first > last:
+            first, last = peak, peak + 1
+        elif height > top - LOG_REACH:
+            first, last = min(first, peak), max(last, peak + 1)
     if first > last:
-        return 0.0, 0.0
-    low, high = float(max(first - 1, 0)), float(min(last + 1, size))
-    if last - first >= ENOUGH_CELLS:
-        return low, high
-    v, u, out = v[:NUM_SCOUTS], u[:NUM_SCOUTS], out[:NUM_SCOUTS]
-    return zoom(mesh, arm, data, low, high, v, u, out, spare)
+        return 0
+    first, last = max(first - 1, 0), min(last + 1, size)
+    if is_narrow:
+        v, u, out = v[:NUM_SCOUTS], u[:NUM_SCOUTS], out[:NUM_SCOUTS]
+        return zoom(mesh, arm, data, float(first), float(last), v, u, out, spare)
+    for k in range(last - first + 1):
+        v[k], u[k], out[k] = first + k, mesh.edges[arm, first + k], out[first + k]
+    return tighten(mesh, arm, data, v, u, out, last - first, top - LOG_REACH, spare) + 1
 
 
 @inner
@@ -290,15 +327,57 @@ def zoom(
     u: np.ndarray,
     out: np.ndarray,
     spare: np.ndarray,
-) -> tuple[float, float]:
-    """Return the part of [low, high], in cells, in which the posterior has mass."""
+) -> int:
+    """Do as `find_bulk` for the mass in [low, high], in cells."""
+    first, last = 0, 0
     for _ in range(MAX_ZOOMS):
         set_steps(low, high, v)
         place_steps(mesh, arm, v, u, out)
         top = weigh(mesh, data, u, out, spare)
+        if not top > -np.inf:
+            return 0
         first, last = find_span(out, top - LOG_REACH)
         first, last = max(first - 1, 0), min(last + 1, out.size - 1)
         low, high = v[first], v[last]
         if last - first > ENOUGH_SCOUTS:
             break
-    return low, high
+    for k in range(last - first + 1):
+        v[k], u[k], out[k] = v[first + k], u[first + k], out[first + k]
+    return tighten(mesh, arm, data, v, u, out, last - first, top - LOG_REACH, spare) + 1
+
+
+@inner
+def tighten(
+    mesh: Mesh,
+    arm: int,
+    data: Data,
+    v: np.ndarray,
+    u: np.ndarray,
+    out: np.ndarray,
+    last: int,
+    threshold: float,
+    spare: np.ndarray,
+) -> int:
+    """Halve the first and the last step until they are no longer than the others together.
+
+    Where the prior is next to nothing, one cell may be hundreds of times as long as the posterior.
+
+    Returns:
+        the new index of the last place: places at which mass is found are added.
+    """
+    v_new, u_new, out_new = spare[3, :1], spare[3, 1:2], spare[3, 2:3]
+    for side in range(2):
+        for _ in range(MAX_ZOOMS):
+            end, following = (0, 1) if side == 0 else (last, last - 1)
+            if not abs(u[end] - u[following]) > u[last - 1] - u[1] > 0.0 or last + 2 > u.size:
+                break
+            v_new[0] = 0.5 * (v[end] + v[following])
+            place_steps(mesh, arm, v_new, u_new, out_new)
+            height = weigh(mesh, data, u_new, out_new, spare)
+            if height > threshold:
+                last += 1
+                end = max(end, 1)
+                for k in range(last, end, -1):
+                    v[k], u[k], out[k] = v[k - 1], u[k - 1], out[k - 1]
+            v[end], u[end], out[end] = v_new[0], u_new[0], height
+    return last

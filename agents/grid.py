@@ -6,14 +6,15 @@ at equal steps counted in cells of the prior's mesh: whatever the prior has ther
 jumps, gets its points, and when the data have narrowed the posterior to a part of a cell, all
 points lie in that part. Where much of the mass still lies between two points, they are placed
 again. Masses are by Simpson's rule; between points the density is a straight line. What remains is
-an error of the distribution function of 1e-3 at most, 2e-3 for a prior of many spikes.
+an error of the distribution function of 1e-3 at most, 2e-3 for a prior of many spikes, and more
+only where data and prior exclude each other: 7e-3 for 10^6 failures under Beta(5, 5).
 
 A draw inverts the distribution function: a uniform number, a guide that says where to look, and a
 quadratic equation. As the coordinate is common to all arms, the best arm is the one of largest u.
 
 A table is a function of the arm's prior and statistics alone. When those have changed, one per lane
-and step, it is built anew, or copied from another lane's where that has the same: with rewards that
-are whole numbers, a few hundred tables serve thousands of lanes.
+and step, it is built anew, or copied from a lane and arm that have the same: with rewards that are
+whole numbers, a few hundred tables serve thousands of lanes.
 
 Letters: K arms, N lanes, M + 1 points.
 
@@ -29,14 +30,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.bulk import NUM_SCOUTS, Data, find_bulk, place_points, set_steps, weigh
+from agents.bulk import NUM_SCOUTS, Data, find_bulk, find_largest, place_points, weigh
 from agents.compiled import inner, kernel
 from agents.mesh import LOG_REACH, Mesh
 from agents.vector_math import exp_all
 
-FEWEST_POINTS = 64
+FEWEST_POINTS = 48
 MOST_POINTS = 4096
-POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 2, 12
+POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 1.5, 12
 MAX_SPREADS = 24
 LARGEST_MASS = 0.2
 """Of two neighbouring intervals; more calls for points closer to where the mass is."""
@@ -52,7 +53,7 @@ class Tables(NamedTuple):
         keys: (N, K, 2) statistics that the tables were built for, NaN at first.
         points: (N, K, M + 1, 3) distribution function, u and density of u at each point.
         guides: (N, K, M) the last point with a distribution function of at most j / M.
-        recent: (NUM_RECENT,) lane of the last table that was built for statistics of each kind.
+        recent: (NUM_RECENT,) lane * K + arm of the last table built for statistics of each kind.
     """
 
     keys: np.ndarray
@@ -83,33 +84,47 @@ def count_points(mesh: Mesh) -> int:
     is_jumpy = (mesh.is_jump & (has_mass[:, 1:] | has_mass[:, :-1])).any()
     per_cell = POINTS_PER_JUMPY_CELL if is_jumpy else POINTS_PER_CELL
     num_cells = int(has_mass.sum(axis=1).max()) + 2
-    return min(max(per_cell * num_cells, FEWEST_POINTS), MOST_POINTS)
+    return min(max(2 * round(per_cell * num_cells / 2), FEWEST_POINTS), MOST_POINTS)
 
 
 @inner
-def spread(points: np.ndarray, v: np.ndarray, new: np.ndarray) -> None:
-    """Move v (m,) so that steps have equal shares of the length, of the mass and of themselves.
+def spread(v: np.ndarray, mass: np.ndarray, new: np.ndarray) -> None:
+    """Set `new` so that its steps have equal shares of v's length, of its mass and of its steps.
 
     Shares of the length keep points at jumps. Those of the mass are smoothed over three steps, and
     those of the steps as they are delay their moving, or else points would leave the tails, where
     masses are then seen too large, and return, for ever.
+
+    Args:
+        v: (m,) places.
+        mass: (m,) up to each of them, from 0.
+        new: (n,) receives places from the first to the last of v.
     """
-    num_steps = v.size - 1
-    k, before, after, length = 0, 0.0, 0.0, v[num_steps] - v[0]
-    for j in range(num_steps + 1):
-        new[j] = v[num_steps]
-        while k < num_steps:
-            end = min(2 * k + 4, 2 * num_steps)
-            mass = points[2 * k, MASS] + 2.0 * points[2 * k + 2, MASS] + points[end, MASS]
-            after = ((v[k + 1] - v[0]) / length + mass / 4.0 + (k + 1) / num_steps) / 3.0
-            if k == num_steps - 1:
-                after = 1.0
-            if after * num_steps > j:
-                new[j] = v[k] + (v[k + 1] - v[k]) * ((j / num_steps - before) / (after - before))
-                break
-            before = after
-            k += 1
-    v[:] = new
+    num_steps, last = new.size - 1, v.size - 1
+    per_length = num_steps / (3.0 * (v[last] - v[0]))
+    per_mass, per_step = num_steps / (12.0 * mass[last]), num_steps / (3.0 * last)
+    j, before = 0, 0.0
+    for k in range(last):
+        part = mass[k] + 2.0 * mass[k + 1] + mass[min(k + 2, last)]
+        after = per_length * (v[k + 1] - v[0]) + per_mass * part + per_step * (k + 1)
+        slope = (v[k + 1] - v[k]) / (after - before)
+        while j < after and j < num_steps:
+            new[j] = v[k] + slope * (j - before)
+            j += 1
+        before = after
+    new[j:] = v[last]
+
+
+@inner
+def sum_trapezia(u: np.ndarray, log_density: np.ndarray, mass: np.ndarray) -> None:
+    """Set `mass` (m,) to that up to each of u (m,); `log_density` (m,) is overwritten."""
+    top = find_largest(log_density)
+    for j in range(u.size):
+        log_density[j] -= top
+    exp_all(log_density, mass)
+    mass[0] = 0.0
+    for j in range(1, u.size):
+        mass[j] = mass[j - 1] + (u[j] - u[j - 1]) * (log_density[j - 1] + log_density[j])
 
 
 @inner
@@ -158,17 +173,20 @@ def build_table(
         mesh: of all arms' priors.
         arm: whose posterior.
         data: what it paid.
-        spare: (6, at least the number of points and of edges plus one) overwritten.
+        spare: (7, at least the number of points and of edges plus one) overwritten.
         points: (M + 1, 3) receives the points.
         guide: (M,) receives the guide.
     """
     v, u, out, rest = spare[0], spare[1], spare[2], spare[3:]
-    low, high = find_bulk(mesh, arm, data, v, u, out, rest)
-    if low >= high:
+    num_seen = find_bulk(mesh, arm, data, v, u, out, rest)
+    if num_seen == 0:
         return False
-    v, u, out = v[: len(points) // 2 + 1], u[: len(points)], out[: len(points)]
-    set_steps(low, high, v)
+    mass, new = rest[0], rest[1, : len(points) // 2 + 1]
+    sum_trapezia(u[:num_seen], out[:num_seen], mass[:num_seen])
+    spread(v[:num_seen], mass[:num_seen], new)
+    v, u, out, mass = v[: new.size], u[: len(points)], out[: len(points)], mass[: new.size]
     for _ in range(MAX_SPREADS):
+        v[:] = new
         place_points(mesh, arm, v, u, out)
         top = weigh(mesh, data, u, out, rest)
         if not -np.inf < top < np.inf:
@@ -178,7 +196,8 @@ def build_table(
         exp_all(out, rest[0, : out.size])
         if accumulate(u, out, points) < LARGEST_MASS:
             break
-        spread(points, v, rest[0, : v.size])
+        mass[:] = points[::2, MASS]
+        spread(v, mass, new)
     fill_guide(points, guide)
     return True
 
@@ -199,9 +218,9 @@ def draw_from_table(rng: Generator, points: np.ndarray, guide: np.ndarray) -> fl
 
 
 @inner
-def find_kind(arm: int, pulls: float, total: float) -> int:
-    """Return which of NUM_RECENT kinds an arm's statistics are of: equal ones are of one kind."""
-    fraction = (0.6180339887498949 * pulls + 0.7548776662466927 * total + 0.45 * arm) % 1.0
+def find_kind(twin: int, pulls: float, total: float) -> int:
+    """Return which of NUM_RECENT kinds an arm's statistics are of; equal ones are of one."""
+    fraction = (0.6180339887498949 * pulls + 0.7548776662466927 * total + 0.45 * twin) % 1.0
     return min(int(fraction * NUM_RECENT), NUM_RECENT - 1)
 
 
@@ -212,14 +231,14 @@ def holds(tables: Tables, lane: int, arm: int, pulls: float, total: float) -> bo
 
 
 @inner
-def copy_table(tables: Tables, arm: int, lane: int, other: int) -> None:
-    """Make a lane's table that of another lane."""
+def copy_table(tables: Tables, lane: int, arm: int, other_lane: int, other_arm: int) -> None:
+    """Make an arm's table in a lane that of an arm with the same prior, in any lane."""
     points, guide = tables.points[lane, arm], tables.guides[lane, arm]
     for k in range(points.shape[0]):
         for column in range(3):
-            points[k, column] = tables.points[other, arm, k, column]
+            points[k, column] = tables.points[other_lane, other_arm, k, column]
     for k in range(guide.size):
-        guide[k] = tables.guides[other, arm, k]
+        guide[k] = tables.guides[other_lane, other_arm, k]
 
 
 @kernel
@@ -237,23 +256,24 @@ def update_tables(
         -1, or lane * K + arm of the first posterior that is 0 everywhere.
     """
     num_lanes, num_arms = counts.shape
-    spare = np.empty((6, max(mesh.edges.shape[1] + 1, tables.points.shape[2], NUM_SCOUTS)))
+    spare = np.empty((7, max(mesh.edges.shape[1] + 1, tables.points.shape[2], NUM_SCOUTS)))
     for lane in range(num_lanes):
         for arm in range(num_arms):
             pulls, total = float(counts[lane, arm]), sums[lane, arm]
             if holds(tables, lane, arm, pulls, total):
                 continue
             tables.keys[lane, arm, 0] = np.nan
-            kind = find_kind(arm, pulls, total)
-            other = tables.recent[kind]
-            if holds(tables, other, arm, pulls, total):
-                copy_table(tables, arm, lane, other)
+            kind = find_kind(mesh.twins[arm], pulls, total)
+            other_lane, other_arm = divmod(tables.recent[kind], num_arms)
+            is_twin = mesh.twins[other_arm] == mesh.twins[arm]
+            if is_twin and holds(tables, other_lane, other_arm, pulls, total):
+                copy_table(tables, lane, arm, other_lane, other_arm)
             else:
                 data = Data(family, precision, pulls, total)
                 points, guide = tables.points[lane, arm], tables.guides[lane, arm]
                 if not build_table(mesh, arm, data, spare, points, guide):
                     return lane * num_arms + arm
-                tables.recent[kind] = lane
+                tables.recent[kind] = lane * num_arms + arm
             tables.keys[lane, arm, 0], tables.keys[lane, arm, 1] = pulls, total
     return -1
 

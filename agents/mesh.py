@@ -56,10 +56,11 @@ class Mesh(NamedTuple):
         edges: (K, C + 1) u at the ends of the cells.
         heights: (K, C + 1) log-density at the ends, the larger one where it jumps.
         means: (K, C + 1) x at the ends of the cells.
-        rests: (K, C + 1) 1 - x.
+        logs: (K, 2, C + 1) log x and log(1 - x) there, NaN where there is none.
         coefficients: (K, C, 4) of the cubic in t, from 0 to 1 along a cell; the values on either
             side, in the first two, where a cell is a jump.
         is_jump: (K, C).
+        twins: (K,) the first arm with the same prior.
     """
 
     ends: np.ndarray
@@ -68,9 +69,10 @@ class Mesh(NamedTuple):
     edges: np.ndarray
     heights: np.ndarray
     means: np.ndarray
-    rests: np.ndarray
+    logs: np.ndarray
     coefficients: np.ndarray
     is_jump: np.ndarray
+    twins: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ def make_mesh(problem: BanditProblem) -> Mesh:
     draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
     coordinate = make_coordinate(support, draws)
     arms: list[Cells] = []
-    for arm, twin in enumerate(find_twins(problem, support, draws)):
+    twins = find_twins(problem, support, draws)
+    for arm, twin in enumerate(twins):
         if twin < arm:
             arms.append(arms[twin])
             continue
@@ -123,7 +126,7 @@ def make_mesh(problem: BanditProblem) -> Mesh:
         cells = resolve_arm(arm_density(problem, coordinate, support[arm], arm), edges, arm)
         _require_decay(cells, arm, problem)
         arms.append(_trim(cells))
-    return _pack(coordinate, arms)
+    return _pack(coordinate, arms, twins)
 
 
 def find_twins(problem: BanditProblem, support: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -290,7 +293,7 @@ def _coefficients(cells: Cells) -> np.ndarray:
     return np.where(cells.is_good[:, None], cubics, steps)
 
 
-def _pack(coordinate: Coordinate, arms: list[Cells]) -> Mesh:
+def _pack(coordinate: Coordinate, arms: list[Cells], twins: np.ndarray) -> Mesh:
     sizes = np.array([len(cells.left) for cells in arms])
     shape = (len(arms), sizes.max())
     edges = np.full((shape[0], shape[1] + 1), coordinate.limits[1])
@@ -304,7 +307,10 @@ def _pack(coordinate: Coordinate, arms: list[Cells]) -> Mesh:
     ends = np.array([coordinate.low, coordinate.high, coordinate.centre, coordinate.scale])
     means = coordinate.means(edges)
     rests = (1 - means) if not np.isfinite(ends[:2]).all() else _rests(coordinate, edges)
-    return Mesh(ends, coordinate.limits, sizes, edges, heights, means, rests, coefficients, is_jump)
+    with np.errstate(invalid="ignore"):
+        logs = np.log(np.stack([means, rests], axis=1))
+    limits = coordinate.limits
+    return Mesh(ends, limits, sizes, edges, heights, means, logs, coefficients, is_jump, twins)
 
 
 def _rests(coordinate: Coordinate, u: np.ndarray) -> np.ndarray:

@@ -47,6 +47,7 @@ BARS: Mapping[str, Bar] = {
     "environment.bernoulli.many.sync": at_least(30, 100),
     "environment.bernoulli.many.gymnax": at_least(2, 5),
     "exact.many.numpy": at_least(2, 4),
+    "exact.many.grid": at_most(10, 3),
     "exact.one.mabwiser": at_least(1, 3),
     "exact.one.river": at_least(1, 3),
     "racing.bernoulli.bulk": at_most(0.5, 0.25),
