@@ -9,16 +9,13 @@ from numpy.random import Generator
 
 from agents.base import Agent, random_argmax
 from agents.draws_ahead import DrawsAhead
-from agents.mesh import Mesh, make_mesh
 from agents.posteriors import (
     ConjugatePosterior,
     conjugate_family,
     conjugate_posterior,
-    likelihood_family,
     reference_posterior,
 )
 from bandit_gym.checks import check_choice, check_integer
-from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 
@@ -144,29 +141,19 @@ class GridSampler:
     """Draws from tables, of which `choose` builds those whose statistics have changed."""
 
     def __init__(self, problem: BanditProblem) -> None:
-        self.problem = problem
-        self.mesh: Mesh = make_mesh(problem)
-        self._tables: Any = None
+        from agents.grid import PosteriorTables
+
+        self.tables = PosteriorTables(problem)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
-        """Make room for the tables, where the number of lanes has changed."""
-        from agents.grid import make_tables
-
-        if self._tables is None or len(self._tables.keys) != len(mask):
-            self._tables = make_tables(self.mesh, len(mask))
+        """Do nothing: the statistics are all there is."""
 
     def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return (N,) arms."""
-        from agents.grid import draw_best, update_tables
+        from agents.grid import draw_best
 
-        likelihood = self.problem.likelihood
-        precision = likelihood.std**-2.0 if isinstance(likelihood, Gaussian) else 0.0
-        family = likelihood_family(likelihood)
-        place = update_tables(self.mesh, family, precision, self._tables, counts, sums)
-        if place >= 0:
-            _raise_impossible(*divmod(place, self.problem.num_arms), counts, sums)
         actions = np.empty(len(counts), dtype=np.int64)
-        draw_best(rng, self._tables, actions)
+        draw_best(rng, self.tables.update(counts, sums), actions)
         return actions
 
 
@@ -239,11 +226,4 @@ def _require_method(problem: BanditProblem, prior: str, method: str) -> None:
     raise ValueError(
         f"problem.prior must {conditions[method]}, got {problem.prior!r}; use method='auto', "
         "RacingThompson or SMCThompson."
-    )
-
-
-def _raise_impossible(lane: int, arm: int, counts: np.ndarray, sums: np.ndarray) -> None:
-    raise ValueError(
-        f"the rewards of arm {arm} in lane {lane} must be possible under problem.prior, got "
-        f"{counts[lane, arm]} rewards of total {sums[lane, arm]}, whose probability is 0."
     )

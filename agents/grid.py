@@ -32,8 +32,11 @@ from numpy.random import Generator
 
 from agents.bulk import NUM_SCOUTS, Data, find_bulk, find_largest, place_points, weigh
 from agents.compiled import inner, kernel
-from agents.mesh import LOG_REACH, Mesh
+from agents.mesh import LOG_REACH, Mesh, make_mesh
+from agents.posteriors import likelihood_family
 from agents.vector_math import exp_all
+from bandit_gym.likelihoods import Gaussian
+from bandit_gym.problem import BanditProblem
 
 FEWEST_POINTS = 48
 MOST_POINTS = 4096
@@ -203,8 +206,8 @@ def build_table(
 
 
 @inner
-def draw_from_table(rng: Generator, points: np.ndarray, guide: np.ndarray) -> float:
-    """Return a draw of u by inverting the distribution function."""
+def draw_from_table(rng: Generator, points: np.ndarray, guide: np.ndarray) -> tuple[float, float]:
+    """Return a draw of u by inverting the distribution function, and the density of such draws."""
     uniform = rng.random()
     k = int(guide[int(uniform * len(guide))])
     while points[k + 1, MASS] <= uniform:
@@ -214,7 +217,9 @@ def draw_from_table(rng: Generator, points: np.ndarray, guide: np.ndarray) -> fl
     left, right = points[k, DENSITY], points[k + 1, DENSITY]
     root = math.sqrt(left * left + part * (right * right - left * left))
     along = part * (left + right) / (left + root)
-    return points[k, PLACE] + along * (points[k + 1, PLACE] - points[k, PLACE])
+    step = points[k + 1, PLACE] - points[k, PLACE]
+    density = 2.0 * mass * (left + along * (right - left)) / ((left + right) * step)
+    return points[k, PLACE] + along * step, density
 
 
 @inner
@@ -278,6 +283,47 @@ def update_tables(
     return -1
 
 
+class PosteriorTables:
+    """The tables of all lanes and arms of a problem, brought up to date when they are asked for.
+
+    Arguments:
+        problem: likelihood, and a prior with `arm_log_density`.
+
+    Attributes:
+        mesh: the prior, resolved.
+        family: law of a mean under a conjugate prior, which tells the likelihood.
+        precision: of a reward, if rewards are Gaussian, else 0.
+
+    Raises:
+        ValueError: if the prior does not integrate, or is too rough.
+    """
+
+    def __init__(self, problem: BanditProblem) -> None:
+        likelihood = problem.likelihood
+        self.mesh = make_mesh(problem)
+        self.family = likelihood_family(likelihood)
+        self.precision = likelihood.std**-2.0 if isinstance(likelihood, Gaussian) else 0.0
+        self._tables = make_tables(self.mesh, 0)
+
+    def update(self, counts: np.ndarray, sums: np.ndarray) -> Tables:
+        """Return the tables for (N, K) pulls and total rewards.
+
+        Raises:
+            ValueError: if some of these have probability 0 under the prior; names arm and lane.
+        """
+        if len(self._tables.keys) != len(counts):
+            self._tables = make_tables(self.mesh, len(counts))
+        place = update_tables(self.mesh, self.family, self.precision, self._tables, counts, sums)
+        if place >= 0:
+            lane, arm = divmod(place, counts.shape[1])
+            raise ValueError(
+                f"the rewards of arm {arm} in lane {lane} must be possible under problem.prior, "
+                f"got {counts[lane, arm]} rewards of total {sums[lane, arm]}, whose probability "
+                "is 0."
+            )
+        return self._tables
+
+
 @kernel
 def draw_best(rng: Generator, tables: Tables, actions: np.ndarray) -> None:
     """Draw every arm's mean once in each lane, and find the best, ties broken at random."""
@@ -285,7 +331,7 @@ def draw_best(rng: Generator, tables: Tables, actions: np.ndarray) -> None:
     for lane in range(num_lanes):
         best, num_best = -np.inf, 0.0
         for arm in range(num_arms):
-            u = draw_from_table(rng, tables.points[lane, arm], tables.guides[lane, arm])
+            u, _ = draw_from_table(rng, tables.points[lane, arm], tables.guides[lane, arm])
             if u > best:
                 best, num_best = u, 1.0
                 actions[lane] = arm

@@ -307,7 +307,7 @@ def _pack(coordinate: Coordinate, arms: list[Cells], twins: np.ndarray) -> Mesh:
     ends = np.array([coordinate.low, coordinate.high, coordinate.centre, coordinate.scale])
     means = coordinate.means(edges)
     rests = (1 - means) if not np.isfinite(ends[:2]).all() else _rests(coordinate, edges)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):
         logs = np.log(np.stack([means, rests], axis=1))
     limits = coordinate.limits
     return Mesh(ends, limits, sizes, edges, heights, means, logs, coefficients, is_jump, twins)

@@ -1,9 +1,9 @@
-"""A proposal for arms that depend on each other, or whose means are cut: a truncated normal.
+"""A proposal for arms that depend on each other closely: a truncated normal.
 
-Draws from conjugate posteriors seldom look like draws from a prior under which arms move together,
-or which has a hard edge where conjugate laws have none, and nearly all the weight then falls on a
-few of them. Here the prior is a normal law cut to a box, or stood in for by one, and the likelihood
-L_i of arm i's data by a normal factor, its *site*
+Arms drawn each from a law of its own seldom look like draws from a prior under which they move
+together, and nearly all the weight then falls on a few of them. Here the prior is a normal law cut
+to a box, or stood in for by one, and the likelihood L_i of arm i's data by a normal factor, its
+*site*
 
     g_i(x) = exp(h_i x - tau_i x^2 / 2),
 
@@ -39,7 +39,7 @@ from agents.gibbs import likelihood_coefficients, log_density
 from agents.kernels import compare_means
 from agents.proposals import Proposal, prior_log_density
 from bandit_gym.minimax_tilting import most_restricted_first
-from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 
 SITE_POWER = 0.8
@@ -74,9 +74,9 @@ class NormalProposal(Proposal):
     """Draws arm means from a truncated normal and weighs them for the problem's own prior.
 
     Arguments:
-        problem: likelihood and prior. A truncated normal, multivariate or arm by arm, is taken as
-            it is. Any other prior is stood in for by the normal law with the moments of its draws,
-            cut to the means' support.
+        problem: likelihood and prior. A truncated multivariate normal is taken as it is. Any other
+            prior is stood in for by the normal law with the moments of its draws, cut to the means'
+            support.
         draws: (M, K) from the prior, for the moments.
 
     Raises:
@@ -88,18 +88,15 @@ class NormalProposal(Proposal):
     def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
         self.problem = problem
         prior: Any = problem.prior
-        self.is_exact = isinstance(prior, TruncatedNormal | TruncatedMultivariateNormal)
+        self.is_exact = isinstance(prior, TruncatedMultivariateNormal)
         if self.is_exact:
             mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms)
+            covariance = np.asarray(prior.covariance)
         else:
             mean, covariance = draws.mean(axis=0), np.cov(draws, rowvar=False)
-        if isinstance(prior, TruncatedMultivariateNormal):
-            covariance = np.asarray(prior.covariance)
-        elif isinstance(prior, TruncatedNormal):
-            covariance = np.diag(np.broadcast_to(np.square(prior.std), problem.num_arms))
         np.linalg.cholesky(covariance)
         self._precision = np.linalg.inv(covariance)
-        self._mean, box = mean, _find_box(problem)
+        self._mean, box = mean, find_box(problem)
         self._law = _order_law(mean, covariance, self._precision, box)
         self._marginals = _describe_marginals(mean, np.diag(covariance), box)
         self._keys, self._sites = np.empty((0, 0, 2)), np.empty((0, 0, 2))
@@ -140,7 +137,7 @@ class NormalProposal(Proposal):
         return log_weights, winners
 
 
-def _find_box(problem: BanditProblem) -> np.ndarray:
+def find_box(problem: BanditProblem) -> np.ndarray:
     """Return the (K, 2) ends of the arms' intervals."""
     prior: Any = problem.prior
     if hasattr(prior, "arm_support"):

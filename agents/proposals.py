@@ -4,7 +4,8 @@ The paper's proposal q is a conjugate posterior of the arm means, independent ac
 from it has weight w(mu) = pi(mu) / prod_j q_0(mu_j), where q_0 is the conjugate prior behind q: the
 likelihood of the data is in both posteriors and cancels. Weights are exact for whatever q_0 is;
 how close q comes to the true posterior decides how many draws are needed, never what they mean.
-`agents.normal_proposal` has one for arms that depend on each other.
+`agents.marginal_proposal` has one for arms whose marginal laws are not conjugate,
+`agents.normal_proposal` one for arms that depend on each other.
 
 Letters: K arms, N lanes, R races (rows), m samples.
 """
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
 
 
 NUM_FIT_DRAWS, NUM_TRIAL_SAMPLES = 10_000, 1000
-ENOUGH = 0.5
-"""Effective samples per sample with which conjugate draws will do: they are the cheaper ones."""
+ENOUGH_CONJUGATE, ENOUGH_MARGINAL = 0.9, 0.5
+"""Effective samples per sample, without data, with which a proposal will do. Conjugate draws cost
+least, but where they are worth less than this, their weights may be so uneven that the largest have
+not been seen."""
 
 
 class Proposal:
@@ -221,24 +224,30 @@ def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any])
 def match_proposal(problem: BanditProblem) -> Proposal:
     """Return a proposal that resembles the problem's own prior.
 
-    That is the conjugate prior with the same moments, arm by arm, or a `NormalProposal` where
-    fewer than half of its draws count for anything and more of the normal's do. Both are judged by
-    draws without data, with a fixed generator: the choice is a function of the problem.
+    That is the conjugate prior with the same moments, arm by arm, or a `MarginalProposal`, if its
+    draws without data are worth enough, or else the best of these and a `NormalProposal`. They are
+    judged with a fixed generator: the choice is a function of the problem.
     """
-    posterior = matched_posterior(problem)
-    conjugate = ConjugateProposal(problem, posterior, posterior)
-    share = effective_share(conjugate)
-    if share >= ENOUGH:
-        return conjugate
+    from agents.marginal_proposal import MarginalProposal
     from agents.normal_proposal import NormalProposal
 
-    shape = (NUM_FIT_DRAWS, problem.num_arms)
-    draws = problem.prior.sample(np.random.default_rng(0), shape)
-    try:
-        normal = NormalProposal(problem, draws)
-    except np.linalg.LinAlgError:
-        return conjugate
-    return normal if effective_share(normal) > share else conjugate
+    posterior = matched_posterior(problem)
+    best: Proposal = ConjugateProposal(problem, posterior, posterior)
+    largest = effective_share(best)
+    if largest >= ENOUGH_CONJUGATE:
+        return best
+    draws = problem.prior.sample(np.random.default_rng(0), (NUM_FIT_DRAWS, problem.num_arms))
+    for kind in (MarginalProposal, NormalProposal):
+        try:
+            proposal = kind(problem, draws)
+            share = effective_share(proposal)
+        except ValueError:  # this prior is not of the kind that it can stand in for
+            continue
+        if share > largest:
+            best, largest = proposal, share
+        if largest >= ENOUGH_MARGINAL:
+            break
+    return best
 
 
 def effective_share(proposal: Proposal) -> float:

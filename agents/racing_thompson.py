@@ -79,13 +79,13 @@ class RacingThompson(Agent):
             at level delta, or when the weights' effective sample size reaches
             `effective_samples`; see `agents.stopping`. A number m >= 1 stops each race at exactly m
             samples: one is TS under q_0, ever more are TS under the true prior.
-        effective_samples: effective sample size > 0 that ends a self-normalised race.
+        effective_samples: effective sample size > 0, finite, that ends a self-normalised race.
         proposal: what the race samples from. "reference" is the paper's Table 1; "matched" is the
-            posterior under the conjugate prior with the moments of the problem's own, arm by arm,
-            or a truncated normal law with their correlation, where that serves better (see
-            `agents.proposals.match_proposal`). Or a conjugate prior of one's own choice, as an
-            object or a dict. Weights are exact for each; a proposal near the true posterior needs
-            few samples.
+            posterior under the conjugate prior with the moments of the problem's own, arm by arm;
+            or, where that serves ill, each arm's own posterior from a table, or a truncated normal
+            law with the arms' correlation (see `agents.proposals.match_proposal`). Or a conjugate
+            prior of one's own choice, as an object or a dict. Weights are exact for each; a
+            proposal near the true posterior needs few samples.
         unpulled_arms: the Gaussian and Poisson references of Table 1 are improper, hence no
             posterior for an arm without data. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random

@@ -10,6 +10,7 @@ from scipy.stats import beta
 
 from agents import ExactThompson
 from agents.exact_thompson import find_method
+from agents.grid import PosteriorTables
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
@@ -151,12 +152,8 @@ def test_grid_equals_conjugate_in_law(conjugate_problem, counts):
 @pytest.mark.parametrize("count", [0, 1, 10**3, 10**6])
 def test_grid_table_holds_the_beta_distribution(count):
     problem = make_problem(Bernoulli(), Beta(2.0, 3.0))
-    agent = ExactThompson(problem, method="grid")
-    agent.reset(seed=0)
-    sums = np.array([0, count // 3, count])
-    agent.warm_start([count] * 3, sums)
-    agent.act()
-    points = agent._sampler._tables.points[0]
+    sums = np.array([0.0, count // 3, count])
+    points = PosteriorTables(problem).update(np.full((1, 3), count), sums[None]).points[0]
     for arm in range(3):
         posterior = beta(2 + sums[arm], 3 + count - sums[arm])
         truth = posterior.cdf(expit(points[arm, :, 1]))
@@ -164,16 +161,13 @@ def test_grid_table_holds_the_beta_distribution(count):
 
 
 def test_grid_follows_a_posterior_step_by_step():
-    problem = make_problem(Bernoulli(), PER_ARM)
-    agent, twin = ExactThompson(problem), ExactThompson(problem)
-    agent.reset(1, seed=0)
-    twin.reset(1, seed=0)
+    followed, anew = (PosteriorTables(make_problem(Bernoulli(), PER_ARM)) for _ in range(2))
+    counts, sums = np.zeros((1, 3), dtype=np.int64), np.zeros((1, 3))
     for arm, reward in [(0, 1.0), (1, 0.0), (1, 1.0), (2, 1.0)]:
-        agent.observe([arm], [reward])
-        agent.act()
-    twin.warm_start([1, 2, 1], [1.0, 1.0, 1.0])
-    twin.act()
-    assert (agent._sampler._tables.points == twin._sampler._tables.points).all()
+        counts[0, arm] += 1
+        sums[0, arm] += reward
+        tables = followed.update(counts, sums)
+    np.testing.assert_array_equal(tables.points, anew.update(counts, sums).points)
 
 
 def test_grid_needs_no_arm_support():
@@ -332,14 +326,12 @@ def test_exact_thompson_act_changes_no_statistics(prior):
 
 
 def test_grid_tables_that_are_copied_equal_those_that_are_built():
-    problem = BanditProblem(Bernoulli(), Beta([2.0, 5.0], [2.0, 3.0]), 2)
-    counts = np.array([[3, 7], [7, 3], [3, 7], [0, 0], [3, 3]])
-    sums = np.array([[1.0, 4.0], [4.0, 1.0], [1.0, 4.0], [0.0, 0.0], [1.0, 1.0]])
-    tables = []
-    for lanes in (slice(0, 5), *(slice(lane, lane + 1) for lane in range(5))):
-        agent = ExactThompson(problem, method="grid")
-        agent.reset(len(counts[lanes]), seed=0)
-        agent.warm_start(counts[lanes], sums[lanes])
-        agent.act()
-        tables.append(agent._sampler._tables.points)
-    np.testing.assert_array_equal(tables[0], np.concatenate(tables[1:]))
+    # Arms 0 and 2 have one prior, arm 1 another.
+    problem = BanditProblem(Bernoulli(), Beta([2.0, 5.0, 2.0], [2.0, 3.0, 2.0]), 3)
+    counts = np.array([[3, 7, 3], [7, 3, 0], [3, 7, 7], [0, 0, 0], [3, 3, 3]])
+    sums = np.array([[1, 4, 1], [4, 1, 0], [1, 4, 4], [0, 0, 0], [1, 1, 2.0]])
+    together = PosteriorTables(problem).update(counts, sums)
+    for lane in range(5):
+        alone = PosteriorTables(problem).update(counts[[lane]], sums[[lane]])
+        np.testing.assert_array_equal(together.points[lane], alone.points[0])
+        np.testing.assert_array_equal(together.guides[lane], alone.guides[0])

@@ -99,21 +99,6 @@ def test_conjugate_draws_are_taken_where_they_will_do(prior):
     assert isinstance(match_proposal(BanditProblem(Bernoulli(), prior, 10)), ConjugateProposal)
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "prior"),
-    [
-        (Bernoulli(), TruncatedNormal(0.2, 0.1)),
-        (Exponential(), TruncatedNormal(1.0, 0.3, low=0.0, high=3.0)),
-        (Gaussian(), TruncatedNormal(0.0, 1.0, low=-1.0)),
-    ],
-    ids=["near the edge", "light left tail", "cut on both sides"],
-)
-def test_normal_draws_are_taken_where_conjugate_ones_will_not_do(likelihood, prior):
-    proposal = match_proposal(BanditProblem(likelihood, prior, 10))
-    assert isinstance(proposal, NormalProposal)
-    assert effective_share(proposal) > 0.95  # without data it is the prior itself
-
-
 class OneMean:
     """A prior under which all arms are the same: its covariance is singular."""
 
