@@ -38,7 +38,7 @@ FULL = {
     "guarantee": {"races": 4000, "problems": 40, "races_per_problem": 500},
     "thrift": {"decisions": 1000, "horizon": 3000},
     "particles": {"runs": 10, "horizon": 10_000},
-    "regret": {"replications": 200, "horizon": 10_000},
+    "regret": {"replications": 400, "horizon": 10_000},
 }
 """Sizes at scale 1."""
 
