@@ -54,10 +54,12 @@ class Setting:
     num_warmups: int = 1
 
 
-def _race(delta: float, sigma: float, threshold: str = "printed") -> Setting:
+def _race(
+    delta: float, sigma: float, threshold: str = "printed", num_decisions: int = 10_000
+) -> Setting:
     label = f"racing {threshold}, delta={delta:g}, sigma={sigma:g}"
     options = {"delta": delta, "sigma": sigma, "threshold": threshold}
-    return Setting(label, "racing", options, f"racing, {threshold} threshold")
+    return Setting(label, "racing", options, f"racing, {threshold} threshold", num_decisions)
 
 
 def _fixed(num_samples: int) -> Setting:
@@ -86,7 +88,7 @@ def _particles(num_particles: int, name: str = "smc", **options: Any) -> Setting
 
 
 SETTINGS = (
-    _race(0.1, 0.1),
+    _race(0.1, 0.1, num_decisions=100_000),  # a bar is checked with it
     _race(0.1, 0.3),
     _race(0.1, 0.7),
     _race(0.7, 0.1),
