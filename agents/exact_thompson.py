@@ -43,7 +43,7 @@ class ExactThompson(Agent):
         grid: the prior is independent across arms and offers `arm_log_density(means (..., K)) ->
             (..., K)`, and `arm_support(num_arms) -> (K, 2)` where the means have a smaller range
             than the likelihood allows. Each arm's posterior is kept as a table, see `agents.grid`,
-            1.7 kB per arm and lane for a smooth prior and up to 110 kB for a rough one. Not
+            1.3 kB per arm and lane for a smooth prior and up to 110 kB for a rough one. Not
             resolved: 10^6 rewards whose average lies in a hole of the prior's support.
         gibbs: a `TruncatedMultivariateNormal` prior. Each lane has a Markov chain, started from a
             draw of the prior, that never ends: `act` renews it by `num_sweeps` sweeps under the

@@ -27,6 +27,7 @@ from bandit_gym.problem import BanditProblem
 NUM_DRAWS = 4096
 NUM_DRAWS_BUILT_IN = 64
 """Draws show where a prior has spikes, which no built-in one has."""
+NUM_TWIN_DRAWS = 1024
 LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
 MAX_CELLS = 4000
@@ -130,15 +131,23 @@ def make_mesh(problem: BanditProblem) -> Mesh:
 
 
 def find_twins(problem: BanditProblem, support: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Return, for each of K arms, the first arm with the same density at all arms' draws."""
+    """Return, for each of K arms, the first arm with the same density at draws of all arms.
+
+    Args:
+        problem: likelihood and prior.
+        support: (K, 2) lowest and highest mean of each arm.
+        draws: (M, K) from the prior, of which NUM_TWIN_DRAWS are looked at.
+    """
     prior: Any = problem.prior
-    everywhere = np.repeat(draws[:64].reshape(-1, 1), problem.num_arms, axis=1)
+    some = draws[:64].ravel()
+    some = some[:: max(1, len(some) // NUM_TWIN_DRAWS)]
+    everywhere = np.repeat(some[:, None], problem.num_arms, axis=1)
     with np.errstate(all="ignore"):
         values = np.asarray(prior.arm_log_density(everywhere), dtype=float)
     _require_shape(values, everywhere)
-    signs = np.concatenate([values, support.T])
-    is_same = (signs[:, :, None] == signs[:, None, :]).all(axis=0)
-    return np.argmax(is_same | np.eye(len(support), dtype=bool), axis=1)
+    first: dict[bytes, int] = {}
+    columns = np.concatenate([values, support.T]).T
+    return np.array([first.setdefault(each.tobytes(), arm) for arm, each in enumerate(columns)])
 
 
 def arm_support(problem: BanditProblem) -> np.ndarray:

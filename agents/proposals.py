@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 
 NUM_FIT_DRAWS, NUM_TRIAL_SAMPLES = 10_000, 1000
+NUM_FIT_MEANS = 1_000_000
+"""Means drawn for a fit at most, if there are many arms."""
 ENOUGH_CONJUGATE, ENOUGH_MARGINAL = 0.9, 0.5
 """Effective samples per sample, without data, with which a proposal will do. Conjugate draws cost
 least, but where they are worth less than this, their weights may be so uneven that the largest have
@@ -236,7 +238,8 @@ def match_proposal(problem: BanditProblem) -> Proposal:
     largest = effective_share(best)
     if largest >= ENOUGH_CONJUGATE:
         return best
-    draws = problem.prior.sample(np.random.default_rng(0), (NUM_FIT_DRAWS, problem.num_arms))
+    num_draws = min(NUM_FIT_DRAWS, max(NUM_TRIAL_SAMPLES, NUM_FIT_MEANS // problem.num_arms))
+    draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
     for kind in (MarginalProposal, NormalProposal):
         try:
             proposal = kind(problem, draws)

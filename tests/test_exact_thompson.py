@@ -335,3 +335,11 @@ def test_grid_tables_that_are_copied_equal_those_that_are_built():
         alone = PosteriorTables(problem).update(counts[[lane]], sums[[lane]])
         np.testing.assert_array_equal(together.points[lane], alone.points[0])
         np.testing.assert_array_equal(together.guides[lane], alone.guides[0])
+
+
+def test_grid_has_room_for_many_arms():
+    # Comparing all pairs of arms at draws of all of them would take 500 GB here.
+    problem = BanditProblem(Bernoulli(), TruncatedNormal([0.2] * 1000 + [0.8] * 1000, 0.05), 2000)
+    agent = ExactThompson(problem, method="grid")
+    agent.reset(20, seed=0)
+    assert (agent.act() >= 1000).all()
