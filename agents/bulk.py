@@ -109,6 +109,29 @@ def find_logs(
 
 
 @inner
+def find_features(
+    ends: np.ndarray,
+    family: int,
+    u: np.ndarray,
+    x: np.ndarray,
+    log_x: np.ndarray,
+    spare: np.ndarray,
+) -> None:
+    """Set x (m,) and log_x (m,) to what the log-likelihood is made of.
+
+    That is x(u) and its logarithm, but log(1 - x(u)) in place of x(u) where rewards are Bernoulli.
+    """
+    if family == BETA:
+        find_logs(ends, u, log_x, x, spare)
+        return
+    find_means(ends, u, x, spare)
+    if family != NORMAL:
+        for j in range(u.size):
+            log_x[j] = x[j]
+        log_all(log_x, spare)
+
+
+@inner
 def add_multiple(factor: float, x: np.ndarray, out: np.ndarray) -> None:
     """Add factor * x (m,) to `out` (m,), and nothing if the factor is 0, whatever x."""
     if factor != 0.0:
@@ -151,13 +174,7 @@ def weigh(mesh: Mesh, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndar
     """Add the log-likelihood at u (m,) to `out` and return the largest sum; spare is (3, m)."""
     if data.pulls > 0.0:
         x, log_x, more = spare[0, : u.size], spare[1, : u.size], spare[2, : u.size]
-        if data.family == BETA:
-            find_logs(mesh.ends, u, log_x, x, more)
-        else:
-            find_means(mesh.ends, u, x, more)
-            log_x[:] = x
-            if data.family != NORMAL:
-                log_all(log_x, more)
+        find_features(mesh.ends, data.family, u, x, log_x, more)
         add_log_likelihood(data, x, log_x, x, out)
     return find_largest(out)
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.bulk import Data, find_means, weigh
+from agents.bulk import Data, add_log_likelihood, add_multiple, find_features, find_means
 from agents.compiled import inner, kernel
 from agents.grid import PosteriorTables, Tables, draw_from_table
 from agents.kernels import compare_means
@@ -140,22 +140,27 @@ def draw_marginal_rows(
         winners: (R, m) receives the arm with the largest mean, ties broken at random.
     """
     num_rows, num_arms, num_samples = means.shape
-    best, u, ratio = np.empty(num_samples), np.empty(num_samples), np.empty(num_samples)
-    spare = np.empty((3, num_samples))
+    size = num_arms * num_samples  # arms side by side: short loops would cost more than their work
+    u, ratio, log_x = np.empty(size), np.empty(size), np.empty(size)
+    rest, spare, best = np.empty(size), np.empty(size), np.empty(num_samples)
     for r in range(num_rows):
         lane = rows[r]
-        best[:] = -np.inf
         for arm in range(num_arms):
             points, guide = tables.points[lane, arm], tables.guides[lane, arm]
-            for j in range(num_samples):
+            for j in range(arm * num_samples, (arm + 1) * num_samples):
                 u[j], ratio[j] = draw_from_table(rng, points, guide)
-            find_means(mesh.ends, u, means[r, arm], spare[0])
-            invert_densities(mesh.ends, means[r, arm], ratio)
-            log_all(ratio, spare[0])
-            for j in range(num_samples):
-                log_weights[r, j] += ratio[j]
-            data = Data(family, precision, float(counts[lane, arm]), sums[lane, arm])
-            weigh(mesh, data, u, log_weights[r], spare)
+        x = means[r].reshape(size)
+        find_means(mesh.ends, u, x, spare)
+        invert_densities(mesh.ends, x, ratio)
+        log_all(ratio, spare)
+        find_features(mesh.ends, family, u, rest, log_x, spare)
+        best[:] = -np.inf
+        for arm in range(num_arms):
+            part = slice(arm * num_samples, (arm + 1) * num_samples)
+            add_multiple(1.0, ratio[part], log_weights[r])
+            if counts[lane, arm] > 0:
+                data = Data(family, precision, float(counts[lane, arm]), sums[lane, arm])
+                add_log_likelihood(data, rest[part], log_x[part], rest[part], log_weights[r])
             compare_means(rng, means[r], arm, best, winners[r])
 
 
