@@ -28,6 +28,10 @@ from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
+MARGIN = 0.1
+"""How far inside a box the guess at an arm's mean is kept, in prior standard deviations or, if that
+is less, widths of the box: at its edge rewards may have no variance, and a slice no width."""
+
 NUM_CHAINS = 16
 NUM_BATCHES = 32
 FIRST_BATCH = 16
@@ -67,7 +71,9 @@ def make_target(problem: BanditProblem, counts: FloatArray, sums: FloatArray) ->
     mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms).copy()
     precision = np.ascontiguousarray(prior.precision)
     box = np.ascontiguousarray(prior.arm_support(problem.num_arms))
-    guess = (sums + np.clip(mean, box[:, 0], box[:, 1])) / (counts + 1)
+    (low, high), variance = box.T, np.diag(prior.covariance)
+    margin = MARGIN * np.minimum(np.sqrt(variance), high - low)
+    guess = (sums + np.clip(mean, low + margin, high - margin)) / (counts + 1)
     information = counts / problem.likelihood.reward_std(guess) ** 2
     widths = 2 / np.sqrt(information + np.diag(precision))
     coefficients = likelihood_coefficients(problem.likelihood, counts, sums)

@@ -18,13 +18,15 @@ from agents.compiled import inner, kernel
 from agents.posteriors import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 from agents.tables import Tables, draw_from_table, find_table
 from agents.variates import draw_gammas, draw_normals
+from agents.vector_math import log_all
 
 TINY = 1e-300
 ALMOST_ONE = 1 - 2.0**-53
 X, REST, X_REST = range(3)
 
 BLOCK_SIZE = 400
-"""Rows that `draw_best` treats at a time; its scratch space then stays in the nearest cache."""
+"""Means drawn at a time, of one arm or of several: enough for loops to pay, and few enough for
+their scratch space to stay in the nearest cache."""
 
 
 @inner
@@ -175,21 +177,52 @@ def draw_chunk(
         winners: (R, m) receives the arm with the largest mean, ties broken at random.
     """
     num_rows, num_arms, num_samples = means.shape
-    best, spare = np.empty(num_samples), np.empty((6, num_samples))
-    pending = np.empty(num_samples, dtype=np.int64)
     has_tables = len(tables.keys) > 0
+    step = 1 if has_tables else max(1, BLOCK_SIZE // num_samples)
+    best, spare = np.empty(num_samples), np.empty((6, step * num_samples))
+    pending = np.empty(step * num_samples, dtype=np.int64)
     for r in range(num_rows):
+        a, b, x = first[rows[r]], second[rows[r]], means[r].reshape(num_arms * num_samples)
+        for start in range(0, num_arms, step):
+            stop, slot = min(start + step, num_arms), rows[r] * num_arms + start
+            out = x[start * num_samples : stop * num_samples]
+            if not has_tables or not draw_means_from_table(
+                rng, family, a[start], b[start], out, spare[0], pending, tables, slot
+            ):
+                draw_arms(rng, family, a[start:stop], b[start:stop], out, spare, pending)
         fill(best, -np.inf)
         for i in range(num_arms):
-            a, b, out = first[rows[r], i], second[rows[r], i], means[r, i]
-            slot = rows[r] * num_arms + i
-            if not has_tables or not draw_means_from_table(
-                rng, family, a, b, out, spare[0], pending, tables, slot
-            ):
-                fill(spare[4], a)
-                fill(spare[5], b)
-                draw_means(rng, family, spare[4], spare[5], out, spare, pending)
             compare_means(rng, means[r], i, best, winners[r])
+
+
+@inner
+def draw_arms(
+    rng: Generator,
+    family: int,
+    first: np.ndarray,
+    second: np.ndarray,
+    out: np.ndarray,
+    spare: np.ndarray,
+    pending: np.ndarray,
+) -> None:
+    """Fill `out` (A m,) with m posterior draws of each arm's mean; see `draw_means`.
+
+    Args:
+        rng: source of randomness.
+        family: law of a mean.
+        first: (A,) first posterior parameters.
+        second: (A,) second posterior parameters.
+        out: receives the draws, arm by arm.
+        spare: (6, at least A m) scratch space.
+        pending: (at least A m,) int64 scratch space.
+    """
+    num_samples = out.size // first.size
+    for i in range(first.size):
+        part = slice(i * num_samples, (i + 1) * num_samples)
+        fill(spare[4, part], first[i])
+        fill(spare[5, part], second[i])
+    a, b = spare[4, : out.size], spare[5, : out.size]
+    draw_means(rng, family, a, b, out, spare[:4, : out.size], pending)
 
 
 @kernel
@@ -271,7 +304,7 @@ def add_log_densities(
         support: (K, 2) interval outside which the density is 0.
         out: (R, m) receives the sum over arms.
     """
-    logs, products = np.empty(3), np.empty((3, means.shape[2]))
+    logs, products = np.empty(3), np.empty((4, means.shape[2]))
     fill(logs, 0.0)
     for kind in range(3):
         fill(products[kind], 1.0)
@@ -309,7 +342,7 @@ def multiply_logs(
         coefficient: of log(y).
         x: (m,) means.
         logs: (3,) coefficient of the products so far, of each kind.
-        products: (3, m) products so far.
+        products: (4, m) products so far, and scratch space.
         out: (m,) receives the logarithms of the products done with.
     """
     if coefficient == 0.0:
@@ -339,8 +372,9 @@ def factor(kind: int, x: float) -> float:
 def flush_logs(kind: int, logs: np.ndarray, products: np.ndarray, out: np.ndarray) -> None:
     """Take the logarithms of the products of a kind to `out`, and start again from 1."""
     if logs[kind] != 0.0:
+        log_all(products[kind], products[3])
         for j in range(out.size):
-            out[j] += logs[kind] * math.log(products[kind, j])
+            out[j] += logs[kind] * products[kind, j]
         fill(products[kind], 1.0)
         logs[kind] = 0.0
 

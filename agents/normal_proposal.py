@@ -1,4 +1,4 @@
-"""A proposal for arms that depend on each other closely: a truncated normal.
+"""A proposal for arms that depend on each other closely: nearly a truncated normal.
 
 Arms drawn each from a law of its own seldom look like draws from a prior under which they move
 together, and nearly all the weight then falls on a few of them. Here the prior is a normal law cut
@@ -7,16 +7,20 @@ to a box, or stood in for by one, and the likelihood L_i of arm i's data by a no
 
     g_i(x) = exp(h_i x - tau_i x^2 / 2),
 
-so that prior times sites is again a normal law cut to the box, of precision P + diag(tau). Its
-arms are drawn one after the other, each from its law given those before, cut to its own interval
-("GHK"). What the proposal gets wrong the weight makes good, exactly:
+so that prior times sites is again a normal law cut to the box, of precision P + diag(tau): a chain
+of normal laws phi_k, of arm k given the arms before it. The arms are drawn one after the other in
+that order (as in GHK), arm k from a logistic law q_k of the same centre and width, cut to the arm's
+own interval. What the proposal gets wrong the weight makes good, exactly:
 
-    w(mu) = pi(mu) / N(mu; m, P^-1)  *  prod_i L_i(mu_i) / g_i(mu_i)  *  prod_k mass_k(mu),
+    w(mu) = pi(mu) / N(mu; m, P^-1)  *  prod_i L_i(mu_i) / g_i(mu_i)  *  prod_k phi_k / q_k.
 
-with mass_k the probability of arm k's interval given the arms before it. A site is the ratio of two
-normal laws, those with the moments of arm i's marginal with and without its data, to the power
-SITE_POWER: where a proposal has lighter tails than the posterior, weights have heavy ones. It
-depends on the statistics of one arm alone.
+A cut logistic law takes a few exponentials and logarithms, of many samples at once, where the cut
+normal law itself would take rejection or its quantile function; and where a proposal has lighter
+tails than the posterior, weights have heavy ones. So its tails are no loss: on the histories of
+SITE_POWER below an effective sample took 1.99 samples from normal laws and 1.93 from logistic ones.
+
+A site is the ratio of two normal laws, those with the moments of arm i's marginal with and without
+its data, to the power SITE_POWER. It depends on the statistics of one arm alone.
 
 Letters: K arms, N lanes, R races (rows), m samples.
 
@@ -32,26 +36,29 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.random import Generator
 
+from agents.bulk import add_multiple
+from agents.compiled import inner, kernel
 from agents.gibbs import likelihood_coefficients, log_density
-from agents.kernels import compare_means
+from agents.kernels import TINY, add_rational, compare_means, fill
 from agents.proposals import Proposal, prior_log_density
+from agents.vector_math import exp_all, log_all
 from bandit_gym.minimax_tilting import most_restricted_first
 from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 
 SITE_POWER = 0.8
-"""Ten near-singular Bernoulli arms, 100 pulls, two histories: with the power 1, 0.8 and 0.6, a
-sample was worth 0.30, 0.59 and 0.48 effective samples in one and 0.52, 0.66, 0.54 in the other."""
+"""Ten near-singular Bernoulli arms, 28 histories of 0 to 10,000 pulls: with the power 1, 0.8 and
+0.6 an effective sample took 2.10, 1.93 and 2.18 samples on average."""
 
 NUM_NODES, MAX_ZOOMS, LOG_REACH = 64, 12, 18.0
 WIDEST = 12.0
-"""Standard deviations from the mean at which an interval is cut when moments are looked for."""
+"""Standard deviations from its most likely point at which an interval is cut, to look at it."""
 
-FAR = 25.0
-"""Where the tail of the normal law is taken from its asymptotic series."""
+SLOPE = 1.7
+"""Of a logistic law, per standard deviation of the normal law that it stands in for. With 1.6, 1.7
+and 1.8 an effective sample took 2.03, 1.93 and 1.94 samples on those histories."""
 
 
 class NormalLaw(NamedTuple):
@@ -97,8 +104,9 @@ class NormalProposal(Proposal):
         np.linalg.cholesky(covariance)
         self._precision = np.linalg.inv(covariance)
         self._mean, box = mean, find_box(problem)
-        self._law = _order_law(mean, covariance, self._precision, box)
-        self._marginals = _describe_marginals(mean, np.diag(covariance), box)
+        near = _cut_box(mean, np.diag(covariance), box)
+        self._law = _order_law(mean, covariance, self._precision, box, near)
+        self._marginals = _describe_marginals(mean, np.diag(covariance), near)
         self._keys, self._sites = np.empty((0, 0, 2)), np.empty((0, 0, 2))
 
     def parameters(self, counts: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -145,30 +153,42 @@ def find_box(problem: BanditProblem) -> np.ndarray:
     return np.tile(problem.likelihood.support, (problem.num_arms, 1)).astype(np.float64)
 
 
+def _cut_box(mean: np.ndarray, variance: np.ndarray, box: np.ndarray) -> np.ndarray:
+    """Return the (K, 2) parts of the intervals within WIDEST of their most likely point."""
+    low, high = box.T
+    likely, reach = np.clip(mean, low, high), WIDEST * np.sqrt(variance)
+    return np.stack([np.maximum(low, likely - reach), np.minimum(high, likely + reach)], axis=1)
+
+
 def _order_law(
-    mean: np.ndarray, covariance: np.ndarray, precision: np.ndarray, box: np.ndarray
+    mean: np.ndarray,
+    covariance: np.ndarray,
+    precision: np.ndarray,
+    box: np.ndarray,
+    near: np.ndarray,
 ) -> NormalLaw:
     """Propose the arms that the box restricts most first, which keeps masses alike."""
-    first = most_restricted_first(covariance, box[:, 0] - mean, box[:, 1] - mean)
+    first = most_restricted_first(covariance, near[:, 0] - mean, near[:, 1] - mean)
     order = np.ascontiguousarray(first[::-1])
     pull = (precision @ mean)[order]
     return NormalLaw(order, np.ascontiguousarray(precision[np.ix_(order, order)]), pull, box[order])
 
 
-def _describe_marginals(mean: np.ndarray, variance: np.ndarray, box: np.ndarray) -> np.ndarray:
+def _describe_marginals(mean: np.ndarray, variance: np.ndarray, near: np.ndarray) -> np.ndarray:
     """Return (K, 6): each arm's mean and variance, those in its interval, and the interval's ends.
 
-    Ends beyond WIDEST standard deviations are moved there.
+    Args:
+        mean: (K,) before truncation.
+        variance: (K,) before truncation.
+        near: (K, 2) the intervals, see `_cut_box`.
     """
-    reach = WIDEST * np.sqrt(variance)
-    low, high = np.maximum(box[:, 0], mean - reach), np.minimum(box[:, 1], mean + reach)
-    marginals = np.stack([mean, variance, mean, variance, low, high], axis=1)
+    marginals = np.column_stack([mean, variance, mean, variance, near])
     for row in marginals:
         row[2:4] = find_moments(np.zeros(5), row)
     return marginals
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def find_moments(c: np.ndarray, marginal: np.ndarray) -> tuple[float, float]:
     """Return mean and variance of a marginal times exp(c . features), by the midpoint rule.
 
@@ -201,7 +221,7 @@ def find_moments(c: np.ndarray, marginal: np.ndarray) -> tuple[float, float]:
     return low + average, max(spread / total - average * average, 1e-3 * step * step)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def update_sites(
     keys: np.ndarray,
     sites: np.ndarray,
@@ -236,7 +256,7 @@ def update_sites(
                 site[1] = 0.0
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def draw_normal_rows(
     rng: Generator,
     law: NormalLaw,
@@ -247,7 +267,7 @@ def draw_normal_rows(
     log_weights: np.ndarray,
     winners: np.ndarray,
 ) -> None:
-    """Draw the means of all arms from prior times sites, weigh them, and find the best.
+    """Draw the means of all arms, weigh them for the normal prior, and find the best.
 
     Args:
         rng: source of randomness.
@@ -256,39 +276,128 @@ def draw_normal_rows(
         coefficients: (N, K, 5) of log(L / g).
         rows: (R,) the lanes, of N, to draw for.
         means: (R, K, m) receives the draws, strictly inside the box.
-        log_weights: (R, m) receives log(L / g) and the log of the masses, summed over arms.
+        log_weights: (R, m) receives the logs of L / g and of phi / q, summed over arms.
         winners: (R, m) receives the arm with the largest mean, ties broken at random.
     """
     num_rows, num_arms, num_samples = means.shape
     off, best = np.empty((num_arms, num_samples)), np.empty(num_samples)
+    ratios = np.empty((num_arms, num_samples))
+    spare, scratch = np.empty((5, num_samples)), np.empty((3, num_arms * num_samples))
     for r in range(num_rows):
-        precision, pull = law.precision.copy(), law.pull.copy()
+        factor, centre = law.precision.copy(), law.pull.copy()
         for k in range(num_arms):
             site = sites[rows[r], law.order[k]]
-            pull[k] += site[0]
-            precision[k, k] += site[1]
-        factorise(precision, pull)
-        centre, factor = pull, precision
+            centre[k] += site[0]
+            factor[k, k] += site[1]
+        factorise(factor, centre)
         for k in range(num_arms - 1, -1, -1):
-            arm, scale = law.order[k], factor[k, k]
-            off[k] = 0.0
+            low, high, scale = law.box[k, 0], law.box[k, 1], factor[k, k]
+            fill(off[k], 0.0)
             for j in range(k + 1, num_arms):
-                off[k] -= factor[j, k] / scale * off[j]
-            low, high = (law.box[k, 0] - centre[k]) * scale, (law.box[k, 1] - centre[k]) * scale
-            lowest, highest = step_inside(law.box[k, 0], law.box[k, 1])
+                add_multiple(-factor[j, k] / scale, off[j], off[k])
+            draw_logistic(
+                rng, low - centre[k], high - centre[k], scale,
+                off[k], ratios[k], log_weights[r], spare,
+            )  # fmt: skip
+            lowest, highest = step_inside(low, high)
+            x = means[r, law.order[k]]
             for j in range(num_samples):
-                shift = off[k, j] * scale
-                z, log_mass = draw_truncated(rng, low - shift, high - shift)
-                off[k, j] += z / scale
-                x = min(max(centre[k] + off[k, j], lowest), highest)
-                means[r, arm, j] = x
-                log_weights[r, j] += log_mass + log_density(coefficients[rows[r], arm], x)
-        best[:] = -np.inf
+                x[j] = min(max(centre[k] + off[k, j], lowest), highest)
+        log_all(ratios.reshape(scratch.shape[1]), scratch[0])
+        fill(best, -np.inf)
+        add_features(coefficients[rows[r]], means[r], scratch, log_weights[r])
         for i in range(num_arms):
+            add_multiple(1.0, ratios[i], log_weights[r])
             compare_means(rng, means[r], i, best, winners[r])
 
 
-@njit(cache=True, error_model="numpy")
+@inner
+def draw_logistic(
+    rng: Generator,
+    low: float,
+    high: float,
+    scale: float,
+    off: np.ndarray,
+    ratio: np.ndarray,
+    out: np.ndarray,
+    spare: np.ndarray,
+) -> None:
+    """Draw an arm's mean from logistic laws cut to its interval, one for each of m samples.
+
+    With F(y) = 1 / (1 + e^-y). The line is turned so that the interval's far end is on the right,
+    and 1 - F is divided by e^-c, c being the point of the interval nearest to 0: so nothing
+    cancels and nothing is lost, however far out the interval lies.
+
+    Args:
+        rng: source of randomness.
+        low: end of the interval, from the arm's mean given no other.
+        high: its other end.
+        scale: one over the arm's standard deviation given the arms before it.
+        off: (m,) how far the arms before it move its mean; receives how far off it is itself.
+        ratio: (m,) receives 1 / q, up to a constant.
+        out: (m,) log phi is added to it, up to a constant.
+        spare: (5, m) scratch space.
+    """
+    near, slope, left, right = spare[0], spare[1], spare[2], spare[3]
+    for j in range(off.size):
+        first, last = (low - off[j]) * scale, (high - off[j]) * scale
+        is_turned = last < 0.0
+        first, last = (-last if is_turned else first), (-first if is_turned else last)
+        near[j] = max(first, 0.0)
+        slope[j] = max(near[j], SLOPE)
+        left[j], right[j] = -abs(first) * slope[j], (near[j] - last) * slope[j]
+    exp_all(left, spare[4])
+    exp_all(right, spare[4])
+    for j in range(off.size):
+        ratio[j] = rng.random()
+    for j in range(off.size):
+        is_beyond = near[j] > 0.0
+        unit, start = (left[j] if is_beyond else 1.0), (1.0 if is_beyond else 1.0 / left[j])
+        below_first, below_last = 1.0 / (1.0 + unit * start), 1.0 / (1.0 + unit * right[j])
+        mass = max((start - right[j]) * below_first * below_last, TINY)
+        above = right[j] * below_last + ratio[j] * mass
+        below = below_first + (1.0 - ratio[j]) * (unit * mass)
+        left[j] = below / above
+        ratio[j] = mass / (below * above * slope[j])
+    log_all(left, spare[4])
+    for j in range(off.size):
+        z = near[j] + left[j] / slope[j]
+        z = -z if (high - off[j]) * scale < 0.0 else z
+        out[j] -= 0.5 * z * z
+        off[j] += z / scale
+
+
+@inner
+def add_features(c: np.ndarray, x: np.ndarray, spare: np.ndarray, out: np.ndarray) -> None:
+    """Add the sum over arms of c . (log x, log(1 - x), x, x^2, 1/x) to `out` (m,).
+
+    Args:
+        c: (K, 5), where the terms whose coefficient is 0 are left out.
+        x: (K, m) means.
+        out: added to.
+        spare: (3, K m) scratch space.
+    """
+    log_x, log_rest, flat = spare[0], spare[1], x.reshape(x.size)
+    has_log = has_log_rest = False
+    for i in range(x.shape[0]):
+        has_log |= c[i, 0] != 0.0
+        has_log_rest |= c[i, 1] != 0.0
+    if has_log:
+        for j in range(flat.size):
+            log_x[j] = flat[j]
+        log_all(log_x, spare[2])
+    if has_log_rest:
+        for j in range(flat.size):
+            log_rest[j] = 1.0 - flat[j]
+        log_all(log_rest, spare[2])
+    for i in range(x.shape[0]):
+        part = slice(i * out.size, (i + 1) * out.size)
+        add_multiple(c[i, 0], log_x[part], out)
+        add_multiple(c[i, 1], log_rest[part], out)
+        add_rational(c[i, 2], c[i, 3], c[i, 4], x[i], out)
+
+
+@kernel
 def factorise(matrix: np.ndarray, vector: np.ndarray) -> None:
     """Replace a positive definite A by its Cholesky factor L, and b by the solution of A x = b."""
     size = vector.size
@@ -306,62 +415,8 @@ def factorise(matrix: np.ndarray, vector: np.ndarray) -> None:
         vector[k] /= matrix[k, k]
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def step_inside(low: float, high: float) -> tuple[float, float]:
-    """Return the nearest numbers strictly inside an interval."""
-    return np.nextafter(low, high), np.nextafter(high, low)
-
-
-@njit(cache=True, error_model="numpy")
-def draw_truncated(rng: Generator, low: float, high: float) -> tuple[float, float]:
-    """Return a standard normal draw given that it is in [low, high], and the log of that chance.
-
-    By rejection from a normal, a uniform or, in a tail, an exponential law (Robert 1995,
-    "Simulation of truncated normal variables").
-    """
-    if high < 0.0:
-        z, log_mass = draw_truncated_tail(rng, -high, -low)
-        return -z, log_mass
-    if low > 0.0:
-        return draw_truncated_tail(rng, low, high)
-    mass = 0.5 * (math.erf(high / math.sqrt(2.0)) - math.erf(low / math.sqrt(2.0)))
-    if high - low > 2.5:
-        z = rng.standard_normal()
-        while not low <= z <= high:
-            z = rng.standard_normal()
-        return z, math.log(mass)
-    z = low + (high - low) * rng.random()
-    while rng.random() > math.exp(-0.5 * z * z):
-        z = low + (high - low) * rng.random()
-    return z, math.log(mass)
-
-
-@njit(cache=True, error_model="numpy")
-def draw_truncated_tail(rng: Generator, low: float, high: float) -> tuple[float, float]:
-    """Do as `draw_truncated` for 0 <= low < high."""
-    log_tail = log_upper_tail(low)
-    log_mass = log_tail + math.log1p(-math.exp(min(log_upper_tail(high) - log_tail, 0.0)))
-    width, z = high - low, np.inf
-    if low * width < 1.0 and width < 1.5:
-        z = low + width * rng.random()
-        while rng.random() > math.exp(0.5 * (low * low - z * z)):
-            z = low + width * rng.random()
-    elif low < 0.5:
-        while not low <= z <= high:
-            z = abs(rng.standard_normal())
-    else:
-        rate = 0.5 * (low + math.sqrt(low * low + 4.0))
-        while z > high or rng.random() > math.exp(-0.5 * (z - rate) ** 2):
-            z = low + rng.standard_exponential() / rate
-    return z, log_mass
-
-
-@njit(cache=True, error_model="numpy")
-def log_upper_tail(z: float) -> float:
-    """Return log P(Z > z) for z >= 0."""
-    if z < FAR:
-        return math.log(0.5 * math.erfc(z / math.sqrt(2.0)))
-    if z == np.inf:
-        return -np.inf
-    series = 1.0 - (1.0 - (3.0 - 15.0 / (z * z)) / (z * z)) / (z * z)
-    return -0.5 * z * z - math.log(z * math.sqrt(2.0 * math.pi) / series)
+    """Return the nearest numbers strictly inside an interval, none too small for `log_all`."""
+    lowest = np.nextafter(low, high)
+    return (max(lowest, TINY) if low == 0.0 else lowest), np.nextafter(high, low)

@@ -127,6 +127,17 @@ def test_probabilities_equal_quadrature_when_the_covariance_is_diagonal(likeliho
     assert np.abs(probabilities - expected).max() <= 2 * error  # error is two standard errors
 
 
+@pytest.mark.parametrize("mean", [0.0, -0.3, 1.2])
+def test_probabilities_equal_quadrature_when_the_prior_mean_is_no_possible_mean(mean):
+    prior = TruncatedMultivariateNormal(mean, np.diag([0.04, 0.09, 0.04]).tolist())
+    dependent = BanditProblem(Bernoulli(), prior, 3)
+    independent = BanditProblem(Bernoulli(), TruncatedNormal(mean, (0.2, 0.3, 0.2)), 3)
+    counts, sums = np.array([0, 4, 30]), np.array([0.0, 0.0, 30.0 * (mean > 1)])
+    probabilities, error = action_probabilities_with_error(dependent, counts, sums, tolerance=5e-3)
+    expected = action_probabilities(independent, counts, sums)
+    assert np.abs(probabilities - expected).max() <= 2 * error
+
+
 @pytest.mark.parametrize(
     ("counts", "sums"), [([0, 0], [0, 0]), ([5, 0], [4, 0]), ([50, 40], [20, 19])]
 )
