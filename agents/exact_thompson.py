@@ -25,6 +25,10 @@ MOST_ARMS_AHEAD = 64
 """Arms up to which draws ahead, which cost a call per arm now and then, beat a kernel."""
 
 
+MANY_PULLS = 1000
+"""New ones since a lane's last decision, after which its Markov chain is brought near the data."""
+
+
 class Sampler(Protocol):
     """A way to draw from the posterior of the means."""
 
@@ -165,6 +169,7 @@ class GibbsSampler:
         self.problem = problem
         self.num_sweeps = num_sweeps
         self.means = np.empty((0, problem.num_arms))
+        self._pulls = np.empty(0, dtype=np.int64)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Start the masked lanes' chains from draws of the prior, strictly inside its box."""
@@ -174,14 +179,21 @@ class GibbsSampler:
         draws = np.clip(prior.sample(rng, shape), np.nextafter(low, high), np.nextafter(high, low))
         if len(self.means) != len(mask):
             self.means = np.empty((len(mask), self.problem.num_arms))
-        self.means[mask] = draws
+            self._pulls = np.empty(len(mask), dtype=np.int64)
+        self.means[mask], self._pulls[mask] = draws, 0
 
     def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return (N,) arms, after `num_sweeps` sweeps of every lane's chain."""
         from agents.chains import principal_axes, renew_chains
-        from agents.gibbs import make_target
+        from agents.gibbs import bring_near, make_target
 
         prior: Any = self.problem.prior
+        pulls = counts.sum(axis=1)
+        is_far = pulls > self._pulls + MANY_PULLS
+        if is_far.any():
+            data = counts[is_far], sums[is_far]
+            self.means[is_far] = bring_near(self.problem, self.means[is_far], *data)
+        self._pulls = pulls
         target, axes = make_target(self.problem, counts, sums), principal_axes(prior.covariance)
         renew_chains(rng, self.means, target, axes, self.num_sweeps)
         return random_argmax(rng, self.means)

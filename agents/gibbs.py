@@ -16,7 +16,7 @@ Letters: K arms, L lanes (chains that know nothing of each other).
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -31,6 +31,9 @@ from bandit_gym.typing import FloatArray
 MARGIN = 0.1
 """How far inside a box the guess at an arm's mean is kept, in prior standard deviations or, if that
 is less, widths of the box: at its edge rewards may have no variance, and a slice no width."""
+
+FAR = 1000.0
+"""Standard deviations, of a mean given the arm's data alone, beyond which no chain starts."""
 
 NUM_CHAINS = 16
 NUM_BATCHES = 32
@@ -71,13 +74,40 @@ def make_target(problem: BanditProblem, counts: FloatArray, sums: FloatArray) ->
     mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms).copy()
     precision = np.ascontiguousarray(prior.precision)
     box = np.ascontiguousarray(prior.arm_support(problem.num_arms))
-    (low, high), variance = box.T, np.diag(prior.covariance)
-    margin = MARGIN * np.minimum(np.sqrt(variance), high - low)
-    guess = (sums + np.clip(mean, low + margin, high - margin)) / (counts + 1)
-    information = counts / problem.likelihood.reward_std(guess) ** 2
+    _, information = guess_means(problem, counts, sums)
     widths = 2 / np.sqrt(information + np.diag(precision))
     coefficients = likelihood_coefficients(problem.likelihood, counts, sums)
     return GibbsTarget(coefficients, widths, mean, precision, box)
+
+
+def guess_means(
+    problem: BanditProblem, counts: FloatArray, sums: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return (L, K) means strictly inside the box, near what each arm paid, and their precisions.
+
+    The prior's mean counts as one reward, and the precisions are those of the data alone.
+    """
+    prior: Any = problem.prior
+    low, high = prior.arm_support(problem.num_arms).T
+    margin = MARGIN * np.minimum(np.sqrt(np.diag(prior.covariance)), high - low)
+    guess = (sums + np.clip(prior.mean, low + margin, high - margin)) / (counts + 1)
+    guess = np.clip(guess, np.nextafter(low, high), np.nextafter(high, low))
+    return guess, counts / problem.likelihood.reward_std(guess) ** 2
+
+
+def bring_near(
+    problem: BanditProblem, means: FloatArray, counts: FloatArray, sums: FloatArray
+) -> FloatArray:
+    """Return (L, K) means, to start chains from, moved to within FAR deviations of the data's.
+
+    Slices are looked for in steps as short as the posterior is narrow, and from where a draw of the
+    prior lies that may take for ever.
+    """
+    guess, information = guess_means(problem, counts, sums)
+    with np.errstate(divide="ignore"):
+        reach = FAR / np.sqrt(information)
+    near: FloatArray = np.clip(means, guess - reach, guess + reach)
+    return near
 
 
 def likelihood_coefficients(
@@ -191,9 +221,10 @@ def gibbs_probabilities(
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities that each arm is the best, and two standard errors.
 
-    Chains start from draws of the prior. Each round is twice as long as all before it, which are
-    forgotten, until the chains agree with one another and the error is small enough. The
-    generator is fixed, so that the result is a function of the problem and the data.
+    Chains start from draws of the prior, or as near to them as the data allow. Each round is twice
+    as long as all before it, which are forgotten, until the chains agree with one another and the
+    error is small enough. The generator is fixed, so that the result is a function of the problem
+    and the data.
 
     Args:
         problem: its prior is a `TruncatedMultivariateNormal`.
@@ -208,7 +239,7 @@ def gibbs_probabilities(
     rng = np.random.default_rng(0)
     shape = (NUM_CHAINS, problem.num_arms)
     target = make_target(problem, np.tile(counts, (NUM_CHAINS, 1)), np.tile(sums, (NUM_CHAINS, 1)))
-    means = problem.prior.sample(rng, shape)
+    means = bring_near(problem, problem.prior.sample(rng, shape), counts, sums)
     batch = FIRST_BATCH
     while True:
         wins = [count_wins(rng, means, target, batch) for _ in range(NUM_BATCHES)]

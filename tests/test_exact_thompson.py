@@ -229,6 +229,14 @@ def test_gibbs_equals_grid_when_the_covariance_is_diagonal(likelihood):
     assert_frequencies(seen, action_probabilities(make_problem(likelihood, same), counts, sums))
 
 
+def test_gibbs_gets_to_data_far_from_all_that_the_prior_draws():
+    dependent = TruncatedMultivariateNormal(0.5, np.diag([0.04] * 3).tolist())
+    counts, sums = [10**6] * 3, [1e-3, 1.001e-3, 0.9985e-3]
+    seen = frequencies(make_problem(Exponential(), dependent), counts, sums, num_acts=5)
+    same = make_problem(Exponential(), TruncatedNormal(0.5, 0.2))
+    assert_frequencies(seen, action_probabilities(same, counts, sums))
+
+
 def test_gibbs_follows_data_that_come_one_by_one():
     problem = make_problem(Bernoulli(), CORRELATED)
     agent = ExactThompson(problem)

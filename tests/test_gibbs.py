@@ -5,6 +5,7 @@ from scipy import stats
 from agents import gibbs
 from agents.gibbs import (
     GibbsTarget,
+    bring_near,
     gibbs_sweep,
     likelihood_coefficients,
     make_target,
@@ -194,6 +195,16 @@ def test_target_of_another_prior_raises():
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 2)
     with pytest.raises(TypeError, match="must be a TruncatedMultivariateNormal, got Truncated"):
         make_target(problem, np.zeros((1, 2)), np.zeros((1, 2)))
+
+
+def test_chains_start_near_the_data():
+    problem = _dependent(Exponential(), CORRELATED)
+    counts, sums = np.array([[0, 10**6]]), np.array([[0.0, 1e-3]])
+    start = np.array([[0.3, 0.3]])
+    near = bring_near(problem, start, counts, sums)
+    guess = (1e-3 + 0.5) / (10**6 + 1)  # the prior's mean counts as one reward
+    np.testing.assert_allclose(near, [[0.3, guess * (1 + gibbs.FAR / 1000)]], rtol=1e-6)
+    np.testing.assert_array_equal(bring_near(problem, near, counts, sums), near)
 
 
 def test_target_holds_what_the_kernels_read():
