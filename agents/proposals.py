@@ -265,24 +265,23 @@ def effective_share(proposal: Proposal) -> float:
 
 
 def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
-    """Return the prior's (R, m) log-density of (R, K, m) means.
-
-    The prior sees them as one list of vectors: densities of SciPy drop dimensions of length 1.
+    """Return the prior's (R, m) log-density of (R, K, m) means; arms go last, as it expects.
 
     Raises:
         ValueError: if it has another shape, or is NaN or +inf.
     """
-    num_rows, num_arms, num_samples = means.shape
-    vectors = means.transpose(0, 2, 1).reshape(num_rows * num_samples, num_arms)
-    log_density = np.atleast_1d(problem.prior.log_density(vectors))
-    if log_density.shape != (len(vectors),):
+    log_density = np.asarray(problem.prior.log_density(means.transpose(0, 2, 1)))
+    wanted = (means.shape[0], means.shape[2])
+    if log_density.shape == tuple(size for size in wanted if size > 1):
+        log_density = log_density.reshape(wanted)  # densities of SciPy drop dimensions of length 1
+    if log_density.shape != wanted:
         raise ValueError(
-            "prior.log_density must map means (..., K) to (...): "
-            f"shape {(len(vectors),)} for means of shape {vectors.shape}, got {log_density.shape}."
+            f"prior.log_density must map means (..., K) to (...): shape {wanted} for means of "
+            f"shape {(*wanted, means.shape[1])}, got {log_density.shape}."
         )
     if not (log_density < np.inf).all():
         raise ValueError("prior.log_density must be finite or -inf, got NaN or +inf.")
-    return log_density.reshape(num_rows, num_samples)
+    return log_density
 
 
 def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> float:
