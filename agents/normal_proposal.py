@@ -58,7 +58,8 @@ WIDEST = 12.0
 
 SLOPE = 1.7
 """Of a logistic law, per standard deviation of the normal law that it stands in for. With 1.6, 1.7
-and 1.8 an effective sample took 2.03, 1.93 and 1.94 samples on those histories."""
+and 1.8 an effective sample took 2.03, 1.93 and 1.94 samples on those histories. Where the interval
+is further out than that many deviations, the slope is as large as the normal law's there."""
 
 
 class NormalLaw(NamedTuple):
