@@ -183,6 +183,7 @@ def draw_chunk(
     pending = np.empty(step * num_samples, dtype=np.int64)
     for r in range(num_rows):
         a, b, x = first[rows[r]], second[rows[r]], means[r].reshape(num_arms * num_samples)
+        fill(best, -np.inf)
         for start in range(0, num_arms, step):
             stop, slot = min(start + step, num_arms), rows[r] * num_arms + start
             out = x[start * num_samples : stop * num_samples]
@@ -190,9 +191,8 @@ def draw_chunk(
                 rng, family, a[start], b[start], out, spare[0], pending, tables, slot
             ):
                 draw_arms(rng, family, a[start:stop], b[start:stop], out, spare, pending)
-        fill(best, -np.inf)
-        for i in range(num_arms):
-            compare_means(rng, means[r], i, best, winners[r])
+            for i in range(start, stop):
+                compare_means(rng, means[r], i, best, winners[r])
 
 
 @inner

@@ -107,9 +107,9 @@ def draw_gammas(
     """Fill `out` (m,) with Gamma(shape, 1) variates d (1 + y)^3, for normal x = y sqrt(9 d).
 
     With h = x^2 / 2 + d (1 - (1 + y)^3 + 3 log(1 + y)) such a draw is kept where log u < h. That is
-    so if u < 1 + h, and h >= -3/4 d y^4 (1 + 1.6 max(-y, 0)) for y > -1/2, by Taylor's formula for
-    log(1 + y): a squeeze that settles more draws than Marsaglia and Tsang's, and nearly all where
-    the shape is large.
+    so if u < 1 + h, and h >= -3/4 d y^4 (1 + 0.8 z + 2 z^2), z = max(-y, 0), for y > -3/4, by the
+    series of log(1 + y): a squeeze that settles more draws than Marsaglia and Tsang's, and nearly
+    all where the shape is large.
 
     Args:
         rng: source of randomness.
@@ -128,8 +128,9 @@ def draw_gammas(
         d = (shapes[j] + 1.0 if is_boosted else shapes[j]) - 1.0 / 3.0
         y = normals[j] / math.sqrt(9.0 * d)
         out[j] = d * ((1.0 + y) * (1.0 + y) * (1.0 + y))
-        bound = 0.75 * d * (y * y) * (y * y) * (1.0 + 1.6 * max(-y, 0.0))
-        squeezed[j] = uniforms[j] + COARSE + bound if y > -0.5 else 1.0
+        z = max(-y, 0.0)
+        bound = 0.75 * d * (y * y) * (y * y) * (1.0 + z * (0.8 + 2.0 * z))
+        squeezed[j] = uniforms[j] + COARSE + bound if y > -0.75 else 1.0
     count = 0
     for j in range(out.size):
         pending[count] = j
