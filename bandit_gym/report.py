@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from bandit_gym.experiment import Entry
+from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.results import QUANTILES, Results, aggregate, regret_name, summarise
 
 NOTHING = "-"
@@ -19,6 +20,8 @@ Row = Mapping[Any, Any]
 def describe(results: Results, *, details: bool = False) -> str:
     """Write one table per environment, then the scores over all, then what is missing or failed.
 
+    If another version of the engine drew the numbers, that is said before all.
+
     Args:
         results: what to write about.
         details: add to each environment how the regret is spread and what it became in rewards.
@@ -27,7 +30,7 @@ def describe(results: Results, *, details: bool = False) -> str:
     times = {
         (row["env"], row["agent"]): row["microseconds_per_decision"] for row in timing(results)
     }
-    parts = []
+    parts = list(_version_note(results))
     for environment in results.experiment.environments:
         own = [row for row in rows if row["env"] == environment.label]
         if own:
@@ -145,6 +148,14 @@ def _describe_aggregate(rows: Sequence[Row]) -> str:
     )
     lines = [(row["agent"], _estimate(row, "score_iqm", digits=3)) for row in rows]
     return "\n".join([title, *_align([("agent", "score"), *lines])])
+
+
+def _version_note(results: Results) -> Iterator[str]:
+    if results.version != RESULTS_VERSION:
+        yield (
+            f"These are results of version {results.version}; this package draws those of version "
+            f"{RESULTS_VERSION}, other numbers for the same settings. Do not compare the two."
+        )
 
 
 def _warnings(results: Results) -> Iterator[str]:

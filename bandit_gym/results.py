@@ -81,10 +81,12 @@ class Results:
 
     Attributes:
         experiment: what was asked for.
+        version: of the engine that drew the numbers; see `files.RESULTS_VERSION`.
         runs: what there is of each of its runs, in its order.
     """
 
     experiment: Experiment
+    version: int
     runs: tuple[RunResults, ...]
 
     @property
@@ -126,7 +128,8 @@ def load_results(directory: str | Path) -> Results:
         raise FileNotFoundError(f"the folder must exist, got {str(directory)!r}.")
     store = Store(Path(directory))
     experiment = store.load_experiment()
-    return Results(experiment, tuple(_load_run(store, experiment, r) for r in experiment.runs))
+    runs = tuple(_load_run(store, experiment, run) for run in experiment.runs)
+    return Results(experiment, store.results_version, runs)
 
 
 def paired_differences(

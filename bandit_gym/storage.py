@@ -1,14 +1,15 @@
 """The folder of an experiment: finished blocks, each written once and never half.
 
-    experiment.json               the settings and the format
+    experiment.json               the settings, the format and the results version
     blocks/RUN/00000.parquet      one block of a run, tidy: one row per replication and step
     receipts/RUN/00000.json       its checksum and how it came about: versions, seconds, host
     failures/RUN/00000.txt        the traceback of a block that raised
 
 A block counts once its receipt is there and fits: the receipt is written last, and both files come
 into being by renaming a synced temporary file. What was torn by a kill or altered since is found
-by its checksum. One process at a time may write; a second is refused by a lock that dies with
-its holder.
+by its checksum. A folder holds blocks of one results version: another version of the package reads
+them, and says so, but adds none. One process at a time may write; a second is refused by a lock
+that dies with its holder.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ import hashlib
 import json
 import os
 import platform
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from bandit_gym.experiment import FORMAT, Entry, Experiment, Run
+from bandit_gym.files import RESULTS_VERSION, write_atomically
 
 MANIFEST = "experiment.json"
 LOCK = ".lock"
@@ -57,7 +59,7 @@ class Store:
         The folder is a new one, an empty one, or one whose experiment is part of this one.
 
         Raises:
-            FileExistsError: if the folder holds anything else.
+            FileExistsError: if the folder holds anything else, or another results version.
             BlockingIOError: if another process is at work in it.
         """
         store = cls(Path(directory))
@@ -67,9 +69,14 @@ class Store:
             _lock(file, store.directory)
             store._check_free_for(experiment)  # again, now that nobody else can change it
             store._remove_leftovers()
-            manifest = {"format": FORMAT, "experiment": asdict(experiment)}
+            manifest = {**_VERSIONS, "experiment": asdict(experiment)}
             write_atomically(store.directory / MANIFEST, _to_json(manifest))
             yield store
+
+    @cached_property
+    def results_version(self) -> int:
+        """The version of the engine whose numbers the folder holds; see `files`."""
+        return int(self._manifest().get("results_version", 0))
 
     def load_experiment(self) -> Experiment:
         """Read the experiment that the folder was made for; its agents need not be importable."""
@@ -93,7 +100,12 @@ class Store:
     def write_block(self, run: Run, block: int, data: bytes, facts: dict[str, Any]) -> None:
         """Store a finished block: its Parquet bytes, then its receipt."""
         write_atomically(self.block_path(run, block), data)
-        receipt = {**_identity(run, block), "sha256": hashlib.sha256(data).hexdigest(), **facts}
+        receipt = {
+            **_VERSIONS,
+            **_identity(run, block),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            **facts,
+        }
         write_atomically(self._receipt_path(run, block), _to_json(receipt))
         self._failure_path(run, block).unlink(missing_ok=True)
 
@@ -119,7 +131,7 @@ class Store:
         """
         path = self._receipt_path(run, block)
         receipt = json.loads(path.read_bytes())
-        expected = _identity(run, block).items()
+        expected = (_identity(run, block) | {"results_version": self.results_version}).items()
         if not isinstance(receipt, dict) or any(receipt.get(k) != v for k, v in expected):
             raise ValueError(f"{path} must be the receipt of block {block} of {run.name}.")
         return receipt
@@ -137,6 +149,12 @@ class Store:
         """Raise FileExistsError if the folder holds anything that is not part of the experiment."""
         if not self.directory.exists() or all(p.name == LOCK for p in self.directory.iterdir()):
             return
+        if self.results_version != RESULTS_VERSION:
+            raise FileExistsError(
+                f"the folder must hold results of version {RESULTS_VERSION}, got "
+                f"{str(self.directory)!r} with version {self.results_version}, whose numbers this "
+                "package no longer draws; choose another folder."
+            )
         lost = {run.name for run in self.load_experiment().runs} - {r.name for r in experiment.runs}
         if lost:
             raise FileExistsError(
@@ -180,19 +198,7 @@ class Store:
         return self.directory / "failures" / run.name / f"{block:05d}.txt"
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all, even when the power goes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+_VERSIONS = {"format": FORMAT, "results_version": RESULTS_VERSION}
 
 
 def _identity(run: Run, block: int) -> dict[str, Any]:

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import gymnasium as gym
@@ -7,6 +8,7 @@ import pytest
 
 from bandit_gym.execution import Workers, run_experiment
 from bandit_gym.experiment import Experiment
+from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.report import describe, draw_regret, write_report
 from bandit_gym.results import (
     aggregate,
@@ -218,3 +220,10 @@ def test_intervals_cover_the_truth_in_95_of_100_experiments(tmp_path):
     for values, truth in ((random.final("pseudo_regret"), 20 * (3 / 4 - 1 / 2)), (differences, 0)):
         intervals = [mean_interval(sample) for sample in values.reshape(-1, 30)]
         assert 0.93 < np.mean([low <= truth <= high for _, low, high in intervals]) < 0.97
+
+
+def test_results_of_another_version_say_so_before_anything_else(directory, results):
+    assert results.version == RESULTS_VERSION
+    older = dataclasses.replace(results, version=RESULTS_VERSION - 1)
+    assert describe(older).startswith(f"These are results of version {RESULTS_VERSION - 1}")
+    assert not describe(results).startswith("These are results of version")

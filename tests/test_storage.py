@@ -3,7 +3,8 @@ import json
 import pytest
 
 from bandit_gym.experiment import Entry, Experiment
-from bandit_gym.storage import BlockState, Store, write_atomically
+from bandit_gym.files import RESULTS_VERSION, write_atomically
+from bandit_gym.storage import MANIFEST, BlockState, Store
 
 
 def make_experiment(**changes):
@@ -152,3 +153,21 @@ def test_atomic_write_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         write_atomically(path, b"new")
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"old"}
+
+
+def make_older(path):
+    """Make a manifest or a receipt look as if an older engine had written it."""
+    content = json.loads(path.read_bytes())
+    path.write_text(json.dumps(content | {"results_version": RESULTS_VERSION - 1}))
+
+
+def test_store_refuses_to_add_to_results_of_another_version(store):
+    make_older(store.directory / MANIFEST)
+    with pytest.raises(FileExistsError, match=f"must hold results of version {RESULTS_VERSION}"):
+        create(store.directory, make_experiment())
+
+
+def test_store_does_not_mix_in_a_block_of_another_version(store, run):
+    store.write_block(run, 0, b"block", {})
+    make_older(store.directory / "receipts" / run.name / "00000.json")
+    assert store.state(run, 0) is BlockState.DAMAGED
