@@ -6,16 +6,19 @@ Agents load on first use: `import agents` itself brings neither numba nor SciPy.
 from __future__ import annotations
 
 import inspect
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks import check_choice, check_keys
+from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
     from agents.base import Agent
-    from agents.baselines import KLUCB, UCB1, BayesUCB, EpsilonGreedy, Greedy, UniformRandom
     from agents.exact_thompson import ExactThompson
     from agents.racing_thompson import RacingThompson
+    from agents.rules.bayes_ucb import BayesUCB
+    from agents.rules.greedy import EpsilonGreedy, Greedy
+    from agents.rules.ucb import KLUCB, UCB1
+    from agents.rules.uniform import UniformRandom
     from agents.smc_thompson import SMCThompson
 
 AGENTS = {
@@ -33,15 +36,15 @@ AGENTS = {
 
 _HOMES = {
     "Agent": "base",
-    "BayesUCB": "baselines",
-    "EpsilonGreedy": "baselines",
+    "BayesUCB": "rules.bayes_ucb",
+    "EpsilonGreedy": "rules.greedy",
     "ExactThompson": "exact_thompson",
-    "Greedy": "baselines",
-    "KLUCB": "baselines",
+    "Greedy": "rules.greedy",
+    "KLUCB": "rules.ucb",
     "RacingThompson": "racing_thompson",
     "SMCThompson": "smc_thompson",
-    "UCB1": "baselines",
-    "UniformRandom": "baselines",
+    "UCB1": "rules.ucb",
+    "UniformRandom": "rules.uniform",
 }
 
 __all__ = [
@@ -60,10 +63,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'agents' has no attribute {name!r}")
-    return getattr(import_module(f"agents.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lend(__name__, _HOMES, "AGENTS", "make_agent")
 
 
 def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:

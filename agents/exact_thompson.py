@@ -8,13 +8,13 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.base import Agent, random_argmax
-from agents.draws_ahead import DrawsAhead
-from agents.posteriors import (
+from agents.posteriors.conjugate import (
     ConjugatePosterior,
     conjugate_family,
     conjugate_posterior,
     reference_posterior,
 )
+from agents.posteriors.draws_ahead import DrawsAhead
 from bandit_gym.checks import check_choice, check_integer
 from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
@@ -46,18 +46,19 @@ class ExactThompson(Agent):
         conjugate: the prior is conjugate to the likelihood, so that the posterior has a name.
         grid: the prior is independent across arms and offers `arm_log_density(means (..., K)) ->
             (..., K)`, and `arm_support(num_arms) -> (K, 2)` where the means have a smaller range
-            than the likelihood allows. Each arm's posterior is kept as a table, see `agents.grid`,
-            1.3 kB per arm and lane for a smooth prior and up to 110 kB for a rough one. Not
+            than the likelihood allows. Each arm's posterior is kept as a table, see
+            `agents.posteriors.grid`, 1.3 kB per arm and lane for a smooth prior and up to 110 kB
+            for a rough one. Not
             resolved: 10^6 rewards whose average lies in a hole of the prior's support.
         gibbs: a `TruncatedMultivariateNormal` prior. Each lane has a Markov chain, started from a
             draw of the prior, that never ends: `act` renews it by `num_sweeps` sweeps under the
             data at that time, along the principal axes of the covariance and arm by arm (see
-            `agents.chains`). Draws of one lane are therefore correlated in time. With ten arms
-            and a covariance from random unit vectors in ten dimensions, the action frequencies of
-            20,000 lanes were at a total variation distance from the truth of 0.033, 0.032, 0.015
-            and 0.004 after 1, 10, 30 and 100 pulls with one sweep (17 microseconds a decision),
-            0.012, 0.009, 0.006 and 0.004 with two (31), and 0.009, 0.009, 0.006 and 0.003 with
-            four (59), where the noise floor was 0.008, 0.008, 0.005 and 0.003.
+            `agents.posteriors.chains`). Draws of one lane are therefore correlated in time. With
+            ten arms and a covariance from random unit vectors in ten dimensions, the action
+            frequencies of 20,000 lanes were at a total variation distance from the truth of 0.033,
+            0.032, 0.015 and 0.004 after 1, 10, 30 and 100 pulls with one sweep (17 microseconds a
+            decision), 0.012, 0.009, 0.006 and 0.004 with two (31), and 0.009, 0.009, 0.006 and
+            0.003 with four (59), where the noise floor was 0.008, 0.008, 0.005 and 0.003.
 
     Arguments:
         problem: likelihood and prior.
@@ -117,8 +118,8 @@ class ExactThompson(Agent):
 class ConjugateSampler:
     """Draws from a row of Table 1, in one of two ways.
 
-    A lane alone, with few arms, has its draws made ahead (`agents.draws_ahead`), which is three
-    times as fast as calling a kernel for each decision. Several lanes share that call.
+    A lane alone, with few arms, has its draws made ahead (`agents.posteriors.draws_ahead`), which
+    is three times as fast as calling a kernel for each decision. Several lanes share that call.
     """
 
     def __init__(self, posterior: ConjugatePosterior) -> None:
@@ -134,7 +135,7 @@ class ConjugateSampler:
         """Return (N,) arms; those without data come first where their posterior is improper."""
         if self._ahead is not None:
             return self._ahead.choose(rng, counts, sums)
-        from agents.kernels import draw_best
+        from agents.numerics.kernels import draw_best
 
         posterior = self.posterior
         actions = np.empty(len(counts), dtype=np.int64)
@@ -146,7 +147,7 @@ class GridSampler:
     """Draws from tables, of which `choose` builds those whose statistics have changed."""
 
     def __init__(self, problem: BanditProblem) -> None:
-        from agents.grid import PosteriorTables
+        from agents.posteriors.grid import PosteriorTables
 
         self.tables = PosteriorTables(problem)
 
@@ -155,7 +156,7 @@ class GridSampler:
 
     def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return (N,) arms."""
-        from agents.grid import draw_best
+        from agents.posteriors.grid import draw_best
 
         actions = np.empty(len(counts), dtype=np.int64)
         draw_best(rng, self.tables.update(counts, sums), actions)
@@ -184,8 +185,8 @@ class GibbsSampler:
 
     def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return (N,) arms, after `num_sweeps` sweeps of every lane's chain."""
-        from agents.chains import principal_axes, renew_chains
-        from agents.gibbs import bring_near, make_target
+        from agents.posteriors.chains import principal_axes, renew_chains
+        from agents.posteriors.gibbs import bring_near, make_target
 
         prior: Any = self.problem.prior
         pulls = counts.sum(axis=1)

@@ -22,7 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.random import Generator
 
-from agents.panels import (
+from agents.posteriors.quadrature import (
     Coordinate,
     Panels,
     ToleranceError,
@@ -185,7 +185,7 @@ def _make_solver(problem: BanditProblem, tolerance: float | None) -> Solver:
     """Return the function from (K,) counts and sums to (K,) probabilities and their error."""
     prior = problem.prior
     if isinstance(prior, TruncatedMultivariateNormal):
-        from agents.gibbs import gibbs_probabilities
+        from agents.posteriors.gibbs import gibbs_probabilities
 
         accuracy = tolerance or GIBBS_TOLERANCE
         return lambda n, s: gibbs_probabilities(problem, n, s, tolerance=accuracy)

@@ -30,10 +30,11 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from agents.base import Agent
-from agents.proposals import ConjugateProposal, make_proposal
-from agents.races import Races
-from agents.stopping import StoppingRule, fixed_rule, paper_rule, self_normalised_rule
-from agents.tables import NO_TABLES, Tables, make_tables
+from agents.numerics.draw_tables import NO_TABLES, Tables, make_tables
+from agents.racing.conjugate import ConjugateProposal
+from agents.racing.matching import make_proposal
+from agents.racing.races import Races
+from agents.racing.stopping import StoppingRule, fixed_rule, paper_rule, self_normalised_rule
 from bandit_gym.checks import check_choice, check_integer, check_real
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
@@ -67,7 +68,7 @@ class RacingThompson(Agent):
         delta: error probability in (0, 1) that the threshold is made for.
         sigma: slack > 0: a winner whose expectation is below the best by less than this will do,
             in units of v after scaling.
-        threshold: "printed" or "shortened"; see `agents.stopping.threshold_function`.
+        threshold: "printed" or "shortened"; see `agents.racing.stopping.threshold_function`.
         scale: what v is divided by, for sigma and beta mean something only for v in a known range.
             "value": the largest e^{eps_i} w(mu) seen in the race, which keeps v in [0, 1] so far.
             "weight": the largest w(mu) seen, e^{eps_i} left as it is, so that v may exceed 1.
@@ -77,15 +78,16 @@ class RacingThompson(Agent):
         stopping: "paper" is line 12 of Algorithm 2 with the four arguments above.
             "self-normalised" knows no scale: it stops when the leader is clear of every other arm
             at level delta, or when the weights' effective sample size reaches
-            `effective_samples`; see `agents.stopping`. A number m >= 1 stops each race at exactly m
+            `effective_samples`; see `agents.racing.stopping`. A number m >= 1 stops each race at
+            exactly m
             samples: one is TS under q_0, ever more are TS under the true prior.
         effective_samples: effective sample size > 0, finite, that ends a self-normalised race.
         proposal: what the race samples from. "reference" is the paper's Table 1; "matched" is the
             posterior under the conjugate prior with the moments of the problem's own, arm by arm;
             or, where that serves ill, each arm's own posterior from a table, or a truncated normal
-            law with the arms' correlation (see `agents.proposals.match_proposal`). Or a conjugate
-            prior of one's own choice, as an object or a dict. Weights are exact for each; a
-            proposal near the true posterior needs few samples.
+            law with the arms' correlation (see `agents.racing.matching.match_proposal`). Or a
+            conjugate prior of one's own choice, as an object or a dict. Weights are exact for each;
+            a proposal near the true posterior needs few samples.
         unpulled_arms: the Gaussian and Poisson references of Table 1 are improper, hence no
             posterior for an arm without data. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random

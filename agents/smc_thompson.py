@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agents.base import Agent, random_argmax
-from agents.particles import (
+from agents.posteriors.particles import (
     RESAMPLING,
     accumulate,
     compare_populations,

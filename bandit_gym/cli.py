@@ -45,14 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from bandit_gym.catalogue import describe_catalogue
+    from bandit_gym.experiments.catalogue import describe_catalogue
 
     print(describe_catalogue())
     return OK
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from bandit_gym.experiment import Experiment
+    from bandit_gym.experiments.experiment import Experiment
 
     environment = {"env": options.env, **_parse_json(options.env_options)}
     experiment = Experiment.from_dict(
@@ -68,7 +68,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from bandit_gym.experiment import load_experiment
+    from bandit_gym.experiments.experiment import load_experiment
 
     experiment = load_experiment(options.file)
     folder = options.out or _default_folder(options.file.stem, experiment)
@@ -76,15 +76,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
-    from bandit_gym.results import load_results
+    from bandit_gym.results.results import load_results
 
     experiment = load_results(options.directory).experiment
     return _carry_out(experiment, options.directory, options)
 
 
 def _report(options: argparse.Namespace) -> int:
-    from bandit_gym.report import describe, write_report
-    from bandit_gym.results import load_results
+    from bandit_gym.results.report import describe, write_report
+    from bandit_gym.results.results import load_results
 
     results = load_results(options.directory)
     print(describe(results, details=True))
@@ -94,7 +94,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from bandit_gym.results import load_results
+    from bandit_gym.results.results import load_results
 
     results = load_results(options.directory)
     path = options.csv or options.directory / "results.csv"
@@ -107,8 +107,8 @@ def _export(options: argparse.Namespace) -> int:
 
 def _carry_out(experiment: Any, folder: Path, options: argparse.Namespace) -> int:
     """Run an experiment with a progress bar, then print its tables and draw its regret."""
-    from bandit_gym.execution import Workers, run_experiment
-    from bandit_gym.progress import progress_on_stderr
+    from bandit_gym.experiments.execution import Workers, run_experiment
+    from bandit_gym.experiments.progress import progress_on_stderr
 
     workers = Workers(options.backend, options.workers, options.scheduler)
     try:
@@ -124,8 +124,8 @@ def _carry_out(experiment: Any, folder: Path, options: argparse.Namespace) -> in
 
 
 def _show(folder: Path) -> int:
-    from bandit_gym.report import describe, draw_regret
-    from bandit_gym.results import load_results
+    from bandit_gym.results.report import describe, draw_regret
+    from bandit_gym.results.results import load_results
 
     results = load_results(folder)
     print(describe(results))

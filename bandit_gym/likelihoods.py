@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from bandit_gym.checks import check_choice, check_has_name, check_keys, check_real
-from bandit_gym.poisson import poisson_quantile
+from bandit_gym.numerics.poisson import poisson_quantile
 from bandit_gym.typing import BoolArray, FloatArray, RealArray
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym import consistency
 from bandit_gym.checks import check_has_method, check_integer, check_keys, message
 from bandit_gym.likelihoods import Likelihood, likelihood_from_dict
-from bandit_gym.priors import BuiltInPrior, Prior, prior_from_dict
+from bandit_gym.priors import BuiltInPrior, Prior, consistency, prior_from_dict
 from bandit_gym.typing import FloatArray
 
 _NUM_TRIAL_DRAWS = 50
@@ -33,7 +32,7 @@ class BanditProblem:
 
     Warns:
         UserWarning: if draws of a user's `sample` do not have the law of its `log_density`; see
-            `bandit_gym.consistency`.
+            `bandit_gym.priors.consistency`.
     """
 
     likelihood: Likelihood

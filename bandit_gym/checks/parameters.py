@@ -6,7 +6,7 @@ import numpy as np
 
 from bandit_gym.checks.arrays import as_numbers
 from bandit_gym.checks.messages import message
-from bandit_gym.truncated_normal import rounding_error
+from bandit_gym.numerics.truncated_normal import rounding_error
 from bandit_gym.typing import Parameter
 
 _LARGEST_ROUNDING_ERROR = 1e-6

@@ -1,0 +1,1 @@
+"""How a posterior is held: one file a kind, all with one contract."""

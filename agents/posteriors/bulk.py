@@ -1,0 +1,401 @@
+"""Where an arm's posterior has its mass, and its log-density at points there; compiled.
+
+The prior is read off the mesh of `agents.posteriors.mesh`, and places are counted in its cells (v)
+where steps should be as long as the prior is smooth, and in the coordinate u where densities are
+integrated.
+
+Letters: K arms, C cells, m points, M + 1 points of a table.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from agents.numerics.compiled import inner
+from agents.numerics.vector_math import exp_all, log_all
+from agents.posteriors.conjugate import BETA, GAMMA, NORMAL
+from agents.posteriors.mesh import LOG_REACH, Mesh
+
+NUM_SCOUTS = 16
+MAX_ZOOMS = 60
+ENOUGH_CELLS, ENOUGH_SCOUTS = 2, 4
+"""A posterior that is felt at so many points, one after the other, needs no closer look."""
+
+
+class Data(NamedTuple):
+    """What an arm paid.
+
+    Attributes:
+        family: law of a mean under a conjugate prior, which tells the likelihood.
+        precision: of a reward, if the family is NORMAL.
+        pulls: how many times it was pulled.
+        total: sum of the rewards.
+    """
+
+    family: int
+    precision: float
+    pulls: float
+    total: float
+
+
+@inner
+def find_place(mesh: Mesh, x: float) -> float:
+    """Return u(x), see `agents.posteriors.quadrature.Coordinate`, within the limits."""
+    low, high, centre, scale = mesh.ends
+    if x <= low:
+        return mesh.limits[0]
+    if x >= high:
+        return mesh.limits[1]
+    if low > -np.inf and high < np.inf:
+        u = math.log((x - low) / (high - x))
+    elif low > -np.inf:
+        u = math.log((x - low) / scale)
+    elif high < np.inf:
+        u = -math.log((high - x) / scale)
+    else:
+        u = math.asinh((x - centre) / scale)
+    return min(max(u, mesh.limits[0]), mesh.limits[1])
+
+
+@inner
+def find_means(ends: np.ndarray, u: np.ndarray, x: np.ndarray, spare: np.ndarray) -> None:
+    """Set x (m,) to x(u), see `agents.posteriors.quadrature.Coordinate`."""
+    low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
+    if low == -np.inf and high == np.inf:
+        for j in range(u.size):
+            x[j] = centre + scale * math.sinh(u[j])
+        return
+    sign = 1.0 if high == np.inf else -1.0
+    for j in range(u.size):
+        x[j] = sign * u[j]
+    exp_all(x, spare)
+    for j in range(u.size):
+        if high == np.inf:
+            x[j] = low + scale * x[j]
+        elif low == -np.inf:
+            x[j] = high - scale * x[j]
+        else:
+            x[j] = low + (high - low) / (1.0 + x[j])
+
+
+@inner
+def find_logs(
+    ends: np.ndarray, u: np.ndarray, log_x: np.ndarray, log_rest: np.ndarray, spare: np.ndarray
+) -> None:
+    """Set log_x (m,) to log x(u) and log_rest (m,) to log(1 - x(u)).
+
+    Where means may be anything from 0 to 1, one logarithm gives both.
+    """
+    low, high = ends[0], ends[1]
+    for j in range(u.size):
+        log_x[j] = -u[j]
+    exp_all(log_x, spare)
+    if low == 0.0 and high == 1.0:
+        for j in range(u.size):
+            log_x[j] += 1.0
+        log_all(log_x, spare)
+        for j in range(u.size):
+            log_x[j] = -log_x[j]
+            log_rest[j] = log_x[j] - u[j]
+        return
+    for j in range(u.size):
+        part = 1.0 / (1.0 + log_x[j])
+        log_rest[j] = (1.0 - high) + (high - low) * (log_x[j] * part)
+        log_x[j] = low + (high - low) * part
+    log_all(log_x, spare)
+    log_all(log_rest, spare)
+
+
+@inner
+def find_features(
+    ends: np.ndarray,
+    family: int,
+    u: np.ndarray,
+    x: np.ndarray,
+    log_x: np.ndarray,
+    spare: np.ndarray,
+) -> None:
+    """Set x (m,) and log_x (m,) to what the log-likelihood is made of.
+
+    That is x(u) and its logarithm, but log(1 - x(u)) in place of x(u) where rewards are Bernoulli.
+    """
+    if family == BETA:
+        find_logs(ends, u, log_x, x, spare)
+        return
+    find_means(ends, u, x, spare)
+    if family != NORMAL:
+        for j in range(u.size):
+            log_x[j] = x[j]
+        log_all(log_x, spare)
+
+
+@inner
+def add_multiple(factor: float, x: np.ndarray, out: np.ndarray) -> None:
+    """Add factor * x (m,) to `out` (m,), and nothing if the factor is 0, whatever x."""
+    if factor != 0.0:
+        for j in range(x.size):
+            out[j] += factor * x[j]
+
+
+@inner
+def add_log_likelihood(
+    data: Data, x: np.ndarray, log_x: np.ndarray, log_rest: np.ndarray, out: np.ndarray
+) -> None:
+    """Add the log-likelihood, up to a constant, to `out` (m,).
+
+    Args:
+        data: what was seen.
+        x: (m,) means, read unless rewards are Bernoulli.
+        log_x: (m,) read unless rewards are Gaussian.
+        log_rest: (m,) log(1 - x), read if they are Bernoulli.
+        out: (m,) added to.
+    """
+    count, total = data.pulls, data.total
+    if data.family == NORMAL:
+        average, factor = total / count, -0.5 * count * data.precision
+        for j in range(x.size):
+            out[j] += factor * (x[j] - average) ** 2
+    elif data.family == BETA:
+        add_multiple(total, log_x, out)
+        add_multiple(count - total, log_rest, out)
+    elif data.family == GAMMA:
+        add_multiple(total, log_x, out)
+        add_multiple(-count, x, out)
+    else:
+        add_multiple(-count, log_x, out)
+        for j in range(x.size):
+            out[j] -= total / x[j]
+
+
+@inner
+def weigh(mesh: Mesh, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndarray) -> float:
+    """Add the log-likelihood at u (m,) to `out` and return the largest sum; spare is (3, m)."""
+    if data.pulls > 0.0:
+        x, log_x, more = spare[0, : u.size], spare[1, : u.size], spare[2, : u.size]
+        find_features(mesh.ends, data.family, u, x, log_x, more)
+        add_log_likelihood(data, x, log_x, x, out)
+    return find_largest(out)
+
+
+@inner
+def find_largest(x: np.ndarray) -> float:
+    """Return the largest of x (m,)."""
+    largest = -np.inf
+    for j in range(x.size):
+        largest = max(largest, x[j])
+    return largest
+
+
+@inner
+def find_cell(edges: np.ndarray, size: int, u: float) -> int:
+    """Return the cell that u lies in, by bisection."""
+    low, high = 0, size
+    while high - low > 1:
+        middle = (low + high) // 2
+        if edges[middle] <= u:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@inner
+def evaluate_prior(
+    edges: np.ndarray, c: np.ndarray, is_jump: np.ndarray, cell: int, u: float
+) -> float:
+    """Return one arm's prior log-density of u in a cell, from its (C, 4) coefficients c."""
+    start, end = edges[cell], edges[cell + 1]
+    t = (u - start) / (end - start)
+    if is_jump[cell]:
+        return c[cell, 0] if t < 0.5 else c[cell, 1]
+    return c[cell, 0] + t * (c[cell, 1] + t * (c[cell, 2] + t * c[cell, 3]))
+
+
+@inner
+def place_steps(mesh: Mesh, arm: int, v: np.ndarray, u: np.ndarray, out: np.ndarray) -> None:
+    """Set u (m,) at v (m,) cells from the low end, and `out` to the prior log-density there."""
+    edges, size = mesh.edges[arm], mesh.sizes[arm]
+    c, is_jump = mesh.coefficients[arm], mesh.is_jump[arm]
+    for j in range(u.size):
+        cell = min(int(v[j]), size - 1)
+        u[j] = edges[cell] + (v[j] - cell) * (edges[cell + 1] - edges[cell])
+        out[j] = evaluate_prior(edges, c, is_jump, cell, u[j])
+
+
+@inner
+def place_points(mesh: Mesh, arm: int, v: np.ndarray, u: np.ndarray, out: np.ndarray) -> None:
+    """Set u (M + 1,), and `out` to the prior log-density there.
+
+    Every other point is at v (M / 2 + 1,) cells, and the others halfway between them in u.
+    """
+    edges, size = mesh.edges[arm], mesh.sizes[arm]
+    c, is_jump = mesh.coefficients[arm], mesh.is_jump[arm]
+    place_steps(mesh, arm, v, u[::2], out[::2])
+    cell = min(int(v[0]), size - 1)
+    for k in range(1, u.size, 2):
+        u[k] = 0.5 * (u[k - 1] + u[k + 1])
+        while cell < size - 1 and edges[cell + 1] <= u[k]:
+            cell += 1
+        out[k] = evaluate_prior(edges, c, is_jump, cell, u[k])
+
+
+@inner
+def set_steps(low: float, high: float, v: np.ndarray) -> None:
+    """Set v (m,) to equal steps from low to high."""
+    step = (high - low) / (v.size - 1)
+    for j in range(v.size):
+        v[j] = low + j * step
+    v[v.size - 1] = high
+
+
+@inner
+def scout_mesh(mesh: Mesh, arm: int, data: Data, out: np.ndarray) -> float:
+    """Set `out` (C + 1,) to the posterior log-density at the ends of cells; return the largest."""
+    for j in range(out.size):
+        out[j] = mesh.heights[arm, j]
+    if data.pulls > 0.0:
+        x, log_x, log_rest = mesh.means[arm], mesh.logs[arm, 0], mesh.logs[arm, 1]
+        add_log_likelihood(data, x[: out.size], log_x[: out.size], log_rest[: out.size], out)
+    return find_largest(out)
+
+
+@inner
+def find_peak(
+    mesh: Mesh, arm: int, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndarray
+) -> tuple[int, float]:
+    """Return the cell of the mean that the data favour, and the log-density there."""
+    edges = mesh.edges[arm]
+    place = find_place(mesh, data.total / data.pulls)
+    u[0] = min(max(place, edges[0]), edges[mesh.sizes[arm]])
+    cell = find_cell(edges, mesh.sizes[arm], u[0])
+    c, is_jump = mesh.coefficients[arm], mesh.is_jump[arm]
+    out[0] = evaluate_prior(edges, c, is_jump, cell, u[0])
+    return cell, weigh(mesh, data, u[:1], out[:1], spare)
+
+
+@inner
+def find_span(heights: np.ndarray, threshold: float) -> tuple[int, int]:
+    """Return the first and the last index above the threshold."""
+    first, last = 0, heights.size - 1
+    while first <= last and heights[first] <= threshold:
+        first += 1
+    while last > first and heights[last] <= threshold:
+        last -= 1
+    return first, last
+
+
+@inner
+def find_bulk(
+    mesh: Mesh,
+    arm: int,
+    data: Data,
+    v: np.ndarray,
+    u: np.ndarray,
+    out: np.ndarray,
+    spare: np.ndarray,
+) -> int:
+    """Look for where the posterior has mass, and return at how many places, 0 if it has none.
+
+    Looks at the ends of all cells, and at the mean that the data favour: a posterior too narrow
+    to be felt at any end of a cell is there, or near the end of a cell next to it. If it is felt
+    at few, scouts look closer and closer.
+
+    Args:
+        mesh: of all arms' priors.
+        arm: whose posterior.
+        data: what it paid.
+        v: receives the places, from end to end of the mass, in cells.
+        u: receives the coordinate there.
+        out: receives the log-density there, up to a constant.
+        spare: (4, m) overwritten.
+    """
+    size = mesh.sizes[arm]
+    top = scout_mesh(mesh, arm, data, out[: size + 1])
+    first, last = find_span(out[: size + 1], top - LOG_REACH)
+    is_narrow = data.pulls > 0.0 and last - first < ENOUGH_CELLS
+    if is_narrow:
+        peak, height = find_peak(mesh, arm, data, u, out[size + 1 :], spare)
+        first, last = find_span(out[: size + 1], max(top, height) - LOG_REACH)
+        if first > last:
+            first, last = peak, peak + 1
+        elif height > top - LOG_REACH:
+            first, last = min(first, peak), max(last, peak + 1)
+    if first > last:
+        return 0
+    first, last = max(first - 1, 0), min(last + 1, size)
+    if is_narrow:
+        v, u, out = v[:NUM_SCOUTS], u[:NUM_SCOUTS], out[:NUM_SCOUTS]
+        return zoom(mesh, arm, data, float(first), float(last), v, u, out, spare)
+    for k in range(last - first + 1):
+        v[k], u[k], out[k] = first + k, mesh.edges[arm, first + k], out[first + k]
+    return tighten(mesh, arm, data, v, u, out, last - first, top - LOG_REACH, spare) + 1
+
+
+@inner
+def zoom(
+    mesh: Mesh,
+    arm: int,
+    data: Data,
+    low: float,
+    high: float,
+    v: np.ndarray,
+    u: np.ndarray,
+    out: np.ndarray,
+    spare: np.ndarray,
+) -> int:
+    """Do as `find_bulk` for the mass in [low, high], in cells."""
+    first, last = 0, 0
+    for _ in range(MAX_ZOOMS):
+        set_steps(low, high, v)
+        place_steps(mesh, arm, v, u, out)
+        top = weigh(mesh, data, u, out, spare)
+        if not top > -np.inf:
+            return 0
+        first, last = find_span(out, top - LOG_REACH)
+        first, last = max(first - 1, 0), min(last + 1, out.size - 1)
+        low, high = v[first], v[last]
+        if last - first > ENOUGH_SCOUTS:
+            break
+    for k in range(last - first + 1):
+        v[k], u[k], out[k] = v[first + k], u[first + k], out[first + k]
+    return tighten(mesh, arm, data, v, u, out, last - first, top - LOG_REACH, spare) + 1
+
+
+@inner
+def tighten(
+    mesh: Mesh,
+    arm: int,
+    data: Data,
+    v: np.ndarray,
+    u: np.ndarray,
+    out: np.ndarray,
+    last: int,
+    threshold: float,
+    spare: np.ndarray,
+) -> int:
+    """Halve the first and the last step until they are no longer than the others together.
+
+    Where the prior is next to nothing, one cell may be hundreds of times as long as the posterior.
+
+    Returns:
+        the new index of the last place: places at which mass is found are added.
+    """
+    v_new, u_new, out_new = spare[3, :1], spare[3, 1:2], spare[3, 2:3]
+    for side in range(2):
+        for _ in range(MAX_ZOOMS):
+            end, following = (0, 1) if side == 0 else (last, last - 1)
+            if not abs(u[end] - u[following]) > u[last - 1] - u[1] > 0.0 or last + 2 > u.size:
+                break
+            v_new[0] = 0.5 * (v[end] + v[following])
+            place_steps(mesh, arm, v_new, u_new, out_new)
+            height = weigh(mesh, data, u_new, out_new, spare)
+            if height > threshold:
+                last += 1
+                end = max(end, 1)
+                for k in range(last, end, -1):
+                    v[k], u[k], out[k] = v[k - 1], u[k - 1], out[k - 1]
+            v[end], u[end], out[end] = v_new[0], u_new[0], height
+    return last

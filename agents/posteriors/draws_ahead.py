@@ -1,0 +1,70 @@
+"""Exact Thompson sampling in a single lane, where a call costs more than what it computes.
+
+Between two decisions the posterior of one arm changes, the one that was pulled. A draw of any
+other arm may as well have been made earlier: as long as nobody has looked at it, it is independent
+of all that has happened. So each arm keeps a row of draws for the decisions to come, of which a new
+reward makes one row worthless; that takes one call of NumPy for many draws of one arm instead of
+one for a draw of each, which is several times as fast.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.random import Generator
+
+from agents.base import random_argmax
+from agents.posteriors.conjugate import BETA, INVERSE_GAMMA, NORMAL, ConjugatePosterior
+
+DEPTH = 32
+"""Decisions that draws are made for; a reward costs half as many draws on average."""
+
+TINY = 1e-300
+
+
+class DrawsAhead:
+    """Draws from a row of Table 1 for one lane; an arm's are remade once it has been pulled."""
+
+    def __init__(self, posterior: ConjugatePosterior) -> None:
+        self.family = posterior.family
+        self.prior: list[list[float]] = posterior.prior.tolist()
+        self.weights: list[list[float]] = posterior.weights.tolist()
+        self._draws = np.empty((DEPTH, len(self.prior)))
+        self._place, self._pulls = DEPTH, [-1]
+
+    def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Return the (1,) arm that is best in the next draw, given (1, K) statistics."""
+        if self._place == DEPTH:
+            self._forget()
+        pulls = counts[0].tolist()
+        if pulls != self._pulls:
+            for arm, (old, new) in enumerate(zip(self._pulls, pulls, strict=True)):
+                if old != new:
+                    self._draws[self._place :, arm] = self._draw(rng, arm, new, sums.item(0, arm))
+            self._pulls = pulls
+        means = self._draws[self._place]
+        self._place += 1
+        best = means.argmax()
+        if np.count_nonzero(means == means[best]) > 1:
+            return random_argmax(rng, means[None])
+        return np.array([best])
+
+    def _forget(self) -> None:
+        self._place = 0
+        self._pulls = [-1] * len(self.prior)
+
+    def _draw(self, rng: Generator, arm: int, pulls: int, total: float) -> np.ndarray | float:
+        """Return draws for the decisions left; infinity where there is no posterior."""
+        size = DEPTH - self._place
+        (a, b), (c, d) = self.weights
+        first = self.prior[arm][0] + a * pulls + b * total
+        second = self.prior[arm][1] + c * pulls + d * total
+        if second == 0.0:
+            return math.inf
+        if self.family == BETA:
+            return rng.beta(first, second, size)
+        if self.family == NORMAL:
+            return first / second + rng.standard_normal(size) / math.sqrt(second)
+        gammas = np.maximum(rng.standard_gamma(first, size), TINY)
+        return second / gammas if self.family == INVERSE_GAMMA else gammas / second

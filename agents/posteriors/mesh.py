@@ -1,0 +1,366 @@
+"""Priors of arms that are independent, resolved once on a mesh that compiled code can read.
+
+A user's density is a Python function, which is too slow to call in every step, and may have spikes
+and jumps, which a posterior inherits. So before the first step, each arm's log-density is replaced
+by cubic polynomials on the cells of a mesh. They follow it to 1e-4 of its value, and the cells are
+about as long as one local standard deviation: steps of equal length, counted in cells, suit the
+prior wherever they are. A jump is a cell of its own, some 1e-12 long.
+
+Densities are those of the coordinate u of `agents.posteriors.quadrature`, in which all integrable
+ones decay.
+
+Letters: K arms, C cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from agents.posteriors.quadrature import Coordinate
+from bandit_gym.priors import IndependentPrior
+from bandit_gym.problem import BanditProblem
+
+NUM_DRAWS = 4096
+NUM_DRAWS_BUILT_IN = 64
+"""Draws show where a prior has spikes, which no built-in one has."""
+NUM_TWIN_DRAWS = 1024
+LOG_REACH = 21.0
+"""Densities below e^-21 of the top are left out: a mass of about 1e-9."""
+MAX_CELLS = 4000
+
+_TOLERANCE = 1e-4
+_DEEP = 2 * LOG_REACH
+_ABYSS = 1e7
+_LARGEST_BEND = 0.25
+_LARGEST_CHANGE = 3.0
+_SHORTEST = 1e-12
+_SLOWEST_DECAY = 1e-3
+_POINTS = np.arange(7) / 6
+_FIT = np.linalg.inv(np.vander(_POINTS[::2], increasing=True))
+_POWERS = np.vander(_POINTS, 4, increasing=True)
+
+LogDensity = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""From u to the log-density there, and to the size of its rounding errors."""
+
+
+class Mesh(NamedTuple):
+    """The prior of K arms, in the form that kernels read; short arms are padded at the end.
+
+    Attributes:
+        ends: (4,) lowest mean, highest mean, and centre and scale of the coordinate.
+        limits: (2,) range of u.
+        sizes: (K,) number of cells of each arm.
+        edges: (K, C + 1) u at the ends of the cells.
+        heights: (K, C + 1) log-density at the ends, the larger one where it jumps.
+        means: (K, C + 1) x at the ends of the cells.
+        logs: (K, 2, C + 1) log x and log(1 - x) there, NaN where there is none.
+        coefficients: (K, C, 4) of the cubic in t, from 0 to 1 along a cell; the values on either
+            side, in the first two, where a cell is a jump.
+        is_jump: (K, C).
+        twins: (K,) the first arm with the same prior.
+    """
+
+    ends: np.ndarray
+    limits: np.ndarray
+    sizes: np.ndarray
+    edges: np.ndarray
+    heights: np.ndarray
+    means: np.ndarray
+    logs: np.ndarray
+    coefficients: np.ndarray
+    is_jump: np.ndarray
+    twins: np.ndarray
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells of one arm, in increasing order.
+
+    Attributes:
+        left: (C,) left ends.
+        right: (C,) right ends.
+        values: (C, 7) log-densities at equal distances from end to end.
+        noise: (C,) what rounding of the means may do to them.
+        is_good: (C,) where a cubic fits them.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    values: np.ndarray
+    noise: np.ndarray
+    is_good: np.ndarray
+
+    def take(self, chosen: np.ndarray) -> Cells:
+        """Return some of the cells."""
+        return Cells(*(column[chosen] for column in vars(self).values()))
+
+    def join(self, other: Cells) -> Cells:
+        """Return these and other cells, in order."""
+        columns = zip(vars(self).values(), vars(other).values(), strict=True)
+        both = Cells(*(np.concatenate(pair) for pair in columns))
+        return both.take(np.argsort(both.left, kind="stable"))
+
+
+def make_mesh(problem: BanditProblem) -> Mesh:
+    """Resolve the prior of every arm.
+
+    Raises:
+        ValueError: if the prior does not integrate, is NaN somewhere, or is too rough; names the
+            arm.
+    """
+    support = arm_support(problem)
+    num_draws = NUM_DRAWS_BUILT_IN if isinstance(problem.prior, IndependentPrior) else NUM_DRAWS
+    draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
+    coordinate = make_coordinate(support, draws)
+    arms: list[Cells] = []
+    twins = find_twins(problem, support, draws)
+    for arm, twin in enumerate(twins):
+        if twin < arm:
+            arms.append(arms[twin])
+            continue
+        breaks = np.concatenate([support[arm], draws[:, arm]])
+        edges = first_edges(coordinate, breaks[np.isfinite(breaks)])
+        cells = resolve_arm(arm_density(problem, coordinate, support[arm], arm), edges, arm)
+        _require_decay(cells, arm, problem)
+        arms.append(_trim(cells))
+    return _pack(coordinate, arms, twins)
+
+
+def find_twins(problem: BanditProblem, support: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Return, for each of K arms, the first arm with the same density at draws of all arms.
+
+    Args:
+        problem: likelihood and prior.
+        support: (K, 2) lowest and highest mean of each arm.
+        draws: (M, K) from the prior, of which NUM_TWIN_DRAWS are looked at.
+    """
+    prior: Any = problem.prior
+    some = draws[:64].ravel()
+    some = some[:: max(1, len(some) // NUM_TWIN_DRAWS)]
+    everywhere = np.repeat(some[:, None], problem.num_arms, axis=1)
+    with np.errstate(all="ignore"):
+        values = np.asarray(prior.arm_log_density(everywhere), dtype=float)
+    _require_shape(values, everywhere)
+    first: dict[bytes, int] = {}
+    columns = np.concatenate([values, support.T]).T
+    return np.array([first.setdefault(each.tobytes(), arm) for arm, each in enumerate(columns)])
+
+
+def arm_support(problem: BanditProblem) -> np.ndarray:
+    """Return the (K, 2) lowest and highest means; the likelihood's if the prior does not say."""
+    if hasattr(problem.prior, "arm_support"):
+        return np.asarray(problem.prior.arm_support(problem.num_arms), dtype=float)
+    return np.tile(problem.likelihood.support, (problem.num_arms, 1))
+
+
+def make_coordinate(support: np.ndarray, draws: np.ndarray) -> Coordinate:
+    """Return the coordinate that all arms share, so that the largest u is the largest mean."""
+    low, high = float(support[:, 0].min()), float(support[:, 1].max())
+    centre = float(np.median(draws))
+    origin = next((end for end in (low, high) if np.isfinite(end)), centre)
+    return Coordinate(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
+
+
+def first_edges(coordinate: Coordinate, breaks: np.ndarray) -> np.ndarray:
+    """Return u on a coarse grid, and at breaks: draws, which show where the prior has its bulks."""
+    steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
+    grid = np.concatenate([-steps, steps, coordinate.limits, coordinate.positions(breaks)])
+    edges = np.unique(np.clip(grid, *coordinate.limits))
+    return edges[np.append(True, np.diff(edges) > _shortest(edges[1:]))]
+
+
+def arm_density(
+    problem: BanditProblem, coordinate: Coordinate, support: np.ndarray, arm: int
+) -> LogDensity:
+    """Return the log-density of one arm's u, for u of any shape."""
+
+    def log_density(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        means = coordinate.means(u)
+        everywhere = np.repeat(means.reshape(-1, 1), problem.num_arms, axis=1)
+        prior: Any = problem.prior
+        with np.errstate(all="ignore"):
+            values = np.asarray(prior.arm_log_density(everywhere), dtype=float)
+        _require_shape(values, everywhere)
+        values = values[:, arm].reshape(u.shape)
+        values = np.where((means < support[0]) | (means > support[1]), -np.inf, values)
+        _require_density(values, means, arm)
+        log_slope = coordinate.log_slope(u)
+        noise = 16 * np.finfo(float).eps * np.exp(np.log(np.abs(means) + 1e-300) - log_slope)
+        return values + log_slope, noise
+
+    return log_density
+
+
+def resolve_arm(log_density: LogDensity, edges: np.ndarray, arm: int) -> Cells:
+    """Return cells that are good or jumps: halved until they are, then merged while they stay so.
+
+    Merging takes away what the first edges and the search for jumps left in between.
+    """
+    top = np.array([-np.inf])
+    cells = _measure(log_density, edges[:-1], edges[1:], top)
+    todo = cells.take(_can_be_halved(cells))
+    cells = cells.take(~_can_be_halved(cells))
+    while len(todo.left):
+        if len(todo.left) + len(cells.left) > 20 * MAX_CELLS:
+            raise ValueError(_roughness_message(arm))
+        middle = (todo.left + todo.right) / 2
+        left = np.concatenate([todo.left, middle])
+        new = _measure(log_density, left, np.concatenate([middle, todo.right]), top)
+        cells, todo = cells.join(new.take(~_can_be_halved(new))), new.take(_can_be_halved(new))
+    cells = _merge_all(log_density, cells, top)
+    if len(cells.left) > MAX_CELLS:
+        raise ValueError(_roughness_message(arm))
+    return cells
+
+
+def _merge_all(log_density: LogDensity, cells: Cells, top: np.ndarray) -> Cells:
+    idle, offset = 0, 0
+    while idle < 2:
+        merged = _merge_pairs(log_density, cells, top, offset)
+        idle = idle + 1 if len(merged.left) == len(cells.left) else 0
+        cells, offset = merged, 1 - offset
+    return cells
+
+
+def _merge_pairs(log_density: LogDensity, cells: Cells, top: np.ndarray, offset: int) -> Cells:
+    """Merge every other cell with the next one, where both are good and remain so."""
+    first = np.arange(offset, len(cells.left) - 1, 2)
+    first = first[cells.is_good[first] & cells.is_good[first + 1]]
+    both = _measure(log_density, cells.left[first], cells.right[first + 1], top)
+    is_true = both.is_good & _agrees(both, cells.take(first), top)
+    is_true &= _agrees(both, cells.take(first + 1), top)
+    gone = np.concatenate([first[is_true], first[is_true] + 1])
+    return cells.take(np.delete(np.arange(len(cells.left)), gone)).join(both.take(is_true))
+
+
+def _agrees(whole: Cells, part: Cells, top: np.ndarray) -> np.ndarray:
+    """Return where the cubic of a cell holds at the points of its part, which may be far denser."""
+    u = part.left[:, None] + (part.right - part.left)[:, None] * _POINTS
+    t = (u - whole.left[:, None]) / (whole.right - whole.left)[:, None]
+    coefficients = _coefficients(whole)
+    with np.errstate(invalid="ignore"):
+        fitted = sum(coefficients[:, [power]] * t**power for power in range(4))
+        is_close = np.abs(fitted - part.values) <= 2 * _tolerance(part, top)
+    return (is_close | (_is_empty(part.values)[:, None] & (fitted == -np.inf))).all(axis=1)
+
+
+def _measure(
+    log_density: LogDensity, left: np.ndarray, right: np.ndarray, top: np.ndarray
+) -> Cells:
+    """Return cells with their values; `top` (1,) is raised to the largest of them."""
+    values, noise = log_density(left[:, None] + (right - left)[:, None] * _POINTS)
+    top[0] = max(top[0], values.max(initial=-np.inf))
+    values = np.where(values < top - _ABYSS, -np.inf, values)
+    cells = Cells(left, right, values, noise.max(axis=1), np.zeros(len(left), dtype=bool))
+    with np.errstate(invalid="ignore"):
+        misfit = np.abs(values[:, ::2] @ _FIT.T @ _POWERS.T - values)
+        bend = np.abs(values[:, 0] - 2 * values[:, 3] + values[:, 6])
+        change = values.max(axis=1) - values.min(axis=1)
+        is_smooth = (bend <= _LARGEST_BEND) & (change <= _LARGEST_CHANGE)
+        is_deep = values.max(axis=1) < top[0] - _DEEP
+        is_fitted = (misfit <= _tolerance(cells, top)).all(axis=1)
+    is_fitted &= np.isfinite(values).all(axis=1)
+    return replace(cells, is_good=_is_empty(values) | (is_fitted & (is_smooth | is_deep)))
+
+
+def _trim(cells: Cells) -> Cells:
+    """Leave out the empty cells at either end, and the jump beside them."""
+    inside = np.flatnonzero(cells.is_good & ~_is_empty(cells.values))
+    if len(inside) == 0:
+        return cells
+    return cells.take(np.arange(inside[0], inside[-1] + 1))
+
+
+def _tolerance(cells: Cells, top: np.ndarray) -> np.ndarray:
+    """Return the (C, 7) misfits that are allowed, larger where only absurd data would lead."""
+    return _TOLERANCE * np.maximum(1.0, (top - cells.values) / 10) ** 1.5 + cells.noise[:, None]
+
+
+def _is_empty(values: np.ndarray) -> np.ndarray:
+    return (values == -np.inf).all(axis=1)
+
+
+def _shortest(u: np.ndarray) -> np.ndarray:
+    return _SHORTEST * (1 + np.abs(u))
+
+
+def _can_be_halved(cells: Cells) -> np.ndarray:
+    return ~cells.is_good & (cells.right - cells.left > 2 * _shortest(cells.right))
+
+
+def _coefficients(cells: Cells) -> np.ndarray:
+    """Return (C, 4): cubics, or the values at the ends of jumps."""
+    with np.errstate(invalid="ignore"):
+        cubics = cells.values[:, ::2] @ _FIT.T
+    cubics[_is_empty(cells.values)] = [-np.inf, 0.0, 0.0, 0.0]
+    steps = np.zeros_like(cubics)
+    steps[:, 0], steps[:, 1] = cells.values[:, 0], cells.values[:, -1]
+    return np.where(cells.is_good[:, None], cubics, steps)
+
+
+def _pack(coordinate: Coordinate, arms: list[Cells], twins: np.ndarray) -> Mesh:
+    sizes = np.array([len(cells.left) for cells in arms])
+    shape = (len(arms), sizes.max())
+    edges = np.full((shape[0], shape[1] + 1), coordinate.limits[1])
+    heights = np.full_like(edges, -np.inf)
+    coefficients, is_jump = np.zeros((*shape, 4)), np.zeros(shape, dtype=bool)
+    for arm, (cells, size) in enumerate(zip(arms, sizes, strict=True)):
+        edges[arm, :size], edges[arm, size] = cells.left, cells.right[-1]
+        heights[arm, :size] = cells.values[:, 0]
+        heights[arm, 1 : size + 1] = np.maximum(heights[arm, 1 : size + 1], cells.values[:, -1])
+        coefficients[arm, :size], is_jump[arm, :size] = _coefficients(cells), ~cells.is_good
+    ends = np.array([coordinate.low, coordinate.high, coordinate.centre, coordinate.scale])
+    means = coordinate.means(edges)
+    rests = (1 - means) if not np.isfinite(ends[:2]).all() else _rests(coordinate, edges)
+    with np.errstate(all="ignore"):
+        logs = np.log(np.stack([means, rests], axis=1))
+    limits = coordinate.limits
+    return Mesh(ends, limits, sizes, edges, heights, means, logs, coefficients, is_jump, twins)
+
+
+def _rests(coordinate: Coordinate, u: np.ndarray) -> np.ndarray:
+    """Return 1 - x(u) without cancellation."""
+    return (1 - coordinate.high) + (coordinate.high - coordinate.low) * expit(-u)
+
+
+def _require_shape(values: np.ndarray, means: np.ndarray) -> None:
+    if values.shape != means.shape:
+        raise ValueError(
+            f"problem.prior.arm_log_density must return shape {means.shape}, one log-density for "
+            f"each mean it is given, got shape {values.shape}."
+        )
+
+
+def _require_density(values: np.ndarray, means: np.ndarray, arm: int) -> None:
+    is_bad = np.isnan(values) | (values == np.inf)
+    if is_bad.any():
+        raise ValueError(
+            f"problem.prior.arm_log_density must be a number or -inf, got {values[is_bad][0]} for "
+            f"arm {arm} at the mean {means[is_bad][0]}."
+        )
+
+
+def _require_decay(cells: Cells, arm: int, problem: BanditProblem) -> None:
+    top = cells.values.max()
+    ends = np.array([cells.values[0, 0], cells.values[-1, -1]])
+    inner = np.array([cells.values[0, -1], cells.values[-1, 0]])
+    lengths = (cells.right - cells.left)[[0, -1]]
+    with np.errstate(invalid="ignore"):
+        is_flat = (ends > top - LOG_REACH) & ~(inner - ends > _SLOWEST_DECAY * lengths)
+    if top == -np.inf or is_flat.any():
+        raise ValueError(
+            f"problem.prior must be a density that integrates over its support, got "
+            f"{problem.prior!r}, which does not decay for arm {arm}."
+        )
+
+
+def _roughness_message(arm: int) -> str:
+    return (
+        f"problem.prior must have a log-density of at most {MAX_CELLS} smooth pieces for "
+        f"method='grid', got more for arm {arm}; use RacingThompson."
+    )

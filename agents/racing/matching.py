@@ -1,0 +1,93 @@
+"""Which proposal resembles a problem's own prior: the candidates, tried and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from agents.posteriors.conjugate import conjugate_family, matched_posterior, reference_posterior
+from agents.racing.conjugate import ConjugateProposal
+from agents.racing.marginal import MarginalProposal
+from agents.racing.normal import NormalProposal
+from agents.racing.proposal import Proposal
+from bandit_gym.checks import check_choice
+from bandit_gym.priors import Prior, prior_from_dict
+from bandit_gym.problem import BanditProblem
+
+NUM_FIT_DRAWS, NUM_TRIAL_SAMPLES = 10_000, 1000
+NUM_FIT_MEANS = 1_000_000
+"""Means drawn for a fit at most, if there are many arms."""
+ENOUGH_CONJUGATE, ENOUGH_MARGINAL = 0.9, 0.5
+"""Effective samples per sample, without data, with which a proposal will do. Conjugate draws cost
+least, but where they are worth less than this, their weights may be so uneven that the largest have
+not been seen."""
+
+
+def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any]) -> Proposal:
+    """Return the proposal that an argument of `RacingThompson` names.
+
+    Args:
+        problem: likelihood and prior.
+        kind: "reference" (Table 1), "matched" (see `match_proposal`), or a prior, conjugate to the
+            likelihood, as an object or a dict.
+
+    Raises:
+        ValueError: if the name is unknown or the prior is not conjugate.
+    """
+    if isinstance(kind, str):
+        if check_choice("proposal", kind, ("reference", "matched")) == "matched":
+            return match_proposal(problem)
+        posterior = reference_posterior(problem)
+    else:
+        prior = prior_from_dict(kind) if isinstance(kind, Mapping) else kind
+        family = conjugate_family(problem.likelihood)
+        if not isinstance(prior, family):
+            raise ValueError(
+                f"proposal must be a {family.__name__} prior, which is conjugate to "
+                f"{problem.likelihood.name} rewards, got {prior!r}."
+            )
+        posterior = matched_posterior(replace(problem, prior=prior))
+    is_proper = bool(posterior.is_proper().all())
+    stand_in = posterior if is_proper else matched_posterior(problem)
+    return ConjugateProposal(problem, posterior, stand_in)
+
+
+def match_proposal(problem: BanditProblem) -> Proposal:
+    """Return a proposal that resembles the problem's own prior.
+
+    That is the conjugate prior with the same moments, arm by arm, or a `MarginalProposal`, if its
+    draws without data are worth enough, or else the best of these and a `NormalProposal`. They are
+    judged with a fixed generator: the choice is a function of the problem.
+    """
+    posterior = matched_posterior(problem)
+    best: Proposal = ConjugateProposal(problem, posterior, posterior)
+    largest = effective_share(best)
+    if largest >= ENOUGH_CONJUGATE:
+        return best
+    num_draws = min(NUM_FIT_DRAWS, max(NUM_TRIAL_SAMPLES, NUM_FIT_MEANS // problem.num_arms))
+    draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
+    for kind in (MarginalProposal, NormalProposal):
+        try:
+            proposal = kind(problem, draws)
+            share = effective_share(proposal)
+        except ValueError:  # this prior is not of the kind that it can stand in for
+            continue
+        if share > largest:
+            best, largest = proposal, share
+        if largest >= ENOUGH_MARGINAL:
+            break
+    return best
+
+
+def effective_share(proposal: Proposal) -> float:
+    """Return effective samples per sample, without data; 0 if no weight is positive."""
+    empty = np.zeros((1, proposal.problem.num_arms), dtype=np.int64)
+    draw = proposal.draw(np.random.default_rng(0), empty, empty.astype(float), NUM_TRIAL_SAMPLES)
+    log_weights = draw[0]
+    if log_weights.max() == -np.inf:
+        return 0.0
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum() ** 2 / np.square(weights).sum() / weights.size)

@@ -1,0 +1,86 @@
+"""Upper confidence bounds from counts and averages: UCB1 and KL-UCB.
+
+Letters: K arms, N lanes, t pulls so far in a lane, n_i of them on arm i.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agents.base import Agent, random_argmax
+from agents.rules.greedy import empirical_means
+from bandit_gym.checks import check_real
+from bandit_gym.likelihoods import Likelihood
+from bandit_gym.problem import BanditProblem
+
+
+class UCB1(Agent):
+    """Pull the arm with the largest mean_i + scale sqrt(2 log t / n_i).
+
+    Arguments:
+        problem: likelihood and prior.
+        scale: width of the rewards' range, > 0. The bound is proved for rewards within an interval
+            of that length; unbounded rewards have none, and `scale` is a tuning parameter there.
+
+    References:
+        Auer, Cesa-Bianchi and Fischer (2002), Figure 1.
+    """
+
+    def __init__(self, problem: BanditProblem, *, scale: float = 1.0) -> None:
+        super().__init__(problem)
+        self.scale = check_real("scale", scale, above=0.0)
+
+    def _choose(self) -> np.ndarray:
+        log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bonus = self.scale * np.sqrt(2 * log_t / self.counts)
+        indices = np.where(self.counts > 0, empirical_means(self) + bonus, np.inf)
+        return random_argmax(self.rng, indices)
+
+
+class KLUCB(Agent):
+    """Pull the arm with the largest mean q such that n_i kl(mean_i, q) <= log t + c log log t.
+
+    kl is the Kullback-Leibler divergence between reward laws with these means, so that the bound
+    fits each likelihood; for Bernoulli arms it is asymptotically optimal.
+
+    Arguments:
+        problem: likelihood and prior.
+        c: weight of the log log t term, >= 0; 3 in the theorem, 0 in practice.
+
+    References:
+        Garivier and Cappe (2011), Algorithm 1; Cappe et al. (2013) for exponential families.
+    """
+
+    def __init__(self, problem: BanditProblem, *, c: float = 0.0) -> None:
+        super().__init__(problem)
+        self.c = check_real("c", c, minimum=0.0)
+
+    def _choose(self) -> np.ndarray:
+        log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
+        level = log_t + self.c * np.log(np.maximum(log_t, 1.0))
+        bounds = _upper_means(self.problem.likelihood, self.counts, self.sums, level)
+        return random_argmax(self.rng, np.where(self.counts > 0, bounds, np.inf))
+
+
+def _upper_means(
+    likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray, level: np.ndarray
+) -> np.ndarray:
+    """Return (N, K) the largest q with n kl(s / n, q) <= level, by bisection to double precision.
+
+    In an exponential family n kl(s / n, q) is the log-likelihood ratio of s / n to q, so the
+    likelihood's own formula serves. Arms without data get their lowest mean.
+    """
+    counts = np.maximum(counts, 1)
+    low = np.where(sums == 0, 1e-300, sums / counts)  # a mean of 0 has no exponential density
+    best = likelihood.log_likelihood(low, counts, sums)
+    step = likelihood.reward_std(low) + 1.0
+    high = low + step
+    while (is_short := best - likelihood.log_likelihood(high, counts, sums) < level).any():
+        step *= 2
+        high = np.where(is_short, low + step, high)
+    for _ in range(60):
+        middle = (low + high) / 2
+        is_inside = best - likelihood.log_likelihood(middle, counts, sums) <= level
+        low, high = np.where(is_inside, middle, low), np.where(is_inside, high, middle)
+    return low

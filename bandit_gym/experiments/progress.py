@@ -1,0 +1,79 @@
+"""How a long experiment tells how far it is: a live bar in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+from bandit_gym.experiments.execution import Progress
+
+Report = Callable[[Progress], None]
+
+
+@contextlib.contextmanager
+def progress_on_stderr() -> Iterator[Report]:
+    """Give a callback for `run_experiment` that shows its progress on standard error."""
+    if not sys.stderr.isatty():
+        yield _announce
+        return
+    with _live_bar() as show:
+        yield show
+
+
+def _announce(progress: Progress) -> None:
+    """Say what is about to be done, and which blocks failed; nothing else."""
+    if progress.outcome is None:
+        print(_opening(progress), file=sys.stderr, flush=True)
+    elif progress.outcome.failure is not None:
+        print(_failure(progress), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _live_bar() -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    ]
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None, rate="")
+        decisions = 0.0
+
+        def show(progress: Progress) -> None:
+            nonlocal decisions
+            completed = progress.num_stored + progress.num_done
+            bar.update(task, total=progress.num_blocks, completed=completed)
+            if progress.outcome is None:
+                console.print(_opening(progress), highlight=False)
+                return
+            if progress.outcome.failure is not None:
+                console.print(_failure(progress), highlight=False, style="red")
+            decisions += progress.outcome.facts.get("decisions", 0)
+            elapsed = bar.tasks[0].elapsed or 1e-9
+            run = progress.outcome.run
+            label = f"{run.environment.label}: {run.agent.label}"
+            bar.update(task, description=label, rate=f"{decisions / elapsed:,.0f} decisions/s")
+
+        yield show
+
+
+def _opening(progress: Progress) -> str:
+    parts = [f"{progress.num_blocks} blocks, {progress.num_stored} of them stored already"]
+    if progress.damaged:
+        parts.append(f"damaged and computed again: {', '.join(progress.damaged)}")
+    return "; ".join(parts)
+
+
+def _failure(progress: Progress) -> str:
+    assert progress.outcome is not None
+    run, text = progress.outcome.run, progress.outcome.failure or ""
+    where = f"{run.agent.label} failed in {run.environment.label}, block {progress.outcome.block}"
+    return f"{where}: {text.splitlines()[0]}"

@@ -1,0 +1,167 @@
+"""One block of replications: build the world and the agent, play, and write down the sums.
+
+What comes out depends on (run, block) alone: not on the process, the machine's load, the number of
+threads or the order in which blocks are done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+from time import perf_counter
+from typing import Any
+
+import gymnasium as gym
+from threadpoolctl import ThreadpoolController
+
+from bandit_gym.experiments.catalogue import load_agent
+from bandit_gym.experiments.columns import to_parquet
+from bandit_gym.experiments.experiment import Run
+from bandit_gym.experiments.recording import Recorder, recorded_steps
+from bandit_gym.rollout import BanditAgent, check_fit, play
+
+PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
+WARM_UP_STEPS = 30
+_controllers: dict[str, ThreadpoolController] = {}  # by run, of this process
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one block.
+
+    Attributes:
+        run: the run it belongs to.
+        block: its index.
+        data: its results as the bytes of a Parquet file, None if it failed.
+        facts: what may differ from time to time: `agent_seconds` spent in `act` and `observe`,
+            `seconds` in all, `decisions` taken, `process`, `host` and `versions`.
+        failure: one line and then the traceback, None if all went well.
+    """
+
+    run: Run
+    block: int
+    data: bytes | None
+    facts: dict[str, Any]
+    failure: str | None = None
+
+
+def simulate_block(run: Run, block: int) -> Outcome:
+    """Simulate one block; an exception of the agent or the environment becomes a failure."""
+    facts: dict[str, Any] = {
+        "process": os.getpid(),
+        "host": platform.node(),
+        "versions": versions(),
+    }
+    start = perf_counter()
+    try:
+        with _prepare(run).limit(limits=1):
+            data, measured = _simulate(run, block)
+    except Exception as error:
+        headline = f"{type(error).__name__}: {error}".partition("\n")[0]
+        return Outcome(run, block, None, facts, f"{headline}\n\n{traceback.format_exc()}")
+    return Outcome(run, block, data, facts | measured | {"seconds": perf_counter() - start})
+
+
+def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
+    """Make the agent and the native vector environment of a run.
+
+    Raises:
+        ValueError: if the environment is no Bayesian bandit, or an option has a wrong value.
+    """
+    entry = run.environment
+    env = gym.make_vec(
+        entry.target, num_envs=run.block_size, max_episode_steps=run.horizon, **entry.options
+    )
+    problem = _problem(env)
+    if problem is None:
+        raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
+    agent = load_agent(run.agent.target)(problem, **run.agent.options)
+    check_fit(agent, env)
+    return agent, env
+
+
+class TimedAgent:
+    """An agent with a stop watch around `act` and `observe`.
+
+    Attributes:
+        seconds: time spent in them since the last reset.
+    """
+
+    def __init__(self, agent: BanditAgent) -> None:
+        self.agent = agent
+        self.diagnostics = agent.diagnostics
+        self.seconds = 0.0
+
+    def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
+        """Reset the agent and the watch."""
+        self.agent.reset(num_envs=num_envs, seed=seed)
+        self.seconds = 0.0
+
+    def act(self, observation: Any = None) -> Any:
+        """Let the agent act."""
+        return self._timed(self.agent.act, observation)
+
+    def observe(self, *args: Any, **kwargs: Any) -> None:
+        """Let the agent observe."""
+        self._timed(self.agent.observe, *args, **kwargs)
+
+    def _timed(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        start = perf_counter()
+        result = method(*args, **kwargs)
+        self.seconds += perf_counter() - start
+        return result
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
+    agent, env = build(run)
+    timed = TimedAgent(agent)
+    recorder = Recorder(recorded_steps(run.horizon, run.recording), run.block_size)
+    for step in islice(_episodes(run, block, timed, env), run.horizon):
+        recorder.add(step)
+    env.close()
+    data = to_parquet(run, block, recorder.finish())
+    return data, {"agent_seconds": timed.seconds, "decisions": recorder.num_decisions}
+
+
+def _episodes(run: Run, block: int, agent: BanditAgent, env: gym.vector.VectorEnv) -> Any:
+    seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
+    return play(agent, env, env_seed=seeds, agent_seed=agent_seed)
+
+
+def _prepare(run: Run) -> ThreadpoolController:
+    """Warm up once per process, and return what limits the threads of all libraries then loaded.
+
+    The first steps are played for nothing, so that no compilation is taken for the agent's own
+    time. Nested threads would fight for the cores, and their number may change the last bit of a
+    matrix product.
+    """
+    if run.digest not in _controllers:
+        agent, env = build(run)
+        for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
+            pass
+        env.close()
+        _controllers[run.digest] = ThreadpoolController()
+    return _controllers[run.digest]
+
+
+def _problem(env: gym.vector.VectorEnv) -> Any:
+    if isinstance(env.unwrapped, gym.vector.SyncVectorEnv):
+        return getattr(env.unwrapped.envs[0].unwrapped, "problem", None)
+    return getattr(env.unwrapped, "problem", None)

@@ -1,0 +1,1 @@
+"""Special laws that SciPy lacks, or lacks the digits of."""

@@ -1,0 +1,124 @@
+"""Priors under which the arms' means depend on each other."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from bandit_gym.checks import (
+    check_covariance,
+    check_interval,
+    check_mass,
+    check_parameter,
+    check_same_length,
+)
+from bandit_gym.numerics.minimax_tilting import TiltedBox, tilt_box
+from bandit_gym.typing import FloatArray, Parameter
+
+Matrix = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class TruncatedMultivariateNormal:
+    """Normal(mean, covariance) given that all means lie in the box [low, high].
+
+    Draws are exact and independent (see `minimax_tilting`). `mean` and `covariance` are those
+    before truncation; there is a density only if `covariance` is positive definite.
+
+    Args:
+        mean: one number, or one per arm.
+        covariance: K rows of K numbers.
+        low: lower corner of the box, one number or one per arm.
+        high: upper corner of the box.
+    """
+
+    mean: Parameter
+    covariance: Matrix
+    low: Parameter = 0.0
+    high: Parameter = 1.0
+
+    name: ClassVar[str] = "truncated_multivariate_normal"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "covariance", check_covariance("covariance", self.covariance))
+        for key in ("mean", "low", "high"):
+            object.__setattr__(self, key, check_parameter(key, getattr(self, key)))
+        check_same_length(covariance=self.covariance, mean=self.mean, low=self.low, high=self.high)
+        check_interval(self.low, self.high)
+        stds = tuple(np.sqrt(np.diag(self.covariance)).tolist())
+        check_mass(self.mean, stds, self.low, self.high)
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape, whose last axis is the K arms."""
+        draws = self._box.sample(rng, math.prod(shape[:-1])).reshape(shape)
+        return np.clip(draws, self.low, self.high)  # rounding may lead out of the box
+
+    def sample_each(self, rngs: Sequence[Generator]) -> FloatArray:
+        """Draw (N, K) means, one vector from each of N generators.
+
+        Bit for bit what `sample(rng, (K,))` draws from each, at a twentieth of the cost when there
+        are many.
+        """
+        return np.clip(self._box.sample_each(rngs), self.low, self.high)
+
+    def log_density(self, means: FloatArray) -> FloatArray:
+        """Return -(x - mean)' P (x - mean) / 2 of (..., K) means x; -inf outside the box.
+
+        Not normalised: the probability of the box has no closed form.
+
+        Returns:
+            (...) log-densities, up to a constant.
+        """
+        x = np.asarray(means, dtype=np.float64)
+        whitened = (x - self.mean) @ self._whitening
+        value = -0.5 * np.einsum("...k,...k->...", whitened, whitened)
+        is_inside = ((x >= self.low) & (x <= self.high)).all(axis=-1)
+        return np.where(is_inside, value, -inf)
+
+    @property
+    def num_arms(self) -> int:
+        """K, the size of the covariance."""
+        return len(self.covariance)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Lowest and highest mean over all arms."""
+        return float(np.min(self.low)), float(np.max(self.high))
+
+    def arm_support(self, num_arms: int) -> FloatArray:
+        """Return the (K, 2) lowest and highest mean of each arm."""
+        limits = [np.broadcast_to(np.asarray(end), num_arms) for end in (self.low, self.high)]
+        return np.stack(limits, axis=1)
+
+    @cached_property
+    def precision(self) -> FloatArray:
+        """(K, K) inverse of the covariance."""
+        return self._whitening @ self._whitening.T
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
+        ends = {"mean": self.mean, "low": self.low, "high": self.high}
+        listed = {key: list(v) if isinstance(v, tuple) else v for key, v in ends.items()}
+        rows = [list(row) for row in self.covariance]
+        return {"name": self.name, "covariance": rows, **listed}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be computed again, so that equal priors pickle alike."""
+        return {key: vars(self)[key] for key in ("mean", "covariance", "low", "high")}
+
+    @cached_property
+    def _whitening(self) -> FloatArray:
+        """(K, K) upper triangular W with W W' = P."""
+        cholesky = np.linalg.cholesky(np.asarray(self.covariance))
+        return np.linalg.inv(cholesky).T
+
+    @cached_property
+    def _box(self) -> TiltedBox:
+        low, high = self.arm_support(self.num_arms).T
+        mean = np.broadcast_to(np.asarray(self.mean), self.num_arms)
+        return tilt_box(mean, np.asarray(self.covariance), low, high)

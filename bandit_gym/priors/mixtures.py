@@ -1,0 +1,163 @@
+"""Priors people have beside the standard families: mixtures, spikes, logit-normals, shared levels.
+
+They are written as a user would write one: `sample` and `log_density`, nothing else is needed.
+Where the arms are independent they also offer `arm_log_density`, for agents that treat such priors
+exactly.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+from scipy import special
+
+from bandit_gym.checks import check_parameter
+from bandit_gym.priors.independent import Beta, IndependentPrior, TruncatedNormal
+from bandit_gym.typing import FloatArray, Parameter
+
+_EDGE = 2.0**-53
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Each arm's mean comes from one of several laws, chosen for each arm on its own.
+
+    Args:
+        components: the laws, independent across arms.
+        weights: their probabilities; they are divided by their sum.
+    """
+
+    components: Sequence[IndependentPrior]
+    weights: Sequence[float]
+
+    def __post_init__(self) -> None:
+        weights = check_parameter("weights", self.weights, positive=True)
+        if not isinstance(weights, tuple) or len(weights) != len(self.components):
+            raise ValueError(
+                f"weights must have one entry per component, {len(self.components)}, "
+                f"got {self.weights!r}."
+            )
+        object.__setattr__(self, "components", tuple(self.components))
+        object.__setattr__(self, "weights", tuple(w / sum(weights) for w in weights))
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Lowest and highest mean over all components."""
+        lows, highs = zip(*(component.support for component in self.components), strict=True)
+        return min(lows), max(highs)
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape."""
+        chosen = rng.choice(len(self.weights), size=shape, p=self.weights)
+        draws = np.stack([component.sample(rng, shape) for component in self.components])
+        return np.take_along_axis(draws, chosen[None], axis=0)[0]
+
+    def arm_support(self, num_arms: int) -> FloatArray:
+        """Return the (K, 2) lowest and highest mean of each arm."""
+        return np.tile(self.support, (num_arms, 1))
+
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (..., K) log-densities of each arm."""
+        terms = [component.arm_log_density(means) for component in self.components]
+        return _log_mean(np.stack(terms), self.weights)
+
+    def log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (...) log-density of (..., K) means."""
+        return np.asarray(self.arm_log_density(means).sum(axis=-1))
+
+
+def spike_and_slab(spike: float, width: float, slab: IndependentPrior, share: float) -> Mixture:
+    """Return the law of arms that mostly have the same mean, up to `width`, and sometimes any.
+
+    Args:
+        spike: the common mean, in [0, 1].
+        width: standard deviation of the spike, > 0; a density cannot have a point mass.
+        slab: law of the other arms.
+        share: probability of the spike, in (0, 1).
+    """
+    return Mixture((TruncatedNormal(spike, width), slab), (share, 1 - share))
+
+
+@dataclass(frozen=True)
+class LogitNormal:
+    """The log-odds log(x / (1 - x)) of each mean are normal.
+
+    Args:
+        mean: of the log-odds.
+        std: of the log-odds, > 0.
+    """
+
+    mean: Parameter
+    std: Parameter
+
+    support = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", check_parameter("mean", self.mean))
+        object.__setattr__(self, "std", check_parameter("std", self.std, positive=True))
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape, strictly between 0 and 1."""
+        return np.clip(special.expit(rng.normal(self.mean, self.std, shape)), _EDGE, 1 - _EDGE)
+
+    def arm_support(self, num_arms: int) -> FloatArray:
+        """Return [0, 1] for each arm."""
+        return np.tile(self.support, (num_arms, 1))
+
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (..., K) log-densities: normal in the log-odds, times their derivative."""
+        x = np.asarray(means, dtype=np.float64)
+        is_inside = (x > 0) & (x < 1)
+        inside = np.where(is_inside, x, 0.5)
+        z = (special.logit(inside) - self.mean) / np.asarray(self.std)
+        log_normal = -0.5 * z**2 - np.log(self.std) - 0.5 * np.log(2 * np.pi)
+        return np.where(is_inside, log_normal - np.log(inside) - np.log1p(-inside), -np.inf)
+
+    def log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (...) log-density of (..., K) means."""
+        return np.asarray(self.arm_log_density(means).sum(axis=-1))
+
+
+@dataclass(frozen=True)
+class HierarchicalBeta:
+    """All arms' means come from one Beta law, which itself is one of several: arms are dependent.
+
+    Args:
+        alphas: first parameters of the laws, > 0.
+        betas: second parameters, > 0.
+        weights: probabilities of the laws; they are divided by their sum. None: all alike.
+    """
+
+    alphas: Sequence[float]
+    betas: Sequence[float]
+    weights: Sequence[float] | None = None
+
+    support = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        weights = [1.0] * len(self.alphas) if self.weights is None else self.weights
+        laws = [Beta(a, b) for a, b in zip(self.alphas, self.betas, strict=True)]
+        mixture = Mixture(laws, weights)
+        object.__setattr__(self, "alphas", tuple(float(a) for a in self.alphas))
+        object.__setattr__(self, "betas", tuple(float(b) for b in self.betas))
+        object.__setattr__(self, "weights", mixture.weights)
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape, one law for all arms of a draw."""
+        law = rng.choice(len(self.alphas), size=(*shape[:-1], 1), p=self.weights)
+        draws = rng.beta(np.array(self.alphas)[law], np.array(self.betas)[law], shape)
+        return np.clip(draws, _EDGE, 1 - _EDGE)
+
+    def log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (...) log-density of (..., K) means."""
+        laws = (Beta(a, b) for a, b in zip(self.alphas, self.betas, strict=True))
+        assert self.weights is not None
+        return _log_mean(np.stack([law.log_density(means) for law in laws]), self.weights)
+
+
+def _log_mean(log_values: FloatArray, weights: ArrayLike) -> FloatArray:
+    """Return the log of the weighted mean over the first axis."""
+    shape = (-1, *(1,) * (log_values.ndim - 1))
+    return np.asarray(special.logsumexp(log_values, b=np.reshape(weights, shape), axis=0))

@@ -1,0 +1,276 @@
+"""Results in, figures out; nothing is simulated here.
+
+Every figure is a `matplotlib.figure.Figure` of its own, drawn without pyplot: no window, no global
+state. Colours are Okabe and Ito's, told apart by colour-blind eyes, and line styles repeat what the
+colours say. Bands are pointwise 95 % intervals of the mean over replications.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+from scipy import stats
+
+from bandit_gym.results.results import (
+    Results,
+    RunResults,
+    lower_bound_slope,
+    normalised_scores,
+    paired_differences,
+    regret_name,
+)
+from bandit_gym.results.statistics import performance_profile
+from bandit_gym.typing import FloatArray, IntArray
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+LINE_STYLES = ("-", "--", "-.", ":")
+RANK_COLOURS = ("#0072b2", "#56b4e9", "#f0e442", "#e69f00", "#d55e00")
+SIZE = (5.2, 4.0)  # inches, a column and a half of a two-column paper
+DPI = 200
+LEGEND_WIDTH, TITLE_WIDTH = 84, 64  # characters across a figure
+LEGEND_ROW = 0.19  # inches
+NUM_TIME_BINS = 40
+DEFINITION = "(best mean − pulled mean, summed)"
+
+Style = dict[str, Any]
+
+
+def draw_all(results: Results) -> Iterator[tuple[str, Figure]]:
+    """Yield every figure that the results allow, with a name for its file."""
+    for number, environment in enumerate(results.experiment.environments):
+        runs = results.usable(environment)
+        if not runs:
+            continue
+        for name, draw in FIGURES.items():
+            figure = draw(runs)
+            if figure is not None:
+                yield f"{number:02d}-{name}", figure
+    if len(results.experiment.environments) > 1:
+        yield "performance-profile", draw_performance_profile(results)
+
+
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Write a figure as `path`.png and `path`.svg; the same figure gives the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files = [path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "svg")]
+    with matplotlib.rc_context({"svg.hashsalt": path.name}):
+        figure.savefig(files[0], dpi=DPI)
+        figure.savefig(files[1], metadata={"Date": None})
+    return files
+
+
+def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure:
+    """Draw the mean regret of each agent over time, with bands.
+
+    For a fixed instance the Lai-Robbins slope is drawn as a dotted line that starts where the
+    bound's C log t does.
+    """
+    figure, axes = _new_curves(runs)
+    for found, style in zip(runs, styles(), strict=False):
+        draw_band(axes, found.steps, found.curves("pseudo_regret"), found.run.agent.label, style)
+    top = axes.get_ylim()[1]  # the bound holds in the long run and may lie far above at first
+    _draw_lower_bound(axes, runs[0])
+    axes.set_xscale(time_scale)
+    axes.set_xlabel("step")
+    axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION}")
+    axes.set_ylim(0, top)
+    _add_legend(figure)
+    return figure
+
+
+def draw_log_regret(runs: list[RunResults]) -> Figure:
+    """Draw the regret over log time, on which logarithmic growth is a straight line."""
+    return draw_regret(runs, time_scale="log")
+
+
+def draw_differences(runs: list[RunResults]) -> Figure | None:
+    """Draw each agent's regret less the first agent's, paired by replication."""
+    if len(runs) < 2:
+        return None
+    figure, axes = _new_curves(runs)
+    reference = runs[0].run.agent.label
+    for found, style in zip(runs, styles(), strict=False):
+        _, differences = paired_differences(found, runs[0], "pseudo_regret")
+        if found is runs[0]:
+            axes.axhline(0, label=f"{reference} (reference)", **style)
+        elif len(differences):
+            draw_band(axes, found.steps, differences, found.run.agent.label, style)
+    axes.set_xlabel("step")
+    axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION},\nless that of the reference, paired")
+    _add_legend(figure)
+    return figure
+
+
+def draw_final_regret(runs: list[RunResults]) -> Figure:
+    """Draw how the regret at the horizon is distributed over replications."""
+    figure, axes = _new_figure(runs[0].run.environment.label, _count(runs))
+    for found, style in zip(runs, styles(), strict=False):
+        values = np.sort(found.final("pseudo_regret"))
+        shares = np.arange(1, len(values) + 1) / len(values)
+        axes.step(values, shares, where="post", label=found.run.agent.label, **style)
+    horizon = runs[0].run.horizon
+    axes.set_xlabel(f"pseudo-regret of one replication after {horizon} steps\n{DEFINITION}")
+    axes.set_ylabel("share of replications below")
+    axes.set_ylim(0, 1)
+    _add_legend(figure)
+    return figure
+
+
+def draw_samples(runs: list[RunResults]) -> Figure | None:
+    """Draw how many samples a decision takes, over time; None if no agent draws any."""
+    drawing = [
+        (found, style)
+        for found, style in zip(runs, styles(), strict=False)
+        if not np.isnan(found.final("num_samples")).all()
+    ]
+    if not drawing:
+        return None
+    figure, axes = _new_curves(runs)
+    for found, style in drawing:
+        steps, samples = _rates(found.steps, found.curves("num_samples"))
+        draw_band(axes, steps, samples, found.run.agent.label, style)
+    axes.set(xscale="log", yscale="log", xlabel="step", ylabel="samples per decision")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    _add_legend(figure)
+    return figure
+
+
+def draw_arm_choice(runs: list[RunResults]) -> Figure:
+    """Draw how often each agent plays the best arm, the second best, ... at each time."""
+    figure = Figure(figsize=(SIZE[0], 1.4 + 1.1 * len(runs)), layout="constrained")
+    panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, found in zip(panels, runs, strict=True):
+        steps, shares = rank_shares(found)
+        axes.stackplot(steps, shares, colors=RANK_COLOURS, labels=_RANK_NAMES, linewidth=0)
+        axes.set(xscale="log", xlim=(steps[0], steps[-1]), ylim=(0, 1))
+        axes.set_title(found.run.agent.label, fontsize="small", loc="left")
+    panels[-1].set_xlabel("step")
+    figure.supylabel("share of pulls of the best arm, the second best, ...", fontsize="medium")
+    figure.suptitle(_wrapped(runs[0].run.environment.label), fontsize="medium")
+    _add_legend(figure)
+    return figure
+
+
+def draw_performance_profile(results: Results) -> Figure:
+    """Draw the share of replications, over all environments, that score below each level."""
+    count = len(results.experiment.environments)
+    figure, axes = _new_figure("Performance profile", f"all replications in {count} environments")
+    scores = normalised_scores(results)
+    highest = max((float(np.quantile(values, 0.99)) for values in scores.values()), default=1.0)
+    levels = np.linspace(0, highest, 400)
+    for (label, values), style in zip(scores.items(), styles(), strict=False):
+        axes.plot(levels, performance_profile(values, levels), label=label, **style)
+    axes.set_xlabel(f"pseudo-regret, as a share of what uniform play loses\n{DEFINITION}")
+    axes.set_ylabel("share of replications\nin all environments below")
+    axes.set_ylim(0, 1)
+    _add_legend(figure)
+    return figure
+
+
+FIGURES: dict[str, Callable[[list[RunResults]], Figure | None]] = {
+    "regret": draw_regret,
+    "regret-log-time": draw_log_regret,
+    "differences": draw_differences,
+    "final-regret": draw_final_regret,
+    "samples": draw_samples,
+    "arm-choice": draw_arm_choice,
+}
+
+_RANK_NAMES = ("best", "second", "third", "fourth", "others")
+
+
+def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=SIZE, layout="constrained")
+    axes = figure.subplots()
+    figure.suptitle(_wrapped(title), fontsize="medium")
+    axes.set_title(subtitle, fontsize="small")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.margins(x=0)
+    return figure, axes
+
+
+def _wrapped(title: str) -> str:
+    """Break a title into lines, for which labels offer their commas only."""
+    return textwrap.fill(title.replace(",", ", "), TITLE_WIDTH, break_on_hyphens=False)
+
+
+def _new_curves(runs: list[RunResults]) -> tuple[Figure, Axes]:
+    subtitle = f"{_count(runs)}; bands: 95 % interval of the mean"
+    return _new_figure(runs[0].run.environment.label, subtitle)
+
+
+def _count(runs: list[RunResults]) -> str:
+    return f"{max(len(found.replications) for found in runs)} replications"
+
+
+def _add_legend(figure: Figure) -> None:
+    """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    width = max(map(len, labels), default=1)
+    columns = max(1, LEGEND_WIDTH // (width + 8))
+    num_rows = math.ceil(len(labels) / columns)
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * max(0, num_rows - 2))
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small"
+    )
+
+
+def _regret_so_far(runs: list[RunResults]) -> str:
+    return f"{regret_name(runs[0].run.environment)} so far"
+
+
+def styles() -> Iterator[Style]:
+    """Yield ever new combinations of colour and line style: 7 x 4 of them, then again."""
+    number = 0
+    while True:
+        style = LINE_STYLES[(number + number // 28) % len(LINE_STYLES)]
+        yield {"color": COLOURS[number % len(COLOURS)], "linestyle": style}
+        number += 1
+
+
+def draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style: Style) -> None:
+    """Draw the mean of (R, S) curves and, from two of them on, its 95 % band."""
+    mean = curves.mean(axis=0)
+    axes.plot(steps, mean, label=label, **style)
+    if len(curves) > 1:
+        half = stats.t.ppf(0.975, len(curves) - 1) * stats.sem(curves, axis=0)
+        axes.fill_between(
+            steps, mean - half, mean + half, color=style["color"], alpha=0.2, linewidth=0
+        )
+
+
+def _draw_lower_bound(axes: Axes, found: RunResults) -> None:
+    slope = lower_bound_slope(found.run.environment)
+    if slope is not None:
+        label = f"Lai-Robbins rate, {slope:.1f} log t"
+        axes.plot(found.steps, slope * np.log(found.steps), ":", color="0.4", label=label)
+
+
+def _rates(steps: IntArray, sums: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Turn (R, S) sums over all steps into means per step between recorded ones."""
+    padded = np.pad(sums, ((0, 0), (1, 0)))
+    return steps, np.diff(padded, axis=1) / np.diff(steps, prepend=0)
+
+
+def rank_shares(found: RunResults) -> tuple[FloatArray, FloatArray]:
+    """Return (B,) times and (5, B) shares of pulls by rank, averaged over spans of steps."""
+    ranks = found.curves("action_rank")
+    spans = np.array_split(np.arange(len(found.steps)), min(NUM_TIME_BINS, len(found.steps)))
+    times = np.array([np.exp(np.log(found.steps[span]).mean()) for span in spans])
+    others = len(_RANK_NAMES) - 1
+    shares = [
+        [np.mean(np.minimum(ranks[:, span], others) == rank) for span in spans]
+        for rank in range(others + 1)
+    ]
+    return times, np.array(shares)

@@ -1,0 +1,201 @@
+"""What people read: tables in plain text, and the folder `report` with tables and figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bandit_gym.experiments.experiment import Entry
+from bandit_gym.files import RESULTS_VERSION
+from bandit_gym.results.results import QUANTILES, Results, aggregate, regret_name, summarise
+
+NOTHING = "-"
+Row = Mapping[Any, Any]
+
+
+def describe(results: Results, *, details: bool = False) -> str:
+    """Write one table per environment, then the scores over all, then what is missing or failed.
+
+    If another version of the engine drew the numbers, that is said before all.
+
+    Args:
+        results: what to write about.
+        details: add to each environment how the regret is spread and what it became in rewards.
+    """
+    rows = summarise(results).to_dict("records")
+    times = {
+        (row["env"], row["agent"]): row["microseconds_per_decision"] for row in timing(results)
+    }
+    parts = list(_version_note(results))
+    for environment in results.experiment.environments:
+        own = [row for row in rows if row["env"] == environment.label]
+        if own:
+            parts.append(_describe_environment(results, environment, own, times))
+            if details:
+                parts.append(_describe_spread(own))
+    if len(results.experiment.environments) > 1:
+        parts.append(_describe_aggregate(aggregate(results).to_dict("records")))
+    return "\n\n".join([*parts, *_warnings(results)])
+
+
+def write_report(results: Results, directory: Path) -> None:
+    """Write tables as CSV, the text of `describe` and all figures as PNG and SVG into a folder."""
+    from bandit_gym.results import plots  # brings matplotlib, which a table does not need
+
+    directory.mkdir(parents=True, exist_ok=True)
+    summarise(results).to_csv(directory / "summary.csv", index=False)
+    aggregate(results).to_csv(directory / "aggregate.csv", index=False)
+    pd.DataFrame(timing(results)).to_csv(directory / "timing.csv", index=False)
+    text = describe(results, details=True)
+    (directory / "report.txt").write_text(text + "\n", encoding="utf-8")
+    for name, figure in plots.draw_all(results):
+        plots.save(figure, directory / name)
+
+
+def draw_regret(results: Results, directory: Path) -> list[Path]:
+    """Draw the regret over time, one picture per environment, and return the PNG files."""
+    from bandit_gym.results import plots
+
+    pictures = []
+    for number, environment in enumerate(results.experiment.environments):
+        runs = results.usable(environment)
+        if runs:
+            picture, _ = plots.save(plots.draw_regret(runs), directory / f"{number:02d}-regret")
+            pictures.append(picture)
+    return pictures
+
+
+def timing(results: Results) -> list[dict[str, Any]]:
+    """List the agents' own time; unlike the other tables it differs from time to time."""
+    return [
+        {
+            "env": found.run.environment.label,
+            "agent": found.run.agent.label,
+            "microseconds_per_decision": 1e6 * found.seconds_per_decision(),
+        }
+        for found in results.runs
+        if found.is_usable
+    ]
+
+
+def _describe_environment(
+    results: Results, environment: Entry, rows: Sequence[Row], times: Mapping[Any, float]
+) -> str:
+    experiment = results.experiment
+    title = (
+        f"{environment.label}: {max(row['replications'] for row in rows)} replications of "
+        f"{experiment.horizon} steps, seed {experiment.seed}. Means ± 95 % intervals."
+    )
+    header = (
+        "agent",
+        regret_name(environment),
+        f"less {results.experiment.agents[0].label}'s, paired",
+        "p (Holm)",
+        "best arm found",
+        "samples/decision",
+        "µs/decision",
+    )
+    lines = [
+        (
+            row["agent"],
+            _estimate(row, "pseudo_regret"),
+            _estimate(row, "difference"),
+            _p_value(row["p_holm"]),
+            _number(row["best_arm_found"], "{:.0%}"),
+            _number(row["samples_per_decision"], "{:.1f}"),
+            _number(times[row["env"], row["agent"]], "{:.2f}"),
+        )
+        for row in rows
+    ]
+    return "\n".join([title, *_align([header, *lines]), _define_regret(environment)])
+
+
+def _define_regret(environment: Entry) -> str:
+    over = "the noise" if "means" in environment.options else "instances drawn from the prior"
+    return (
+        f"{regret_name(environment).capitalize()}: sum over steps of best mean - pulled mean, "
+        f"averaged over {over}."
+    )
+
+
+def _describe_spread(rows: Sequence[Row]) -> str:
+    title = (
+        "Realised regret: sum over steps of best mean - reward. "
+        "Simple regret: best mean - mean of the most pulled arm.\n"
+        "Quantiles are those of the pseudo-regret over replications."
+    )
+    header = ("agent", "realised regret", "simple regret", *QUANTILES)
+    lines = [
+        (
+            row["agent"],
+            _estimate(row, "realised_regret"),
+            _estimate(row, "simple_regret", digits=4),
+            *(f"{row[name]:.1f}" for name in QUANTILES),
+        )
+        for row in rows
+    ]
+    return "\n".join([title, *_align([header, *lines])])
+
+
+def _describe_aggregate(rows: Sequence[Row]) -> str:
+    title = (
+        "All environments: interquartile mean, over environments and replications, of the "
+        "pseudo-regret\nas a share of what uniform play loses. Means ± 95 % intervals."
+    )
+    lines = [(row["agent"], _estimate(row, "score_iqm", digits=3)) for row in rows]
+    return "\n".join([title, *_align([("agent", "score"), *lines])])
+
+
+def _version_note(results: Results) -> Iterator[str]:
+    if results.version != RESULTS_VERSION:
+        yield (
+            f"These are results of version {results.version}; this package draws those of version "
+            f"{RESULTS_VERSION}, other numbers for the same settings. Do not compare the two."
+        )
+
+
+def _warnings(results: Results) -> Iterator[str]:
+    made_with = {str(receipt["versions"]) for run in results.runs for receipt in run.receipts}
+    if len(made_with) > 1:
+        yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
+    if results.num_missing:
+        total = len(results.runs) * results.experiment.num_blocks
+        yield f"Not complete: {results.num_missing} of {total} blocks are missing."
+    for found in results.failed:
+        headline = next(iter(found.failures.values())).partition("\n")[0]
+        yield (
+            f"Left out: {found.run.agent.label} in {found.run.environment.label}, which failed in "
+            f"{len(found.failures)} of {results.experiment.num_blocks} blocks: {headline}"
+        )
+
+
+def _estimate(row: Row, name: str, digits: int = 1) -> str:
+    """Write "mean ± half width", or the two ends where the interval is lopsided."""
+    mean, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+    if math.isnan(mean):
+        return NOTHING
+    if math.isnan(low):
+        return f"{mean:.{digits}f}"
+    if abs((high - mean) - (mean - low)) < 0.5 * 10**-digits:
+        return f"{mean:.{digits}f} ± {high - mean:.{digits}f}"
+    return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _number(value: float, form: str) -> str:
+    return NOTHING if math.isnan(value) else form.format(value)
+
+
+def _p_value(value: float) -> str:
+    return "<0.001" if value < 0.001 else _number(value, "{:.3f}")
+
+
+def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the rows with their columns aligned, the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        yield "  ".join([row[0].ljust(widths[0]), *cells[1:]])

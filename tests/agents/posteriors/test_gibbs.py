@@ -1,0 +1,217 @@
+import numpy as np
+import pytest
+from scipy import stats
+
+from agents.oracle import action_probabilities, action_probabilities_with_error
+from agents.posteriors import gibbs
+from agents.posteriors.gibbs import (
+    GibbsTarget,
+    bring_near,
+    gibbs_sweep,
+    likelihood_coefficients,
+    make_target,
+    monte_carlo_error,
+)
+from agents.posteriors.quadrature import ToleranceError
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+
+COUNTS, SUMS = np.array([0, 4, 30]), np.array([0.0, 2.0, 14.0])
+LIKELIHOODS = [Bernoulli(), Exponential(), Gaussian(), Poisson()]
+CORRELATED = [[1.0, 0.8], [0.8, 1.0]]
+
+
+def _dependent(likelihood, covariance, **box):
+    prior = TruncatedMultivariateNormal(0.5, covariance, **box)
+    return BanditProblem(likelihood, prior, len(covariance))
+
+
+def _triangle_integral(problem, counts, sums):
+    """Return P(the first of two arms is best) by quadrature over mu_1 and mu_2 = mu_1 * t."""
+    nodes, weights = np.polynomial.legendre.leggauss(80)
+    x, t = np.meshgrid((nodes + 1) / 2, (nodes + 1) / 2, indexing="ij")
+    area = np.outer(weights, weights) * x
+
+    def mass(means, n, s):
+        log_likelihood = problem.likelihood.log_likelihood(means, n, s).sum(axis=-1)
+        return (area * np.exp(problem.prior.log_density(means) + log_likelihood)).sum()
+
+    below = np.stack([x, x * t], axis=-1)
+    first, second = mass(below, counts, sums), mass(below[..., ::-1], counts, sums)
+    return first / (first + second)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+def test_coefficients_give_the_log_likelihood_up_to_a_constant(likelihood):
+    means = np.linspace(0.1, 0.9, 9)
+    features = np.stack([np.log(means), np.log1p(-means), means, means**2, 1 / means])
+    coefficients = likelihood_coefficients(likelihood, np.array([7]), np.array([3.0]))
+    difference = (coefficients @ features)[0] - likelihood.log_likelihood(means, 7, 3.0)
+    np.testing.assert_allclose(difference, difference[0], atol=1e-12)
+
+
+def test_coefficients_of_an_unknown_likelihood_raise():
+    with pytest.raises(TypeError, match="likelihood must be one of the built-in four"):
+        likelihood_coefficients(object(), COUNTS, SUMS)
+
+
+def _beta_target(num_lanes, width):
+    """Return the law Beta(3, 5) for each lane's only arm."""
+    coefficients = np.tile([2.0, 4.0, 0.0, 0.0, 0.0], (num_lanes, 1, 1))
+    nothing = np.zeros((1, 1))
+    return GibbsTarget(
+        coefficients, np.full((num_lanes, 1), width), nothing[0], nothing, np.array([[0.0, 1.0]])
+    )
+
+
+@pytest.mark.parametrize("width", [0.01, 0.3, 10.0])
+def test_slice_draws_leave_the_density_invariant_for_any_width(width, rng):
+    draws = rng.beta(3, 5, (10_000, 1))
+    gibbs_sweep(rng, draws, _beta_target(10_000, width), 2)
+    assert stats.kstest(draws[:, 0], stats.beta(3, 5).cdf).pvalue > 1e-3
+
+
+def test_slice_draws_forget_where_they_started(rng):
+    draws = np.full((10_000, 1), 0.999)
+    gibbs_sweep(rng, draws, _beta_target(10_000, 0.3), 20)
+    assert stats.kstest(draws[:, 0], stats.beta(3, 5).cdf).pvalue > 1e-3
+
+
+def test_sweep_compiled_equals_uncompiled(monkeypatch):
+    problem = _dependent(Bernoulli(), CORRELATED)
+    target = make_target(problem, np.array([[3, 0], [8, 9]]), np.array([[1.0, 0.0], [8.0, 0.0]]))
+    compiled, plain = np.full((2, 2), 0.5), np.full((2, 2), 0.5)
+    gibbs_sweep(np.random.default_rng(1), compiled, target, 50)
+    for name in ("log_density", "draw_from_slice", "condition"):
+        monkeypatch.setattr(gibbs, name, getattr(gibbs, name).py_func)
+    gibbs_sweep.py_func(np.random.default_rng(1), plain, target, 50)
+    np.testing.assert_allclose(compiled, plain, rtol=1e-9)
+
+
+def test_sweep_leaves_a_truncated_normal_pair_invariant(rng):
+    problem = _dependent(Bernoulli(), CORRELATED)
+    num_lanes = 4000
+    target = make_target(problem, *np.zeros((2, num_lanes, 2)))
+    exact = problem.prior.sample(rng, (num_lanes, 2))
+    means = exact.copy()
+    gibbs_sweep(rng, means, target, 3)
+    for swept, drawn in ((means[:, 0], exact[:, 0]), (means.sum(axis=1), exact.sum(axis=1))):
+        assert stats.ks_2samp(swept, drawn).pvalue > 1e-3
+
+
+def test_sweep_samples_the_normal_posterior_when_the_box_is_wide(rng):
+    problem = _dependent(Gaussian(), CORRELATED, low=-50.0, high=50.0)
+    counts, sums = np.array([3, 0]), np.array([6.0, 0.0])
+    precision = np.linalg.inv(CORRELATED) + np.diag(counts)
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ (np.linalg.inv(CORRELATED) @ [0.5, 0.5] + sums)
+    num_lanes = 20_000
+    target = make_target(problem, *(np.tile(each, (num_lanes, 1)) for each in (counts, sums)))
+    means = rng.multivariate_normal(mean, covariance, num_lanes)
+    gibbs_sweep(rng, means, target, 5)
+    tolerance = 4 * np.sqrt(np.diag(covariance) / num_lanes)
+    assert (np.abs(means.mean(axis=0) - mean) <= tolerance).all()
+    variance = covariance[0, 0]
+    product = np.prod(means - mean, axis=1)
+    tolerance = 4 * product.std() / np.sqrt(num_lanes)
+    assert abs(product.mean() - covariance[0, 1]) <= tolerance
+    assert abs(means[:, 0].var() - variance) <= 4 * variance * np.sqrt(2 / num_lanes)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+def test_probabilities_equal_quadrature_when_the_covariance_is_diagonal(likelihood):
+    dependent = _dependent(likelihood, np.diag([0.04, 0.09, 0.01]).tolist())
+    independent = BanditProblem(likelihood, TruncatedNormal(0.5, (0.2, 0.3, 0.1)), 3)
+    probabilities, error = action_probabilities_with_error(dependent, COUNTS, SUMS, tolerance=5e-3)
+    expected = action_probabilities(independent, COUNTS, SUMS)
+    assert np.abs(probabilities - expected).max() <= 2 * error  # error is two standard errors
+
+
+@pytest.mark.parametrize("mean", [0.0, -0.3, 1.2])
+def test_probabilities_equal_quadrature_when_the_prior_mean_is_no_possible_mean(mean):
+    prior = TruncatedMultivariateNormal(mean, np.diag([0.04, 0.09, 0.04]).tolist())
+    dependent = BanditProblem(Bernoulli(), prior, 3)
+    independent = BanditProblem(Bernoulli(), TruncatedNormal(mean, (0.2, 0.3, 0.2)), 3)
+    counts, sums = np.array([0, 4, 30]), np.array([0.0, 0.0, 30.0 * (mean > 1)])
+    probabilities, error = action_probabilities_with_error(dependent, counts, sums, tolerance=5e-3)
+    expected = action_probabilities(independent, counts, sums)
+    assert np.abs(probabilities - expected).max() <= 2 * error
+
+
+@pytest.mark.parametrize(
+    ("counts", "sums"), [([0, 0], [0, 0]), ([5, 0], [4, 0]), ([50, 40], [20, 19])]
+)
+def test_probabilities_match_a_double_integral_when_arms_are_correlated(counts, sums):
+    problem = _dependent(Bernoulli(), CORRELATED)
+    probabilities, error = action_probabilities_with_error(problem, counts, sums, tolerance=4e-3)
+    expected = _triangle_integral(problem, np.array(counts), np.array(sums))
+    assert abs(probabilities[0] - expected) <= 2 * error
+    assert error <= 4e-3
+
+
+def test_probabilities_follow_the_arms_when_they_are_relabelled():
+    covariance = np.array([[1.0, 0.6, 0.2], [0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])
+    order = np.array([2, 0, 1])
+    there, error = action_probabilities_with_error(
+        _dependent(Bernoulli(), covariance.tolist()), COUNTS, SUMS, tolerance=5e-3
+    )
+    moved = _dependent(Bernoulli(), covariance[np.ix_(order, order)].tolist())
+    back = action_probabilities(moved, COUNTS[order], SUMS[order], tolerance=5e-3)
+    assert np.abs(back - there[order]).max() <= 2 * (error + 5e-3)
+
+
+def test_probabilities_are_the_same_when_computed_again():
+    problem = _dependent(Bernoulli(), CORRELATED)
+    first, second = (action_probabilities(problem, [3, 1], [1, 1], tolerance=0.02) for _ in "ab")
+    np.testing.assert_array_equal(first, second)
+
+
+def test_tolerance_out_of_reach_raises_with_the_achieved_error(monkeypatch):
+    monkeypatch.setattr(gibbs, "MAX_BATCH", 32)
+    problem = _dependent(Bernoulli(), CORRELATED)
+    with pytest.raises(ToleranceError, match="two standard errors are .* chains agree") as caught:
+        action_probabilities(problem, [0, 0], [0, 0], tolerance=1e-5)
+    assert 1e-5 < caught.value.error < 0.1
+
+
+def test_monte_carlo_error_is_two_standard_errors_when_batches_are_independent(rng):
+    wins = rng.binomial(100, 0.3, (200, 50, 1))
+    error, ratio = monte_carlo_error(wins / 100)
+    expected = 2 * np.sqrt(0.3 * 0.7 / (100 * 200 * 50))
+    # The larger of two estimates; that by 50 chains has a relative standard error of 1/sqrt(98).
+    assert expected * (1 - 4 / np.sqrt(2 * 199 * 50)) <= error <= expected * (1 + 4 / np.sqrt(98))
+    assert ratio <= gibbs.LARGEST_VARIANCE_RATIO
+
+
+def test_monte_carlo_error_shows_chains_that_disagree(rng):
+    centres = np.array([0.2, 0.3, 0.2, 0.4])[:, None]
+    error, ratio = monte_carlo_error(rng.binomial(100, centres, (32, 4, 1)) / 100)
+    assert ratio > gibbs.LARGEST_VARIANCE_RATIO
+    assert error > np.std(centres, ddof=1) / np.sqrt(4)
+
+
+def test_target_of_another_prior_raises():
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 2)
+    with pytest.raises(TypeError, match="must be a TruncatedMultivariateNormal, got Truncated"):
+        make_target(problem, np.zeros((1, 2)), np.zeros((1, 2)))
+
+
+def test_chains_start_near_the_data():
+    problem = _dependent(Exponential(), CORRELATED)
+    counts, sums = np.array([[0, 10**6]]), np.array([[0.0, 1e-3]])
+    start = np.array([[0.3, 0.3]])
+    near = bring_near(problem, start, counts, sums)
+    guess = (1e-3 + 0.5) / (10**6 + 1)  # the prior's mean counts as one reward
+    np.testing.assert_allclose(near, [[0.3, guess * (1 + gibbs.FAR / 1000)]], rtol=1e-6)
+    np.testing.assert_array_equal(bring_near(problem, near, counts, sums), near)
+
+
+def test_target_holds_what_the_kernels_read():
+    problem = _dependent(Bernoulli(), CORRELATED)
+    target = make_target(problem, np.array([[3, 0]]), np.array([[1.0, 0.0]]))
+    assert isinstance(target, GibbsTarget)
+    np.testing.assert_array_equal(target.coefficients[0, 0], [1.0, 2.0, 0.0, 0.0, 0.0])
+    np.testing.assert_allclose(target.precision, np.linalg.inv(CORRELATED))
+    np.testing.assert_array_equal(target.box, [[0.0, 1.0], [0.0, 1.0]])
+    assert (target.widths > 0).all()

@@ -1,0 +1,142 @@
+"""The proposal that draws every arm from its own posterior, by a table."""
+
+import numpy as np
+import pytest
+
+from agents import RacingThompson
+from agents.oracle import action_probabilities
+from agents.racing.marginal import MarginalProposal, find_marginals
+from agents.racing.matching import effective_share, match_proposal
+from bandit_gym.envs.worlds import unit_vector_covariance
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import Gamma, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors.mixtures import LogitNormal
+from bandit_gym.problem import BanditProblem
+
+COUNTS, SUMS = np.array([0, 4, 30, 1]), np.array([0.0, 2.0, 14.0, 1.0])
+NUM_SAMPLES = 40_000
+
+INDEPENDENT = [
+    (Bernoulli(), TruncatedNormal(0.2, 0.1)),
+    (Exponential(), TruncatedNormal(1.0, 0.3, low=0.0, high=3.0)),
+    (Gaussian(), TruncatedNormal(0.0, 1.0, low=-1.0)),
+    (Poisson(), Gamma(2.0, 1.0)),
+    (Gaussian(), Normal(0.0, 1.0)),
+]
+
+
+def _dependent(likelihood, num_arms=4, dimension=20, high=3.0):
+    covariance = unit_vector_covariance(num_arms, dimension, 0).tolist()
+    prior = TruncatedMultivariateNormal(0.5, covariance, low=0.0, high=high)
+    return BanditProblem(likelihood, prior, num_arms)
+
+
+class Dependent:
+    """A truncated multivariate normal that says nothing of itself, as a user would write it."""
+
+    def __init__(self, prior):
+        self.prior = prior
+
+    def sample(self, rng, shape):
+        return self.prior.sample(rng, shape)
+
+    def log_density(self, means):
+        return self.prior.log_density(means)
+
+
+def _draw(problem, rng, counts=COUNTS, sums=SUMS):
+    """Return a proposal's normalised weights (m,) and winners (m,)."""
+    proposal = MarginalProposal(problem, problem.prior.sample(rng, (10_000, problem.num_arms)))
+    log_weights, winners = proposal.draw(rng, counts[None], sums[None], NUM_SAMPLES)
+    weights = np.exp(log_weights[0] - log_weights.max())
+    return weights / weights.sum(), winners[0]
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "a user's own"])
+@pytest.mark.parametrize(
+    "likelihood", [Bernoulli(), Exponential(), Gaussian(), Poisson()], ids=lambda each: each.name
+)
+def test_weighted_draws_have_the_exact_action_probabilities(likelihood, is_known, rng):
+    problem = _dependent(likelihood, high=1.0 if likelihood.name == "bernoulli" else 3.0)
+    truth = action_probabilities(problem, COUNTS[None], SUMS[None], tolerance=0.003)[0]
+    if not is_known:
+        problem = BanditProblem(likelihood, Dependent(problem.prior), 4)
+    weights, winners = _draw(problem, rng)
+    wins = winners[:, None] == np.arange(4)
+    found = weights @ wins
+    errors = np.sqrt((weights**2) @ (wins - found) ** 2)
+    np.testing.assert_array_less(abs(found - truth), 4 * errors + 0.003)
+
+
+@pytest.mark.parametrize(("likelihood", "prior"), INDEPENDENT)
+def test_a_draw_for_independent_arms_is_one_from_the_posterior(likelihood, prior, rng):
+    weights, _ = _draw(BanditProblem(likelihood, prior, 4), rng)
+    # What is left are the errors of the tables, and they are weighed.
+    assert 1 / np.square(weights).sum() > 0.99 * NUM_SAMPLES
+
+
+def test_weights_mend_what_tables_get_wrong(rng):
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.2, 0.1), 4)
+    proposal = MarginalProposal(problem, np.empty((0, 4)))
+    counts, sums = COUNTS[None], SUMS[None]
+    tables, *_ = proposal.parameters(counts, sums)
+    tables.points[..., 2] **= 2.0  # densities that the masses contradict
+    truth = action_probabilities(problem, counts, sums, tolerance=1e-6)[0]
+    parameters = (tables, counts, sums)
+    log_weights, winners = proposal.draw_rows(
+        rng, np.zeros(1, dtype=int), parameters, None, 400_000
+    )
+    weights = np.exp(log_weights[0] - log_weights.max())
+    weights /= weights.sum()
+    wins = winners[0][:, None] == np.arange(4)
+    errors = np.sqrt((weights**2) @ (wins - truth) ** 2)
+    assert (abs(weights @ wins - truth) < 4 * errors).all()
+    assert np.std(weights) * weights.size > 0.02
+
+
+@pytest.mark.parametrize(("likelihood", "prior"), INDEPENDENT[:3])
+def test_own_posteriors_are_drawn_from_where_conjugate_ones_will_not_do(likelihood, prior):
+    proposal = match_proposal(BanditProblem(likelihood, prior, 10))
+    assert isinstance(proposal, MarginalProposal)
+    assert effective_share(proposal) > 0.99
+
+
+def test_own_posteriors_are_drawn_from_where_arms_depend_on_each_other_loosely():
+    problem = _dependent(Exponential(), num_arms=10, dimension=50)
+    assert isinstance(match_proposal(problem), MarginalProposal)
+
+
+def test_an_independent_prior_is_its_own_marginals(rng):
+    prior = LogitNormal(0.0, 1.0)
+    problem = BanditProblem(Bernoulli(), prior, 3)
+    assert find_marginals(problem, prior.sample(rng, (10, 3))) is prior
+
+
+def test_racing_is_faithful_and_thrifty():
+    problem = _dependent(Exponential(), num_arms=10, dimension=50)
+    counts = np.array([46, 2, 5, 2, 2, 5, 17, 2, 1, 18])
+    sums = counts * np.array([2.49, 0.31, 0.84, 0.02, 0.74, 0.68, 1.61, 0.57, 0.09, 1.79])
+    truth = action_probabilities(problem, counts[None], sums[None], tolerance=0.003)[0]
+    agent = RacingThompson(problem, proposal="matched", stopping="self-normalised")
+    agent.reset(1000, seed=1)
+    agent.warm_start(counts, sums)
+    actions = np.concatenate([agent.act() for _ in range(20)])
+    frequencies = np.bincount(actions, minlength=10) / actions.size
+    floor = np.sqrt(truth * (1 - truth) / actions.size).sum() / 2
+    assert abs(frequencies - truth).sum() / 2 < 0.01 + floor + 0.003
+    assert agent.diagnostics()["num_samples"].mean() < 30
+
+
+def test_marginals_of_unbounded_means_are_normal_laws_far_enough_cut(rng):
+    class Factor:
+        def sample(self, rng, shape):
+            return rng.normal(size=shape) + rng.normal(size=(*shape[:-1], 1))
+
+        def log_density(self, means):
+            square = np.square(means).sum(axis=-1)
+            return -0.5 * (square - np.square(means.sum(axis=-1)) / (1 + means.shape[-1]))
+
+    problem = BanditProblem(Gaussian(), Factor(), 3)
+    marginals = find_marginals(problem, problem.prior.sample(rng, (10_000, 3)))
+    np.testing.assert_allclose(marginals.std, np.sqrt(2), rtol=4 / np.sqrt(2 * 10_000))
+    assert (marginals.arm_support(3)[:, 1] > 1000).all()

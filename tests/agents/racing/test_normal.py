@@ -1,0 +1,242 @@
+"""The proposal whose draws are those of a truncated normal."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from agents import RacingThompson
+from agents.oracle import action_probabilities
+from agents.racing.conjugate import ConjugateProposal
+from agents.racing.matching import effective_share, match_proposal
+from agents.racing.normal import (
+    SITE_POWER,
+    NormalProposal,
+    draw_logistic,
+    factorise,
+    find_moments,
+)
+from bandit_gym.envs.worlds import unit_vector_covariance
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors.mixtures import LogitNormal
+from bandit_gym.problem import BanditProblem
+
+LIKELIHOODS = (Bernoulli(), Exponential(), Gaussian(), Poisson())
+COUNTS, SUMS = np.array([0, 4, 30, 1]), np.array([0.0, 2.0, 14.0, 1.0])
+NUM_SAMPLES = 40_000
+
+
+def _near_singular(likelihood, num_arms=4, low=0.0, high=1.5):
+    covariance = unit_vector_covariance(num_arms, num_arms, 0).tolist()
+    prior = TruncatedMultivariateNormal(0.5, covariance, low=low, high=high)
+    return BanditProblem(likelihood, prior, num_arms)
+
+
+class CommonFactor:
+    """A prior as users write it: log-odds with a part that all arms share."""
+
+    def sample(self, rng, shape):
+        return special.expit(rng.normal(size=(*shape[:-1], 1)) + 0.2 * rng.normal(size=shape))
+
+    def log_density(self, means):
+        num_arms = means.shape[-1]
+        covariance = np.ones((num_arms, num_arms)) + 0.04 * np.eye(num_arms)
+        with np.errstate(divide="ignore"):
+            odds, slope = special.logit(means), np.log(means * (1 - means))
+        return stats.multivariate_normal.logpdf(odds, cov=covariance) - slope.sum(axis=-1)
+
+
+def _weigh(proposal, rng, counts=COUNTS, sums=SUMS, num_samples=NUM_SAMPLES):
+    """Return the action probabilities that weighted draws give, and their standard errors."""
+    log_weights, winners = proposal.draw(rng, counts[None], sums[None], num_samples)
+    weights = np.exp(log_weights[0] - log_weights.max())
+    weights /= weights.sum()
+    wins = winners[0][:, None] == np.arange(len(counts))
+    probabilities = weights @ wins
+    return probabilities, np.sqrt((weights**2) @ (wins - probabilities) ** 2)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+def test_weighted_draws_have_the_exact_action_probabilities(likelihood, rng):
+    problem = _near_singular(likelihood, high=1.0 if likelihood.name == "bernoulli" else 1.5)
+    truth = action_probabilities(problem, COUNTS[None], SUMS[None], tolerance=0.003)[0]
+    found, errors = _weigh(NormalProposal(problem, None), rng)
+    np.testing.assert_array_less(abs(found - truth), 4 * errors + 0.003)
+
+
+def test_weighted_draws_are_right_where_the_prior_is_no_normal_law(rng):
+    problem = BanditProblem(Bernoulli(), CommonFactor(), 4)
+    means = problem.prior.sample(rng, (400_000, 4))
+    log_likelihood = problem.likelihood.log_likelihood(means, COUNTS, SUMS).sum(axis=-1)
+    weights = np.exp(log_likelihood - log_likelihood.max())
+    truth = np.bincount(means.argmax(axis=1), weights, 4) / weights.sum()
+    effective = weights.sum() ** 2 / np.square(weights).sum()
+    proposal = match_proposal(problem)
+    assert isinstance(proposal, NormalProposal)
+    found, errors = _weigh(proposal, rng)
+    np.testing.assert_array_less(abs(found - truth), 4 * errors + 2 / math.sqrt(effective))
+
+
+def test_correlation_makes_samples_worth_more():
+    problem = _near_singular(Bernoulli(), num_arms=10, high=1.0)
+    matched = match_proposal(problem)
+    reference = RacingThompson(problem)._proposal
+    assert effective_share(matched) > 5 * effective_share(reference)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        TruncatedNormal(0.5, 0.1),
+        LogitNormal(0.0, 1.0),
+        TruncatedMultivariateNormal(0.5, unit_vector_covariance(10, 50, 0).tolist()),
+    ],
+    ids=["independent", "logit-normal", "weakly dependent"],
+)
+def test_conjugate_draws_are_taken_where_they_will_do(prior):
+    assert isinstance(match_proposal(BanditProblem(Bernoulli(), prior, 10)), ConjugateProposal)
+
+
+class TiedNormal:
+    """As users of SciPy write a prior: normal arms of any mean, with correlation 0.99."""
+
+    law = stats.multivariate_normal(np.zeros(3), np.full((3, 3), 0.99) + 0.01 * np.eye(3))
+
+    def sample(self, rng, shape):
+        return self.law.rvs(shape[:-1], random_state=rng).reshape(shape)
+
+    def log_density(self, means):
+        return self.law.logpdf(means)
+
+
+@pytest.mark.filterwarnings("error")
+def test_unbounded_means_and_densities_that_drop_dimensions_of_length_one(rng):
+    problem = BanditProblem(Gaussian(), TiedNormal(), 3)
+    counts, sums = np.array([5, 1, 0]), np.array([2.0, -1.0, 0.0])
+    precision = np.linalg.inv(problem.prior.law.cov) + np.diag(counts)
+    mean = np.linalg.solve(precision, sums)
+    draws = rng.multivariate_normal(mean, np.linalg.inv(precision), 100_000)
+    truth = np.bincount(draws.argmax(axis=1), minlength=3) / len(draws)
+    proposal = match_proposal(problem)
+    assert isinstance(proposal, NormalProposal)
+    found, errors = _weigh(proposal, rng, counts, sums)
+    np.testing.assert_array_less(abs(found - truth), 4 * errors + 2 / math.sqrt(len(draws)))
+    agent = RacingThompson(problem, proposal="matched", stopping=1)
+    agent.reset(1, seed=1)
+    assert agent.act().shape == (1,)
+
+
+class OneMean:
+    """A prior under which all arms are the same: its covariance is singular."""
+
+    def sample(self, rng, shape):
+        return np.broadcast_to(rng.random((*shape[:-1], 1)), shape).copy()
+
+    def log_density(self, means):
+        return np.where(np.ptp(means, axis=-1) < 1e-3, 0.0, -np.inf)
+
+
+def test_a_singular_covariance_falls_back_on_conjugate_draws():
+    proposal = match_proposal(BanditProblem(Bernoulli(), OneMean(), 3))
+    assert isinstance(proposal, ConjugateProposal)
+
+
+def test_sites_follow_the_data_as_if_made_anew():
+    problem = _near_singular(Poisson())
+    followed, anew = (NormalProposal(problem, None) for _ in range(2))
+    followed.parameters(np.zeros((1, 4), dtype=int), np.zeros((1, 4)))
+    followed.parameters(COUNTS[None] // 2, SUMS[None] // 2)
+    for now, then in zip(
+        followed.parameters(COUNTS[None], SUMS[None]),
+        anew.parameters(COUNTS[None], SUMS[None]),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(now, then)
+
+
+def test_the_site_of_a_gaussian_arm_is_its_likelihood_to_a_power():
+    problem = _near_singular(Gaussian(0.5), low=-20.0, high=20.0)
+    sites, _ = NormalProposal(problem, None).parameters(COUNTS[None], SUMS[None])
+    np.testing.assert_allclose(sites[0, :, 0], SITE_POWER * SUMS / 0.25, atol=1e-3)
+    np.testing.assert_allclose(sites[0, :, 1], SITE_POWER * COUNTS / 0.25, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("count", [0, 3, 1000, 10**8])
+def test_moments_are_those_of_the_posterior(count):
+    marginal = np.array([0.5, 1e6, 0.0, 0.0, 0.0, 1.0])  # as good as uniform
+    coefficients = np.array([0.75 * count, 0.25 * count, 0.0, 0.0, 0.0])
+    law = stats.beta(0.75 * count + 1, 0.25 * count + 1)
+    mean, variance = find_moments(coefficients, marginal)
+    assert mean == pytest.approx(law.mean(), abs=0.01 * law.std())
+    assert variance == pytest.approx(law.var(), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    "low, high",
+    [
+        (-1.0, 2.0),
+        (-0.1, 0.3),
+        (-math.inf, 0.5),
+        (0.2, 0.6),
+        (0.3, 8.0),
+        (2.0, math.inf),
+        (-4.0, -3.5),
+        (8.0, 8.05),
+        (30.0, 40.0),
+        (1e3, math.inf),
+        (-1e9, 1e9),
+        (0.5, 0.5 + 1e-6),
+    ],
+)
+def test_weighted_logistic_draws_have_the_law_of_the_truncated_normal(low, high, rng):
+    size, scale = 4000, 5.0
+    off, log_weights = np.full(size, 0.7), np.zeros(size)
+    ratios, spare = np.empty(size), np.empty((5, size))
+    ends = [0.7 + end / scale for end in (low, high)]  # from what the arm's mean is without others
+    draw_logistic(rng, *ends, scale, off, ratios, log_weights, spare)
+    z = (off - 0.7) * scale
+    assert ((z > low - 1e-9) & (z < high + 1e-9)).all()
+
+    side = (low, high) if low < 0 else (-high, -low)  # where SciPy has no cancellation
+    log_mass = special.log_ndtr(side[1]) + np.log1p(
+        -np.exp(special.log_ndtr(side[0]) - special.log_ndtr(side[1]))
+    )
+    weights = np.exp(log_weights - log_mass) * ratios / math.sqrt(2 * math.pi)
+    assert abs(weights.mean() - 1) < 4 * weights.std() / math.sqrt(size) + 1e-9
+    with np.errstate(invalid="ignore"):  # of SciPy's higher moments
+        errors = weights * (z - stats.truncnorm(low, high).mean())
+    assert abs(errors.mean()) < 4 * errors.std() / math.sqrt(size)
+    assert weights.mean() ** 2 / np.square(weights).mean() > 0.85
+
+
+def test_factorise_solves(rng):
+    root = rng.normal(size=(6, 6))
+    matrix, vector = root @ root.T, rng.normal(size=6)
+    factor, solution = matrix.copy(), vector.copy()
+    factorise(factor, solution)
+    np.testing.assert_allclose(np.tril(factor), np.linalg.cholesky(matrix))
+    np.testing.assert_allclose(matrix @ solution, vector)
+
+
+@pytest.mark.slow
+def test_racing_is_faithful_where_arms_are_nearly_tied_together():
+    problem = _near_singular(Bernoulli(), num_arms=10, high=1.0)
+    counts, sums = np.full(10, 3), np.array([3, 2, 3, 1, 0, 2, 3, 3, 1, 2.0])
+    truth = action_probabilities(problem, counts[None], sums[None], tolerance=0.003)[0]
+    agent = RacingThompson(problem, proposal="matched", stopping="self-normalised")
+    agent.reset(1000, seed=1)
+    agent.warm_start(counts, sums)
+    actions = np.concatenate([agent.act() for _ in range(20)])
+    frequencies = np.bincount(actions, minlength=10) / actions.size
+    floor = np.sqrt(truth * (1 - truth) / actions.size).sum() / 2
+    assert abs(frequencies - truth).sum() / 2 < 0.01 + floor + 0.003
+    assert agent.diagnostics()["num_samples"].mean() < 100
+
+
+def test_supremum_scale_is_refused():
+    with pytest.raises(ValueError, match="scale must be 'value' or 'weight'"):
+        RacingThompson(
+            _near_singular(Bernoulli(), num_arms=10, high=1.0), proposal="matched", scale="supremum"
+        )

@@ -1,0 +1,281 @@
+"""Frozen SB3 models as agents."""
+
+import pickle
+import zipfile
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.error import InvalidAction, ResetNeeded
+
+pytest.importorskip("stable_baselines3")
+import torch
+from sb3_models import ALGORITHMS, NUM_ARMS, global_random_state, make_vec, train
+from stable_baselines3 import PPO
+
+from agents.sb3 import GymnasiumVecEnv, SB3Agent, saved_model
+from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.rollout import rollout
+
+every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {
+        name: train(name, observation="history" if name == "RecurrentPPO" else "counts")
+        for name in ALGORITHMS
+    }
+
+
+def make_env(name, **options):
+    return make_vec(observation="history" if name == "RecurrentPPO" else "counts", **options)
+
+
+def observations(model, num_steps, num_lanes=2):
+    rng = np.random.default_rng(5)
+    shape = (num_steps, num_lanes, *model.observation_space.shape)
+    return rng.random(shape, dtype=np.float32)
+
+
+def actions_of(agent, stream):
+    """Let the agent answer a stream of observations."""
+    played = []
+    for observation in stream:
+        played.append(agent.act(observation))
+        agent.observe(played[-1], np.zeros(len(observation)))
+    return np.array(played)
+
+
+@every_algorithm
+def test_sb3_agent_plays_what_the_model_predicts(models, name):
+    model = models[name]
+    stream = observations(model, 6)
+    agent = SB3Agent(model, deterministic=True)
+    agent.reset(num_envs=2, seed=0)
+    expected, state, starts = [], None, np.ones(2, dtype=bool)
+    for observation in stream:
+        action, state = model.predict(observation, state, starts, deterministic=True)
+        starts = np.zeros(2, dtype=bool)
+        expected.append(action)
+    np.testing.assert_array_equal(actions_of(agent, stream), expected)
+
+
+@every_algorithm
+def test_sb3_agent_loaded_from_a_file_plays_the_same(models, name, tmp_path):
+    models[name].save(tmp_path / "model")
+    stream = observations(models[name], 20)
+    agents = SB3Agent(models[name]), SB3Agent.load(tmp_path / "model")
+    for agent in agents:
+        agent.reset(num_envs=2, seed=3)
+    np.testing.assert_array_equal(*(actions_of(agent, stream) for agent in agents))
+
+
+@every_algorithm
+def test_sb3_agent_runs_in_rollout_on_lanes_and_alone(models, name):
+    agent = SB3Agent(models[name])
+    assert rollout(agent, make_env(name), seed=1).actions.shape == (2, 10)
+    mode = "history" if name == "RecurrentPPO" else "counts"
+    env = gym.make("bandit_gym:BernoulliBandit-v0", num_arms=NUM_ARMS, observation=mode)
+    assert rollout(agent, env, seed=1, horizon=4).actions.shape == (1, 4)
+
+
+@every_algorithm
+def test_sb3_agent_depends_on_its_seed_alone(models, name):
+    agent = SB3Agent(models[name])
+    agent.exploration_rate = 0.5 if name == "DQN" else 0.0
+    stream = observations(models[name], 20)
+    agent.reset(num_envs=2, seed=3)
+    first = actions_of(agent, stream)
+    torch.manual_seed(77)
+    agent.reset(num_envs=2, seed=3)
+    np.testing.assert_array_equal(first, actions_of(agent, stream))
+    agent.reset(num_envs=2, seed=4)
+    assert (first != actions_of(agent, stream)).any()
+
+
+def test_sb3_agent_leaves_global_random_state_alone(models):
+    agent = SB3Agent(models["PPO"])
+    agent.reset(num_envs=2, seed=3)
+    before = global_random_state()
+    agent.act(observations(models["PPO"], 1)[0])
+    assert global_random_state() == before
+
+
+def test_sb3_agent_act_changes_nothing_when_it_is_recurrent(models):
+    agent = SB3Agent(models["RecurrentPPO"], deterministic=True)
+    agent.reset(num_envs=2, seed=0)
+    stream = observations(models["RecurrentPPO"], 6)
+    once = actions_of(agent, stream)
+    memory = agent._memory
+    agent.reset(num_envs=2, seed=0)
+    for observation in stream:
+        agent.act(observation[::-1])
+        agent.act(observation)
+        agent.observe(np.zeros(2, int), np.zeros(2))
+    np.testing.assert_array_equal(agent._memory, memory)
+    assert once.shape == (6, 2)
+
+
+def test_sb3_agent_forgets_the_lanes_that_are_reset_only(models):
+    agent = SB3Agent(models["RecurrentPPO"], deterministic=True)
+    stream = observations(models["RecurrentPPO"], 8)
+    agent.reset(num_envs=2, seed=0)
+    actions_of(agent, stream[:5])
+    agent.reset_lanes(np.array([True, False]))
+    actions_of(agent, stream[5:])
+    fresh = SB3Agent(models["RecurrentPPO"], deterministic=True)
+    fresh.reset(num_envs=2, seed=0)
+    actions_of(fresh, stream[5:])
+    assert np.allclose(agent._memory[0][:, 0], fresh._memory[0][:, 0], atol=1e-6)
+    assert not np.allclose(agent._memory[0][:, 1], fresh._memory[0][:, 1], atol=1e-6)
+
+
+def test_sb3_agent_keeps_the_memory_of_masked_lanes(models):
+    agent = SB3Agent(models["RecurrentPPO"])
+    stream = observations(models["RecurrentPPO"], 2)
+    agent.reset(num_envs=2, seed=0)
+    actions_of(agent, stream[:1])
+    before = agent._memory[0].copy()
+    agent.act(stream[1])
+    agent.observe(np.array([0, -5]), np.array([0.0, np.nan]), mask=np.array([True, False]))
+    np.testing.assert_array_equal(agent._memory[0][:, 1], before[:, 1])
+    assert (agent._memory[0][:, 0] != before[:, 0]).any()
+
+
+@every_algorithm
+def test_sb3_agent_continues_bit_for_bit_when_pickled(models, name):
+    agent = SB3Agent(models[name])
+    stream = observations(models[name], 20)
+    agent.reset(num_envs=2, seed=3)
+    actions_of(agent, stream[:5])
+    copy = pickle.loads(pickle.dumps(agent))
+    np.testing.assert_array_equal(actions_of(agent, stream[5:]), actions_of(copy, stream[5:]))
+
+
+def test_dqn_explores_lane_by_lane_at_its_own_rate(models):
+    agent = SB3Agent(models["DQN"])
+    agent.exploration_rate = 0.3
+    num_lanes = 20_000
+    agent.reset(num_envs=num_lanes, seed=0)
+    stream = observations(models["DQN"], 1)[:, :1].repeat(num_lanes, axis=1)
+    greedy, _ = models["DQN"].policy.predict(stream[0, :1], deterministic=True)
+    share = np.mean(agent.act(stream[0]) != greedy)
+    expected = 0.3 * (1 - 1 / NUM_ARMS)
+    assert abs(share - expected) < 4 * np.sqrt(expected * (1 - expected) / num_lanes)
+
+
+def test_check_spaces_names_the_space_that_does_not_fit(models):
+    agent = SB3Agent(models["PPO"])
+    agent.check_spaces(make_env("PPO"))
+    agent.check_spaces(GymnasiumVecEnv(make_env("PPO")))
+    with pytest.raises(ValueError, match=r"env must have the observation space .* got Discrete"):
+        agent.check_spaces(make_vec(observation="constant"))
+    env = gym.make("bandit_gym:BernoulliBandit-v0", num_arms=5)
+    env.observation_space = models["PPO"].observation_space
+    with pytest.raises(ValueError, match=r"env must have the action space .* got Discrete\(5\)"):
+        agent.check_spaces(env)
+
+
+@pytest.mark.parametrize("observation", [None, 0, np.zeros((2, 5)), np.zeros((3, 7))])
+def test_sb3_agent_refuses_an_observation_of_another_space(models, observation):
+    agent = SB3Agent(models["PPO"])
+    agent.reset(num_envs=2, seed=0)
+    with pytest.raises(ValueError, match="observation must be a batch of 2 from the model's"):
+        agent.act(observation)
+
+
+def test_sb3_agent_refuses_what_is_no_model():
+    with pytest.raises(TypeError, match="model must be a Stable-Baselines3 model, got 'model.zip'"):
+        SB3Agent("model.zip")
+
+
+def test_sb3_agent_refuses_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        SB3Agent.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("content", ["text", "empty", "other zip", "torn"])
+def test_sb3_agent_refuses_a_file_that_is_no_model(models, tmp_path, content):
+    path = tmp_path / "model.zip"
+    models["PPO"].save(path)
+    contents = {"text": b"hello", "empty": b"", "torn": path.read_bytes()[:3000]}
+    if content == "other zip":
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("notes.txt", "hello")
+    else:
+        path.write_bytes(contents[content])
+    with pytest.raises(ValueError, match=r"path must lead to a file that `save` of a Stable"):
+        SB3Agent.load(path)
+
+
+def test_sb3_agent_refuses_a_deterministic_that_is_a_word(models):
+    with pytest.raises(TypeError, match="deterministic must be True or False, got 'no'"):
+        SB3Agent(models["PPO"], deterministic="no")
+
+
+def test_sb3_agent_is_refused_by_a_world_of_another_observation(models):
+    with pytest.raises(ValueError, match=r"env must have the observation space .* got Discrete"):
+        rollout(SB3Agent(models["PPO"]), make_vec(observation="constant"), seed=0)
+
+
+def test_sb3_agent_refuses_continuous_actions():
+    with pytest.raises(TypeError, match="model must have Discrete actions, got Box"):
+        SB3Agent(PPO("MlpPolicy", "Pendulum-v1", device="cpu"))
+
+
+def test_sb3_agent_refuses_to_act_before_reset(models):
+    with pytest.raises(ResetNeeded, match=r"call SB3Agent.reset\(\)"):
+        SB3Agent(models["PPO"]).act(np.zeros((2, 7)))
+
+
+def test_sb3_agent_refuses_an_action_that_is_no_arm(models):
+    agent = SB3Agent(models["PPO"])
+    agent.reset(num_envs=2, seed=0)
+    with pytest.raises(InvalidAction):
+        agent.observe(np.array([0, NUM_ARMS]), np.zeros(2))
+
+
+def test_saved_model_refuses_another_number_of_arms(models, tmp_path):
+    models["PPO"].save(tmp_path / "model")
+    with pytest.raises(ValueError, match="path must lead to a model whose action space has 5 arms"):
+        saved_model(make_vec(num_arms=5).problem, path=tmp_path / "model")
+
+
+def test_saved_model_is_refused_before_anything_runs_when_its_observation_is_another(
+    models, tmp_path
+):
+    models["PPO"].save(tmp_path / "model")
+    entry = {"agent": "agents.sb3:saved_model", "path": str(tmp_path / "model")}
+    experiment = Experiment(
+        [{"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS}], ["random", entry]
+    )
+    with pytest.raises(ValueError, match="env must have the observation space that the model was"):
+        run_experiment(experiment, tmp_path / "results", workers=Workers("serial"))
+    assert not (tmp_path / "results").exists()
+
+
+def test_saved_model_runs_in_an_experiment(models, tmp_path):
+    models["PPO"].save(tmp_path / "model")
+    experiment = Experiment(
+        environments=(
+            {"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS, "observation": "counts"},
+        ),
+        agents=("random", {"agent": "agents.sb3:saved_model", "path": str(tmp_path / "model")}),
+        replications=4,
+        horizon=5,
+        block_size=2,
+    )
+    store = run_experiment(experiment, tmp_path / "results", workers=Workers("serial"))
+    assert all(not store.read_failures(run) for run in experiment.runs)
+
+
+def test_ppo_on_counts_loses_less_than_random_play():
+    model = train("PPO", num_steps=6000, num_envs=8, observation="counts", max_episode_steps=20)
+    env = make_vec(num_envs=400, observation="counts", max_episode_steps=20)
+    regret = rollout(SB3Agent(model), env, seed=9).pseudo_regret.sum(axis=1)
+    means = env.reset(seed=9)[1]["means"]
+    random_regret = 20 * (means.max(axis=1) - means.mean(axis=1))
+    saved = random_regret - regret
+    assert saved.mean() > 4 * saved.std() / np.sqrt(len(saved))

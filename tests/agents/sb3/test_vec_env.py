@@ -1,0 +1,114 @@
+"""A Gymnasium vector environment as an SB3 `VecEnv`."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from families import ALL_ENV_IDS
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+pytest.importorskip("stable_baselines3")
+from sb3_models import NUM_ARMS, make_vec
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecMonitor
+
+from agents.sb3 import GymnasiumVecEnv
+from bandit_gym.envs.observations import OBSERVATIONS
+
+
+def reference(env_id, **options):
+    """Make SB3's own vector environment over single ones, without its Monitor."""
+    options = {"num_arms": NUM_ARMS, "max_episode_steps": 10} | options
+    env_id = f"bandit_gym:{env_id}"
+    return make_vec_env(lambda: gym.make(env_id, **options), 3, monitor_dir=None)
+
+
+def play(env, num_steps=25):
+    """Return everything a VecEnv says, as flat lists."""
+    env.seed(4)
+    said = [env.reset(), *env.reset_infos]
+    rng = np.random.default_rng(1)
+    for _ in range(num_steps):
+        observations, rewards, dones, infos = env.step(rng.integers(NUM_ARMS, size=3))
+        said += [observations, rewards.astype(np.float32), dones, *env.reset_infos]
+        said += [{k: v for k, v in info.items() if k != "episode"} for info in infos]
+    return said
+
+
+def assert_same(found, expected):
+    assert type(found) is type(expected)
+    if isinstance(found, dict):
+        assert found.keys() == expected.keys()
+        for key in found:
+            assert_same(found[key], expected[key])
+    elif isinstance(found, np.ndarray):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("env_id", ALL_ENV_IDS)
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+def test_native_vec_env_says_what_dummy_vec_env_says(env_id, observation):
+    native = GymnasiumVecEnv(make_vec(env_id, num_envs=3, observation=observation))
+    expected = play(reference(env_id, observation=observation))
+    for found, wanted in zip(play(native), expected, strict=True):
+        assert_same(found, wanted)
+
+
+def test_vec_env_takes_sync_vector_envs_too():
+    make = lambda: gym.make("bandit_gym:PoissonBandit-v0", num_arms=NUM_ARMS, max_episode_steps=10)  # noqa: E731
+    sync = SyncVectorEnv([make] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+    for found, wanted in zip(
+        play(GymnasiumVecEnv(sync)), play(reference("PoissonBandit-v0")), strict=True
+    ):
+        assert_same(found, wanted)
+
+
+def test_vec_env_keeps_rewards_in_double_precision():
+    env = GymnasiumVecEnv(make_vec("GaussianBandit-v0"))
+    env.reset()
+    assert env.step(np.zeros(2, int))[1].dtype == np.float64
+
+
+def test_vec_env_works_under_vec_monitor():
+    env = VecMonitor(GymnasiumVecEnv(make_vec()))
+    env.reset()
+    for _ in range(10):
+        _, _, dones, infos = env.step(np.zeros(2, int))
+    assert dones.all()
+    assert [info["episode"]["l"] for info in infos] == [10, 10]
+
+
+def test_vec_env_shows_a_frame_per_lane():
+    env = GymnasiumVecEnv(make_vec(render_mode="rgb_array"))
+    env.reset()
+    single = env.get_images()[0].shape
+    assert len(env.get_images()) == 2
+    assert env.render().shape == (2 * single[0], single[1], 3)
+
+
+def test_vec_env_passes_options_on():
+    env = GymnasiumVecEnv(make_vec())
+    env.reset()
+    env.set_options({"reset_mask": np.array([True, False])})
+    env.reset()
+    assert ["means" in info for info in env.reset_infos] == [True, False]
+
+
+def test_vec_env_refuses_different_options():
+    env = GymnasiumVecEnv(make_vec())
+    env.set_options([{"level": 1}, {}])
+    with pytest.raises(ValueError, match="options must be the same in all lanes"):
+        env.reset()
+
+
+def test_vec_env_refuses_another_autoreset_mode():
+    with pytest.raises(ValueError, match="env must have autoreset mode SameStep, got <Autoreset"):
+        GymnasiumVecEnv(make_vec(autoreset_mode="NextStep"))
+
+
+@pytest.mark.parametrize("method", ["set_attr", "env_method"])
+def test_vec_env_refuses_to_treat_lanes_as_environments(method):
+    with pytest.raises(NotImplementedError, match="use make_vec_env for single environments"):
+        getattr(GymnasiumVecEnv(make_vec()), method)("name", "value")

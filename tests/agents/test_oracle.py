@@ -1,0 +1,329 @@
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from agents.oracle import action_probabilities, action_probabilities_with_error
+from agents.posteriors.quadrature import ToleranceError
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+
+UNIFORM = Beta(1.0, 1.0)
+NUM_DRAWS = 200_000
+
+HISTORIES = {
+    "bernoulli": (Bernoulli(), TruncatedNormal(0.5, 0.1), [0, 3, 40, 300], [0, 2, 19, 171]),
+    "exponential": (Exponential(), InverseGamma(3.0, 2.0), [0, 3, 40, 300], [0, 2.5, 51.0, 310.0]),
+    "gaussian": (Gaussian(2.0), Normal(0.0, 1.0), [0, 3, 40, 300], [0, -2.0, 31.5, 80.0]),
+    "poisson": (Poisson(), Gamma(2.0, 2.0), [0, 3, 40, 300], [0, 2, 50, 311]),
+}
+
+
+class OnlyArmDensities:
+    """A user's prior: the same one-dimensional law for every arm."""
+
+    def __init__(self, law, support):
+        self.law, self.support = law, support
+
+    def sample(self, rng, shape):
+        return self.law.rvs(size=shape, random_state=rng)
+
+    def log_density(self, means):
+        return self.arm_log_density(means).sum(axis=-1)
+
+    def arm_log_density(self, means):
+        return self.law.logpdf(means)
+
+    def arm_support(self, num_arms):
+        return np.tile(self.support, (num_arms, 1))
+
+
+class Spikes(OnlyArmDensities):
+    """Half the mass within 1e-6 of 0.3, half within 1e-6 of 0.6."""
+
+    def __init__(self):
+        super().__init__(None, (0.0, 1.0))
+
+    def sample(self, rng, shape):
+        return np.where(rng.random(shape) < 0.5, 0.3, 0.6) + 1e-6 * rng.normal(size=shape)
+
+    def arm_log_density(self, means):
+        logs = [stats.norm.logpdf(means, centre, 1e-6) for centre in (0.3, 0.6)]
+        return np.logaddexp(*logs)
+
+
+class Flat(OnlyArmDensities):
+    """An improper prior on the line; `sample` can only pretend."""
+
+    def __init__(self):
+        super().__init__(stats.norm(), (-np.inf, np.inf))
+
+    def arm_log_density(self, means):
+        return np.zeros_like(means)
+
+
+def _problem(likelihood, prior, num_arms=2):
+    return BanditProblem(likelihood, prior, num_arms)
+
+
+def _history(name):
+    likelihood, prior, counts, sums = HISTORIES[name]
+    return _problem(likelihood, prior, 4), np.array(counts), np.array(sums, dtype=float)
+
+
+def _beta_exceeds(a, b, c, d):
+    """Return P(Beta(a, b) > Beta(c, d)) for an integer a, by the sum over i = 0 ... a - 1."""
+    i = np.arange(a)
+    logs = special.betaln(c + i, b + d) - np.log(b + i) - special.betaln(1 + i, b)
+    return np.exp(logs - special.betaln(c, d)).sum()
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (1, 4), (7, 1000), (10, 10**6), (10**6, 10**6)])
+def test_probabilities_match_the_normal_difference_of_two_gaussian_arms(counts):
+    counts, std = np.array(counts), 2.0
+    sums = counts * np.array([0.3, 0.2995])
+    precision = 1 + counts / std**2
+    mean = sums / std**2 / precision
+    expected = stats.norm.cdf((mean[0] - mean[1]) / np.sqrt((1 / precision).sum()))
+    problem = _problem(Gaussian(std), Normal(0.0, 1.0))
+    probabilities = action_probabilities(problem, counts, sums)
+    np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("counts", "sums"),
+    [
+        ((0, 0), (0, 0)),
+        ((3, 5), (2, 1)),
+        ((40, 300), (20, 130)),
+        ((10**6, 20), (400_000, 9)),
+        ((10**6, 10**6), (200_000, 200_300)),
+        ((10**6, 0), (10**6, 0)),
+    ],
+)
+def test_probabilities_match_the_finite_sum_of_two_beta_arms(counts, sums):
+    (a, c), (b, d) = np.array(sums) + 1, np.subtract(counts, sums) + 1
+    # The sum adds up to a million terms whose logarithms are rounded at about 1e-9.
+    expected = _beta_exceeds(a, b, c, d)
+    probabilities = action_probabilities(_problem(Bernoulli(), UNIFORM), counts, sums)
+    np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=1e-6)
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (2, 9), (1000, 3), (10**6, 10**6)])
+def test_probabilities_match_the_beta_law_of_two_exponential_arms(counts):
+    shape, scale = 2.0 + np.array(counts), 3.0 + np.array(counts) * [1.0, 1.0005]
+    # The arm with the smaller rate is better, and rates are Gamma(shape, scale).
+    expected = special.betainc(*shape, scale[0] / scale.sum())
+    problem = _problem(Exponential(), InverseGamma(2.0, 3.0))
+    probabilities = action_probabilities(problem, counts, scale - 3.0)
+    np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=1e-6)
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (2, 9), (1000, 3), (10**6, 10**6)])
+def test_probabilities_match_the_beta_law_of_two_poisson_arms(counts):
+    sums = np.floor(np.array(counts) * [1.0, 1.0005])
+    shape, rate = 0.5 + sums, 2.0 + np.array(counts)
+    expected = special.betainc(*shape[::-1], rate[1] / rate.sum())
+    probabilities = action_probabilities(_problem(Poisson(), Gamma(0.5, 2.0)), counts, sums)
+    np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "prior"),
+    [
+        (Bernoulli(), UNIFORM),
+        (Bernoulli(), Beta(0.5, 0.5)),
+        (Bernoulli(), TruncatedNormal(0.9, 0.01)),
+        (Exponential(), InverseGamma(0.5, 1.0)),
+        (Gaussian(), Normal(1000.0, 1e-3)),
+        (Poisson(), Gamma(0.2, 5.0)),
+    ],
+)
+def test_probabilities_are_equal_when_the_arms_are(likelihood, prior):
+    problem = _problem(likelihood, prior, 7)
+    probabilities = action_probabilities(problem, np.zeros(7), np.zeros(7))
+    np.testing.assert_allclose(probabilities, 1 / 7, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_probabilities_follow_the_arms_when_they_are_relabelled(name):
+    problem, counts, sums = _history(name)
+    order = np.array([2, 0, 3, 1])
+    relabelled = action_probabilities(problem, counts[order], sums[order])
+    expected = action_probabilities(problem, counts, sums)[order]
+    np.testing.assert_allclose(relabelled, expected, atol=1e-6)
+
+
+def test_probabilities_follow_the_priors_of_the_arms():
+    problem = _problem(Bernoulli(), Beta((2.0, 5.0), (3.0, 1.0)))
+    expected = _beta_exceeds(2, 3, 5, 1)
+    probabilities = action_probabilities(problem, [0, 0], [0, 0])
+    np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=1e-6)
+
+
+def test_probabilities_are_certain_when_supports_are_apart():
+    prior = TruncatedNormal(0.5, 1.0, low=(0.0, 0.6), high=(0.4, 1.0))
+    probabilities = action_probabilities(_problem(Bernoulli(), prior), [0, 3], [0, 0])
+    np.testing.assert_allclose(probabilities, [0.0, 1.0], atol=1e-6)
+
+
+def _conjugate_draws(name, counts, sums, rng):
+    shape = (NUM_DRAWS, len(counts))
+    if name == "exponential":
+        return 1 / rng.gamma(3.0 + counts, 1 / (2.0 + sums), shape)
+    if name == "gaussian":
+        precision = 1 + counts / 4.0
+        return rng.normal(sums / 4.0 / precision, 1 / np.sqrt(precision), shape)
+    return rng.gamma(2.0 + sums, 1 / (2.0 + counts), shape)
+
+
+@pytest.mark.parametrize("name", ["exponential", "gaussian", "poisson"])
+def test_probabilities_match_draws_from_the_conjugate_posterior(name, rng):
+    problem, counts, sums = _history(name)
+    probabilities = action_probabilities(problem, counts, sums)
+    winners = _conjugate_draws(name, counts, sums, rng).argmax(axis=1)
+    frequencies = np.bincount(winners, minlength=4) / NUM_DRAWS
+    tolerance = 4 * np.sqrt(probabilities * (1 - probabilities) / NUM_DRAWS)
+    assert (np.abs(frequencies - probabilities) <= tolerance).all()
+
+
+def test_probabilities_match_weighted_draws_when_the_prior_is_not_conjugate(rng):
+    problem, counts, sums = _history("bernoulli")
+    means = rng.beta(1 + sums, 1 + counts - sums, (NUM_DRAWS, 4))
+    weights = np.exp(problem.prior.log_density(means))
+    is_best = means.argmax(axis=1)[:, None] == np.arange(4)
+    frequencies = weights @ is_best / weights.sum()
+    probabilities = action_probabilities(problem, counts, sums)
+    residuals = weights[:, None] * (is_best - probabilities) / weights.mean()
+    tolerance = 4 * residuals.std(axis=0) / np.sqrt(NUM_DRAWS)
+    assert (np.abs(frequencies - probabilities) <= tolerance).all()
+
+
+def test_probabilities_of_rows_equal_those_of_each_row():
+    problem = _problem(Bernoulli(), UNIFORM, 3)
+    counts = np.array([[[5, 0, 2], [1, 1, 1]]])
+    sums = np.array([[[4, 0, 1], [1, 0, 0]]])
+    probabilities, error = action_probabilities_with_error(problem, counts, sums)
+    assert probabilities.shape == (1, 2, 3) and error.shape == (1, 2)
+    single = action_probabilities(problem, counts[0, 1], sums[0, 1])
+    np.testing.assert_array_equal(probabilities[0, 1], single)
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_probabilities_sum_to_one(name):
+    np.testing.assert_allclose(action_probabilities(*_history(name)).sum(), 1.0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_error_covers_the_distance_to_a_much_finer_answer(name):
+    problem, counts, sums = _history(name)
+    rough, error = action_probabilities_with_error(problem, counts, sums, tolerance=1e-3)
+    fine = action_probabilities(problem, counts, sums, tolerance=1e-11)
+    assert np.abs(rough - fine).max() <= error + 1e-11
+
+
+def test_probabilities_of_a_user_prior_equal_those_of_the_same_built_in():
+    prior = OnlyArmDensities(stats.beta(2.0, 2.0), (0.0, 1.0))
+    counts, sums = [4, 0, 9], [1, 0, 5]
+    actual = action_probabilities(_problem(Bernoulli(), prior, 3), counts, sums)
+    expected = action_probabilities(_problem(Bernoulli(), Beta(2.0, 2.0), 3), counts, sums)
+    np.testing.assert_allclose(actual, expected, atol=2e-6)
+
+
+def test_probabilities_find_the_narrow_bulks_of_a_user_prior():
+    counts, sums = [5, 0], [4, 0]
+    likelihoods = np.array([0.3**4 * 0.7, 0.6**4 * 0.4])
+    low, high = likelihoods / likelihoods.sum()
+    expected = 0.5 * high + 0.25 * (low + high)  # the other arm is low, or the spikes are the same
+    probabilities = action_probabilities(_problem(Bernoulli(), Spikes()), counts, sums)
+    # Within a spike the likelihood is flat to (4 / 0.3) * 1e-6 per standard deviation.
+    np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=4 * 4 / 0.3 * 1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:prior.sample and prior.log_density")
+def test_probabilities_take_an_improper_prior_when_every_arm_has_data():
+    probabilities = action_probabilities(_problem(Gaussian(), Flat()), [4, 4], [2.0, 0.0])
+    expected = stats.norm.cdf(0.5 / np.sqrt(0.5))
+    np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:prior.sample and prior.log_density")
+def test_improper_posterior_raises_with_the_achieved_error():
+    with pytest.raises(ToleranceError, match="error is inf.*do not integrate") as caught:
+        action_probabilities(_problem(Gaussian(), Flat()), [4, 0], [2.0, 0.0])
+    assert caught.value.error == np.inf
+
+
+def test_posterior_too_narrow_for_the_tolerance_raises_with_the_achieved_error():
+    counts = [10**15, 10**15]
+    sums = [5 * 10**14, 5 * 10**14 + 10**7]
+    with pytest.raises(ToleranceError, match="too narrow") as caught:
+        action_probabilities(_problem(Bernoulli(), UNIFORM), counts, sums, tolerance=1e-9)
+    assert caught.value.error > 1e-9
+
+
+def test_density_too_steep_at_an_end_raises_with_the_achieved_error():
+    problem = _problem(Bernoulli(), Beta(0.05, 0.05))
+    with pytest.raises(ToleranceError) as caught:
+        action_probabilities(problem, [0, 0], [0, 0])
+    assert caught.value.error > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "prior", "counts", "sums"),
+    [
+        (Bernoulli(), UNIFORM, [4, 4], [1, 5]),
+        (Bernoulli(), UNIFORM, [4, 4], [1, 0.5]),
+        (Bernoulli(), UNIFORM, [4, -1], [1, 0]),
+        (Bernoulli(), UNIFORM, [4, 1.5], [1, 0]),
+        (Bernoulli(), UNIFORM, [4, 0], [1, 1]),
+        (Bernoulli(), UNIFORM, [4, np.inf], [1, 0]),
+        (Bernoulli(), UNIFORM, [4, 2], [1, np.nan]),
+        (Exponential(), InverseGamma(2.0, 2.0), [4, 0], [1.0, 1.0]),
+        (Exponential(), InverseGamma(2.0, 2.0), [4, 2], [1.0, -1.0]),
+        (Gaussian(), Normal(0.0, 1.0), [4, 0], [1.0, 0.1]),
+        (Gaussian(), Normal(0.0, 1.0), [4, 2], [1.0, np.inf]),
+        (Poisson(), Gamma(2.0, 2.0), [4, 2], [1, 0.5]),
+    ],
+)
+def test_impossible_statistics_raise_and_name_the_arm(likelihood, prior, counts, sums):
+    with pytest.raises(ValueError, match="arm 1"):
+        action_probabilities(_problem(likelihood, prior), counts, sums)
+
+
+def test_statistics_of_another_number_of_arms_raise():
+    with pytest.raises(ValueError, match=r"counts must have shape \(..., 2\), got \(3,\)"):
+        action_probabilities(_problem(Bernoulli(), UNIFORM), [0, 0, 0], [0, 0, 0])
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1e-3, 1.0, np.nan])
+def test_tolerance_raises_when_it_is_no_error(tolerance):
+    with pytest.raises(ValueError, match="tolerance must be"):
+        action_probabilities(_problem(Bernoulli(), UNIFORM), [0, 0], [0, 0], tolerance=tolerance)
+
+
+def test_prior_without_arm_densities_raises():
+    class Joint:
+        def sample(self, rng, shape):
+            return rng.random(shape)
+
+        def log_density(self, means):
+            return np.zeros(means.shape[:-1])
+
+    with pytest.raises(TypeError, match="must offer arm_log_density and arm_support"):
+        action_probabilities(_problem(Bernoulli(), Joint()), [0, 0], [0, 0])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_density_that_is_no_number_raises_and_names_the_arm(value):
+    class Broken(OnlyArmDensities):
+        def log_density(self, means):
+            return np.zeros(means.shape[:-1])
+
+        def arm_log_density(self, means):
+            return np.where(np.arange(means.shape[-1]) == 1, value, 0.0) + means
+
+    problem = _problem(Bernoulli(), Broken(stats.uniform(), (0.0, 1.0)))
+    message = f"log-density of arm 1 must be a number or -inf inside its support, got {value}"
+    with pytest.raises(ValueError, match=message):
+        action_probabilities(problem, [0, 0], [0, 0])

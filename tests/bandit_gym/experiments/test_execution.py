@@ -1,0 +1,249 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results.results import load_results, summarise
+
+SERIAL = Workers("serial")
+TESTS = Path(__file__).parents[2] / "support"
+
+
+def make_experiment(**changes):
+    settings = {
+        "environments": ["BernoulliBandit-v0"],
+        "agents": ["random", "ucb1"],
+        "replications": 12,
+        "horizon": 60,
+        "block_size": 4,
+    }
+    return Experiment(**{**settings, **changes})
+
+
+def block_files(directory):
+    folder = Path(directory) / "blocks"
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.parquet")}
+
+
+def run_and_watch(experiment, directory, **options):
+    """Run, and return the last progress and the blocks that were simulated."""
+    seen = []
+    run_experiment(experiment, directory, on_progress=seen.append, **options)
+    return seen[-1], [p.outcome for p in seen if p.outcome is not None]
+
+
+@pytest.fixture(scope="module")
+def serial_files(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("serial")
+    run_experiment(make_experiment(), directory, workers=SERIAL)
+    return block_files(directory)
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 4])
+def test_results_are_the_same_bytes_for_any_number_of_processes(
+    tmp_path, serial_files, num_workers
+):
+    run_experiment(make_experiment(), tmp_path, workers=Workers("loky", num_workers))
+    assert block_files(tmp_path) == serial_files
+
+
+def test_loky_spreads_the_work_over_processes(tmp_path):
+    experiment = make_experiment(agents=["stub_agents:Tired"], horizon=20)
+    _, outcomes = run_and_watch(experiment, tmp_path, workers=Workers("loky", 2))
+    processes = {outcome.facts["process"] for outcome in outcomes}
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+
+
+@pytest.mark.slow
+def test_dask_gives_the_same_bytes_in_two_processes_of_a_real_cluster(tmp_path, serial_files):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        workers = Workers("dask", scheduler=cluster.scheduler_address)
+        _, outcomes = run_and_watch(make_experiment(), tmp_path, workers=workers)
+    processes = {outcome.facts["process"] for outcome in outcomes}
+    assert block_files(tmp_path) == serial_files
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_bytes_in_other_processes(tmp_path, serial_files):
+    pytest.importorskip("ray")
+    _, outcomes = run_and_watch(make_experiment(), tmp_path, workers=Workers("ray", 2))
+    processes = {outcome.facts["process"] for outcome in outcomes}
+    assert block_files(tmp_path) == serial_files
+    assert os.getpid() not in processes
+
+
+def test_running_again_simulates_nothing(tmp_path):
+    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+    progress, outcomes = run_and_watch(make_experiment(), tmp_path, workers=SERIAL)
+    assert (progress.num_stored, outcomes) == (6, [])
+
+
+def test_more_replications_keep_the_old_ones_and_simulate_only_the_new(tmp_path):
+    few, many = make_experiment(replications=10), make_experiment(replications=20)
+    run_experiment(few, tmp_path, workers=SERIAL)
+    before, table = block_files(tmp_path), final_regrets(tmp_path)
+    _, outcomes = run_and_watch(many, tmp_path, workers=SERIAL)
+    assert {outcome.block for outcome in outcomes} == {3, 4}
+    assert before.items() <= block_files(tmp_path).items()
+    assert (final_regrets(tmp_path)[:10] == table).all()
+
+
+def final_regrets(directory):
+    return load_results(directory).runs[0].final("pseudo_regret")
+
+
+@pytest.mark.parametrize("damage", ["truncate", "empty", "garbage", "swap"])
+def test_only_a_damaged_block_is_simulated_again(tmp_path, serial_files, damage):
+    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+    victim, donor = sorted((tmp_path / "blocks").rglob("*.parquet"))[1:3]
+    whole = victim.read_bytes()
+    contents = {
+        "truncate": whole[: len(whole) // 2],
+        "empty": b"",
+        "garbage": b"x" * len(whole),
+        "swap": donor.read_bytes(),
+    }
+    victim.write_bytes(contents[damage])
+    progress, outcomes = run_and_watch(make_experiment(), tmp_path, workers=SERIAL)
+    assert progress.damaged == (f"{victim.parent.name}/{victim.stem}",)
+    assert len(outcomes) == 1
+    assert block_files(tmp_path) == serial_files
+
+
+def test_an_agent_that_raises_spoils_only_its_own_results(tmp_path, serial_files):
+    experiment = make_experiment(agents=["random", "stub_agents:Raising", "ucb1"])
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    random, raising, ucb1 = load_results(tmp_path).runs
+    assert block_files(tmp_path) == serial_files
+    assert len(raising.failures) == 3
+    assert "RuntimeError: I have had enough" in raising.failures[0]
+    assert "in act" in raising.failures[0]
+    assert not random.failures
+    assert not ucb1.failures
+
+
+def test_a_block_that_failed_is_tried_again(tmp_path):
+    experiment = make_experiment(agents=["stub_agents:Raising"])
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    _, outcomes = run_and_watch(experiment, tmp_path, workers=SERIAL)
+    assert len(outcomes) == 3
+
+
+def test_an_agent_that_cannot_be_pickled_works_in_other_processes(tmp_path):
+    experiment = make_experiment(agents=["stub_agents:Unpicklable"])
+    _, outcomes = run_and_watch(experiment, tmp_path, workers=Workers("loky", 2))
+    assert [outcome.failure for outcome in outcomes] == [None] * 3
+
+
+def test_an_agent_that_cannot_be_built_is_refused_before_anything_runs(tmp_path):
+    experiment = make_experiment(agents=["random", {"agent": "racing", "delta": 2.0}])
+    message = r"agent racing\(delta=2.0\) must be able to play BernoulliBandit-v0, got ValueError"
+    with pytest.raises(ValueError, match=message):
+        run_experiment(experiment, tmp_path / "out", workers=SERIAL)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_environment_that_is_no_bayesian_bandit_is_refused(tmp_path):
+    experiment = make_experiment(environments=["CartPole-v1"])
+    with pytest.raises(ValueError, match="env must have a `problem`"):
+        run_experiment(experiment, tmp_path / "out", workers=SERIAL)
+
+
+def test_an_unreachable_scheduler_is_one_clear_error(tmp_path):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # taken, but nobody listens
+        address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match="scheduler must be reachable, got 'tcp://"):
+            run_experiment(make_experiment(), tmp_path, workers=Workers("dask", None, address))
+
+
+def test_a_listener_that_is_no_scheduler_is_one_clear_error(tmp_path, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("bandit_gym.experiments.backends.SCHEDULER_TIMEOUT", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match="scheduler must be reachable, got 'tcp://"):
+            run_experiment(make_experiment(), tmp_path, workers=Workers("dask", None, address))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("threads",), "backend must be one of 'loky', 'serial', 'dask', 'ray', got 'threads'"),
+        (("loky", 0), "num_workers must be a positive integer, got 0"),
+        (("loky", 2, "tcp://host:1"), "scheduler must be None for the backend 'loky'"),
+        (("dask", 2, "nonsense"), "scheduler must be an address like tcp://host:8786, got 'nons"),
+    ],
+)
+def test_workers_refuse_bad_values(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Workers(*arguments)
+
+
+def test_a_second_process_is_refused_and_the_first_one_unharmed(tmp_path):
+    experiment = make_experiment(agents=["stub_agents:Tired"], horizon=20)
+    complaints = []
+
+    def try_as_well(progress):
+        if progress.num_done == 1:
+            with pytest.raises(BlockingIOError, match="is at work") as caught:
+                run_experiment(experiment, tmp_path, workers=SERIAL)
+            complaints.append(str(caught.value))
+
+    run_experiment(experiment, tmp_path, workers=SERIAL, on_progress=try_as_well)
+    assert len(complaints) == 1
+    assert load_results(tmp_path).num_missing == 0
+
+
+VICTIM = """
+import sys
+sys.path.insert(0, {tests!r})
+from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym.experiments.experiment import load_experiment
+run_experiment(load_experiment({file!r}), {out!r}, workers=Workers({backend!r}, 2))
+"""
+
+
+def kill_at_random(script, out, rng):
+    """Start the script, kill it soon after it has stored a block more, and return its exit code."""
+    before = len(block_files(out))
+    process = subprocess.Popen([sys.executable, "-c", script])
+    while process.poll() is None and len(block_files(out)) <= before:
+        time.sleep(0.01)
+    time.sleep(rng.uniform(0.0, 0.1))
+    process.send_signal(signal.SIGKILL)
+    return process.wait()
+
+
+@pytest.mark.slow
+def test_twenty_kills_and_resumes_change_nothing(tmp_path):
+    tired = {"agent": "stub_agents:Tired", "seconds": 0.001}
+    experiment = make_experiment(agents=["random", tired], replications=240)
+    file = tmp_path / "experiment.json"
+    file.write_text(json.dumps(experiment.to_dict()))
+    places = {"tests": str(TESTS), "file": str(file), "out": str(tmp_path / "killed")}
+    scripts = [VICTIM.format(backend=backend, **places) for backend in ["serial"] * 3 + ["loky"]]
+    rng = np.random.default_rng(0)
+    codes = [kill_at_random(scripts[k % 4], tmp_path / "killed", rng) for k in range(20)]
+    assert codes == [-signal.SIGKILL] * 20
+    run_experiment(experiment, tmp_path / "killed", workers=SERIAL)
+    run_experiment(experiment, tmp_path / "undisturbed", workers=SERIAL)
+    assert block_files(tmp_path / "killed") == block_files(tmp_path / "undisturbed")
+    tables = [summarise(load_results(tmp_path / name)) for name in ("killed", "undisturbed")]
+    pd.testing.assert_frame_equal(*tables, check_exact=True)

@@ -1,0 +1,173 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from bandit_gym.experiments.experiment import Experiment, load_experiment
+
+ENV = "BernoulliBandit-v0"
+PAGE = Path(__file__).parents[3] / "docs" / "experiments.md"
+
+
+def make_experiment(**changes):
+    return Experiment(**{"environments": [ENV], "agents": ["random", "ucb1"], **changes})
+
+
+def test_experiment_has_one_run_per_environment_and_agent():
+    runs = make_experiment(environments=[ENV, "PoissonBandit-v0"]).runs
+    assert [(run.environment.label, run.agent.label) for run in runs] == [
+        (ENV, "random"),
+        (ENV, "ucb1"),
+        ("PoissonBandit-v0", "random"),
+        ("PoissonBandit-v0", "ucb1"),
+    ]
+
+
+def test_experiment_survives_a_round_trip_through_json():
+    experiment = make_experiment(
+        agents=["random", {"agent": "ucb1", "scale": 0.5, "label": "half"}],
+        environments=[{"env": ENV, "prior": {"name": "beta", "alpha": 5, "beta": 5}}],
+        recording="every",
+    )
+    assert Experiment.from_dict(json.loads(json.dumps(experiment.to_dict()))) == experiment
+
+
+def test_grid_stands_for_its_product_with_the_last_key_varying_fastest():
+    grid = {"delta": [0.1, 0.2], "sigma": [0.3, 0.4]}
+    agents = make_experiment(agents=[{"agent": "racing", "grid": grid, "max_samples": 9}]).agents
+    assert [(agent.options["delta"], agent.options["sigma"]) for agent in agents] == [
+        (0.1, 0.3),
+        (0.1, 0.4),
+        (0.2, 0.3),
+        (0.2, 0.4),
+    ]
+    assert agents[0].label == "racing(max_samples=9,delta=0.1,sigma=0.3)"
+
+
+def test_label_of_a_prior_reads_as_the_call_that_makes_it():
+    prior = {"name": "beta", "alpha": 5, "beta": 5}
+    environments = make_experiment(environments=[{"env": ENV, "prior": prior}]).environments
+    assert environments[0].label == f"{ENV}(prior=beta(alpha=5,beta=5))"
+
+
+def test_name_of_an_experiment_is_that_of_an_equal_one():
+    longhand = make_experiment(
+        environments=[{"env": f"bandit_gym:{ENV}"}], agents=["agents:UniformRandom", "ucb1"]
+    )
+    assert longhand.name == make_experiment().name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"environments": [{"env": ENV, "num_arms": 3}]},
+        {"agents": ["random", {"agent": "ucb1", "scale": 0.5}]},
+        {"horizon": 7},
+        {"seed": 1},
+        {"recording": "every"},
+        {"block_size": 7},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_name_changes_with_whatever_can_change_a_result(change):
+    assert make_experiment(**change).name != make_experiment().name
+
+
+def test_name_stays_when_replications_are_added():
+    assert make_experiment(replications=200).name == make_experiment().name
+
+
+def test_environment_seeds_are_the_same_for_every_agent_and_block_size():
+    first, second = make_experiment().runs
+    (halves, _) = make_experiment(block_size=25).runs
+    assert first.environment_seeds(0) == second.environment_seeds(0)
+    assert first.environment_seeds(0) == halves.environment_seeds(0) + halves.environment_seeds(1)
+
+
+def test_agent_seeds_differ_between_agents_blocks_and_environments_own_streams():
+    first, second = make_experiment(block_size=2).runs
+    keys = [run.agent_seed(block).spawn_key for run in (first, second) for block in (0, 1)]
+    assert len(set(keys)) == 4
+    assert all(key[0] == 1 for key in keys)  # replications have keys that begin with 0
+
+
+def test_experiment_file_is_read_from_toml(tmp_path):
+    path = tmp_path / "experiment.toml"
+    path.write_text(
+        f"""
+        replications = 7
+        agents = ["random"]
+        [[environments]]
+        env = "{ENV}"
+        num_arms = 3
+        """
+    )
+    assert load_experiment(path) == make_experiment(
+        environments=[{"env": ENV, "num_arms": 3}], agents=["random"], replications=7
+    )
+
+
+def test_experiment_file_is_read_from_json(tmp_path):
+    path = tmp_path / "experiment.json"
+    path.write_text(json.dumps(make_experiment().to_dict()))
+    assert load_experiment(path) == make_experiment()
+
+
+def test_experiment_file_that_is_no_toml_is_refused(tmp_path):
+    path = tmp_path / "experiment.toml"
+    path.write_text("replications = = 7")
+    with pytest.raises(ValueError, match="experiment.toml must be valid TOML"):
+        load_experiment(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"environments": ["BernouliBandit-v0"]}, "nearest known one is 'BernoulliBandit-v0'"),
+        ({"environments": [{"env": ENV, "num_arm": 3}]}, "nearest known one is 'num_arms'"),
+        ({"environments": ["no_such_module:Bandit-v0"]}, "env must be"),
+        ({"environments": []}, "environments must have at least one entry"),
+        ({"agents": ["racin"]}, "nearest known one is 'racing'"),
+        ({"agents": [{"agent": "racing", "detla": 0.1}]}, "nearest known one is 'delta'"),
+        ({"agents": ["agents:NoSuchAgent"]}, "agent must be an importable class"),
+        ({"agents": ["random", "random"]}, "agents must have different labels, got 'random'"),
+        ({"replications": 0}, "replications must be a positive integer, got 0"),
+        ({"horizon": -1}, "horizon must be a positive integer, got -1"),
+        ({"seed": -1}, "seed must be a non-negative integer, got -1"),
+        ({"block_size": 0}, "block_size must be a positive integer, got 0"),
+        ({"recording": "each"}, "recording must be one of 'log', 'every', got 'each'"),
+    ],
+)
+def test_experiment_refuses_bad_values_by_name(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make_experiment(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"agents": "random"}, "agents must be a list"),
+        ({"agents": [{"delta": 0.1}]}, "agent must be a name or a dict with the key 'agent'"),
+        ({"agents": [{"agent": "racing", "grid": {"delta": 0.1}}]}, "grid of agent must be"),
+        ({"agents": [{"agent": "racing", "delta": float("nan")}]}, "must be JSON-able"),
+        ({"replications": 1.5}, "replications must be a positive integer, got 1.5"),
+    ],
+)
+def test_experiment_refuses_wrong_kinds_by_name(changes, message):
+    with pytest.raises(TypeError, match=message):
+        make_experiment(**changes)
+
+
+def test_experiment_names_the_nearest_known_key():
+    settings = {"environments": [ENV], "agents": ["random"], "replicatons": 3}
+    with pytest.raises(ValueError, match="nearest known one is 'replications'"):
+        Experiment.from_dict(settings)
+
+
+def test_experiment_of_the_page_is_one(tmp_path):
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "experiment.toml").write_text(text, encoding="utf-8")
+    runs = load_experiment(tmp_path / "experiment.toml").runs
+    assert len(runs) == 2 * 3
+    assert runs[1].agent.label == "Racing(delta=0.01)"

@@ -1,0 +1,227 @@
+"""The truncated multivariate normal: exact draws, compared with plain rejection and quadrature."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bandit_gym.numerics import minimax_tilting
+from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
+
+NUM_DRAWS = 3000
+
+
+def _unit_vector_covariance(num_arms: int, dimension: int, seed: int) -> np.ndarray:
+    """Return u_i . u_j of random unit vectors, the covariance of the paper's dependent prior."""
+    vectors = np.random.default_rng(seed).standard_normal((num_arms, dimension))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors @ vectors.T
+
+
+def _equal_correlations(num_arms: int, correlation: float) -> np.ndarray:
+    return np.full((num_arms, num_arms), correlation) + (1 - correlation) * np.eye(num_arms)
+
+
+def _neighbour_correlations(num_arms: int, correlation: float) -> np.ndarray:
+    arms = np.arange(num_arms)
+    return correlation ** np.abs(arms[:, None] - arms)
+
+
+def _rejection(prior: TruncatedMultivariateNormal, num_draws: int) -> np.ndarray:
+    """Draw by plain rejection; each coordinate is made only where the earlier ones are inside."""
+    rng, cholesky = np.random.default_rng(1), np.linalg.cholesky(np.array(prior.covariance))
+    mean = np.broadcast_to(prior.mean, prior.num_arms)
+    low, high = prior.arm_support(prior.num_arms).T
+    found = np.empty((0, prior.num_arms))
+    while len(found) < num_draws:
+        noise = np.empty((2**20, 0))
+        for arm in range(prior.num_arms):
+            noise = np.column_stack([noise, rng.standard_normal(len(noise))])
+            values = mean[arm] + noise @ cholesky[arm, : arm + 1]
+            noise = noise[(values >= low[arm]) & (values <= high[arm])]
+        found = np.concatenate([found, mean + noise @ cholesky.T])
+    return found[:num_draws]
+
+
+PRIORS_TO_REJECT = {
+    "3 arms": TruncatedMultivariateNormal([0.5, 0.0, 1.5], _equal_correlations(3, 0.5)),
+    "3 arms, nearly equal": TruncatedMultivariateNormal(0.7, _equal_correlations(3, 0.99)),
+    "4 arms, opposed": TruncatedMultivariateNormal(
+        [-0.5, 0.5, 0.2, 1.5], _neighbour_correlations(4, -0.9), [0, -1, 0, 1], [1, 1, 2, 3]
+    ),
+    "10 arms, dimension 10": TruncatedMultivariateNormal(0.5, _unit_vector_covariance(10, 10, 0)),
+    "10 arms, dimension 50": TruncatedMultivariateNormal(0.5, _unit_vector_covariance(10, 50, 0)),
+}
+
+
+@pytest.fixture(scope="module", params=PRIORS_TO_REJECT)
+def both_draws(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray]:
+    """Return draws of one prior by tilting and by rejection."""
+    prior = PRIORS_TO_REJECT[request.param]
+    draws = prior.sample(np.random.default_rng(2), (NUM_DRAWS, prior.num_arms))
+    return draws, _rejection(prior, NUM_DRAWS)
+
+
+def _assert_equal_averages(first: np.ndarray, second: np.ndarray) -> None:
+    difference = first.mean(axis=0) - second.mean(axis=0)
+    standard_error = np.sqrt((first.var(axis=0) + second.var(axis=0)) / NUM_DRAWS)
+    assert (np.abs(difference) <= 4 * standard_error).all()
+
+
+def test_sample_has_the_means_of_rejection(both_draws):
+    _assert_equal_averages(*both_draws)
+
+
+def test_sample_has_the_covariances_of_rejection(both_draws):
+    centre = both_draws[1].mean(axis=0)
+    upper = np.triu_indices(len(centre))
+    products = [(d - centre)[:, upper[0]] * (d - centre)[:, upper[1]] for d in both_draws]
+    _assert_equal_averages(*products)
+
+
+def test_sample_has_the_marginals_of_rejection(both_draws):
+    p_values = stats.ks_2samp(*both_draws, axis=0).pvalue
+    assert p_values.min() > 1e-3 / len(p_values)
+
+
+def test_sample_has_the_differences_and_maximum_of_rejection(both_draws):
+    for statistic in (lambda d: d.max(axis=1), lambda d: d[:, 0] - d[:, -1]):
+        assert stats.ks_2samp(*map(statistic, both_draws)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("mean", [0.5, -2.0, [3.0, -1.0]])
+def test_sample_falls_into_cells_as_often_as_the_density_says(mean, rng):
+    prior = TruncatedMultivariateNormal(mean, [[0.5, 0.4], [0.4, 1.0]])
+    num_points, num_cells = 200, 5
+    points = (np.arange(num_points) + 0.5) / num_points  # midpoints: error below 1e-4 of a cell
+    density = np.exp(prior.log_density(np.stack(np.meshgrid(points, points), axis=-1)))
+    block = num_points // num_cells
+    weights = density.reshape(num_cells, block, num_cells, block).sum(axis=(1, 3)).T
+    draws = prior.sample(rng, (NUM_DRAWS, 2))
+    observed, _, _ = np.histogram2d(*draws.T, bins=num_cells, range=[[0, 1], [0, 1]])
+    expected = NUM_DRAWS * weights / weights.sum()
+    is_usual = expected > 5  # the rest count as one cell
+    cells = [
+        np.append(counts[is_usual], counts[~is_usual].sum()) for counts in (observed, expected)
+    ]
+    kept = slice(None) if cells[1][-1] > 0 else slice(-1)
+    assert stats.chisquare(cells[0][kept], cells[1][kept]).pvalue > 1e-3
+
+
+def test_sample_is_that_of_independent_arms_when_the_covariance_is_diagonal(rng):
+    means, stds = [-3.0, 0.5, 2.0, 0.9], [0.5, 0.3, 0.1, 5.0]
+    prior = TruncatedMultivariateNormal(means, np.diag(np.square(stds)))
+    draws = prior.sample(rng, (NUM_DRAWS, 4))
+    other = TruncatedNormal(means, stds).sample(rng, (NUM_DRAWS, 4))
+    assert stats.ks_2samp(draws, other, axis=0).pvalue.min() > 1e-3 / 4
+
+
+def test_sample_is_that_of_one_arm_when_all_are_nearly_equal(rng):
+    # The arms differ by 0.5 * sqrt(1e-6), against a spread of 0.5^2 / 3 beyond the edge: under 1 %.
+    prior = TruncatedMultivariateNormal(-3.0, 0.25 * _equal_correlations(10, 1 - 1e-6))
+    draws = prior.sample(rng, (1000, 10))[:, 3]
+    other = TruncatedNormal(-3.0, 0.5).sample(rng, (1000, 1))[:, 0]
+    assert stats.ks_2samp(draws, other).pvalue > 1e-3
+
+
+HARD_PRIORS = {
+    "2 arms, opposite": TruncatedMultivariateNormal(0.5, _equal_correlations(2, -0.999)),
+    "50 arms, dimension 50": TruncatedMultivariateNormal(0.5, _unit_vector_covariance(50, 50, 1)),
+    "50 arms in the tail": TruncatedMultivariateNormal(-3.0, _equal_correlations(50, 0.9)),
+    "30 arms, nearly equal, in the tail": TruncatedMultivariateNormal(
+        -3.0, 0.01 * _equal_correlations(30, 1 - 1e-6)
+    ),
+    "10 arms on both sides": TruncatedMultivariateNormal(
+        np.linspace(-3, 3, 10), 0.01 * _unit_vector_covariance(10, 10, 0)
+    ),
+    "units apart": TruncatedMultivariateNormal(
+        [500.0, 0.5], [[1e6, 900.0], [900.0, 1.0]], [0, 0], [1000, 1]
+    ),
+}
+
+
+@pytest.mark.parametrize("prior", HARD_PRIORS.values(), ids=HARD_PRIORS)
+def test_sample_stays_in_the_box_in_hard_cases(prior, rng):
+    draws = prior.sample(rng, (50, prior.num_arms))
+    assert np.isfinite(prior.log_density(draws)).all()
+
+
+@pytest.mark.parametrize("prior", HARD_PRIORS.values(), ids=HARD_PRIORS)
+def test_acceptance_is_never_capped(prior, rng):
+    # psi is concave: the bound holds everywhere if it holds with slack near the maximum.
+    box = prior._box
+    uniforms = np.clip(rng.random((prior.num_arms + 1, 2000)), 2.0**-54, None)
+    uniforms[-1] = 1.0  # accepted only where the ratio reaches its bound
+    assert not replace(box, log_bound=box.log_bound + 1e-5)._propose(uniforms)[1].any()
+
+
+@pytest.mark.parametrize("prior", PRIORS_TO_REJECT.values(), ids=PRIORS_TO_REJECT)
+def test_sample_each_equals_sample_of_each(prior):
+    each = prior.sample_each([np.random.default_rng(seed) for seed in range(40)])
+    alone = [prior.sample(np.random.default_rng(seed), (prior.num_arms,)) for seed in range(40)]
+    np.testing.assert_array_equal(each, alone)
+
+
+def test_sample_each_leaves_the_generators_where_sample_does():
+    prior, seeds = PRIORS_TO_REJECT["10 arms, dimension 10"], range(20)
+    rngs, others = ([np.random.default_rng(seed) for seed in seeds] for _ in range(2))
+    prior.sample_each(rngs)
+    for other in others:
+        prior.sample(other, (10,))
+    assert [rng.random() for rng in rngs] == [other.random() for other in others]
+
+
+def test_sample_each_of_no_generators_is_empty():
+    assert PRIORS_TO_REJECT["3 arms"].sample_each([]).shape == (0, 3)
+
+
+def test_sample_does_not_depend_on_earlier_use():
+    fresh, used = (TruncatedMultivariateNormal(0.2, _equal_correlations(3, 0.8)) for _ in range(2))
+    used.sample(np.random.default_rng(0), (7, 3))
+    first, second = (prior.sample(np.random.default_rng(1), (5, 3)) for prior in (used, fresh))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("prior", PRIORS_TO_REJECT.values(), ids=PRIORS_TO_REJECT)
+def test_log_density_is_the_normal_one_up_to_a_constant(prior, rng):
+    draws = prior.sample(rng, (4, 5, prior.num_arms))
+    normal = stats.multivariate_normal(
+        np.broadcast_to(prior.mean, prior.num_arms), np.array(prior.covariance)
+    )
+    rest = prior.log_density(draws) - normal.logpdf(draws)
+    assert np.ptp(rest) <= 1e-9
+
+
+def test_log_density_by_hand():
+    prior = TruncatedMultivariateNormal([0.0, 0.5], [[2.0, 1.0], [1.0, 1.0]])
+    # The inverse of [[2, 1], [1, 1]] is [[1, -1], [-1, 2]]; at (1, 1) the form is 1 - 1 + 0.5.
+    means = np.array([[1.0, 1.0], [0.0, 0.5], [1.0, 1.1], [-0.1, 0.5]])
+    np.testing.assert_allclose(prior.log_density(means), [-0.25, 0.0, -np.inf, -np.inf])
+
+
+@pytest.mark.parametrize("prior", PRIORS_TO_REJECT.values(), ids=PRIORS_TO_REJECT)
+def test_precision_inverts_the_covariance(prior):
+    product = prior.precision @ np.array(prior.covariance)
+    np.testing.assert_allclose(product, np.eye(prior.num_arms), atol=1e-9)
+
+
+def test_endless_rejection_is_an_error(monkeypatch, rng):
+    monkeypatch.setattr(minimax_tilting, "_MOST_BARREN_PROPOSALS", 10_000)
+    box = PRIORS_TO_REJECT["3 arms"]._box
+    hopeless = replace(box, log_bound=box.log_bound + 1e3)
+    with pytest.raises(
+        RuntimeError, match="covariance must be such that draws are found in reason"
+    ):
+        hopeless.sample(rng, 1)
+    with pytest.raises(RuntimeError, match="take weaker correlations or fewer arms"):
+        hopeless.sample_each([rng])
+
+
+def test_unsolved_tilting_is_an_error(monkeypatch, rng):
+    monkeypatch.setattr(minimax_tilting, "_TOLERANCE", -1.0)
+    prior = TruncatedMultivariateNormal(0.2, _equal_correlations(3, 0.8))
+    message = "mean and covariance must put the box where the tilting problem can be solved"
+    with pytest.raises(RuntimeError, match=re.escape(message)):
+        prior.sample(rng, (3,))

@@ -1,0 +1,267 @@
+"""The benchmark's own logic, and that every family of rows runs; nothing here is timed."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import benchmark
+import numpy as np
+import pytest
+from benchmarks.bars import BARS, Bar, at_least, at_most, missed, unmeasured, verdict
+from benchmarks.peers import WORKERS, Worker
+from benchmarks.plain_numpy import race
+from benchmarks.profile import profile_racing
+from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
+from benchmarks.timing import Effort, Match, Ratio, Row, measure
+
+TINY = Effort("tiny", seconds=0.0, repeats=2, length_scale=0.001, width_scale=0.01)
+NEEDS_PEERS = {
+    "environment.bernoulli.many.gymnax",
+    "exact.one.mabwiser",
+    "exact.one.river",
+    "exact.one.smpybandits",
+}
+
+
+def run_families(folder: Path, *families: str) -> dict:
+    """Run the script with the least effort and return its JSON document."""
+    path = folder / "found.json"
+    assert benchmark.main(["--json", str(path), "--only", *families], TINY) == 0
+    return json.loads(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return run_families(tmp_path_factory.mktemp("run"), "environments", "exact", "racing", "smc")
+
+
+def make_row(key: str, value: float | None, note: str = "") -> Row:
+    return Row(key, f"title of {key}", value, note=note)
+
+
+def costing(*costs: float):
+    """Make a contestant whose unit of work costs so much in its successive calls."""
+    remaining = iter(costs)
+    return lambda num_rounds, clock: (next(remaining) * num_rounds, float(num_rounds))
+
+
+def test_every_value_is_positive_and_finite(found):
+    values = [row["value"] for row in found["rows"] if row["key"] not in NEEDS_PEERS]
+    assert all(math.isfinite(value) and value > 0 for value in values)
+
+
+def test_rows_that_need_peers_are_absent_when_peers_are_not_asked_for(found):
+    absent = {row["key"]: row["note"] for row in found["rows"] if row["value"] is None}
+    assert absent.keys() == NEEDS_PEERS
+    assert all("--with-peers" in note for note in absent.values())
+
+
+def test_every_bar_has_its_row(found):
+    families = ("environment.", "exact.", "racing.", "smc.")
+    assert {key for key in BARS if key.startswith(families)} <= {
+        row["key"] for row in found["rows"]
+    }
+
+
+def test_keys_are_unique(found):
+    keys = [row["key"] for row in found["rows"]]
+    assert len(keys) == len(set(keys))
+
+
+def test_document_says_where_and_with_what(found):
+    assert found["machine"]["cores"] >= 1
+    assert {"python", "numpy", "numba", "gymnasium"} <= found["versions"].keys()
+    assert found["effort"]["name"] == "tiny"
+
+
+@pytest.mark.slow
+def test_growth_and_end_to_end_have_all_their_bars(tmp_path):
+    found = run_families(tmp_path, "growth", "end-to-end")
+    values = {row["key"]: row["value"] for row in found["rows"]}
+    assert {key for key in BARS if key.startswith(("growth.", "end-to-end."))} <= values.keys()
+    assert all(math.isfinite(value) and value > 0 for value in values.values())
+
+
+def test_harness_has_its_bars_and_takes_a_share(tmp_path):
+    values = {row["key"]: row["value"] for row in run_families(tmp_path, "harness")["rows"]}
+    assert {key for key in BARS if key.startswith("harness.")} <= values.keys()
+    assert all(value < 1 for value in values.values())
+
+
+def test_table_names_every_row(capsys, tmp_path):
+    found = run_families(tmp_path, "exact")
+    printed = capsys.readouterr().out
+    assert all(row["title"] in printed for row in found["rows"])
+
+
+def test_measure_takes_the_median_of_ratios_within_turns():
+    # The first two calls of each contestant warm it up. Ratios in turns: 8/2, 9/3, 10/1.
+    contestants = {"ours": costing(9, 9, 2, 3, 1), "theirs": costing(9, 9, 8, 9, 10)}
+    match = Match(contestants, (Ratio("key", "title", "theirs", "ours"),), "step")
+    (row,) = measure(match, Effort("test", seconds=0.0, repeats=3))
+    assert row.turns == (4.0, 3.0, 10.0)
+    assert row.value == 4.0
+    assert row.costs == {"theirs": 9.0, "ours": 2.0}
+
+
+def test_measure_alternates_the_contestants():
+    order = []
+
+    def contestant(name):
+        def play(num_rounds, clock):
+            order.append(name)
+            return 1.0, 1.0
+
+        return play
+
+    match = Match({name: contestant(name) for name in "ab"}, (), "step")
+    measure(match, Effort("test", seconds=0.0, repeats=3))
+    assert order[4:] == ["a", "b", "b", "a", "a", "b"]
+
+
+def test_measure_reports_an_absent_contestant_with_its_reason():
+    match = Match(
+        {"ours": costing(1, 1, 1), "peer": "pip failed"}, (Ratio("k", "t", "peer", "ours"),), "step"
+    )
+    (row,) = measure(match, Effort("test", seconds=0.0, repeats=1))
+    assert row.value is None
+    assert row.note == "peer is absent: pip failed"
+
+
+def test_measure_enlarges_rounds_until_a_timing_is_long_enough():
+    asked = []
+
+    def play(num_rounds, clock):
+        asked.append(num_rounds)
+        return num_rounds * 0.01, num_rounds
+
+    measure(Match({"ours": play}, (), "step"), Effort("test", seconds=0.5, repeats=1))
+    assert 0.5 <= asked[-1] * 0.01 <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("bar", "value", "expected"),
+    [
+        (at_least(2, 4), 1.9, "MISSED"),
+        (at_least(2, 4), 2.0, "met"),
+        (at_least(2, 4), 4.0, "aim"),
+        (at_most(20, 8), 21.0, "MISSED"),
+        (at_most(20, 8), 20.0, "met"),
+        (at_most(20, 8), 8.0, "aim"),
+        (at_most(1.1), 1.1, "aim"),
+        (at_most(1.1), None, "absent"),
+    ],
+)
+def test_verdict_compares_with_the_bar(bar: Bar, value: float | None, expected: str):
+    assert verdict(make_row("a", value), {"a": bar}) == expected
+
+
+def test_missed_names_the_rows_and_their_bars():
+    bars = {"slow": at_least(30), "dear": at_most(0.5), "good": at_least(1), "gone": at_least(2)}
+    rows = [make_row("slow", 12.5), make_row("dear", 0.7), make_row("good", 3.0)]
+    assert missed([*rows, make_row("gone", None), make_row("free", 9.0)], bars) == [
+        "slow: 12.5 x, must be at least 30",
+        "dear: 0.7 x, must be at most 0.5",
+    ]
+
+
+def test_unmeasured_names_bars_without_a_value():
+    rows = [make_row("gone", None, note="river is absent: no wheel"), make_row("good", 3.0)]
+    bars = {"gone": at_least(2), "good": at_least(1), "other": at_most(1)}
+    assert unmeasured(rows, bars) == ["gone: river is absent: no wheel", "other: not run"]
+
+
+@pytest.mark.parametrize(("value", "code"), [(40.0, 0), (12.0, 1)])
+def test_check_exits_with_one_only_when_a_bar_is_missed(monkeypatch, capsys, value, code):
+    rows = [make_row("racing.bernoulli.loop", value)]
+    monkeypatch.setattr(benchmark, "_measure", lambda families, session: rows)
+    assert benchmark.main(["--check"], TINY) == code
+    assert ("missed: racing.bernoulli.loop" in capsys.readouterr().err) == bool(code)
+
+
+def test_check_fails_and_keeps_the_rows_when_a_process_fails(monkeypatch, capsys):
+    def rows(session):
+        yield make_row("racing.bernoulli.loop", 400.0)
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr("benchmarks.racing.rows", rows)
+    assert benchmark.main(["--check", "--only", "racing"], TINY) == 1
+    printed = capsys.readouterr()
+    assert "title of racing.bernoulli.loop" in printed.out
+    assert "out of memory" in printed.err
+
+
+def write_worker(folder: Path, body: str) -> Path:
+    path = folder / "worker.py"
+    path.write_text(f"import sys\nsys.path.insert(0, {str(WORKERS)!r})\n{body}\n")
+    return path
+
+
+def test_worker_does_the_rounds_it_is_told(tmp_path):
+    body = "print('noise'); from protocol import serve; serve(lambda: 7, 'numpy')"
+    worker = Worker(Path(sys.executable), write_worker(tmp_path, body))
+    seconds, work = worker(3, "processor")
+    worker.close()
+    assert work == 21
+    assert seconds >= 0
+    assert worker.versions.keys() == {"python", "numpy"}
+
+
+def test_worker_that_fails_says_its_last_words(tmp_path):
+    with pytest.raises(RuntimeError, match="ImportError: no such thing"):
+        Worker(Path(sys.executable), write_worker(tmp_path, "raise ImportError('no such thing')"))
+
+
+def test_plain_race_picks_the_only_arm_that_wins(rng):
+    def sampler(size=None):
+        return np.array([0.1, 0.9, 0.3])
+
+    # All samples are alike, so that after m - 1 of them f_1 - f_2 is (m - 1) / m.
+    level = math.log(10)
+    arm, num_samples = race(sampler, lambda means: 0.0, rng.gumbel(size=3), delta=0.1, sigma=0.1)
+    assert arm == 1
+
+    def margin(m):
+        radicand = level + 3 * math.log(level) + 1.5 * math.log(math.log(math.e * m / 2))
+        return (m - 1) / m - 2 * math.sqrt(radicand / (2 * m)) + 0.1
+
+    assert num_samples + 1 == next(m for m in range(2, 1000) if margin(m) > 0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(2.0, "2 s"), (0.0153, "15.3 ms"), (4.5e-6, "4.5 us"), (3e-8, "30 ns")]
+)
+def test_durations_are_written_in_their_unit(seconds, text):
+    assert format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "absent"), (1234.5, "1,234 x"), (0.2917, "0.292 x")]
+)
+def test_values_are_written_with_three_digits(value, text):
+    assert format_value(value, "x") == text
+
+
+def test_profile_shows_shares_of_a_built_in_and_of_a_users_prior():
+    parts = profile_racing(num_lanes=2, horizon=20).split("\n\n")
+    shares = [[float(line.split("%")[0]) for line in part.splitlines()[2:]] for part in parts]
+    assert len(parts) == 2
+    assert all(0 < sum(own) <= 100.5 for own in shares)  # a few lines, rounded to 0.1 each
+
+
+def test_markdown_replaces_what_is_between_the_markers(found, tmp_path):
+    path = tmp_path / "performance.md"
+    path.write_text(f"before\n{MARKER}\nold\n{MARKER}\nafter\n")
+    for _ in range(2):
+        write_markdown(found, [make_row("racing.bernoulli.loop", 41.0)], path)
+    text = path.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
+    assert text.count("| title of racing.bernoulli.loop | 41 x |  | >= 40 | >= 100 | met |  |") == 1
+
+
+def test_markdown_refuses_a_document_without_markers(found, tmp_path):
+    path = tmp_path / "performance.md"
+    path.write_text("no place for it\n")
+    with pytest.raises(ValueError, match="twice, got 0"):
+        write_markdown(found, [], path)
