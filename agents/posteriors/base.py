@@ -1,0 +1,94 @@
+"""The contract of a posterior, and the agent that is one posterior and one rule.
+
+A posterior is what is known of the K means in each of N lanes, after (N, K) counts and sums. Kinds
+differ in how they hold it: as parameters, tables, chains, particles or weighted draws. Rules ask
+for what is here and nothing else, so that any rule works on any posterior that gives what it needs;
+what a kind cannot give, it refuses in one sentence.
+
+Asking never moves the generator of an agent: kinds that have to draw for an answer draw from a
+fixed generator of their own, so that the answer is a function of problem, data and state.
+
+Letters: K arms, N lanes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.random import Generator
+
+from agents.base import Agent, random_argmax
+from bandit_gym.problem import BanditProblem
+
+
+class Posterior(ABC):
+    """What is known of the (N, K) means, given the statistics it was last told to follow."""
+
+    def restart(self, rng: Generator, mask: np.ndarray) -> None:
+        """Forget what the (N,) masked lanes hold beside the statistics; another N starts anew."""
+
+    @abstractmethod
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Bring every lane to its data.
+
+        Kinds that are functions of the statistics only take note of them; chains and particles
+        move the state that they keep for each lane.
+
+        Args:
+            rng: source of randomness, where following takes any.
+            counts: (N, K) pulls so far. Not copied: to be followed again after any change.
+            sums: (N, K) total rewards so far, likewise.
+        """
+
+    @abstractmethod
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, K) draw of the means. An arm without a proper posterior is at infinity."""
+
+    def draw_best(self, rng: Generator) -> np.ndarray:
+        """Return the (N,) arms that are best in one draw, ties broken at random.
+
+        Kinds may fuse the two steps; the law is that of the best arm of `sample`.
+        """
+        return random_argmax(rng, self.sample(rng))
+
+    @abstractmethod
+    def mean(self) -> np.ndarray:
+        """Return the (N, K) expectations of the means; inf where they are, as for improper laws."""
+
+    @abstractmethod
+    def std(self) -> np.ndarray:
+        """Return the (N, K) standard deviations of the means; inf where they are."""
+
+    @abstractmethod
+    def quantile(self, p: np.ndarray | float) -> np.ndarray:
+        """Return the (N, K) quantiles of the means; inf for an arm without a proper posterior.
+
+        Args:
+            p: probabilities in (0, 1) that broadcast to (N, K).
+        """
+
+    @abstractmethod
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities that each arm has the largest mean."""
+
+
+class PosteriorAgent(Agent):
+    """An agent that is a posterior and, in its subclasses, a rule.
+
+    Attributes:
+        inner: the posterior; `up_to_date` is how rules get at it.
+    """
+
+    def __init__(self, problem: BanditProblem, inner: Posterior) -> None:
+        super().__init__(problem)
+        self.inner = inner
+
+    def up_to_date(self) -> Posterior:
+        """Return the posterior after all that was observed."""
+        self._require_reset()
+        self.inner.follow(self.rng, self.counts, self.sums)
+        return self.inner
+
+    def _restart(self, mask: np.ndarray) -> None:
+        self.inner.restart(self.rng, mask)
