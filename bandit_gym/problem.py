@@ -1,14 +1,15 @@
 """BanditProblem: all that a Bayesian agent is told about the world it acts in."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import check_has_method, check_integer, check_keys, message
-from bandit_gym.likelihoods import Likelihood, likelihood_from_dict
+from bandit_gym.checks import call, check_has_method, check_integer, check_keys, message
+from bandit_gym.likelihoods import LIKELIHOODS, Likelihood, likelihood_from_dict
+from bandit_gym.likelihoods.trial import try_likelihood
 from bandit_gym.priors import BuiltInPrior, Prior, consistency, prior_from_dict
 from bandit_gym.typing import FloatArray
 
@@ -28,7 +29,7 @@ class BanditProblem:
     Raises:
         TypeError: if an argument is of the wrong kind, or the prior lacks a method.
         ValueError: if the prior is for another number of arms, puts means where the likelihood has
-            none, or its methods return what they should not.
+            none, or methods of a likelihood or prior of one's own return what they should not.
 
     Warns:
         UserWarning: if draws of a user's `sample` do not have the law of its `log_density`; see
@@ -40,13 +41,16 @@ class BanditProblem:
     num_arms: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.likelihood, Likelihood) or isinstance(self.likelihood, type):
+        if not isinstance(self.likelihood, Likelihood):
             condition = "be a likelihood such as Bernoulli()"
-            raise TypeError(message("likelihood", condition, self.likelihood))
+            remedy = "one of your own is a subclass of bandit_gym.likelihoods.Likelihood"
+            raise TypeError(message("likelihood", condition, self.likelihood, remedy))
         if not isinstance(self.prior, Prior) or isinstance(self.prior, type):
             condition = "be a prior such as Beta(1, 1), or have the methods sample and log_density"
             raise TypeError(message("prior", condition, self.prior))
         object.__setattr__(self, "num_arms", check_integer("num_arms", self.num_arms, minimum=2))
+        if type(self.likelihood) not in LIKELIHOODS.values():
+            try_likelihood(self.likelihood)
         if isinstance(self.prior, BuiltInPrior):
             _check_built_in(self.prior, self.likelihood, self.num_arms)
         else:
@@ -93,7 +97,7 @@ def _check_by_trial(prior: Prior, likelihood: Likelihood, num_arms: int) -> None
     """Refuse a user's prior whose methods do on a few draws what they should not."""
     rng = np.random.default_rng(0)
     for shape in ((num_arms,), (_NUM_TRIAL_DRAWS, num_arms), (3, 2, num_arms)):
-        means = _call(f"sample(rng, {shape})", shape, prior.sample, rng, shape)
+        means = call(f"prior.sample(rng, {shape})", shape, prior.sample, rng, shape)
         is_possible = likelihood.contains(means)
         if not is_possible.all():
             condition = f"draw means that {likelihood.name} rewards can have"
@@ -126,8 +130,8 @@ def _check_support(prior: Any, means: FloatArray) -> None:
 
 def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
     """Refuse densities of single arms that do not make up that of all arms, up to a constant."""
-    call = f"arm_log_density(means of shape {means.shape})"
-    gaps = _call(call, means.shape, prior.arm_log_density, means).sum(axis=-1) - densities
+    name = f"prior.arm_log_density(means of shape {means.shape})"
+    gaps = call(name, means.shape, prior.arm_log_density, means).sum(axis=-1) - densities
     gaps = gaps[np.isfinite(gaps)]
     size = max(1.0, float(np.abs(densities[np.isfinite(densities)]).max(initial=0.0)))
     if gaps.size and np.ptp(gaps) > 1e-6 * size:
@@ -137,8 +141,8 @@ def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
 
 def _ask(prior: Prior, means: FloatArray) -> FloatArray:
     """Return the prior's log-densities of (..., K) means, none of them NaN or +inf."""
-    call = f"log_density(means of shape {means.shape})"
-    densities = _call(call, means.shape[:-1], prior.log_density, means)
+    name = f"prior.log_density(means of shape {means.shape})"
+    densities = call(name, means.shape[:-1], prior.log_density, means)
     is_wrong = ~(densities < np.inf)
     if is_wrong.any():
         condition = f"be finite or -inf, also at means {means[is_wrong][0]}"
@@ -164,17 +168,3 @@ def _warn_of_disagreement(prior: Prior, likelihood: Likelihood, num_arms: int) -
             "integrate and be -inf outside the support."
         )
         warnings.warn(text, stacklevel=5)  # the caller of BanditProblem
-
-
-def _call(
-    call: str, shape: tuple[int, ...], method: Callable[..., Any], *arguments: Any
-) -> FloatArray:
-    """Return what the user's method returns, an array of the given shape."""
-    condition = f"prior.{call} must return numbers of shape {shape}"
-    try:
-        values = np.asarray(method(*arguments), dtype=np.float64)
-    except Exception as error:
-        raise ValueError(f"{condition}, got {error!r}.") from error
-    if values.shape != shape:
-        raise ValueError(f"{condition}, got shape {values.shape}.")
-    return values

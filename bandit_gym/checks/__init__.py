@@ -13,6 +13,7 @@ from bandit_gym.checks.arguments import (
     check_keys,
     check_real,
 )
+from bandit_gym.checks.calls import call
 from bandit_gym.checks.lanes import check_actions, check_mask, check_rewards, check_statistics
 from bandit_gym.checks.messages import message
 from bandit_gym.checks.parameters import (
@@ -24,6 +25,7 @@ from bandit_gym.checks.parameters import (
 )
 
 __all__ = [
+    "call",
     "check_actions",
     "check_choice",
     "check_covariance",
