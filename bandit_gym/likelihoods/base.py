@@ -26,12 +26,14 @@ class Likelihood(ABC):
         support: lowest and highest mean.
         reward_rule: what rewards are possible, in words that follow "must be".
         has_whole_rewards: whether all rewards are whole numbers, and therefore their sums.
+        conjugate_prior: name of the conjugate prior, if it is a built-in one.
     """
 
     name: ClassVar[str]
     support: ClassVar[tuple[float, float]]
     reward_rule: ClassVar[str] = "possible"
     has_whole_rewards: ClassVar[bool] = False
+    conjugate_prior: ClassVar[str | None] = None
 
     @abstractmethod
     def is_possible(self, rewards: RealArray) -> BoolArray:

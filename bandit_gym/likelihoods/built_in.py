@@ -25,6 +25,7 @@ class Bernoulli(Likelihood):
     support: ClassVar[tuple[float, float]] = (0.0, 1.0)
     reward_rule: ClassVar[str] = "0 or 1"
     has_whole_rewards: ClassVar[bool] = True
+    conjugate_prior: ClassVar[str] = "beta"
 
     def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is 0 or 1."""
@@ -53,6 +54,7 @@ class Exponential(Likelihood):
     name: ClassVar[str] = "exponential"
     support: ClassVar[tuple[float, float]] = (0.0, inf)
     reward_rule: ClassVar[str] = "a finite number of at least 0"
+    conjugate_prior: ClassVar[str] = "inverse_gamma"
 
     def contains(self, means: RealArray) -> BoolArray:
         """Return whether 0 < mean < infinity; there is no density at mean 0."""
@@ -95,6 +97,7 @@ class Gaussian(Likelihood):
     name: ClassVar[str] = "gaussian"
     support: ClassVar[tuple[float, float]] = (-inf, inf)
     reward_rule: ClassVar[str] = "a finite number"
+    conjugate_prior: ClassVar[str] = "normal"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "std", check_real("std", self.std, above=0.0))
@@ -132,6 +135,7 @@ class Poisson(Likelihood):
     support: ClassVar[tuple[float, float]] = (0.0, inf)
     reward_rule: ClassVar[str] = "an integer of at least 0"
     has_whole_rewards: ClassVar[bool] = True
+    conjugate_prior: ClassVar[str] = "gamma"
 
     def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is a whole number of at least 0."""
