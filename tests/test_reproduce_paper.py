@@ -5,8 +5,9 @@ import re
 import numpy as np
 import pytest
 import reproduce_paper
-from paper import common, settings, table1
-from paper.settings import Scale
+from pages.command import Task
+from pages.page import written
+from paper import settings, table1, table2
 
 from bandit_gym.execution import Workers
 from bandit_gym.statistics import Interval
@@ -27,7 +28,7 @@ def test_figure_is_reproduced_with_a_verdict_on_each_claim(figure, tmp_path):
 
 
 def test_table_1_agrees_with_quadrature(tmp_path):
-    section = table1.reproduce(Scale(1.0), tmp_path, Workers())
+    section = table1.reproduce(Task({}, tmp_path, Workers()))
     assert section.verdicts[0].holds == "holds"
 
 
@@ -53,7 +54,7 @@ def test_paper_table_2_is_monotone_in_sigma_and_delta():
 
 def test_geometric_error_is_the_typical_factor():
     ours, paper = np.array([2.0, 5.0]), np.array([1.0, 10.0])
-    assert common.geometric_error(ours, paper) == pytest.approx(2)
+    assert table2.geometric_error(ours, paper) == pytest.approx(2)
 
 
 @pytest.mark.parametrize(
@@ -61,4 +62,4 @@ def test_geometric_error_is_the_typical_factor():
     [(Interval(3.0, 2.0, 4.0), "3.0 ± 1.0"), (Interval(3.0, 2.5, 6.0), "3.0 [2.5, 6.0]")],
 )
 def test_interval_is_written_with_both_ends_when_lopsided(interval, text):
-    assert common.written(interval) == text
+    assert written(interval) == text

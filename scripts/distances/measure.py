@@ -7,23 +7,54 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import SeedSequence
+import pandas as pd
+from numpy.random import Generator, SeedSequence
 
 from agents import Agent, ExactThompson, SMCThompson, make_agent
 from agents.oracle import action_probabilities_with_error
 from bandit_gym.dynamics import draw_means, pull
+from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 from distances.resampling import resampling_law
-from distances.settings import Setting
+from distances.settings import PROBLEMS, Setting
 
 NUM_RUNS = 10
 NUM_FLOORS, NUM_TIMED_STEPS = 2000, 2
 LONGEST_CHECKED = 100
 """Length up to which a race of fixed length is compared with its law in theory."""
+
+
+class Plan(NamedTuple):
+    """What to measure on each problem.
+
+    Attributes:
+        settings: agents.
+        steps: increasing numbers of pulls at which to look.
+        scale: share of the settings' decisions to make.
+        seed: of histories and agents.
+        tolerance: of the truth where it is found by Gibbs sampling.
+    """
+
+    settings: tuple[Setting, ...]
+    steps: tuple[int, ...]
+    scale: float
+    seed: int
+    tolerance: float
+
+
+class Pull(NamedTuple):
+    """One pull by exact Thompson sampling: (K,) statistics before it, its arm and its reward."""
+
+    counts: np.ndarray
+    sums: np.ndarray
+    action: int
+    reward: float
 
 
 class Histories(NamedTuple):
@@ -44,6 +75,36 @@ class Histories(NamedTuple):
     errors: np.ndarray
 
 
+def measure_problem(name: str, plan: Plan) -> pd.DataFrame:
+    """Return one row per setting and step on one problem."""
+    problem = PROBLEMS[name]
+    root = SeedSequence(plan.seed, spawn_key=(zlib.crc32(name.encode()),))
+    history_seed, *seeds = root.spawn(1 + len(plan.settings))
+    tolerance = min(0.05, plan.tolerance) if is_dependent(problem) else None
+    histories = play(problem, plan.steps, history_seed, tolerance=tolerance)
+    rows = []
+    for setting, seed in zip(plan.settings, seeds, strict=True):
+        rows += measure(problem, setting, histories, plan.scale, seed)
+    return pd.DataFrame(rows).assign(problem=name, seed=plan.seed)
+
+
+def is_dependent(problem: BanditProblem) -> bool:
+    """Return whether the exact probabilities are found by Gibbs sampling, which has noise."""
+    return isinstance(problem.prior, TruncatedMultivariateNormal)
+
+
+def pulls(problem: BanditProblem, rng: Generator, agent_seed: Any) -> Iterator[Pull]:
+    """Yield what exact Thompson sampling does in a world drawn from the prior, without end."""
+    means = draw_means(problem.prior, rng, problem.num_arms)[None]
+    agent = ExactThompson(problem)
+    agent.reset(1, seed=agent_seed)
+    while True:
+        counts, sums, action = agent.counts[0].copy(), agent.sums[0].copy(), agent.act()
+        reward = pull(problem.likelihood, means, action, rng.random(1))
+        yield Pull(counts, sums, action[0], reward[0])
+        agent.observe(action, reward)
+
+
 def play(
     problem: BanditProblem, steps: tuple[int, ...], seed: SeedSequence, *, tolerance: float | None
 ) -> Histories:
@@ -56,17 +117,9 @@ def play(
         tolerance: of the exact action probabilities; None for the oracle's default.
     """
     world_seed, agent_seed = seed.spawn(2)
-    rng = np.random.default_rng(world_seed)
-    means = draw_means(problem.prior, rng, problem.num_arms)[None]
-    agent = ExactThompson(problem)
-    agent.reset(1, seed=agent_seed)
-    seen = {}
-    for step in range(max(steps) + 1):
-        if step in steps:
-            seen[step] = (agent.counts[0].copy(), agent.sums[0].copy())
-        action = agent.act()
-        agent.observe(action, pull(problem.likelihood, means, action, rng.random(1)))
-    counts, sums = (np.array(column) for column in zip(*seen.values(), strict=True))
+    played = pulls(problem, np.random.default_rng(world_seed), agent_seed)
+    seen = [each for step, each in enumerate(islice(played, max(steps) + 1)) if step in steps]
+    counts, sums = np.array([each.counts for each in seen]), np.array([each.sums for each in seen])
     truth = action_probabilities_with_error(problem, counts, sums, tolerance=tolerance)
     return Histories(steps, counts, sums, *truth)
 
