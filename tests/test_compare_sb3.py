@@ -1,14 +1,11 @@
 """The comparison script, on one small world."""
 
 import csv
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("stable_baselines3")
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import compare_sb3
 from sb3_comparison import training
 from sb3_comparison.settings import FROZEN, FULL, LEARNS, QUICK, World, worlds
@@ -29,7 +26,6 @@ MODEL = training.Training(
     deterministic=True,
 )
 WORLD = World(
-    name="small",
     title="A small world",
     env="BernoulliBandit-v0",
     env_options={"num_arms": 3},

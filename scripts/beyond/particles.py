@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import islice
 
 import numpy as np
-from distances.measure import Pull, is_dependent, noise_floor, pulls, total_variation
+from distances.histories import Pull, is_dependent, pulls
+from distances.measure import noise_floor, total_variation
 from distances.settings import PROBLEMS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

@@ -191,8 +191,6 @@ def draw_figure(results: pd.DataFrame) -> Figure:
     figure, panels = new_panels(problems, NUM_COLUMNS, sharex=True, sharey=True)
     for axes, problem in zip(panels, problems, strict=True):
         _draw_problem(axes, results[results["problem"] == problem])
-    figure.supxlabel("processor microseconds per step", fontsize=10)
-    figure.supylabel("TV distance from exact Thompson sampling,\nless its noise floor", fontsize=10)
     add_legend(figure, 4)
     return figure
 
@@ -211,12 +209,12 @@ def _draw_problem(axes: Axes, rows: pd.DataFrame) -> None:
                 _short(setting), (point["microseconds"], point["distance"]), fontsize=6,
                 textcoords="offset points", xytext=(3, 3), color=colour,
             )  # fmt: skip
-    axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=0.02, linscale=1)
     axes.set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
     axes.set_yticks([], minor=True)
-    axes.set_ylim(-0.012, 0.9)
-    axes.tick_params(labelsize=8)
+    axes.set(xscale="log", ylim=(-0.012, 0.9), xlabel="processor microseconds per step")
+    axes.set_ylabel("TV distance from exact TS,\nless its noise floor")
+    axes.label_outer()
 
 
 def _short(setting: str) -> str:

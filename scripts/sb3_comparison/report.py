@@ -66,7 +66,7 @@ def draw(panels: Sequence[Panel]) -> Figure:
     for axes, (_, played) in zip(all_axes, panels, strict=True):
         _draw_panel(axes, played, colours)
     all_axes[0].set_ylabel("pseudo-regret so far")
-    add_legend(figure, 4, f"solid: {LEARNS}; dashed: {FROZEN}; dotted: {NEITHER}")
+    add_legend(figure, 4, f"solid: {LEARNS}\ndashed: {FROZEN}\ndotted: {NEITHER}")
     return figure
 
 
