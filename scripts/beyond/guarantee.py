@@ -11,10 +11,8 @@ from distances.measure import noise_floor, total_variation
 from numpy.random import Generator
 from pages.command import Task
 from pages.page import Section, Verdict, graded, markdown_table, with_ends
-from paper.theorem1 import Case, random_cases
+from paper.theorem1 import random_cases
 
-from agents import RacingThompson
-from agents.oracle import action_probabilities
 from agents.races import Races
 from agents.stopping import self_normalised_rule
 from bandit_gym.statistics import Interval, proportion_interval
@@ -169,20 +167,13 @@ def race_known(
 
 def race_problems(sizes: Mapping[str, int], proposal: str) -> Ends:
     """Race on the random problems of Theorem 1's check."""
-    cases, num_races = random_cases(sizes["problems"]), sizes["races_per_problem"]
-    parts = [_race_case(case, proposal, num_races, seed) for seed, case in enumerate(cases)]
-    return _join(parts)
-
-
-def _race_case(case: Case, proposal: str, num_races: int, seed: int) -> Ends:
-    agent = RacingThompson(
-        case.problem, stopping="self-normalised", delta=DELTA, effective_samples=ENOUGH,
-        proposal=proposal, max_samples=CAP,
-    )  # fmt: skip
-    agent.reset(num_races, seed=seed)
-    agent.warm_start(case.counts, case.sums)
-    target = action_probabilities(case.problem, case.counts, case.sums, tolerance=1e-8)
-    return _judge(agent.race(), target)
+    options = {
+        "stopping": "self-normalised", "delta": DELTA, "effective_samples": ENOUGH,
+        "proposal": proposal, "max_samples": CAP,
+    }  # fmt: skip
+    cases = enumerate(random_cases(sizes["problems"]))
+    num_races = sizes["races_per_problem"]
+    return _join([_judge(*case.race(num_races, seed, **options)) for seed, case in cases])
 
 
 def _judge(race: Races, target: np.ndarray) -> Ends:

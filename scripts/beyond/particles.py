@@ -50,6 +50,12 @@ def reproduce(task: Task) -> Section:
     """Show each agent one history, reward by reward, in many independent runs."""
     horizon, num_runs = task.sizes["horizon"], task.sizes["runs"]
     found = {name: _measure(PROBLEMS[name], horizon, num_runs) for name in PROBLEM_NAMES}
+    rows = [
+        {"problem": name, "particles": label}
+        | {f"t = {step:,}": _cell(distances) for step, distances in steps.items()}
+        for name, agents in found.items()
+        for label, steps in agents.items()
+    ]
     return Section(
         title="Particles: collapse, and what prevents it",
         text=f"One history a problem, played by exact Thompson sampling to t = {horizon:,} and "
@@ -58,7 +64,7 @@ def reproduce(task: Task) -> Section:
         "probabilities; mean over runs (worst run). *Noise* is the mean distance of as many "
         "independent exact draws.",
         pictures={"particles": _draw(found)},
-        body=[_table(found)],
+        body=[markdown_table(rows)],
         verdicts=_verdicts(found),
     )
 
@@ -91,15 +97,6 @@ def _follow(agent: SMCThompson, history: list[Pull], truths: dict[int, np.ndarra
         actions = np.full(num_runs, history[step].action)
         agent.observe(actions, np.full(num_runs, history[step].reward))
     return distances
-
-
-def _table(found: Found) -> str:
-    return markdown_table([
-        {"problem": name, "particles": label}
-        | {f"t = {step:,}": _cell(distances) for step, distances in steps.items()}
-        for name, agents in found.items()
-        for label, steps in agents.items()
-    ])  # fmt: skip
 
 
 def _cell(distances: np.ndarray) -> str:
@@ -141,22 +138,17 @@ def _draw(found: Found) -> Figure:
     figure, panels = new_panels(list(found))
     for axes, agents in zip(panels, found.values(), strict=True):
         for label, colour in zip(AGENTS, COLOURS, strict=False):
-            _draw_distances(axes, agents[label], label, colour)
-        noise = agents["noise"]
-        axes.plot(_shifted(noise), [value[0] for value in noise.values()], ":", color="0.4",
-                  label="as many exact draws")  # fmt: skip
+            _draw_distances(axes, agents[label], color=colour, label=label)
+        _draw_distances(axes, agents["noise"], ls=":", color="0.4", label="as many exact draws")
         axes.axhline(BOUND, color="0.7", linewidth=0.8)
         axes.set(xscale="log", xlabel="step + 1", ylabel="distance of a run's law", ylim=(0, 1))
     add_legend(figure, 4)
     return figure
 
 
-def _draw_distances(axes: Axes, distances: dict[int, np.ndarray], label: str, color: str) -> None:
+def _draw_distances(axes: Axes, distances: Distances, **style: str) -> None:
     values = np.array(list(distances.values()))
-    steps = _shifted(distances)
-    axes.plot(steps, values.mean(axis=1), color=color, label=label)
-    axes.fill_between(steps, values.min(axis=1), values.max(axis=1), color=color, alpha=0.15)
-
-
-def _shifted(values: dict[int, np.ndarray]) -> np.ndarray:
-    return np.array(list(values)) + 1  # so that t = 0 has a place on a logarithmic axis
+    steps = np.array(list(distances)) + 1  # so that t = 0 has a place on a logarithmic axis
+    axes.plot(steps, values.mean(axis=1), **style)
+    low, high = values.min(axis=1), values.max(axis=1)
+    axes.fill_between(steps, low, high, color=style["color"], alpha=0.15)

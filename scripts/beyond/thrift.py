@@ -60,14 +60,10 @@ def reproduce(task: Task) -> Section:
 
 
 def _row(name: str, step: int, group: pd.DataFrame) -> dict[str, str]:
-    cells = {setting.label: _cell(group, setting.label) for setting in SETTINGS}
-    return {"problem": name, "t": str(step), **cells}
-
-
-def _cell(group: pd.DataFrame, label: str) -> str:
-    row = group[group["setting"] == label].iloc[0]
-    samples, size = row["num_samples"], row["effective_sample_size"]
-    return f"{samples:.0f} / {size:.0f} / {row['excess']:+.3f}"
+    return {"problem": name, "t": str(step)} | {
+        row.setting: f"{row.num_samples:.0f} / {row.effective_sample_size:.0f} / {row.excess:+.3f}"
+        for row in group.itertuples()
+    }
 
 
 def _verdicts(results: pd.DataFrame) -> list[Verdict]:

@@ -153,18 +153,17 @@ def _refusals(rows: pd.DataFrame) -> str:
 
 def _by_setting(results: pd.DataFrame) -> pd.DataFrame:
     is_beyond = results["tv"] > results["floor_high"]
+    columns = {
+        "mean excess": ("excess", "mean"),
+        "largest excess": ("excess", "max"),
+        "share of points beyond noise": ("is_beyond", "mean"),
+        "mean excess of a single run": ("single_run_excess", "mean"),
+        "samples per decision": ("num_samples", "mean"),
+        "effective samples": ("effective_sample_size", "mean"),
+        "microseconds per step": ("microseconds", "mean"),
+    }
     groups = results.assign(is_beyond=is_beyond).groupby("setting", sort=False)
-    return pd.DataFrame(
-        {
-            "mean excess": groups["excess"].mean(),
-            "largest excess": groups["excess"].max(),
-            "share of points beyond noise": groups["is_beyond"].mean(),
-            "mean excess of a single run": groups["single_run_excess"].mean(),
-            "samples per decision": groups["num_samples"].mean(),
-            "effective samples": groups["effective_sample_size"].mean(),
-            "microseconds per step": groups["microseconds"].mean(),
-        }
-    )
+    return groups.agg(**columns)
 
 
 def _pivot(results: pd.DataFrame, column: str) -> pd.DataFrame:

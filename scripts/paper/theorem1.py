@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import joblib
 import numpy as np
@@ -12,6 +13,7 @@ from scipy import special
 
 from agents import RacingThompson
 from agents.oracle import action_probabilities
+from agents.races import Races
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
@@ -45,6 +47,14 @@ class Case:
         successes, failures = self.sums, self.counts - self.sums
         above = special.betaln(np.array(prior.alpha) + successes, np.array(prior.beta) + failures)
         return float(np.sum(above - special.betaln(1 + successes, 1 + failures)))
+
+    def race(self, num_races: int, seed: int, **options: Any) -> tuple[Races, np.ndarray]:
+        """Return races by an agent with the given options, and the (K,) exact probabilities."""
+        agent = RacingThompson(self.problem, **options)
+        agent.reset(num_races, seed=seed)
+        agent.warm_start(self.counts, self.sums)
+        truth = action_probabilities(self.problem, self.counts, self.sums, tolerance=1e-8)
+        return agent.race(), truth
 
 
 def reproduce(task: Task) -> Section:
@@ -117,16 +127,10 @@ def _race_all(
 def _race(
     case: Case, scaling: str, sigma: float, num_races: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    agent = RacingThompson(
-        case.problem, delta=DELTA, sigma=sigma, scale=scaling, max_samples=MAX_SAMPLES
-    )
-    agent.reset(num_races, seed=seed)
-    agent.warm_start(case.counts, case.sums)
-    race = agent.race()
-    log_values = race.gumbels + np.log(
-        action_probabilities(case.problem, case.counts, case.sums, tolerance=1e-8)
-    )
-    expectations = np.exp(log_values + case.log_mean_weight() - race.log_scale[:, None])
+    options = {"delta": DELTA, "sigma": sigma, "scale": scaling, "max_samples": MAX_SAMPLES}
+    race, truth = case.race(num_races, seed, **options)
+    log_values = race.gumbels + np.log(truth) + case.log_mean_weight()
+    expectations = np.exp(log_values - race.log_scale[:, None])
     best = expectations.max(axis=1)
     winners = expectations[np.arange(num_races), race.totals.argmax(axis=1)]
     return winners < best - sigma, expectations.min(axis=1) >= best - sigma, race.num_samples

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +57,8 @@ def evaluate(
         Played(found, NEITHER if found.run.agent.label == "random" else LEARNS)
         for found in _play(world, "constant", world.learners, task)
     ]
-    ordered = sorted(models, key=_observation)
-    for observation, group in groupby(ordered, key=_observation):
-        members = list(group)
+    for observation in sorted({_observation(trained) for trained in models}):
+        members = [trained for trained in models if _observation(trained) == observation]
         found = _play(world, observation, [_entry(trained) for trained in members], task)
         played += [Played(f, FROZEN, t) for f, t in zip(found, members, strict=True)]
     return played
