@@ -149,8 +149,8 @@ def test_fidelity_gives_the_same_distances_when_run_again(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--scale", "0"], "--scale must be a number above 0"),
-        (["--scale", "nan"], "--scale must be a number above 0"),
+        (["--scale", "0"], "scale must be a number above 0"),
+        (["--scale", "nan"], "scale must be a number above 0"),
         (["--only", "Cauchy"], "--only must be part of a problem's name, got 'Cauchy'"),
     ],
 )

@@ -107,6 +107,6 @@ def _read_scale(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value <= 1000:
-        message = f"--scale must be a number above 0 and at most 1000, got {text!r}."
+        message = f"scale must be a number above 0 and at most 1000, got {text!r}."
         raise argparse.ArgumentTypeError(message)
     return value
