@@ -6,8 +6,8 @@ from pages.command import Study, Task, run_study, scaled
 from pages.page import Section, Verdict, graded, markdown_table, with_ends, write_page, written
 from pages.simulations import difference, final_regret, simulate
 
-from bandit_gym.execution import Workers
-from bandit_gym.statistics import Interval
+from bandit_gym.experiments.execution import Workers
+from bandit_gym.results.statistics import Interval
 
 WORLD = {"env": "BernoulliBandit-v0", "num_arms": 3, "label": "three arms"}
 
@@ -103,7 +103,7 @@ def test_difference_of_runs_is_that_of_their_regrets(task):
 
 def test_simulation_is_found_again(task, monkeypatch):
     simulate(task, [WORLD], ["ucb1"], block_size=50)
-    monkeypatch.setattr("bandit_gym.execution.simulate_block", None)
+    monkeypatch.setattr("bandit_gym.experiments.execution.simulate_block", None)
     assert list(simulate(task, [WORLD], ["ucb1"], block_size=50)["three arms"]) == ["ucb1"]
 
 

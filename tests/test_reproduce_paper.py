@@ -8,7 +8,7 @@ import reproduce_paper
 from pages.command import Task
 from paper import settings, table1, table2
 
-from bandit_gym.execution import Workers
+from bandit_gym.experiments.execution import Workers
 
 PICTURES = {"table2": "table2", "fig1a": "fig1a", "fig1b": "fig1b", "fig2": "fig2"}
 

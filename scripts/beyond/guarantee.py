@@ -13,9 +13,9 @@ from pages.command import Task
 from pages.page import Section, Verdict, graded, markdown_table, with_ends
 from paper.theorem1 import random_cases
 
-from agents.races import Races
-from agents.stopping import self_normalised_rule
-from bandit_gym.statistics import Interval, proportion_interval
+from agents.racing.races import Races
+from agents.racing.stopping import self_normalised_rule
+from bandit_gym.results.statistics import Interval, proportion_interval
 
 DELTA = 0.1
 ENOUGH = 256.0

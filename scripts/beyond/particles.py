@@ -16,7 +16,7 @@ from pages.page import Section, Verdict, graded, markdown_table
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
-from bandit_gym.plots import COLOURS
+from bandit_gym.results.plots import COLOURS
 from bandit_gym.problem import BanditProblem
 
 NUM_PARTICLES = 1000

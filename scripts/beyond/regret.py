@@ -8,8 +8,8 @@ from pages.figures import add_legend, new_panels
 from pages.page import Section, Verdict, graded, markdown_table, written
 from pages.simulations import Runs, difference, final_differences, final_regret, simulate
 
-from bandit_gym.plots import COLOURS
-from bandit_gym.statistics import Interval, holm, paired_p_value
+from bandit_gym.results.plots import COLOURS
+from bandit_gym.results.statistics import Interval, holm, paired_p_value
 from beyond.settings import BASELINES, BLOCK_SIZE, FAITHFUL, WORLDS
 
 LEVEL = 0.05

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from bandit_gym.execution import Workers
+from bandit_gym.experiments.execution import Workers
 from pages.page import Section, write_page
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from bandit_gym.statistics import Interval
+from bandit_gym.results.statistics import Interval
 
 DPI = 150
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.execution import run_experiment
-from bandit_gym.experiment import Experiment
-from bandit_gym.progress import progress_on_stderr
-from bandit_gym.results import RunResults, load_results, paired_differences
-from bandit_gym.statistics import Interval, mean_interval
+from bandit_gym.experiments.execution import run_experiment
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.experiments.progress import progress_on_stderr
+from bandit_gym.results.results import RunResults, load_results, paired_differences
+from bandit_gym.results.statistics import Interval, mean_interval
 from bandit_gym.typing import FloatArray
 from pages.command import Task
 

@@ -12,9 +12,9 @@ from pages.figures import new_panels
 from pages.page import Section, Verdict, graded, markdown_table, written
 from pages.simulations import Runs, difference, final_regret, samples_per_decision, simulate
 
-from bandit_gym.plots import draw_band, styles
-from bandit_gym.results import RunResults, paired_differences
-from bandit_gym.statistics import Interval, mean_interval
+from bandit_gym.results.plots import draw_band, styles
+from bandit_gym.results.results import RunResults, paired_differences
+from bandit_gym.results.statistics import Interval, mean_interval
 from paper.settings import FIGURE_1B, FIGURE_2, PAPER_RACING, REFERENCE_TS, TRUTH
 
 RACING, THOMPSON, EXACT, SMC = "Racing", "Thompson, Beta(1,1)", "exact Thompson", "SMC"

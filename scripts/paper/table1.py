@@ -8,7 +8,7 @@ from pages.command import Task
 from pages.page import Section, Verdict, graded, markdown_table
 from scipy import integrate
 
-from agents.posteriors import ConjugatePosterior, reference_posterior
+from agents.posteriors.conjugate import ConjugatePosterior, reference_posterior
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem

@@ -13,11 +13,11 @@ from scipy import special
 
 from agents import RacingThompson
 from agents.oracle import action_probabilities
-from agents.races import Races
+from agents.racing.races import Races
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
-from bandit_gym.statistics import proportion_interval
+from bandit_gym.results.statistics import proportion_interval
 
 DELTA = 0.01
 SIGMAS = (0.01, 0.03, 0.1)

@@ -15,8 +15,8 @@ from typing import Any
 from pages.command import Task
 from pages.simulations import simulate
 
-from bandit_gym.execution import Workers
-from bandit_gym.results import RunResults
+from bandit_gym.experiments.execution import Workers
+from bandit_gym.results.results import RunResults
 from sb3_comparison.settings import FROZEN, LEARNS, NEITHER, World
 from sb3_comparison.training import Trained
 
