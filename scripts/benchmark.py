@@ -24,7 +24,7 @@ from pathlib import Path
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # read when NumPy and numba are imported
 
-from benchmarks.bars import missed, unmeasured  # noqa: E402
+from benchmarks.bars import judged, unmeasured  # noqa: E402
 from benchmarks.peers import Peers  # noqa: E402
 from benchmarks.report import document, print_report, write_markdown  # noqa: E402
 from benchmarks.session import Session  # noqa: E402
@@ -75,13 +75,13 @@ def _measure(families: Sequence[str], session: Session) -> Iterator[Row]:
 
 
 def _check(rows: Sequence[Row]) -> int:
-    """Print what misses its bar and what was not measured; say 1 for the former and for errors."""
-    for line in unmeasured(rows):
-        print(f"not measured: {line}", file=sys.stderr)
-    failures = missed(rows)
-    for line in failures:
-        print(f"missed: {line}", file=sys.stderr)
-    return 1 if failures or any(row.note == FAILED for row in rows) else 0
+    """Name bars missed, too close to tell or not measured; return 1 for misses and errors."""
+    found = {"not measured": unmeasured(rows)}
+    found |= {name: judged(rows, name) for name in ("noisy", "MISSED")}
+    for state, lines in found.items():
+        for line in lines:
+            print(f"{state}: {line}", file=sys.stderr)
+    return 1 if found["MISSED"] or any(row.note == FAILED for row in rows) else 0
 
 
 def _make_parser() -> argparse.ArgumentParser:

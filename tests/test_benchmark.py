@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 import benchmark
-from benchmarks.bars import BARS, Bar, at_least, at_most, missed, unmeasured, verdict
+from benchmarks.bars import BARS, Bar, at_least, at_most, judged, unmeasured, verdict
 from benchmarks.peers import WORKERS, Worker
 from benchmarks.plain_numpy import race
 from benchmarks.profile import profile_racing
@@ -39,8 +39,8 @@ def found(tmp_path_factory):
     return run_families(tmp_path_factory.mktemp("run"), "environments", "exact", "racing", "smc")
 
 
-def make_row(key: str, value: float | None, note: str = "") -> Row:
-    return Row(key, f"title of {key}", value, note=note)
+def make_row(key: str, value: float | None, *interval: float, note: str = "") -> Row:
+    return Row(key, f"title of {key}", value, *interval, note=note)
 
 
 def costing(*costs: float):
@@ -160,13 +160,38 @@ def test_verdict_compares_with_the_bar(bar: Bar, value: float | None, expected: 
     assert verdict(make_row("a", value), {"a": bar}) == expected
 
 
-def test_missed_names_the_rows_and_their_bars():
+@pytest.mark.parametrize(
+    ("bar", "interval", "expected"),
+    [
+        (at_least(2, 4), (1.8, 1.99), "MISSED"),  # wholly beyond the bar
+        (at_least(2, 4), (1.8, 2.0), "noisy"),  # reaches it from beyond
+        (at_least(2, 4), (1.95, 2.21), "noisy"),
+        (at_least(2, 4), (1.9, 8.0), "noisy"),  # whatever its median
+        (at_least(2, 4), (2.0, 2.2), "met"),
+        (at_least(2, 4), (3.8, 4.4), "aim"),
+        (at_most(1.1), (1.11, 1.3), "MISSED"),
+        (at_most(1.1), (1.1, 1.3), "noisy"),
+        (at_most(1.1), (0.944, 1.31), "noisy"),
+        (at_most(1.1), (1.0, 1.1), "aim"),
+        (at_most(10, 3), (7.2, 9.7), "met"),
+        (at_most(10, 3), (2.5, 9.7), "met"),
+    ],
+)
+def test_verdict_compares_the_interval_with_the_bar(bar: Bar, interval, expected: str):
+    row = make_row("a", sum(interval) / 2, *interval)
+    assert verdict(row, {"a": bar}) == expected
+
+
+def test_judged_names_the_rows_of_a_verdict_and_their_bars():
     bars = {"slow": at_least(30), "dear": at_most(0.5), "good": at_least(1), "gone": at_least(2)}
-    rows = [make_row("slow", 12.5), make_row("dear", 0.7), make_row("good", 3.0)]
-    assert missed([*rows, make_row("gone", None), make_row("free", 9.0)], bars) == [
+    rows = [make_row("slow", 12.5), make_row("dear", 0.7, 0.61, 0.8), make_row("good", 3.0)]
+    rows += [make_row("gone", None), make_row("free", 9.0)]
+    assert judged(rows, "MISSED", bars) == [
         "slow: 12.5 x, must be at least 30",
-        "dear: 0.7 x, must be at most 0.5",
+        "dear: 0.7 x [0.61, 0.8], must be at most 0.5",
     ]
+    coin = make_row("good", 1.1, 0.9, 1.2)
+    assert judged([*rows, coin], "noisy", bars) == ["good: 1.1 x [0.9, 1.2], must be at least 1"]
 
 
 def test_unmeasured_names_bars_without_a_value():
@@ -175,12 +200,35 @@ def test_unmeasured_names_bars_without_a_value():
     assert unmeasured(rows, bars) == ["gone: river is absent: no wheel", "other: not run"]
 
 
-@pytest.mark.parametrize(("value", "code"), [(40.0, 0), (12.0, 1)])
-def test_check_exits_with_one_only_when_a_bar_is_missed(monkeypatch, capsys, value, code):
-    rows = [make_row("racing.bernoulli.loop", value)]
+@pytest.mark.parametrize(
+    ("measured", "state", "code"),
+    [
+        ((40.0,), "met", 0),
+        ((45.0, 39.0, 52.0), "noisy", 0),
+        ((12.0,), "MISSED", 1),
+        ((12.0, 9.0, 39.0), "MISSED", 1),
+    ],
+)
+def test_check_exits_with_one_only_when_a_bar_is_surely_missed(
+    monkeypatch, capsys, measured, state, code
+):
+    rows = [make_row("racing.bernoulli.loop", *measured)]
     monkeypatch.setattr(benchmark, "_measure", lambda families, session: rows)
     assert benchmark.main(["--check"], TINY) == code
-    assert ("missed: racing.bernoulli.loop" in capsys.readouterr().err) == bool(code)
+    printed = capsys.readouterr()
+    assert (f"{state}: racing.bernoulli.loop: " in printed.err) == (state != "met")
+    assert (state in printed.out) and (state == "MISSED") == ("MISSED" in printed.err)
+
+
+def test_noisy_stands_in_table_json_and_markdown(monkeypatch, capsys, tmp_path):
+    row = make_row("growth.steps.smc", 1.14, 0.944, 1.31)
+    monkeypatch.setattr(benchmark, "_measure", lambda families, session: [row])
+    json_path, document = tmp_path / "found.json", tmp_path / "performance.md"
+    document.write_text(f"{MARKER}\n{MARKER}\n")
+    benchmark.main(["--json", str(json_path), "--markdown", str(document)], TINY)
+    assert json.loads(json_path.read_text())["rows"][0]["verdict"] == "noisy"
+    assert "| 1.14 x | 0.944 to 1.31 | <= 1.1 |  | noisy |" in document.read_text()
+    assert "noisy" in capsys.readouterr().out
 
 
 def test_check_fails_and_keeps_the_rows_when_a_process_fails(monkeypatch, capsys):

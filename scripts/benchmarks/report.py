@@ -18,7 +18,13 @@ from benchmarks.timing import Effort, Row
 
 PACKAGES = ("bayesian-bandit-gym", "numpy", "scipy", "numba", "gymnasium")
 MARKER = "<!-- scripts/benchmark.py --markdown -->"
-COLOURS = {"aim": "green", "met": "green", "MISSED": "bold red", "absent": "yellow"}
+COLOURS = {
+    "aim": "green",
+    "met": "green",
+    "noisy": "yellow",
+    "absent": "yellow",
+    "MISSED": "bold red",
+}
 
 
 def document(
