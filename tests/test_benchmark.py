@@ -12,11 +12,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 
 import benchmark
 from benchmarks.bars import BARS, Bar, at_least, at_most, judged, unmeasured, verdict
-from benchmarks.peers import WORKERS, Worker
+from benchmarks.peers import WORKERS, Peers, Worker
 from benchmarks.plain_numpy import race
 from benchmarks.profile import profile_racing
 from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
-from benchmarks.timing import Effort, Match, Ratio, Row, measure
+from benchmarks.session import Measurement, Session
+from benchmarks.timing import Effort, Row, measure, rounds_of
 
 TINY = Effort("tiny", seconds=0.0, repeats=2, length_scale=0.001, width_scale=0.01)
 NEEDS_PEERS = {
@@ -36,7 +37,7 @@ def run_families(folder: Path, *families: str) -> dict:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return run_families(tmp_path_factory.mktemp("run"), "environments", "exact", "racing", "smc")
+    return run_families(tmp_path_factory.mktemp("run"), "environment", "exact", "racing", "smc")
 
 
 def make_row(key: str, value: float | None, *interval: float, note: str = "") -> Row:
@@ -98,11 +99,17 @@ def test_table_names_every_row(capsys, tmp_path):
     assert all(row["title"] in printed for row in found["rows"])
 
 
-def test_measure_takes_the_median_of_ratios_within_turns():
+def play_match(contestants: dict, sides: tuple[str, str], repeats: int) -> Row:
+    session = Session(Effort("test", seconds=0.0, repeats=repeats), Peers(is_wanted=False))
+    (row,) = session.match("title: ", {"key": sides}, "step", lambda: contestants).take()
+    return row
+
+
+def test_match_takes_the_median_of_ratios_within_turns():
     # The first two calls of each contestant warm it up. Ratios in turns: 8/2, 9/3, 10/1.
     contestants = {"ours": costing(9, 9, 2, 3, 1), "theirs": costing(9, 9, 8, 9, 10)}
-    match = Match(contestants, (Ratio("key", "title", "theirs", "ours"),), "step")
-    (row,) = measure(match, Effort("test", seconds=0.0, repeats=3))
+    row = play_match(contestants, ("theirs", "ours"), repeats=3)
+    assert (row.key, row.title, row.work) == ("key", "title: theirs / ours", "step")
     assert row.turns == (4.0, 3.0, 10.0)
     assert row.value == 4.0
     assert row.costs == {"theirs": 9.0, "ours": 2.0}
@@ -118,16 +125,13 @@ def test_measure_alternates_the_contestants():
 
         return play
 
-    match = Match({name: contestant(name) for name in "ab"}, (), "step")
-    measure(match, Effort("test", seconds=0.0, repeats=3))
+    measure({name: contestant(name) for name in "ab"}, Effort("test", seconds=0.0, repeats=3))
     assert order[4:] == ["a", "b", "b", "a", "a", "b"]
 
 
-def test_measure_reports_an_absent_contestant_with_its_reason():
-    match = Match(
-        {"ours": costing(1, 1, 1), "peer": "pip failed"}, (Ratio("k", "t", "peer", "ours"),), "step"
-    )
-    (row,) = measure(match, Effort("test", seconds=0.0, repeats=1))
+def test_match_reports_an_absent_contestant_with_its_reason():
+    contestants = {"ours": costing(1, 1, 1), "peer": "pip failed"}
+    row = play_match(contestants, ("peer", "ours"), repeats=1)
     assert row.value is None
     assert row.note == "peer is absent: pip failed"
 
@@ -139,8 +143,74 @@ def test_measure_enlarges_rounds_until_a_timing_is_long_enough():
         asked.append(num_rounds)
         return num_rounds * 0.01, num_rounds
 
-    measure(Match({"ours": play}, (), "step"), Effort("test", seconds=0.5, repeats=1))
+    measure({"ours": play}, Effort("test", seconds=0.5, repeats=1))
     assert 0.5 <= asked[-1] * 0.01 <= 2.0
+
+
+@pytest.mark.parametrize("work", [None, 7.0])
+def test_rounds_are_counted_in_the_units_told_or_returned(work):
+    seconds, done = rounds_of(lambda: 7.0, work)(3, "processor")
+    assert done == 21
+    assert seconds >= 0
+
+
+TELLING = Session(benchmark.QUICK, Peers(is_wanted=False))
+
+
+def keys_chosen(*names: str) -> set[str]:
+    return {key for measurement in benchmark.choose(names, TELLING) for key in measurement.keys}
+
+
+def test_every_row_can_be_asked_for_by_its_key():
+    for measurement in benchmark.choose(list(benchmark.FAMILIES), TELLING):
+        for key in measurement.keys:
+            chosen = benchmark.choose([key], TELLING)
+            assert chosen[0].keys == measurement.keys
+            assert all(
+                any(f"{other}.".startswith(f"{key}.") for other in one.keys) for one in chosen
+            )
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("exact.many.numpy", {"exact.many.numpy"}),
+        ("racing.poisson.bulk", {"racing.poisson.bulk", "racing.poisson.loop"}),
+        ("exact.many", {"exact.many.numpy", "exact.many.grid"}),
+        ("growth.memory", {"growth.memory", "growth.memory.ratio"}),
+        ("environment.poisson", {"environment.poisson.few.sync", "environment.poisson.few.reset"}),
+    ],
+)
+def test_only_takes_a_key_or_its_first_words(name, expected):
+    assert keys_chosen(name) == expected
+
+
+def test_only_does_not_take_half_a_word():
+    assert not any("racing-fixed" in key for key in keys_chosen("growth.steps.racing"))
+    with pytest.raises(ValueError, match="got 'exact.man'; keys: exact.many.numpy, "):
+        keys_chosen("exact.man")
+
+
+def test_only_measures_once_what_is_named_twice():
+    names = "exact.one.numpy", "exact", "exact.one.river"
+    assert len(benchmark.choose(names, TELLING)) == len(benchmark.choose(["exact"], TELLING))
+
+
+@pytest.mark.parametrize("name", ["exact.numpy", "envs"])
+def test_only_refuses_what_names_no_row(capsys, name):
+    with pytest.raises(SystemExit, match="2"):
+        benchmark.main(["--only", name], TINY)
+    assert f"or the key of a row, got '{name}'; keys: " in capsys.readouterr().err
+
+
+def test_one_row_is_measured_alone(monkeypatch, tmp_path):
+    def fail(*_):
+        raise AssertionError("made for a row that nobody asked for")
+
+    monkeypatch.setattr("benchmarks.exact._ours_single", fail)
+    monkeypatch.setattr("benchmarks.games.play_histories", fail)
+    (row,) = run_families(tmp_path, "exact.many.numpy")["rows"]
+    assert row["key"] == "exact.many.numpy" and row["value"] > 0
 
 
 @pytest.mark.parametrize(
@@ -213,7 +283,7 @@ def test_check_exits_with_one_only_when_a_bar_is_surely_missed(
     monkeypatch, capsys, measured, state, code
 ):
     rows = [make_row("racing.bernoulli.loop", *measured)]
-    monkeypatch.setattr(benchmark, "_measure", lambda families, session: rows)
+    monkeypatch.setattr(benchmark, "_measure", lambda chosen: rows)
     assert benchmark.main(["--check"], TINY) == code
     printed = capsys.readouterr()
     assert (f"{state}: racing.bernoulli.loop: " in printed.err) == (state != "met")
@@ -222,7 +292,7 @@ def test_check_exits_with_one_only_when_a_bar_is_surely_missed(
 
 def test_noisy_stands_in_table_json_and_markdown(monkeypatch, capsys, tmp_path):
     row = make_row("growth.steps.smc", 1.14, 0.944, 1.31)
-    monkeypatch.setattr(benchmark, "_measure", lambda families, session: [row])
+    monkeypatch.setattr(benchmark, "_measure", lambda chosen: [row])
     json_path, document = tmp_path / "found.json", tmp_path / "performance.md"
     document.write_text(f"{MARKER}\n{MARKER}\n")
     benchmark.main(["--json", str(json_path), "--markdown", str(document)], TINY)
@@ -232,14 +302,19 @@ def test_noisy_stands_in_table_json_and_markdown(monkeypatch, capsys, tmp_path):
 
 
 def test_check_fails_and_keeps_the_rows_when_a_process_fails(monkeypatch, capsys):
-    def rows(session):
+    def rows():
         yield make_row("racing.bernoulli.loop", 400.0)
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr("benchmarks.racing.rows", rows)
+    told = [
+        Measurement(("racing.bernoulli.loop", "racing.bernoulli.bulk"), rows),
+        Measurement(("racing.single.loop",), lambda: [make_row("racing.single.loop", 2.0)]),
+    ]
+    monkeypatch.setattr("benchmarks.racing.measurements", lambda session: told)
     assert benchmark.main(["--check", "--only", "racing"], TINY) == 1
     printed = capsys.readouterr()
     assert "title of racing.bernoulli.loop" in printed.out
+    assert "title of racing.single.loop" in printed.out
     assert "out of memory" in printed.err
 
 

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import venv
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,36 +22,13 @@ HOME = Path(__file__).parents[2] / "results" / "peers"
 NOT_ASKED_FOR = "run with --with-peers"
 
 
-@dataclass(frozen=True)
-class Peer:
-    """A library to be measured against.
-
-    Attributes:
-        name: of its environment, and of its worker, `workers/<name>_worker.py`.
-        requirements: what pip installs for it.
-    """
-
-    name: str
-    requirements: tuple[str, ...]
-
-    @property
-    def home(self) -> Path:
-        """Folder of its virtual environment, which git ignores."""
-        return HOME / self.name
-
-    @property
-    def python(self) -> Path:
-        """Its interpreter."""
-        return self.home / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-
-
-_LISTED = (
-    Peer("gymnax", ("gymnax==1.0.1", "jax<0.7", "six")),  # imports six, does not ask for it
-    Peer("mabwiser", ("mabwiser==2.7.4",)),
-    Peer("river", ("river==0.26.1",)),
-    Peer("smpybandits", ("SMPyBandits==0.9.7", "scipy<1.12", "numpy<2")),
-)
-PEERS = {peer.name: peer for peer in _LISTED}
+PEERS = {
+    "gymnax": ("gymnax==1.0.1", "jax<0.7", "six"),  # imports six, does not ask for it
+    "mabwiser": ("mabwiser==2.7.4",),
+    "river": ("river==0.26.1",),
+    "smpybandits": ("SMPyBandits==0.9.7", "scipy<1.12", "numpy<2"),
+}
+"""Name of a peer's environment, and of its worker -> what pip installs for it."""
 
 
 class Worker:
@@ -119,7 +95,7 @@ class Peers:
     def contestant(self, name: str) -> Contestant | str:
         """Return the worker of a peer, or why there is none."""
         if name not in self._found:
-            self._found[name] = _start(PEERS[name]) if self._is_wanted else NOT_ASKED_FOR
+            self._found[name] = _start(name) if self._is_wanted else NOT_ASKED_FOR
         return self._found[name]
 
     def versions(self) -> dict[str, dict[str, str]]:
@@ -130,27 +106,29 @@ class Peers:
         }
 
 
-def _start(peer: Peer) -> Worker | str:
+def _start(name: str) -> Worker | str:
     try:
-        _install(peer)
-        return Worker(peer.python, WORKERS / f"{peer.name}_worker.py")
+        return Worker(_install(name), WORKERS / f"{name}_worker.py")
     except (RuntimeError, OSError) as error:
         return str(error)
 
 
-def _install(peer: Peer) -> None:
-    """Make the peer's environment unless it is there with the same requirements."""
-    record = peer.home / "requirements.txt"
-    wanted = "\n".join(peer.requirements)
+def _install(name: str) -> Path:
+    """Make the peer's environment unless it is there; return its interpreter."""
+    home, requirements = HOME / name, PEERS[name]
+    python = home / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    record = home / "requirements.txt"
+    wanted = "\n".join(requirements)
     if record.exists() and record.read_text() == wanted:
-        return
-    print(f"installing {peer.name} into {peer.home} ...", file=sys.stderr)
-    venv.create(peer.home, clear=True, with_pip=True)
-    command = [str(peer.python), "-m", "pip", "install", "--quiet", *peer.requirements]
+        return python
+    print(f"installing {name} into {home} ...", file=sys.stderr)
+    venv.create(home, clear=True, with_pip=True)
+    command = [str(python), "-m", "pip", "install", "--quiet", *requirements]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"pip failed: {_last_line(done.stderr)}")
     record.write_text(wanted)
+    return python
 
 
 def _last_line(text: str) -> str:

@@ -13,11 +13,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.bars import BARS, Bar, verdict
+from benchmarks.bars import BARS, verdict
 from benchmarks.timing import Effort, Row
 
 PACKAGES = ("bayesian-bandit-gym", "numpy", "scipy", "numba", "gymnasium")
 MARKER = "<!-- scripts/benchmark.py --markdown -->"
+COLUMNS = ("row", "median", "quartiles", "bar", "aim", "", "cost per unit of work")
 COLOURS = {
     "aim": "green",
     "met": "green",
@@ -104,17 +105,11 @@ def format_seconds(seconds: float) -> str:
 def _table(rows: Sequence[Row], effort: dict[str, Any]) -> Table:
     turns = f"{effort['repeats']} turns by the {effort['clock']} clock"
     table = Table(title=f"{effort['name']}: medians and quartiles of {turns}")
-    for name in ("row", "value", "bar", "aim", "", "cost per unit of work"):
-        table.add_column(name, justify="right" if name in ("value", "bar", "aim") else "left")
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name in ("row", "", COLUMNS[-1]) else "right")
     for row in rows:
-        state = verdict(row)
-        table.add_row(
-            row.title,
-            _value_and_spread(row),
-            *_bar_and_aim(BARS.get(row.key)),
-            f"[{COLOURS[state]}]{state}[/]" if state else "",
-            _costs(row),
-        )
+        *measured, state, costs = _cells(row)
+        table.add_row(*measured, f"[{COLOURS[state]}]{state}[/]" if state else "", costs)
     return table
 
 
@@ -127,14 +122,10 @@ def _markdown(found: dict[str, Any], rows: Sequence[Row]) -> str:
         + ", ".join(f"{name} {version}" for name, version in facts.items() if version)
         + ".",
         "",
-        "| row | median | quartiles | bar | aim | | cost per unit of work |",
-        "|---|---|---|---|---|---|---|",
+        f"| {' | '.join(COLUMNS)} |".replace("|  |", "| |"),
+        "|---" * len(COLUMNS) + "|",
+        *(f"| {' | '.join(_cells(row))} |" for row in rows),
     ]
-    for row in rows:
-        spread = "" if row.low is None else f"{row.low:.3g} to {row.high:.3g}"
-        bar, aim = _bar_and_aim(BARS.get(row.key))
-        cells = (row.title, format_value(row.value, row.unit), spread, bar, aim, verdict(row))
-        lines.append("| " + " | ".join([*cells, _costs(row)]) + " |")
     return "\n".join(lines)
 
 
@@ -143,23 +134,17 @@ def _peers(found: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
     return [(next(iter([*facts][1:]), name), facts) for name, facts in found["peers"].items()]
 
 
-def _value_and_spread(row: Row) -> str:
-    text = format_value(row.value, row.unit)
-    if row.low is None or row.high is None:
-        return text
-    return rf"{text} \[{row.low:.3g}, {row.high:.3g}]"
-
-
-def _bar_and_aim(bar: Bar | None) -> tuple[str, str]:
-    if bar is None:
-        return "", ""
-    sign = ">=" if bar.is_floor else "<="
-    return f"{sign} {bar.value:g}", "" if bar.aim is None else f"{sign} {bar.aim:g}"
-
-
-def _costs(row: Row) -> str:
+def _cells(row: Row) -> list[str]:
+    """Return what a row says in each of COLUMNS."""
+    spread = "" if row.low is None else f"{row.low:.3g} to {row.high:.3g}"
+    bar = BARS.get(row.key)
+    limits = ["", ""]
+    if bar is not None:
+        sign = ">=" if bar.is_floor else "<="
+        limits = ["" if end is None else f"{sign} {end:g}" for end in (bar.value, bar.aim)]
     costs = " / ".join(f"{name} {format_seconds(cost)}" for name, cost in row.costs.items())
-    return "; ".join(part for part in (costs and f"{costs} per {row.work}", row.note) if part)
+    notes = "; ".join(part for part in (costs and f"{costs} per {row.work}", row.note) if part)
+    return [row.title, format_value(row.value, row.unit), spread, *limits, verdict(row), notes]
 
 
 def _entry(row: Row) -> dict[str, Any]:
