@@ -19,38 +19,22 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # read when NumPy and numba are imported
 
-from benchmarks import (  # noqa: E402
-    end_to_end,
-    environments,
-    exact,
-    growth,
-    harness,
-    profile,
-    racing,
-    smc,
-)
 from benchmarks.bars import judged, unmeasured  # noqa: E402
 from benchmarks.peers import Peers  # noqa: E402
 from benchmarks.report import document, print_report, write_markdown  # noqa: E402
 from benchmarks.session import Measurement, Session  # noqa: E402
-from benchmarks.timing import CLOCKS, Effort, Row  # noqa: E402
+from benchmarks.timing import Effort, Row  # noqa: E402
+from benchmarks.workers.protocol import CLOCKS  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-FAMILIES = {
-    "environment": environments,
-    "exact": exact,
-    "racing": racing,
-    "smc": smc,
-    "growth": growth,
-    "harness": harness,
-    "end-to-end": end_to_end,
-}
-"""First word of the keys of some rows -> where these are measured."""
+FAMILIES = "environment", "exact", "racing", "smc", "growth", "harness", "end-to-end"
+"""First words of the keys of rows; each family is a module of `benchmarks`."""
 
 FULL = Effort("full", seconds=0.2, repeats=9)
 QUICK = Effort("quick", seconds=0.02, repeats=3, length_scale=0.02)
@@ -63,7 +47,7 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
     parser = _make_parser()
     options = parser.parse_args(arguments)
     if options.profile:
-        print(profile.profile_racing())
+        print(import_module("benchmarks.profile").profile_racing())
         return 0
     effort = effort or replace(QUICK if options.quick else FULL, clock=options.clock)
     with Peers(options.with_peers) as peers:
@@ -88,15 +72,11 @@ def choose(names: Sequence[str], session: Session) -> list[Measurement]:
         ValueError: if there is none for one of the names; tells the keys to choose from.
     """
     families = dict.fromkeys(name.partition(".")[0] for name in names)
-    known = [
-        measurement
-        for family in families
-        if family in FAMILIES
-        for measurement in FAMILIES[family].measurements(session)
-    ]
+    modules = [f"benchmarks.{name.replace('-', '_')}" for name in families if name in FAMILIES]
+    known = [one for name in modules for one in import_module(name).measurements(session)]
     for name in names:
-        if not any(measurement.has(name) for measurement in known):
-            keys = [key for measurement in known for key in measurement.keys]
+        if not any(one.has(name) for one in known):
+            keys = [key for one in known for key in one.keys]
             raise ValueError(
                 f"--only must name a family ({', '.join(FAMILIES)}) or the key of a row, "
                 f"got {name!r}; keys: {', '.join(keys) or 'name a family to see its own'}."

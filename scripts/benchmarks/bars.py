@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.timing import Row
@@ -91,16 +91,11 @@ def judged(rows: Iterable[Row], state: str, bars: Mapping[str, Bar] = BARS) -> l
     ]
 
 
-def unmeasured(rows: Iterable[Row], bars: Mapping[str, Bar] = BARS) -> list[str]:
+def unmeasured(rows: Sequence[Row], bars: Mapping[str, Bar] = BARS) -> list[str]:
     """Return one line for each bar that no value was measured for, with the reason if known."""
-    known = {row.key: row for row in rows}
-    lines = []
-    for key in bars:
-        if key not in known:
-            lines.append(f"{key}: not run")
-        elif known[key].value is None:
-            lines.append(f"{key}: {known[key].note}")
-    return lines
+    measured = {row.key for row in rows if row.value is not None}
+    notes = {row.key: row.note for row in rows}
+    return [f"{key}: {notes.get(key, 'not run')}" for key in bars if key not in measured]
 
 
 def _measured(row: Row) -> str:

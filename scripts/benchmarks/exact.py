@@ -29,40 +29,31 @@ NUM_GRID_STEPS = 500
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of many lanes against plain NumPy and tables, and of one lane against the peers."""
-    yield _many(session)
-    yield _grid(session)
+    """Tell of many lanes against plain NumPy, of tables, and of one lane against the peers."""
+    num_lanes = session.effort.width(NUM_LANES)
+    yield session.match(
+        f"exact TS, {num_lanes} lanes: ",
+        {"exact.many.numpy": ("plain NumPy", "ours")},
+        "decision",
+        lambda: play_from_start(
+            {"ours": ExactThompson(_problem()), "plain NumPy": BetaThompson(NUM_ARMS)},
+            NUM_BATCH_STEPS,
+            num_lanes,
+        ),
+    )
+    num_steps = session.effort.length(NUM_GRID_STEPS, minimum=50)
+    yield session.match(
+        f"exact TS, {num_lanes} lanes x {num_steps} steps: ",
+        {"exact.many.grid": ("grid", "conjugate")},
+        "decision",
+        lambda: play_from_start(_methods("grid", "conjugate"), num_steps, num_lanes),
+    )
     yield _one(session)
 
 
-def _many(session: Session) -> Measurement:
-    num_lanes = session.effort.width(NUM_LANES)
-
-    def contestants() -> Contestants:
-        uniforms = np.random.default_rng(0).random((NUM_BATCH_STEPS, num_lanes))
-        agents = {"ours": ExactThompson(_problem()), "plain NumPy": BetaThompson(NUM_ARMS)}
-        return {name: play_from_start(agent, NUM_ARMS, uniforms) for name, agent in agents.items()}
-
-    title = f"exact TS, {num_lanes} lanes: "
-    return session.match(
-        title, {"exact.many.numpy": ("plain NumPy", "ours")}, "decision", contestants
-    )
-
-
-def _grid(session: Session) -> Measurement:
-    """Tell what tables cost where conjugacy would do."""
-    num_lanes = session.effort.width(NUM_LANES)
-    num_steps = session.effort.length(NUM_GRID_STEPS, minimum=50)
-
-    def contestants() -> Contestants:
-        uniforms = np.random.default_rng(0).random((num_steps, num_lanes))
-        return {
-            method: play_from_start(ExactThompson(_problem(5.0), method=method), NUM_ARMS, uniforms)
-            for method in ("grid", "conjugate")
-        }
-
-    title = f"exact TS, {num_lanes} lanes x {num_steps} steps: "
-    return session.match(title, {"exact.many.grid": ("grid", "conjugate")}, "decision", contestants)
+def _methods(*names: str) -> dict[str, ExactThompson]:
+    """Make agents that find the same posterior, with tables and where conjugacy would do."""
+    return {name: ExactThompson(_problem(5.0), method=name) for name in names}
 
 
 def _one(session: Session) -> Measurement:

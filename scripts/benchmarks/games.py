@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +12,7 @@ from agents import ExactThompson
 from bandit_gym.problem import BanditProblem
 from benchmarks.session import HORIZON
 from benchmarks.timing import Contestant, rounds_of
+from benchmarks.workers.rewards import NUM_ARMS
 
 
 class Learner(Protocol):
@@ -25,23 +28,20 @@ class Learner(Protocol):
         """Learn (N,) rewards."""
 
 
-def play_from_start(agent: Learner, num_arms: int, uniforms: np.ndarray) -> Contestant:
-    """Make a contestant that plays Bernoulli arms with means from 0.3 to 0.7 in every round.
+def play_from_start(
+    agents: Mapping[str, Learner], num_steps: int, num_lanes: int
+) -> dict[str, Contestant]:
+    """Make contestants that play Bernoulli arms, with means from 0.3 to 0.7, in every round."""
+    means = np.linspace(0.3, 0.7, NUM_ARMS)
+    uniforms = np.random.default_rng(0).random((num_steps, num_lanes))
 
-    Args:
-        agent: learner of `num_arms` arms.
-        num_arms: K.
-        uniforms: (T, N) numbers in [0, 1), whose comparison with a mean is the reward.
-    """
-    means = np.linspace(0.3, 0.7, num_arms)
-
-    def play() -> None:
-        agent.reset(uniforms.shape[1], seed=0)
+    def play(agent: Learner) -> None:
+        agent.reset(num_lanes, seed=0)
         for row in uniforms:
             actions = agent.act()
             agent.observe(actions, (row < means[actions]).astype(float))
 
-    return rounds_of(play, uniforms.size)
+    return {name: rounds_of(partial(play, agent), uniforms.size) for name, agent in agents.items()}
 
 
 def play_histories(problem: BanditProblem, num_lanes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -21,6 +21,7 @@ from benchmarks.processes import run_process
 from benchmarks.session import BLOCK_SIZE, Measurement, Session
 from benchmarks.timing import Contestant, Row, rounds_of, summarise
 
+BASELINE = 100
 NUM_PLAYED = 5
 NUM_ARM_LANES = 10
 FIXED_RACE = 64
@@ -58,20 +59,18 @@ class Axis(NamedTuple):
         name: in the keys.
         letter: in the titles.
         work: what a unit of work is.
-        sizes: from the smallest to the largest.
-        baseline: the size that the others are compared with.
+        sizes: from the smallest to the largest, BASELINE among them.
     """
 
     name: str
     letter: str
     work: str
     sizes: tuple[int, ...]
-    baseline: int
 
 
-STEPS = Axis("steps", "t", "decision", (100, 1000, 10_000, 100_000, 1_000_000), baseline=100)
-ARMS = Axis("arms", "K", "decision and arm", (2, 10, 100, 1000, 10_000), baseline=100)
-LANES = Axis("lanes", "N", "decision", (1, 10, 100, 1000, 10_000), baseline=100)
+STEPS = Axis("steps", "t", "decision", (100, 1000, 10_000, 100_000, 1_000_000))
+ARMS = Axis("arms", "K", "decision and arm", (2, 10, 100, 1000, 10_000))
+LANES = Axis("lanes", "N", "decision", (1, 10, 100, 1000, 10_000))
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
@@ -111,9 +110,9 @@ def _along(
     labels = {size: f"{axis.letter}={size:g}" for size in sizes}
     key = f"growth.{axis.name}.{name}"
     ratios = {
-        key + ("" if size == sizes[-1] else f".{size:g}"): (labels[size], labels[axis.baseline])
+        key + ("" if size == sizes[-1] else f".{size:g}"): (labels[size], labels[BASELINE])
         for size in sizes
-        if size != axis.baseline
+        if size != BASELINE
     }
     return session.match(
         title, ratios, axis.work, lambda: {labels[size]: play(size) for size in sizes}

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import venv
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 from benchmarks.timing import Contestant
 
@@ -32,7 +32,7 @@ PEERS = {
 
 
 class Worker:
-    """A running worker; `with` it, and call it as any contestant.
+    """A running worker; call it as any contestant.
 
     Raises:
         RuntimeError: if it ends without an answer; carries its last words.
@@ -51,7 +51,6 @@ class Worker:
 
     def __call__(self, num_rounds: int, clock: str) -> tuple[float, float]:
         """Have it do some rounds."""
-        assert self._process.stdin is not None
         self._process.stdin.write(f"{num_rounds} {clock}\n")
         self._process.stdin.flush()
         seconds, work = self._answer("done").split()
@@ -64,7 +63,6 @@ class Worker:
 
     def _answer(self, word: str) -> str:
         """Return what follows the word; libraries may print other lines before it."""
-        assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith(word + " "):
                 return line.removeprefix(word + " ")
@@ -73,7 +71,7 @@ class Worker:
         raise RuntimeError(_last_line(self._errors.read()))
 
 
-class Peers:
+class Peers(ExitStack):
     """The peers that are there; each is installed and started when it is first asked for.
 
     Args:
@@ -81,21 +79,14 @@ class Peers:
     """
 
     def __init__(self, is_wanted: bool) -> None:
+        super().__init__()
         self._is_wanted = is_wanted
         self._found: dict[str, Worker | str] = {}
-
-    def __enter__(self) -> Peers:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        for found in self._found.values():
-            if isinstance(found, Worker):
-                found.close()
 
     def contestant(self, name: str) -> Contestant | str:
         """Return the worker of a peer, or why there is none."""
         if name not in self._found:
-            self._found[name] = _start(name) if self._is_wanted else NOT_ASKED_FOR
+            self._found[name] = self._start(name) if self._is_wanted else NOT_ASKED_FOR
         return self._found[name]
 
     def versions(self) -> dict[str, dict[str, str]]:
@@ -105,12 +96,12 @@ class Peers:
             for name, found in self._found.items()
         }
 
-
-def _start(name: str) -> Worker | str:
-    try:
-        return Worker(_install(name), WORKERS / f"{name}_worker.py")
-    except (RuntimeError, OSError) as error:
-        return str(error)
+    def _start(self, name: str) -> Worker | str:
+        try:
+            worker = Worker(_install(name), WORKERS / f"{name}_worker.py")
+            return self.enter_context(closing(worker))
+        except (RuntimeError, OSError) as error:
+            return str(error)
 
 
 def _install(name: str) -> Path:

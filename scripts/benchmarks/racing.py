@@ -108,30 +108,24 @@ def _user(session: Session) -> Measurement:
     prior = PRIORS[Bernoulli()]
 
     def contestants() -> Contestants:
-        built_in = BanditProblem(Bernoulli(), prior, NUM_ARMS)
-        user = BanditProblem(Bernoulli(), UserPrior(prior), NUM_ARMS)
-        histories = play_histories(built_in, num_lanes)
-        return {
-            "built-in": _ours(built_in, *histories)[0],
-            "user's log_density": _ours(user, *histories)[0],
-        }
+        priors = {"built-in": prior, "user's log_density": UserPrior(prior)}
+        problems = {name: BanditProblem(Bernoulli(), p, NUM_ARMS) for name, p in priors.items()}
+        histories = play_histories(problems["built-in"], num_lanes)
+        return {name: _ours(problem, *histories)[0] for name, problem in problems.items()}
 
     ratios = {"racing.user.built-in": ("user's log_density", "built-in")}
     return session.match(f"Racing, {num_lanes} lanes: ", ratios, WORK, contestants)
 
 
 def _single(session: Session) -> Measurement:
-    likelihood, prior = Bernoulli(), PRIORS[Bernoulli()]
-    problem = BanditProblem(likelihood, prior, NUM_ARMS)
+    prior, num_lanes = PRIORS[Bernoulli()], session.effort.width(BLOCK_SIZE)
+    problem = BanditProblem(Bernoulli(), prior, NUM_ARMS)
 
     def contestants() -> Contestants:
-        histories = play_histories(problem, session.effort.width(BLOCK_SIZE))
-        middle = session.effort.width(BLOCK_SIZE) // 2  # of an episode
-        counts, sums = (array[middle][None] for array in histories)
-        return {
-            "ours": _ours(problem, counts, sums)[0],
-            "plain loop": _plain_loop(likelihood, counts, sums, _plain_log_density(prior)),
-        }
+        histories = play_histories(problem, num_lanes)
+        middle = [array[num_lanes // 2][None] for array in histories]  # of an episode
+        plain = _plain_loop(problem.likelihood, *middle, _plain_log_density(prior))
+        return {"ours": _ours(problem, *middle)[0], "plain loop": plain}
 
     ratios = {"racing.single.loop": ("plain loop", "ours")}
     return session.match("Racing, bernoulli, one lane: ", ratios, WORK, contestants)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
@@ -12,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from benchmarks.bars import BARS, verdict
 from benchmarks.timing import Effort, Row
@@ -19,13 +21,7 @@ from benchmarks.timing import Effort, Row
 PACKAGES = ("bayesian-bandit-gym", "numpy", "scipy", "numba", "gymnasium")
 MARKER = "<!-- scripts/benchmark.py --markdown -->"
 COLUMNS = ("row", "median", "quartiles", "bar", "aim", "", "cost per unit of work")
-COLOURS = {
-    "aim": "green",
-    "met": "green",
-    "noisy": "yellow",
-    "absent": "yellow",
-    "MISSED": "bold red",
-}
+COLOURS = {"noisy": "yellow", "absent": "yellow", "MISSED": "bold red"}  # others are good news
 
 
 def document(
@@ -66,12 +62,10 @@ def versions() -> dict[str, str]:
 def print_report(found: dict[str, Any], rows: Sequence[Row], console: Console) -> None:
     """Print the table, and below it the machine and the versions."""
     console.print(_table(rows, found["effort"]))
-    for heading in ("machine", "versions"):
-        facts = ", ".join(f"{key} {value}" for key, value in found[heading].items())
-        console.print(f"{heading}: {facts}", highlight=False, soft_wrap=True)
-    for peer, facts in found["peers"].items():
+    parts = {"machine": found["machine"], "versions": found["versions"], **found["peers"]}
+    for heading, facts in parts.items():
         listed = ", ".join(f"{key} {value}" for key, value in facts.items())
-        console.print(f"{peer}: {listed}", highlight=False, soft_wrap=True)
+        console.print(f"{heading}: {listed}", highlight=False, soft_wrap=True)
 
 
 def write_markdown(found: dict[str, Any], rows: Sequence[Row], path: Path) -> None:
@@ -109,7 +103,7 @@ def _table(rows: Sequence[Row], effort: dict[str, Any]) -> Table:
         table.add_column(name, justify="left" if name in ("row", "", COLUMNS[-1]) else "right")
     for row in rows:
         *measured, state, costs = _cells(row)
-        table.add_row(*measured, f"[{COLOURS[state]}]{state}[/]" if state else "", costs)
+        table.add_row(*measured, Text(state, COLOURS.get(state, "green")), costs)
     return table
 
 
@@ -149,17 +143,10 @@ def _cells(row: Row) -> list[str]:
 
 def _entry(row: Row) -> dict[str, Any]:
     bar = BARS.get(row.key)
-    return {
-        **asdict(row),
-        "bar": None if bar is None else asdict(bar),
-        "verdict": verdict(row),
-    }
+    return {**asdict(row), "bar": bar and asdict(bar), "verdict": verdict(row)}
 
 
 def _processor() -> str:
     information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or "unknown"
+    named = re.search("model name.*: (.*)", information.read_text() if information.exists() else "")
+    return named[1] if named else platform.processor() or "unknown"

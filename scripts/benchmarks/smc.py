@@ -5,8 +5,6 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterator
 
-import numpy as np
-
 from agents import SMCThompson
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import TruncatedNormal
@@ -15,8 +13,8 @@ from benchmarks.games import play_from_start
 from benchmarks.plain_numpy import ParticleThompson
 from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
 from benchmarks.timing import Row, summarise
+from benchmarks.workers.rewards import NUM_ARMS
 
-NUM_ARMS = 10
 NUM_PARTICLES = 1000
 NUM_STEPS = 50
 
@@ -27,16 +25,15 @@ def measurements(session: Session) -> Iterator[Measurement]:
     num_lanes = session.effort.width(BLOCK_SIZE)
     num_particles = session.effort.width(NUM_PARTICLES)
 
-    def contestants() -> Contestants:
-        uniforms = np.random.default_rng(0).random((NUM_STEPS, num_lanes))
-        agents = {
-            "ours": SMCThompson(problem, num_particles=num_particles),
-            "plain NumPy": ParticleThompson(problem, num_particles),
-        }
-        return {name: play_from_start(agent, NUM_ARMS, uniforms) for name, agent in agents.items()}
-
     title = f"SMC step, {num_lanes} lanes, {num_particles} particles: "
-    yield session.match(title, {"smc.step": ("plain NumPy", "ours")}, "decision", contestants)
+    ratios = {"smc.step": ("plain NumPy", "ours")}
+
+    def contestants() -> Contestants:
+        ours = SMCThompson(problem, num_particles=num_particles)
+        agents = {"ours": ours, "plain NumPy": ParticleThompson(problem, num_particles)}
+        return play_from_start(agents, NUM_STEPS, num_lanes)
+
+    yield session.match(title, ratios, "decision", contestants)
     yield Measurement(("smc.memory",), lambda: [_memory(problem, num_lanes, num_particles)])
 
 

@@ -7,22 +7,20 @@ within each turn, and what is reported is the median of these ratios, with their
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from time import perf_counter, process_time
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-CLOCKS = {"wall": perf_counter, "processor": process_time}
-"""What a user waits for, and what is left of it when the machine is busy with other things."""
+from benchmarks.workers.protocol import time_rounds
 
 Contestant = Callable[[int, str], tuple[float, float]]
 """Does a number of rounds, and returns the seconds they took by the named clock and the units of
 work they did."""
 
-Costs = Mapping[str, np.ndarray | str]
+Costs = Mapping[str, Any]  # arrays or strings
 """Name of a contestant -> (turns,) seconds per unit of work, or why it is absent."""
 
 
@@ -37,7 +35,7 @@ class Effort:
         length_scale: what the lengths of long runs are multiplied by, 0 < length_scale <= 1; below
             1 the costliest rows are left out as well.
         width_scale: what numbers of lanes and particles are multiplied by.
-        clock: key of `CLOCKS`.
+        clock: key of `workers.protocol.CLOCKS`.
     """
 
     name: str
@@ -97,19 +95,7 @@ def rounds_of(function: Callable[[], Any], work: float | None = None) -> Contest
         function: does it, and returns its units of work unless they are told.
         work: units of work of every round; None if they differ.
     """
-
-    def play(num_rounds: int, clock: str) -> tuple[float, float]:
-        read = CLOCKS[clock]
-        start = read()
-        if work is None:
-            done = sum(function() for _ in range(num_rounds))
-        else:
-            done = num_rounds * work
-            for _ in range(num_rounds):
-                function()
-        return read() - start, done
-
-    return play
+    return partial(time_rounds, function, work)
 
 
 def measure(contestants: Mapping[str, Contestant | str], effort: Effort) -> Costs:
@@ -121,26 +107,26 @@ def measure(contestants: Mapping[str, Contestant | str], effort: Effort) -> Cost
     present = {name: play for name, play in contestants.items() if callable(play)}
     num_rounds = {name: _calibrate(play, effort) for name, play in present.items()}
     costs: dict[str, list[float]] = {name: [] for name in present}
-    with _no_garbage_collection():
+    gc.disable()
+    try:
         for turn in range(effort.repeats):
             for name in list(present) if turn % 2 == 0 else reversed(present):
                 seconds, work = present[name](num_rounds[name], effort.clock)
                 costs[name].append(seconds / work)
+    finally:
+        gc.enable()
     absent = {name: reason for name, reason in contestants.items() if isinstance(reason, str)}
     return absent | {name: np.array(turns) for name, turns in costs.items()}
 
 
 def compare(key: str, title: str, costs: Costs, sides: tuple[str, str], work: str) -> Row:
     """Return a row of what one contestant costs over what another does, within each turn."""
-    measured = {}
     for name in sides:
-        cost = costs[name]
-        if isinstance(cost, str):
-            return Row(key, title, None, note=f"{name} is absent: {cost}")
-        measured[name] = cost
-    over, under = measured.values()
-    medians = {name: float(np.median(cost)) for name, cost in measured.items()}
-    return replace(summarise(key, title, over / under, "x"), costs=medians, work=work)
+        if isinstance(costs[name], str):
+            return Row(key, title, None, note=f"{name} is absent: {costs[name]}")
+    turns = costs[sides[0]] / costs[sides[1]]
+    medians = {name: float(np.median(costs[name])) for name in sides}
+    return replace(summarise(key, title, turns, "x"), costs=medians, work=work)
 
 
 def summarise(
@@ -160,14 +146,3 @@ def _calibrate(play: Contestant, effort: Effort) -> int:
         num_rounds = int(num_rounds * growth) + 1
         elapsed = play(num_rounds, effort.clock)[0]
     return num_rounds
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
