@@ -14,6 +14,7 @@ import benchmark
 from benchmarks.bars import BARS, Bar, at_least, at_most, judged, unmeasured, verdict
 from benchmarks.peers import WORKERS, Peers, Worker
 from benchmarks.plain_numpy import race
+from benchmarks.processes import run_process
 from benchmarks.profile import profile_racing
 from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
 from benchmarks.session import Measurement, Session
@@ -318,6 +319,24 @@ def test_check_fails_and_keeps_the_rows_when_a_process_fails(monkeypatch, capsys
     assert "out of memory" in printed.err
 
 
+def test_peak_memory_is_the_processes_own():
+    held = np.ones(30_000_000)  # 229 MiB, which a process that we started would begin with
+    assert held.sum() == held.size
+    assert run_process(["-c", "pass"]).peak_mib < 100
+    assert run_process(["-c", "x = bytearray(2**27); x[::4096] = x[::4096]"]).peak_mib > 128
+
+
+def test_process_that_fails_says_why():
+    with pytest.raises(RuntimeError, match="failed:\n(.|\n)*ValueError: no such thing"):
+        run_process(["-c", "raise ValueError('no such thing')"])
+
+
+def test_process_hears_its_environment_and_takes_time():
+    code = "import os, time; assert os.environ['GREETING'] == 'hello'; time.sleep(0.5)"
+    finished = run_process(["-c", code], {"GREETING": "hello"})
+    assert finished.time("wall") >= 0.5 > finished.time("processor") > 0
+
+
 def write_worker(folder: Path, body: str) -> Path:
     path = folder / "worker.py"
     path.write_text(f"import sys\nsys.path.insert(0, {str(WORKERS)!r})\n{body}\n")
@@ -337,6 +356,22 @@ def test_worker_does_the_rounds_it_is_told(tmp_path):
 def test_worker_that_fails_says_its_last_words(tmp_path):
     with pytest.raises(RuntimeError, match="ImportError: no such thing"):
         Worker(Path(sys.executable), write_worker(tmp_path, "raise ImportError('no such thing')"))
+
+
+def test_peers_are_started_once_and_stopped_at_the_end(monkeypatch, tmp_path):
+    write_worker(tmp_path, "from protocol import serve; serve(lambda: None, 2, 'numpy')").rename(
+        tmp_path / "river_worker.py"
+    )
+    monkeypatch.setattr("benchmarks.peers.WORKERS", tmp_path)
+    monkeypatch.setattr("benchmarks.peers._install", lambda name: Path(sys.executable))
+    with Peers(is_wanted=True) as peers:
+        river = peers.contestant("river")
+        assert peers.contestant("river") is river
+        assert river(3, "wall")[1] == 6
+        assert "can't open file" in peers.contestant("gymnax")
+        assert peers.versions()["gymnax"] == {"absent": peers.contestant("gymnax")}
+    with pytest.raises(ValueError, match="closed file"):
+        river(1, "wall")
 
 
 def test_plain_race_picks_the_only_arm_that_wins(rng):

@@ -27,9 +27,7 @@ NUM_ARM_LANES = 10
 FIXED_RACE = 64
 PRIOR = TruncatedNormal(0.5, 0.1)
 
-MakeAgent = Callable[[int], Agent]
-
-AGENTS: dict[str, MakeAgent] = {
+AGENTS: dict[str, Callable[[int], Agent]] = {
     "exact": lambda k: ExactThompson(BanditProblem(Bernoulli(), Beta(5.0, 5.0), k)),
     "racing": lambda k: RacingThompson(BanditProblem(Bernoulli(), PRIOR, k)),
     "racing-fixed": lambda k: RacingThompson(

@@ -20,8 +20,6 @@ from benchmarks.timing import Contestant
 WORKERS = Path(__file__).parent / "workers"
 HOME = Path(__file__).parents[2] / "results" / "peers"
 NOT_ASKED_FOR = "run with --with-peers"
-
-
 PEERS = {
     "gymnax": ("gymnax==1.0.1", "jax<0.7", "six"),  # imports six, does not ask for it
     "mabwiser": ("mabwiser==2.7.4",),

@@ -1,4 +1,4 @@
-"""Rows in; a table in the terminal and a JSON document out."""
+"""Rows in; a table in the terminal, a JSON document and a table in Markdown out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import platform
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bandit_gym.simulation import versions
 from benchmarks.bars import BARS, verdict
 from benchmarks.timing import Effort, Row
 
-PACKAGES = ("bayesian-bandit-gym", "numpy", "scipy", "numba", "gymnasium")
 MARKER = "<!-- scripts/benchmark.py --markdown -->"
 COLUMNS = ("row", "median", "quartiles", "bar", "aim", "", "cost per unit of work")
 COLOURS = {"noisy": "yellow", "absent": "yellow", "MISSED": "bold red"}  # others are good news
@@ -46,17 +45,6 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "load_average": [round(load, 2) for load in os.getloadavg()],
     }
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what takes part, Python's own included."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
 
 
 def print_report(found: dict[str, Any], rows: Sequence[Row], console: Console) -> None:

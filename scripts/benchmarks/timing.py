@@ -20,7 +20,7 @@ Contestant = Callable[[int, str], tuple[float, float]]
 """Does a number of rounds, and returns the seconds they took by the named clock and the units of
 work they did."""
 
-Costs = Mapping[str, Any]  # arrays or strings
+Costs = Mapping[str, Any]
 """Name of a contestant -> (turns,) seconds per unit of work, or why it is absent."""
 
 
