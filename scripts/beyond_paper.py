@@ -23,7 +23,7 @@ from beyond.settings import Scale
 from paper.common import Section, markdown_table
 from reproduce_paper import check_scale
 
-from bandit_gym.execution import Workers
+from bandit_gym.experiments.execution import Workers
 
 Reproduce = Callable[[Scale, Path, Workers], Section]
 

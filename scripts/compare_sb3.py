@@ -22,7 +22,7 @@ from sb3_comparison.report import write_page
 from sb3_comparison.settings import FULL, QUICK, World, worlds
 from sb3_comparison.training import train_once
 
-from bandit_gym.execution import Workers
+from bandit_gym.experiments.execution import Workers
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

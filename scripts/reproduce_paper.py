@@ -21,7 +21,7 @@ from paper import regret_figures, table1, table2, theorem1
 from paper.common import Section, markdown_table
 from paper.settings import Scale
 
-from bandit_gym.execution import Workers
+from bandit_gym.experiments.execution import Workers
 
 Reproduce = Callable[[Scale, Path, Workers], Section]
 

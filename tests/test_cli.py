@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from bandit_gym import ENV_IDS
-from bandit_gym.catalogue import agent_names
+from bandit_gym.experiments.catalogue import agent_names
 from bandit_gym.cli import main
 
 ENV = "BernoulliBandit-v0"
@@ -20,8 +20,8 @@ TESTS = Path(__file__).parent
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
     """Leave the drawing to the tests of reports and plots: it would take most of the time here."""
-    monkeypatch.setattr("bandit_gym.report.draw_regret", lambda results, folder: [folder / "a.png"])
-    monkeypatch.setattr("bandit_gym.report.write_report", lambda results, folder: None)
+    monkeypatch.setattr("bandit_gym.results.report.draw_regret", lambda results, folder: [folder / "a.png"])
+    monkeypatch.setattr("bandit_gym.results.report.write_report", lambda results, folder: None)
 
 
 def compare(out, *arguments):

@@ -13,7 +13,7 @@ import compare_sb3
 from sb3_comparison import training
 from sb3_comparison.settings import FROZEN, FULL, LEARNS, QUICK, World, worlds
 
-from bandit_gym.execution import Workers
+from bandit_gym.experiments.execution import Workers
 
 MODEL = training.Training(
     label="PPO on counts",
@@ -63,7 +63,7 @@ def test_comparison_says_of_every_agent_which_kind_it_is(folder):
 
 
 def test_comparison_plays_the_same_instances_in_every_observation_mode(folder):
-    from bandit_gym.results import load_results
+    from bandit_gym.results.results import load_results
 
     results = [load_results(path) for path in (folder / "evaluations").iterdir()]
     uniform = [run.final("uniform_regret").tolist() for r in results for run in r.runs]
@@ -90,7 +90,7 @@ def test_comparison_does_nothing_twice(folder, monkeypatch):
         raise AssertionError("trained or played again")
 
     monkeypatch.setattr(training, "_train", fail)
-    monkeypatch.setattr("bandit_gym.execution.simulate_block", fail)
+    monkeypatch.setattr("bandit_gym.experiments.execution.simulate_block", fail)
     compare_sb3.compare([WORLD], folder, title="A title", workers=Workers("serial"))
 
 

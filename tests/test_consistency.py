@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from bandit_gym.consistency import find_drift, restrict
+from bandit_gym.priors.consistency import find_drift, restrict
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.more_priors import HierarchicalBeta, LogitNormal, Mixture, spike_and_slab
+from bandit_gym.priors.mixtures import HierarchicalBeta, LogitNormal, Mixture, spike_and_slab
 from bandit_gym.priors import (
     Beta,
     Gamma,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bandit_gym import minimax_tilting
+from bandit_gym.numerics import minimax_tilting
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 
 NUM_DRAWS = 3000

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agents import ExactThompson
-from agents.draws_ahead import DEPTH
+from agents.posteriors.draws_ahead import DEPTH
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal
 from bandit_gym.problem import BanditProblem

@@ -10,7 +10,7 @@ from scipy.stats import beta
 
 from agents import ExactThompson
 from agents.exact_thompson import find_method
-from agents.grid import PosteriorTables
+from agents.posteriors.grid import PosteriorTables
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
@@ -157,7 +157,7 @@ def test_grid_table_holds_the_beta_distribution(count):
     for arm in range(3):
         posterior = beta(2 + sums[arm], 3 + count - sums[arm])
         truth = posterior.cdf(expit(points[arm, :, 1]))
-        assert np.abs(points[arm, :, 0] - truth).max() < 1e-3  # promised in agents.grid
+        assert np.abs(points[arm, :, 0] - truth).max() < 1e-3  # promised in agents.posteriors.grid
 
 
 def test_grid_follows_a_posterior_step_by_step():

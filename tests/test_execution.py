@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandit_gym.execution import Workers, run_experiment
-from bandit_gym.experiment import Experiment
-from bandit_gym.results import load_results, summarise
+from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results.results import load_results, summarise
 
 SERIAL = Workers("serial")
 TESTS = Path(__file__).parent
@@ -175,7 +175,7 @@ def test_an_unreachable_scheduler_is_one_clear_error(tmp_path):
 
 def test_a_listener_that_is_no_scheduler_is_one_clear_error(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("bandit_gym.backends.SCHEDULER_TIMEOUT", 1.0)
+    monkeypatch.setattr("bandit_gym.experiments.backends.SCHEDULER_TIMEOUT", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ConnectionError, match="scheduler must be reachable, got 'tcp://"):
@@ -214,8 +214,8 @@ def test_a_second_process_is_refused_and_the_first_one_unharmed(tmp_path):
 VICTIM = """
 import sys
 sys.path.insert(0, {tests!r})
-from bandit_gym.execution import Workers, run_experiment
-from bandit_gym.experiment import load_experiment
+from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym.experiments.experiment import load_experiment
 run_experiment(load_experiment({file!r}), {out!r}, workers=Workers({backend!r}, 2))
 """
 

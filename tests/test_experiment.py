@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bandit_gym.experiment import Experiment, load_experiment
+from bandit_gym.experiments.experiment import Experiment, load_experiment
 
 ENV = "BernoulliBandit-v0"
 PAGE = Path(__file__).parents[1] / "docs" / "experiments.md"

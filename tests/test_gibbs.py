@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from agents import gibbs
-from agents.gibbs import (
+from agents.posteriors import gibbs
+from agents.posteriors.gibbs import (
     GibbsTarget,
     bring_near,
     gibbs_sweep,
@@ -12,7 +12,7 @@ from agents.gibbs import (
     monte_carlo_error,
 )
 from agents.oracle import action_probabilities, action_probabilities_with_error
-from agents.panels import ToleranceError
+from agents.posteriors.quadrature import ToleranceError
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem

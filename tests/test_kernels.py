@@ -5,9 +5,9 @@ import pytest
 from numba import njit
 from scipy import stats
 
-from agents import kernels
-from agents.posteriors import BETA, GAMMA, INVERSE_GAMMA, NORMAL, reference_posterior
-from agents.tables import NO_TABLES, make_tables
+from agents.numerics import kernels
+from agents.posteriors.conjugate import BETA, GAMMA, INVERSE_GAMMA, NORMAL, reference_posterior
+from agents.numerics.draw_tables import NO_TABLES, make_tables
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import Normal
 from bandit_gym.problem import BanditProblem

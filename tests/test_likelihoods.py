@@ -16,7 +16,7 @@ from bandit_gym.likelihoods import (
     Poisson,
     likelihood_from_dict,
 )
-from bandit_gym.poisson import _quantile_by_adding, _quantile_by_correcting
+from bandit_gym.numerics.poisson import _quantile_by_adding, _quantile_by_correcting
 
 LAST_UNIFORM = 1 - 2.0**-53
 NUM_DRAWS = 100_000

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from agents import RacingThompson
-from agents.marginal_proposal import MarginalProposal, find_marginals
+from agents.racing.marginal import MarginalProposal, find_marginals
 from agents.oracle import action_probabilities
-from agents.proposals import effective_share, match_proposal
+from agents.racing.proposal import effective_share, match_proposal
 from bandit_gym.envs.worlds import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.more_priors import LogitNormal
+from bandit_gym.priors.mixtures import LogitNormal
 from bandit_gym.priors import Gamma, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 

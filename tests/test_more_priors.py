@@ -7,7 +7,7 @@ from scipy import integrate
 from agents import RacingThompson, SMCThompson
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.more_priors import HierarchicalBeta, LogitNormal, Mixture, spike_and_slab
+from bandit_gym.priors.mixtures import HierarchicalBeta, LogitNormal, Mixture, spike_and_slab
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from agents import RacingThompson
-from agents.normal_proposal import (
+from agents.racing.normal import (
     SITE_POWER,
     NormalProposal,
     draw_logistic,
@@ -15,10 +15,10 @@ from agents.normal_proposal import (
     find_moments,
 )
 from agents.oracle import action_probabilities
-from agents.proposals import ConjugateProposal, effective_share, match_proposal
+from agents.racing.proposal import ConjugateProposal, effective_share, match_proposal
 from bandit_gym.envs.worlds import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.more_priors import LogitNormal
+from bandit_gym.priors.mixtures import LogitNormal
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from agents.panels import (
+from agents.posteriors.quadrature import (
     Coordinate,
     ToleranceError,
     best_arm_probabilities,

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from bandit_gym import plots
-from bandit_gym.execution import Workers, run_experiment
-from bandit_gym.experiment import Experiment
-from bandit_gym.results import load_results
+from bandit_gym.results import plots
+from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results.results import load_results
 
 ENV = "BernoulliBandit-v0"
 FIXED = {"env": ENV, "num_arms": 3, "means": [0.2, 0.5, 0.9]}

@@ -8,8 +8,8 @@ import pytest
 
 from agents import ExactThompson, RacingThompson
 from agents.oracle import action_probabilities
-from agents.races import Races
-from agents.stopping import paper_rule, self_normalised_rule, threshold_function
+from agents.racing.races import Races
+from agents.racing.stopping import paper_rule, self_normalised_rule, threshold_function
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -272,7 +272,7 @@ def test_racing_pickled_in_the_middle_continues_bit_for_bit():
 
 
 def literal_self_normalised_race(log_weights, winners, gumbels, delta, enough_size):
-    """The rule of `agents.stopping` for one lane, all sums computed anew at each sample."""
+    """The rule of `agents.racing.stopping` for one lane, all sums computed anew at each sample."""
     num_arms, tilts = len(gumbels), np.array([0.05, 0.1, 0.2, 0.4, 0.8])
     for d in range(1, len(log_weights) + 1):
         weights = np.exp(log_weights[:d])

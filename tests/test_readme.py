@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bandit_gym.experiment import Experiment
+from bandit_gym.experiments.experiment import Experiment
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = re.compile(

@@ -8,8 +8,8 @@ import reproduce_paper
 from paper import common, settings, table1
 from paper.settings import Scale
 
-from bandit_gym.execution import Workers
-from bandit_gym.statistics import Interval
+from bandit_gym.experiments.execution import Workers
+from bandit_gym.results.statistics import Interval
 
 PICTURES = {"table2": "table2", "fig1a": "fig1a", "fig1b": "fig1b", "fig2": "fig2"}
 

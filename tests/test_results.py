@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandit_gym.execution import Workers, run_experiment
-from bandit_gym.experiment import Experiment
-from bandit_gym.report import describe, draw_regret, write_report
-from bandit_gym.results import (
+from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results.report import describe, draw_regret, write_report
+from bandit_gym.results.results import (
     aggregate,
     load_results,
     lower_bound_slope,
@@ -16,8 +16,8 @@ from bandit_gym.results import (
     paired_differences,
     summarise,
 )
-from bandit_gym.statistics import mean_interval
-from bandit_gym.tables import DESCRIPTIONS
+from bandit_gym.results.statistics import mean_interval
+from bandit_gym.experiments.columns import DESCRIPTIONS
 
 ENV = "BernoulliBandit-v0"
 MEANS = [0.2, 0.5, 0.9]

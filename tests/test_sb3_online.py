@@ -14,8 +14,8 @@ from stable_baselines3.common.callbacks import BaseCallback
 from agents import ExactThompson
 from agents.sb3 import OnlineSB3
 from bandit_gym.envs.families import BernoulliBanditEnv
-from bandit_gym.execution import Workers, run_experiment
-from bandit_gym.experiment import Experiment
+from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.rollout import rollout
 
 MEANS = [0.1, 0.5, 0.9]

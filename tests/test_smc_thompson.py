@@ -5,7 +5,7 @@ import pytest
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
-from agents.particles import (
+from agents.posteriors.particles import (
     RESAMPLING,
     accumulate,
     effective_sample_size,

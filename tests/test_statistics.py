@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.statistics import (
+from bandit_gym.results.statistics import (
     bootstrap_interval,
     holm,
     interquartile_mean,

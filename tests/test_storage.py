@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from bandit_gym.experiment import Entry, Experiment
-from bandit_gym.storage import BlockState, Store, write_atomically
+from bandit_gym.experiments.experiment import Entry, Experiment
+from bandit_gym.experiments.storage import BlockState, Store, write_atomically
 
 
 def make_experiment(**changes):

@@ -5,8 +5,8 @@ import pytest
 from numba import njit
 from scipy import stats
 
-from agents import tables as module
-from agents.tables import make_tables
+from agents.numerics import draw_tables as module
+from agents.numerics.draw_tables import make_tables
 
 find_table, draw_from_table = njit(module.find_table), njit(module.draw_from_table)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from bandit_gym.truncated_normal import log_mass, quantile, rounding_error
+from bandit_gym.numerics.truncated_normal import log_mass, quantile, rounding_error
 
 INTERVALS = [(-1.0, 2.0), (-0.1, 0.1), (-40.0, 1.0), (2.0, 3.0), (-38.0, -37.0), (50.0, 60.0)]
 UNIFORMS = np.concatenate([[2.0**-54, 1e-9], np.linspace(0.001, 0.999, 999), [1 - 1e-9]])

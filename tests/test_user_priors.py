@@ -7,7 +7,7 @@ import pytest
 import bandit_gym  # noqa: F401  (registers the environments)
 from agents import AGENTS, make_agent
 from agents.oracle import action_probabilities
-from agents.posteriors import conjugate_family
+from agents.posteriors.conjugate import conjugate_family
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout

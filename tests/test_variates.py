@@ -3,8 +3,8 @@ import pytest
 from numba import njit
 from scipy import stats
 
-from agents import variates as module
-from agents.variates import TAIL
+from agents.numerics import variates as module
+from agents.numerics.variates import TAIL
 
 draw_normals, draw_gammas = njit(module.draw_normals), njit(module.draw_gammas)
 NUM = 400_000

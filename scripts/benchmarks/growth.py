@@ -39,8 +39,8 @@ AGENTS: dict[str, Callable[[int], Agent]] = {
 
 EXPERIMENT = """
 import sys, tempfile
-from bandit_gym.execution import run_experiment
-from bandit_gym.experiment import Experiment
+from bandit_gym.experiments.execution import run_experiment
+from bandit_gym.experiments.experiment import Experiment
 experiment = Experiment(
     environments=("BernoulliBandit-v0",), agents=("exact",), replications=1, block_size=1,
     horizon=int(sys.argv[1]), recording="log",

@@ -18,12 +18,12 @@ from pathlib import Path
 import gymnasium as gym
 
 from agents import RacingThompson
-from bandit_gym.experiment import Experiment
+from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import TruncatedNormal
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
-from bandit_gym.simulation import simulate_block
+from bandit_gym.experiments.simulation import simulate_block
 from benchmarks.racing import UserPrior
 from benchmarks.session import BLOCK_SIZE, HORIZON
 

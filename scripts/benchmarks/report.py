@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bandit_gym.simulation import versions
+from bandit_gym.experiments.simulation import versions
 from benchmarks.bars import BARS, verdict
 from benchmarks.timing import Effort, Row
 

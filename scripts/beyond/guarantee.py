@@ -16,10 +16,10 @@ from paper.theorem1 import Case, random_cases
 
 from agents import RacingThompson
 from agents.oracle import action_probabilities
-from agents.races import Races
-from agents.stopping import self_normalised_rule
-from bandit_gym.execution import Workers
-from bandit_gym.statistics import Interval, proportion_interval
+from agents.racing.races import Races
+from agents.racing.stopping import self_normalised_rule
+from bandit_gym.experiments.execution import Workers
+from bandit_gym.results.statistics import Interval, proportion_interval
 from beyond.settings import Scale
 
 DELTA = 0.1

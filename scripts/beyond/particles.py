@@ -16,8 +16,8 @@ from paper.common import Section, Verdict
 from agents import ExactThompson, SMCThompson
 from agents.oracle import action_probabilities
 from bandit_gym.dynamics import draw_means, pull
-from bandit_gym.execution import Workers
-from bandit_gym.plots import styles
+from bandit_gym.experiments.execution import Workers
+from bandit_gym.results.plots import styles
 from bandit_gym.problem import BanditProblem
 from beyond.settings import Scale
 

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from paper import common
 from paper.common import Section, Verdict
 
-from bandit_gym.execution import Workers
-from bandit_gym.plots import styles
-from bandit_gym.results import RunResults, paired_differences
-from bandit_gym.statistics import Interval, holm, mean_interval, paired_p_value
+from bandit_gym.experiments.execution import Workers
+from bandit_gym.results.plots import styles
+from bandit_gym.results.results import RunResults, paired_differences
+from bandit_gym.results.statistics import Interval, holm, mean_interval, paired_p_value
 from beyond.settings import BASELINES, BLOCK_SIZE, EXACT, FAITHFUL, WORLDS, Scale
 
 LEVEL = 0.05

@@ -13,8 +13,8 @@ from numpy.random import SeedSequence
 from paper import common
 from paper.common import Section, Verdict
 
-from bandit_gym.execution import Workers
-from bandit_gym.plots import styles
+from bandit_gym.experiments.execution import Workers
+from bandit_gym.results.plots import styles
 from beyond.settings import Scale
 
 STEPS = (0, 30, 300, 3000)

@@ -12,12 +12,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from bandit_gym.execution import Workers, run_experiment
-from bandit_gym.experiment import Experiment
-from bandit_gym.plots import DPI, draw_band, styles
-from bandit_gym.progress import progress_on_stderr
-from bandit_gym.results import RunResults, load_results, paired_differences
-from bandit_gym.statistics import Interval, mean_interval
+from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results.plots import DPI, draw_band, styles
+from bandit_gym.experiments.progress import progress_on_stderr
+from bandit_gym.results.results import RunResults, load_results, paired_differences
+from bandit_gym.results.statistics import Interval, mean_interval
 
 
 @dataclass(frozen=True)

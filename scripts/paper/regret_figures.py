@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.execution import Workers
-from bandit_gym.results import RunResults, paired_differences
-from bandit_gym.statistics import Interval, mean_interval
+from bandit_gym.experiments.execution import Workers
+from bandit_gym.results.results import RunResults, paired_differences
+from bandit_gym.results.statistics import Interval, mean_interval
 from paper import common
 from paper.common import Section, Verdict
 from paper.settings import FIGURE_1B, FIGURE_2, FULL, PAPER_RACING, REFERENCE_TS, TRUTH, Scale

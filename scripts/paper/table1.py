@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from scipy import integrate
 
-from agents.posteriors import ConjugatePosterior, reference_posterior
-from bandit_gym.execution import Workers
+from agents.posteriors.conjugate import ConjugatePosterior, reference_posterior
+from bandit_gym.experiments.execution import Workers
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem

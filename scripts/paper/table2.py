@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bandit_gym.execution import Workers
-from bandit_gym.results import RunResults, paired_differences
-from bandit_gym.statistics import holm, mean_interval, paired_p_value
+from bandit_gym.experiments.execution import Workers
+from bandit_gym.results.results import RunResults, paired_differences
+from bandit_gym.results.statistics import holm, mean_interval, paired_p_value
 from paper import common
 from paper.common import Section, Verdict
 from paper.settings import (

@@ -11,11 +11,11 @@ from scipy import special
 
 from agents import RacingThompson
 from agents.oracle import action_probabilities
-from bandit_gym.execution import Workers
+from bandit_gym.experiments.execution import Workers
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
-from bandit_gym.statistics import Interval, proportion_interval
+from bandit_gym.results.statistics import Interval, proportion_interval
 from paper import common
 from paper.common import Section, Verdict
 from paper.settings import FULL, Scale

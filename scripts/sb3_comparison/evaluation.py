@@ -13,10 +13,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from bandit_gym.execution import Workers, run_experiment
-from bandit_gym.experiment import Experiment
-from bandit_gym.progress import progress_on_stderr
-from bandit_gym.results import RunResults, load_results
+from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.experiments.progress import progress_on_stderr
+from bandit_gym.results.results import RunResults, load_results
 from sb3_comparison.settings import FROZEN, LEARNS, NEITHER, World
 from sb3_comparison.training import Trained
 

@@ -10,9 +10,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bandit_gym.plots import COLOURS, Style, draw_band
-from bandit_gym.results import paired_differences
-from bandit_gym.statistics import Interval, mean_interval
+from bandit_gym.results.plots import COLOURS, Style, draw_band
+from bandit_gym.results.results import paired_differences
+from bandit_gym.results.statistics import Interval, mean_interval
 from sb3_comparison.evaluation import Played
 from sb3_comparison.settings import FROZEN, LEARNS, NEITHER, World
 

@@ -17,7 +17,7 @@ import stable_baselines3
 import torch
 
 from agents.sb3 import GymnasiumVecEnv
-from bandit_gym.storage import write_atomically
+from bandit_gym.experiments.storage import write_atomically
 from sb3_comparison.settings import Training
 
 
