@@ -59,7 +59,8 @@ def _quantile_error(
 ) -> float:
     """Return the largest |F(q_p) - p|, F by quadrature of prior times likelihood."""
     counts, sums = np.array([len(rewards)] * 2), np.array([rewards.sum()] * 2)
-    quantiles = [float(posterior.quantile(counts, sums, p)[0]) for p in PROBABILITIES]
+    posterior.follow(np.random.default_rng(0), counts[None], sums[None])
+    quantiles = [float(posterior.quantile(p)[0, 0]) for p in PROBABILITIES]
 
     def log_density(x: float) -> float:
         value = likelihood.log_likelihood(x, counts[0], sums[0])
