@@ -12,9 +12,9 @@ from gymnasium.wrappers import TimeLimit
 
 from bandit_gym.checks import check_actions
 from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
+from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.observations import PlayRecord, make_observer
 from bandit_gym.envs.rendering import RENDER_MODES, LaneView, check_render_mode, render_lane
-from bandit_gym.envs.worlds import check_means, draw_instances
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import MAX_EPISODE_STEPS
 

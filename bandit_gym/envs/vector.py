@@ -19,10 +19,10 @@ from gymnasium.vector.utils import batch_space
 from bandit_gym.checks import check_actions, check_choice, check_integer, check_mask
 from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
 from bandit_gym.envs.bandit import METADATA
+from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.noise import LaneNoise
 from bandit_gym.envs.observations import PlayRecord, make_observer
 from bandit_gym.envs.rendering import LaneView, check_render_mode, render_lane
-from bandit_gym.envs.worlds import check_means, draw_instances
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import MAX_EPISODE_STEPS
 from bandit_gym.typing import BoolArray, FloatArray, IntArray

@@ -19,8 +19,8 @@ from gymnasium.wrappers import (
 )
 
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
+from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
 from bandit_gym.envs.observations import OBSERVATIONS
-from bandit_gym.envs.worlds import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
