@@ -37,7 +37,7 @@ def test_env_pays_rewards_of_the_pulled_mean():
 
 @pytest.mark.parametrize("observation", ["constant", "counts", "history"])
 def test_vector_env_equals_the_single_one(observation):
-    options = {"num_arms": 3, "observation": observation, "max_episode_steps": 20}
+    options = {"num_arms": 3, "observation": observation, "horizon": 20, "max_episode_steps": 20}
     vector, single = gym.make_vec(ENV_ID, 4, **options), gym.make(ENV_ID, **options)
     batch, _ = vector.reset(seed=5)
     shown, _ = single.reset(seed=7)  # lane 2

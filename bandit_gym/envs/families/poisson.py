@@ -45,6 +45,8 @@ class PoissonBanditEnv(FamilyEnv):
         means: list of K true means, the same in every episode, while `prior` goes on being what
             agents are told. None draws them from the prior at each reset.
         observation: "constant", "counts" or "history".
+        horizon: pulls over which the time left that "counts" and "history" show falls to 0; they
+            need it, since `gym.make` keeps `max_episode_steps` from the environment.
         render_mode: None, "ansi" (text table) or "rgb_array" (picture); both show the true means.
 
     Version history:
