@@ -64,7 +64,7 @@ def test_make_builds_every_id_without_a_warning(env_id: str) -> None:
 
 def test_spec_survives_json_with_arguments() -> None:
     prior = {"name": "truncated_normal", "mean": 0.5, "std": [0.1, 0.2, 0.3]}
-    env = gym.make("BernoulliBandit-v0", num_arms=3, prior=prior, observation="counts")
+    env = gym.make("BernoulliBandit-v0", num_arms=3, prior=prior, observation="counts", horizon=9)
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == env.spec
     assert gym.make(spec).unwrapped.problem == env.unwrapped.problem
