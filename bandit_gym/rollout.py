@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_integer
+from bandit_gym.checks import check_fit, check_integer
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
@@ -138,25 +137,6 @@ def play(
         if has_ended.any():
             is_alive = is_alive & ~has_ended
             observation = _restart_idle_lanes(env, observation, has_ended)
-
-
-def check_fit(agent: BanditAgent, env: Any) -> None:
-    """Refuse environments whose actions are not 0 .. K - 1, and agents made for other spaces.
-
-    An agent that knows its number of arms has it in `problem`; one that knows its observations too,
-    as a trained model does, has a method `check_spaces`.
-    """
-    space = getattr(env, "single_action_space", env.action_space)
-    if not isinstance(space, Discrete) or space.start != 0:
-        raise TypeError(f"env must have Discrete actions that start at 0, got {space!r}.")
-    num_arms = getattr(getattr(agent, "problem", None), "num_arms", space.n)
-    if num_arms != space.n:
-        raise ValueError(
-            f"agent must have as many arms as the environment, {space.n}, got {num_arms}; "
-            "build it with the environment's own problem."
-        )
-    if hasattr(agent, "check_spaces"):
-        agent.check_spaces(env)
 
 
 def _number_of_steps(env: Environment, horizon: int | None) -> int:

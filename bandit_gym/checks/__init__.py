@@ -13,6 +13,7 @@ from bandit_gym.checks.arguments import (
     check_keys,
     check_real,
 )
+from bandit_gym.checks.fit import check_fit
 from bandit_gym.checks.lanes import check_actions, check_mask, check_rewards, check_statistics
 from bandit_gym.checks.messages import message
 from bandit_gym.checks.parameters import (
@@ -27,6 +28,7 @@ __all__ = [
     "check_actions",
     "check_choice",
     "check_covariance",
+    "check_fit",
     "check_has_method",
     "check_has_name",
     "check_integer",

@@ -21,11 +21,12 @@ from typing import Any
 import gymnasium as gym
 from threadpoolctl import ThreadpoolController
 
+from bandit_gym.checks import check_fit
 from bandit_gym.experiments.catalogue import load_agent
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.recording import Recorder, recorded_steps
-from bandit_gym.rollout import BanditAgent, check_fit, play
+from bandit_gym.rollout import BanditAgent, play
 
 PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
 WARM_UP_STEPS = 30
