@@ -5,24 +5,18 @@ from typing import TYPE_CHECKING
 from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
-    from bandit_gym.experiments.backends import Workers
-    from bandit_gym.experiments.execution import Progress, run_experiment
-    from bandit_gym.experiments.experiment import Entry, Experiment, Run, load_experiment
-
-__all__ = [
-    "Entry",
-    "Experiment",
-    "Progress",
-    "Run",
-    "Workers",
-    "load_experiment",
-    "run_experiment",
-]
+    from bandit_gym.experiments.backends import Workers as Workers
+    from bandit_gym.experiments.entries import Entry as Entry
+    from bandit_gym.experiments.execution import Progress as Progress
+    from bandit_gym.experiments.execution import run_experiment as run_experiment
+    from bandit_gym.experiments.experiment import Experiment as Experiment
+    from bandit_gym.experiments.experiment import Run as Run
+    from bandit_gym.experiments.experiment import load_experiment as load_experiment
 
 __getattr__, __dir__ = lend(
     __name__,
     {
-        "Entry": "experiment",
+        "Entry": "entries",
         "Experiment": "experiment",
         "Progress": "execution",
         "Run": "experiment",
@@ -31,3 +25,4 @@ __getattr__, __dir__ = lend(
         "run_experiment": "execution",
     },
 )
+__all__ = __dir__()

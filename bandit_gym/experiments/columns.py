@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.experiments.recording import recorded_steps
 
 DESCRIPTIONS = {
     "experiment": "content name of the run: environment, agent, horizon, seed, recording, blocks",
@@ -51,17 +50,16 @@ def to_parquet(run: Run, block: int, columns: dict[str, np.ndarray]) -> bytes:
     Returns:
         The bytes of a file with N S rows; the same bytes for the same values.
     """
-    steps = recorded_steps(run.horizon, run.recording)
-    shape = (run.block_size, len(steps))
+    shape = (run.block_size, len(run.steps))
     given = {
         "replication": np.broadcast_to(np.array(run.replications(block))[:, None], shape),
-        "step": np.broadcast_to(steps, shape),
+        "step": np.broadcast_to(run.steps, shape),
         **columns,
     }
     labels = dict(zip(LABELS, (run.digest, run.environment.label, run.agent.label), strict=True))
     names = dict.fromkeys([*DESCRIPTIONS, *columns])
     arrays = [
-        _constant(labels[name], run.block_size * len(steps))
+        _constant(labels[name], run.block_size * len(run.steps))
         if name in labels
         else pa.array(_typed(name, given.get(name), shape).reshape(-1))
         for name in names

@@ -10,21 +10,7 @@ import numpy as np
 from bandit_gym.rollout import Step
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
-NUM_LOG_STEPS = 200
 CHUNK = 32
-
-
-def recorded_steps(horizon: int, recording: str) -> IntArray:
-    """Return the sorted steps t in 1 .. T at which sums are kept; T is always one of them.
-
-    Args:
-        horizon: T.
-        recording: "every", or "log" for at most `NUM_LOG_STEPS` of them, evenly spaced in log t.
-    """
-    if recording == "every" or horizon <= NUM_LOG_STEPS:
-        return np.arange(1, horizon + 1)
-    spaced = np.geomspace(1, horizon, NUM_LOG_STEPS)
-    return np.unique(np.rint(spaced).astype(np.int64))
 
 
 class Recorder:

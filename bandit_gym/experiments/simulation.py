@@ -25,7 +25,7 @@ from bandit_gym.checks import check_fit
 from bandit_gym.experiments.catalogue import load_agent
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.experiments.recording import Recorder, recorded_steps
+from bandit_gym.experiments.recording import Recorder
 from bandit_gym.rollout import BanditAgent, play
 
 PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
@@ -133,7 +133,7 @@ def versions() -> dict[str, str]:
 def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
     agent, env = build(run)
     timed = TimedAgent(agent)
-    recorder = Recorder(recorded_steps(run.horizon, run.recording), run.block_size)
+    recorder = Recorder(run.steps, run.block_size)
     for step in islice(_episodes(run, block, timed, env), run.horizon):
         recorder.add(step)
     env.close()

@@ -26,7 +26,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bandit_gym.experiments.experiment import FORMAT, Entry, Experiment, Run
+from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 
 MANIFEST = "experiment.json"

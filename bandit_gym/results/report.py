@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from bandit_gym.experiments.experiment import Entry
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.results.results import QUANTILES, Results, aggregate, regret_name, summarise
 

@@ -18,8 +18,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from bandit_gym.experiments.catalogue import make_problem
-from bandit_gym.experiments.experiment import Entry, Experiment, Run
-from bandit_gym.experiments.recording import recorded_steps
+from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.storage import BlockState, Store
 from bandit_gym.results import statistics
 from bandit_gym.results.statistics import Interval
@@ -49,7 +49,7 @@ class RunResults:
     @property
     def steps(self) -> IntArray:
         """(S,) recorded steps."""
-        return recorded_steps(self.run.horizon, self.run.recording)
+        return self.run.steps
 
     @property
     def is_usable(self) -> bool:

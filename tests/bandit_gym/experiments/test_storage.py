@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from bandit_gym.experiments.experiment import Entry, Experiment
+from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.storage import MANIFEST, BlockState, Store
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 
