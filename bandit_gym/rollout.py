@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -49,6 +50,7 @@ class Step(NamedTuple):
     diagnostics: dict[str, Any]  # name -> (N,)
     is_alive: BoolArray  # (N,), False once the lane's episode has ended
     means: FloatArray | None  # (N, K) true means of the episode, None where not told
+    agent_seconds: float = 0.0  # spent in `act` and `observe`
 
 
 @dataclass(frozen=True)
@@ -119,12 +121,16 @@ def play(
     means = _reset_means(info)
     is_alive = np.ones(num_envs or 1, dtype=bool)
     while is_alive.any():
+        start = perf_counter()
         action = agent.act(observation)
+        chosen = perf_counter()
         observation, reward, terminated, truncated, info = env.step(action)
+        paid = perf_counter()
         if is_alive.all():
             agent.observe(action, reward)
         else:
             agent.observe(action, reward, mask=is_alive)
+        seconds = (chosen - start) + (perf_counter() - paid)
         yield Step(
             actions=np.array(action, dtype=np.int64, ndmin=1),
             rewards=np.array(reward, dtype=np.float64, ndmin=1),
@@ -132,6 +138,7 @@ def play(
             diagnostics=agent.diagnostics(),
             is_alive=is_alive,
             means=means,
+            agent_seconds=seconds,
         )
         has_ended = np.logical_or(terminated, truncated)
         if has_ended.any():
