@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from bandit_gym.experiments.columns import COLUMNS, Standing, World
 from bandit_gym.rollout import Step
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.typing import FloatArray, IntArray
 
 CHUNK = 32
+_ADDED = {name: column.adds for name, column in COLUMNS.items() if column.adds}
+_SHOWN = {name: column.shows for name, column in COLUMNS.items() if column.shows}
+_FOLLOWING = {name: column.follows for name, column in COLUMNS.items() if column.follows}
 
 
 class Recorder:
@@ -30,7 +34,8 @@ class Recorder:
         self._lanes = np.arange(num_lanes)
         self._sums: dict[str, FloatArray] = {}
         self._lengths = np.zeros(num_lanes, dtype=np.int64)
-        self._world: _World | None = None
+        self._world: World | None = None  # and the (N, K) pulls, once the means are told
+        self._counts = np.zeros((num_lanes, 0), dtype=np.int64)
         self._last: Step | None = None
         self._elapsed = 0
         self._num_kept = 0
@@ -45,20 +50,21 @@ class Recorder:
         self._last = step
         self._is_alive[self._num_pending] = step.is_alive
         self._actions[self._num_pending] = step.actions
-        self._put_aside("reward", step.rewards)
         for name, values in step.diagnostics.items():
             self._put_aside(name, values)
-        if step.pseudo_regrets is not None:
-            self._put_aside("pseudo_regret", step.pseudo_regrets)
-            self._put_aside("optimal_pulls", step.pseudo_regrets == 0)
+        for name, adds in _ADDED.items():
+            addend = adds(step)
+            if addend is not None:
+                self._put_aside(name, addend)
         if step.means is not None and self._world is None:
-            self._world = _World(step.means)
+            self._world = World(step.means)
+            self._counts = np.zeros(step.means.shape, dtype=np.int64)
         self._num_pending += 1
         is_recorded = self._elapsed == self._steps[self._num_kept]
         if is_recorded or self._num_pending == CHUNK:
             self._add_up()
         if is_recorded:
-            self._keep(step.actions, step.is_alive)
+            self._keep(step)
 
     @property
     def num_decisions(self) -> int:
@@ -66,13 +72,13 @@ class Recorder:
         return int(self._lengths.sum() + self._is_alive[: self._num_pending].sum())
 
     def finish(self) -> dict[str, np.ndarray]:
-        """Return name -> (N, S) value after each recorded step, as `tables.DESCRIPTIONS` tells.
+        """Return name -> (N, S) value after each recorded step, as `COLUMNS` tells.
 
         Where all episodes ended before the horizon the last sums are repeated.
         """
         if self._num_kept < len(self._steps) and self._last is not None:
             self._add_up()
-            self._keep(self._last.actions, np.zeros(len(self._lanes), dtype=bool))
+            self._keep(self._last._replace(is_alive=np.zeros(len(self._lanes), dtype=bool)))
         for rows in self._rows.values():
             rows[self._num_kept :] = rows[self._num_kept - 1]
         return {name: rows.T for name, rows in self._rows.items()}
@@ -95,39 +101,20 @@ class Recorder:
             pending[:count] = 0.0
         if self._world is not None:
             lanes = np.broadcast_to(self._lanes, is_alive.shape)[is_alive]
-            np.add.at(self._world.counts, (lanes, self._actions[:count][is_alive]), 1)
+            np.add.at(self._counts, (lanes, self._actions[:count][is_alive]), 1)
 
-    def _keep(self, actions: IntArray, is_alive: BoolArray) -> None:
+    def _keep(self, step: Step) -> None:
         for name, values in self._sums.items():
             self._put(name, values)
-        self._put("action", np.where(is_alive, actions, -1))
+        for name, shows in _SHOWN.items():
+            self._put(name, shows(step))
         if self._world is not None:
-            self._keep_standing(self._world, actions, is_alive)
+            now = Standing(step, self._world, self._lengths, self._sums, self._counts)
+            for name, follows in _FOLLOWING.items():
+                self._put(name, follows(now))
         self._num_kept += 1
-
-    def _keep_standing(self, world: _World, actions: IntArray, is_alive: BoolArray) -> None:
-        """Keep what needs the true means: regret of the rewards, rank of the arm, best guess."""
-        is_favourite = world.counts == world.counts.max(axis=1, keepdims=True)
-        share = is_favourite / is_favourite.sum(axis=1, keepdims=True)
-        rank = (world.gaps < world.gaps[self._lanes, actions][:, None]).sum(axis=1)
-        self._put("uniform_regret", world.mean_gaps * self._lengths)
-        self._put("realised_regret", world.best * self._lengths - self._sums["reward"])
-        self._put("simple_regret", (world.gaps * share).sum(axis=1))
-        self._put("best_arm_found", (world.is_best * share).sum(axis=1))
-        self._put("action_rank", np.where(is_alive, rank, -1))
 
     def _put(self, name: str, values: np.ndarray) -> None:
         if name not in self._rows:
             self._rows[name] = np.zeros((len(self._steps), len(self._lanes)), dtype=values.dtype)
         self._rows[name][self._num_kept] = values
-
-
-class _World:
-    """The (N, K) true means of an episode, what follows from them, and the pulls of each arm."""
-
-    def __init__(self, means: FloatArray) -> None:
-        self.best = means.max(axis=1)
-        self.gaps = self.best[:, None] - means
-        self.mean_gaps = self.gaps.mean(axis=1)
-        self.is_best = self.gaps == 0
-        self.counts = np.zeros(means.shape, dtype=np.int64)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandit_gym.experiments.columns import DESCRIPTIONS
+from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.files import RESULTS_VERSION
@@ -114,14 +114,14 @@ def test_lower_bound_exists_for_fixed_means_only(results):
 
 def test_blocks_are_read_by_pandas_in_one_line(directory):
     table = pd.read_parquet(directory / "blocks")
-    assert list(table.columns) == list(DESCRIPTIONS)
+    assert list(table.columns) == list(COLUMNS)
     assert len(table) == 2 * 2 * 40 * 50
 
 
 def test_blocks_are_read_by_polars_in_one_line(directory):
     polars = pytest.importorskip("polars")
     table = polars.read_parquet(directory / "blocks/**/*.parquet")
-    assert table.columns == list(DESCRIPTIONS)
+    assert table.columns == list(COLUMNS)
 
 
 def test_blocks_are_read_by_duckdb_in_one_line(directory):
