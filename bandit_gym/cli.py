@@ -99,8 +99,8 @@ def _export(options: argparse.Namespace) -> int:
     results = load_results(options.directory)
     path = options.csv or options.directory / "results.csv"
     with open(path, "w", encoding="utf-8", newline="") as file:
-        for number, frame in enumerate(results.frames()):
-            frame.to_csv(file, index=False, header=number == 0)
+        for number, block in enumerate(block for found in results.runs for block in found.blocks):
+            block.frame().to_csv(file, index=False, header=number == 0)
     print(f"One row per stored replication and step: {path}")
     return OK
 

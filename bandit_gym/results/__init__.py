@@ -9,21 +9,21 @@ if TYPE_CHECKING:
     from bandit_gym.results.report import write_report as write_report
     from bandit_gym.results.results import Results as Results
     from bandit_gym.results.results import RunResults as RunResults
-    from bandit_gym.results.results import aggregate as aggregate
     from bandit_gym.results.results import load_results as load_results
     from bandit_gym.results.results import paired_differences as paired_differences
-    from bandit_gym.results.results import summarise as summarise
+    from bandit_gym.results.summary import aggregate as aggregate
+    from bandit_gym.results.summary import summarise as summarise
 
 __getattr__, __dir__ = lend(
     __name__,
     {
         "Results": "results",
         "RunResults": "results",
-        "aggregate": "results",
+        "aggregate": "summary",
         "describe": "report",
         "load_results": "results",
         "paired_differences": "results",
-        "summarise": "results",
+        "summarise": "summary",
         "write_report": "report",
     },
 )

@@ -20,15 +20,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from scipy import stats
 
-from bandit_gym.results.results import (
-    Results,
-    RunResults,
-    lower_bound_slope,
-    normalised_scores,
-    paired_differences,
-    regret_name,
-)
+from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import performance_profile
+from bandit_gym.results.summary import lower_bound_slope, normalised_scores, regret_name
 from bandit_gym.typing import FloatArray, IntArray
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")

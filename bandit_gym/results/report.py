@@ -11,7 +11,8 @@ import pandas as pd
 
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import RESULTS_VERSION
-from bandit_gym.results.results import QUANTILES, Results, aggregate, regret_name, summarise
+from bandit_gym.results.results import Results
+from bandit_gym.results.summary import QUANTILES, aggregate, regret_name, summarise
 
 NOTHING = "-"
 Row = Mapping[Any, Any]
@@ -159,7 +160,7 @@ def _version_note(results: Results) -> Iterator[str]:
 
 
 def _warnings(results: Results) -> Iterator[str]:
-    made_with = {str(receipt["versions"]) for run in results.runs for receipt in run.receipts}
+    made_with = {str(block.receipt["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
         yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
     if results.num_missing:

@@ -11,15 +11,14 @@ from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.results.report import describe, draw_regret, write_report
-from bandit_gym.results.results import (
+from bandit_gym.results.results import load_results, paired_differences
+from bandit_gym.results.statistics import mean_interval
+from bandit_gym.results.summary import (
     aggregate,
-    load_results,
     lower_bound_slope,
     normalised_scores,
-    paired_differences,
     summarise,
 )
-from bandit_gym.results.statistics import mean_interval
 
 ENV = "BernoulliBandit-v0"
 MEANS = [0.2, 0.5, 0.9]
@@ -131,7 +130,7 @@ def test_blocks_are_read_by_duckdb_in_one_line(directory):
 
 
 def test_frames_hold_the_replications_asked_for(results):
-    table = pd.concat(results.frames())
+    table = pd.concat(block.frame() for found in results.runs for block in found.blocks)
     assert table.groupby(["env", "agent"], observed=True)["replication"].nunique().eq(30).all()
 
 
