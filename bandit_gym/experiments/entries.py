@@ -10,6 +10,7 @@ import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from bandit_gym.experiments.catalogue import (
@@ -39,7 +40,7 @@ class Entry:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Content hash, as hexadecimal digits."""
         return content_digest(asdict(self))

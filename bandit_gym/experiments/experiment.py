@@ -15,6 +15,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class Run:
         labels = [_slug(entry.label) for entry in (self.environment, self.agent)]
         return "--".join([*labels, self.digest[:12]])
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Content hash, as hexadecimal digits."""
         return content_digest({"format": FORMAT, **asdict(self)})

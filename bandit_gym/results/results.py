@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +27,29 @@ class Block:
     Attributes:
         run: the run it belongs to.
         replications: those of its replications that the experiment asks for.
-        file: its rows, (replications, steps) of them.
+        data: its Parquet bytes, a row per replication and step.
         receipt: what is known of it beside its results.
     """
 
     run: Run
     replications: range
-    file: pq.ParquetFile
+    data: pa.Buffer
     receipt: dict[str, Any]
 
     def column(self, name: str) -> FloatArray:
         """Return a column as (R, S), one row per replication."""
         # one thread: starting others costs more than they save on so little
-        values = self.file.read([name], use_threads=False)[name].to_numpy()
+        values = self._file.read([name], use_threads=False)[name].to_numpy()
         return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
 
     def frame(self) -> pd.DataFrame:
         """Return the tidy rows of its replications."""
         num_rows = len(self.replications) * len(self.run.steps)
-        return self.file.read(use_threads=False).slice(0, num_rows).to_pandas()
+        return self._file.read(use_threads=False).slice(0, num_rows).to_pandas()
+
+    @cached_property
+    def _file(self) -> pq.ParquetFile:
+        return pq.ParquetFile(pa.BufferReader(self.data))
 
 
 @dataclass(frozen=True)
@@ -166,4 +171,4 @@ def _open_blocks(store: Store, experiment: Experiment, run: Run) -> Iterator[Blo
             data, receipt = store.read_block(run, number)
             every = run.replications(number)
             wanted = range(every.start, min(every.stop, experiment.replications))
-            yield Block(run, wanted, pq.ParquetFile(pa.BufferReader(data)), receipt)
+            yield Block(run, wanted, data, receipt)
