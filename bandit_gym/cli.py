@@ -246,7 +246,3 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--backend", default="loky", help="loky (default), serial, dask or ray")
     group.add_argument("--workers", type=int, help="how many; default: one per core")
     group.add_argument("--scheduler", help="address of a running Dask scheduler or Ray head")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

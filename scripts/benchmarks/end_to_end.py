@@ -106,7 +106,7 @@ def _compare(size: Size, *, cache: Path, num_workers: int | None = None) -> Fini
         if num_workers is not None:
             options |= {"--workers": num_workers}
         listed = [str(part) for pair in options.items() for part in pair]
-        command = ["-m", "bandit_gym.cli", "compare", *listed, "--agents", *AGENTS]
+        command = ["-m", "bandit_gym", "compare", *listed, "--agents", *AGENTS]
         return run_process(command, {"NUMBA_CACHE_DIR": str(cache)})
 
 
