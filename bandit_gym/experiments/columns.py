@@ -68,8 +68,9 @@ class Column(NamedTuple):
         adds: (N,) values of a step that are added up, None where the environment tells none.
         shows: (N,) values of the last step.
         follows: (N,) values that follow from where the lanes stand.
-        title: what tables and figures call it.
-        definition: of `title`, in the words of tables and figures, per step if it is a sum.
+        unit: of its values; means of shares are estimated as such.
+        title: what tables of estimates and figures call it; those without one are not in them.
+        definition: of `title`, in their words, per step if it is a sum.
     """
 
     meaning: str
@@ -78,6 +79,7 @@ class Column(NamedTuple):
     adds: Callable[[Step], np.ndarray | None] | None = None
     shows: Callable[[Step], np.ndarray] | None = None
     follows: Callable[[Standing], np.ndarray] | None = None
+    unit: str = ""
     title: str = ""
     definition: str = ""
 
@@ -128,36 +130,45 @@ COLUMNS = {
     "pseudo_regret": Column(
         "sum over steps of max(means) - means[action]",
         adds=lambda step: step.pseudo_regrets,
+        unit="reward",
         title="pseudo-regret",
         definition="best mean - pulled mean",
     ),
     "realised_regret": Column(
         "sum over steps of max(means) - reward",
         follows=_realised_regret,
+        unit="reward",
         title="realised regret",
         definition="best mean - reward",
     ),
     "uniform_regret": Column(
         "sum over steps of max(means) - average mean: what uniform play would lose",
         follows=lambda now: now.world.mean_gaps * now.lengths,
+        unit="reward",
     ),
-    "reward": Column("sum of the rewards", adds=lambda step: step.rewards),
-    "optimal_pulls": Column("number of pulls of a best arm", adds=_optimal_pulls),
+    "reward": Column("sum of the rewards", adds=lambda step: step.rewards, unit="reward"),
+    "optimal_pulls": Column("number of pulls of a best arm", adds=_optimal_pulls, unit="pulls"),
     "simple_regret": Column(
         "max(means) minus the mean of the most pulled arm (average over ties)",
         follows=lambda now: (now.world.gaps * now.favourites).sum(axis=1),
+        unit="reward",
         title="simple regret",
         definition="best mean - mean of the most pulled arm",
     ),
     "best_arm_found": Column(
         "1 if the most pulled arm is a best one (average over ties)",
         follows=lambda now: (now.world.is_best * now.favourites).sum(axis=1),
+        unit="share",
         title="best arm found",
     ),
-    "num_samples": Column("sum over steps of the samples drawn to decide", title="samples"),
-    "effective_sample_size": Column("sum over steps of the effective sample sizes"),
-    "is_capped": Column("number of decisions that were stopped by the cap on samples"),
-    "is_degenerate": Column("number of decisions made although no sample could explain the data"),
+    "num_samples": Column("sum over steps of the samples drawn to decide", unit="samples"),
+    "effective_sample_size": Column("sum over steps of the effective sample sizes", unit="samples"),
+    "is_capped": Column(
+        "number of decisions that were stopped by the cap on samples", unit="decisions"
+    ),
+    "is_degenerate": Column(
+        "number of decisions made although no sample could explain the data", unit="decisions"
+    ),
 }
 """Every column of a table of results, in order; other diagnostics of an agent follow."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from scipy import stats
 
+from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import performance_profile
 from bandit_gym.results.summary import lower_bound_slope, normalised_scores, regret_name
@@ -33,23 +34,27 @@ DPI = 200
 LEGEND_WIDTH, TITLE_WIDTH = 84, 64  # characters across a figure
 LEGEND_ROW = 0.19  # inches
 NUM_TIME_BINS = 40
-DEFINITION = "(best mean − pulled mean, summed)"
+DEFINITION = f"({COLUMNS['pseudo_regret'].definition.replace('-', '−')}, summed)"
 
 Style = dict[str, Any]
+Drawings = Mapping[str, Callable[[list[RunResults]], Figure | None]]
 
 
 def draw_all(results: Results) -> Iterator[tuple[str, Figure]]:
     """Yield every figure that the results allow, with a name for its file."""
+    yield from draw_each(results, FIGURES)
+    if len(results.experiment.environments) > 1:
+        yield "performance-profile", draw_performance_profile(results)
+
+
+def draw_each(results: Results, drawings: Drawings) -> Iterator[tuple[str, Figure]]:
+    """Yield the figures of each environment in turn, where there is something to draw."""
     for number, environment in enumerate(results.experiment.environments):
         runs = results.usable(environment)
-        if not runs:
-            continue
-        for name, draw in FIGURES.items():
+        for name, draw in drawings.items() if runs else ():
             figure = draw(runs)
             if figure is not None:
                 yield f"{number:02d}-{name}", figure
-    if len(results.experiment.environments) > 1:
-        yield "performance-profile", draw_performance_profile(results)
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
@@ -172,7 +177,7 @@ def draw_performance_profile(results: Results) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[list[RunResults]], Figure | None]] = {
+FIGURES: Drawings = {
     "regret": draw_regret,
     "regret-log-time": draw_log_regret,
     "differences": draw_differences,

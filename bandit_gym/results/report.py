@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.results.results import Results
@@ -61,13 +62,8 @@ def draw_regret(results: Results, directory: Path) -> list[Path]:
     """Draw the regret over time, one picture per environment, and return the PNG files."""
     from bandit_gym.results import plots
 
-    pictures = []
-    for number, environment in enumerate(results.experiment.environments):
-        runs = results.usable(environment)
-        if runs:
-            picture, _ = plots.save(plots.draw_regret(runs), directory / f"{number:02d}-regret")
-            pictures.append(picture)
-    return pictures
+    figures = plots.draw_each(results, {"regret": plots.draw_regret})
+    return [plots.save(figure, directory / name)[0] for name, figure in figures]
 
 
 def timing(results: Results) -> list[dict[str, Any]]:
@@ -96,7 +92,7 @@ def _describe_environment(
         regret_name(environment),
         f"less {results.experiment.agents[0].label}'s, paired",
         "p (Holm)",
-        "best arm found",
+        COLUMNS["best_arm_found"].title,
         "samples/decision",
         "µs/decision",
     )
@@ -118,18 +114,19 @@ def _describe_environment(
 def _define_regret(environment: Entry) -> str:
     over = "the noise" if "means" in environment.options else "instances drawn from the prior"
     return (
-        f"{regret_name(environment).capitalize()}: sum over steps of best mean - pulled mean, "
-        f"averaged over {over}."
+        f"{regret_name(environment).capitalize()}: sum over steps of "
+        f"{COLUMNS['pseudo_regret'].definition}, averaged over {over}."
     )
 
 
 def _describe_spread(rows: Sequence[Row]) -> str:
+    realised, simple = COLUMNS["realised_regret"], COLUMNS["simple_regret"]
     title = (
-        "Realised regret: sum over steps of best mean - reward. "
-        "Simple regret: best mean - mean of the most pulled arm.\n"
+        f"{realised.title.capitalize()}: sum over steps of {realised.definition}. "
+        f"{simple.title.capitalize()}: {simple.definition}.\n"
         "Quantiles are those of the pseudo-regret over replications."
     )
-    header = ("agent", "realised regret", "simple regret", *QUANTILES)
+    header = ("agent", realised.title, simple.title, *QUANTILES)
     lines = [
         (
             row["agent"],

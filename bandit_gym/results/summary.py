@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from bandit_gym.experiments.catalogue import make_problem
+from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results import statistics
 from bandit_gym.results.results import Results, RunResults, paired_differences
@@ -44,7 +45,8 @@ def summarise(results: Results) -> pd.DataFrame:
 
 def regret_name(environment: Entry) -> str:
     """Say in words which regret a table or an axis shows."""
-    return "pseudo-regret" if "means" in environment.options else "Bayesian pseudo-regret"
+    title = COLUMNS["pseudo_regret"].title
+    return title if "means" in environment.options else f"Bayesian {title}"
 
 
 def lower_bound_slope(environment: Entry) -> float | None:
@@ -81,16 +83,17 @@ def _describe(found: RunResults) -> dict[str, Any]:
         "agent": run.agent.label,
         "replications": len(regret),
     }
-    for column in ("pseudo_regret", "realised_regret", "simple_regret"):
-        row |= _spread(column, statistics.mean_interval(found.final(column)))
-    row |= _spread("best_arm_found", statistics.proportion_interval(found.final("best_arm_found")))
+    for name in (name for name, column in COLUMNS.items() if column.title):
+        is_share = COLUMNS[name].unit == "share"
+        estimate = statistics.proportion_interval if is_share else statistics.mean_interval
+        row |= _spread(name, estimate(found.final(name)))
     samples = found.final("num_samples") / run.horizon
     row |= _spread("samples_per_decision", statistics.mean_interval(samples))
     return row | {name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()}
 
 
 def _spread(name: str, interval: Interval) -> dict[str, float]:
-    return {name: interval.estimate, f"{name}_low": interval.low, f"{name}_high": interval.high}
+    return dict(zip((name, f"{name}_low", f"{name}_high"), interval, strict=True))
 
 
 def aggregate(results: Results) -> pd.DataFrame:
