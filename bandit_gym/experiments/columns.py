@@ -22,13 +22,14 @@ from bandit_gym.typing import FloatArray, IntArray
 
 
 class World:
-    """The (N, K) true means of an episode and what follows from them, in reward units."""
+    """The (N, K) true means of an episode, what follows from them, and the pulls of each arm."""
 
     def __init__(self, means: FloatArray) -> None:
         self.best = means.max(axis=1)
         self.gaps = self.best[:, None] - means
         self.mean_gaps = self.gaps.mean(axis=1)
         self.is_best = self.gaps == 0
+        self.counts = np.zeros(means.shape, dtype=np.int64)
 
 
 @dataclass
@@ -37,22 +38,21 @@ class Standing:
 
     Attributes:
         step: the last one.
-        world: the true means.
+        world: the true means and the pulls so far.
         lengths: (N,) steps of each lane's episode so far.
         sums: name -> (N,) sums over these steps.
-        counts: (N, K) pulls of each arm in these steps.
     """
 
     step: Step
     world: World
     lengths: IntArray
     sums: dict[str, FloatArray]
-    counts: IntArray
 
     @cached_property
     def favourites(self) -> FloatArray:
         """(N, K) weights of the most pulled arm; where several are, all the same."""
-        is_favourite = self.counts == self.counts.max(axis=1, keepdims=True)
+        counts = self.world.counts
+        is_favourite = counts == counts.max(axis=1, keepdims=True)
         return is_favourite / is_favourite.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
 
 
@@ -89,8 +89,9 @@ def _optimal_pulls(step: Step) -> np.ndarray | None:
 
 
 def _action_rank(now: Standing) -> np.ndarray:
-    pulled = np.take_along_axis(now.world.gaps, now.step.actions[:, None], axis=1)
-    return np.where(now.step.is_alive, (now.world.gaps < pulled).sum(axis=1), -1)
+    gaps, actions = now.world.gaps, now.step.actions
+    pulled = gaps[np.arange(len(actions)), actions][:, None]
+    return np.where(now.step.is_alive, (gaps < pulled).sum(axis=1), -1)
 
 
 def _realised_regret(now: Standing) -> FloatArray:

@@ -31,37 +31,23 @@ class Recorder:
     def __init__(self, steps: IntArray, num_lanes: int) -> None:
         self._steps = steps.tolist()
         self._rows: dict[str, np.ndarray] = {}  # (S, N), so that a step writes to one place
-        self._lanes = np.arange(num_lanes)
         self._sums: dict[str, FloatArray] = {}
         self._lengths = np.zeros(num_lanes, dtype=np.int64)
-        self._world: World | None = None  # and the (N, K) pulls, once the means are told
-        self._counts = np.zeros((num_lanes, 0), dtype=np.int64)
+        self._world: World | None = None
+        self._pending: list[Step] = []
         self._last: Step | None = None
         self._elapsed = 0
         self._num_kept = 0
-        self._num_pending = 0
-        self._pending: dict[str, FloatArray] = {}  # (CHUNK, N), zeros beyond the pending steps
-        self._is_alive = np.ones((CHUNK, num_lanes), dtype=bool)
-        self._actions = np.zeros((CHUNK, num_lanes), dtype=np.int64)
 
     def add(self, step: Step) -> None:
         """Take in one step of every lane."""
-        self._elapsed += 1
-        self._last = step
-        self._is_alive[self._num_pending] = step.is_alive
-        self._actions[self._num_pending] = step.actions
-        for name, values in step.diagnostics.items():
-            self._put_aside(name, values)
-        for name, adds in _ADDED.items():
-            addend = adds(step)
-            if addend is not None:
-                self._put_aside(name, addend)
         if step.means is not None and self._world is None:
             self._world = World(step.means)
-            self._counts = np.zeros(step.means.shape, dtype=np.int64)
-        self._num_pending += 1
+        self._elapsed += 1
+        self._last = step
+        self._pending.append(step)
         is_recorded = self._elapsed == self._steps[self._num_kept]
-        if is_recorded or self._num_pending == CHUNK:
+        if is_recorded or len(self._pending) == CHUNK:
             self._add_up()
         if is_recorded:
             self._keep(step)
@@ -69,7 +55,7 @@ class Recorder:
     @property
     def num_decisions(self) -> int:
         """Number of actions taken in episodes that had not ended."""
-        return int(self._lengths.sum() + self._is_alive[: self._num_pending].sum())
+        return int(self._lengths.sum() + sum(step.is_alive.sum() for step in self._pending))
 
     def finish(self) -> dict[str, np.ndarray]:
         """Return name -> (N, S) value after each recorded step, as `COLUMNS` tells.
@@ -77,31 +63,26 @@ class Recorder:
         Where all episodes ended before the horizon the last sums are repeated.
         """
         if self._num_kept < len(self._steps) and self._last is not None:
-            self._add_up()
-            self._keep(self._last._replace(is_alive=np.zeros(len(self._lanes), dtype=bool)))
+            if self._pending:
+                self._add_up()
+            self._keep(self._last._replace(is_alive=np.zeros_like(self._last.is_alive)))
         for rows in self._rows.values():
             rows[self._num_kept :] = rows[self._num_kept - 1]
         return {name: rows.T for name, rows in self._rows.items()}
 
-    def _put_aside(self, name: str, values: np.ndarray) -> None:
-        if name not in self._pending:
-            self._pending[name] = np.zeros((CHUNK, len(self._lanes)))
-            self._sums[name] = np.zeros(len(self._lanes))
-        self._pending[name][self._num_pending] = values
-
     def _add_up(self) -> None:
         """Add the pending steps to the sums."""
-        count, self._num_pending = self._num_pending, 0
-        is_alive = self._is_alive[:count]
-        everywhere = bool(is_alive.all())
+        steps, self._pending = self._pending, []
+        is_alive = np.array([step.is_alive for step in steps])
+        counted = True if is_alive.all() else is_alive
         self._lengths += is_alive.sum(axis=0)
-        for name, pending in self._pending.items():
-            values = pending[:count] if everywhere else np.where(is_alive, pending[:count], 0.0)
-            self._sums[name] += values[0] if count == 1 else values.sum(axis=0)
-            pending[:count] = 0.0
+        for name, addends in _addends(steps).items():
+            added = np.array(addends, dtype=np.float64).sum(axis=0, where=counted)
+            self._sums[name] = self._sums.get(name, 0.0) + added
         if self._world is not None:
-            lanes = np.broadcast_to(self._lanes, is_alive.shape)[is_alive]
-            np.add.at(self._counts, (lanes, self._actions[:count][is_alive]), 1)
+            lanes = np.nonzero(is_alive)[1]
+            actions = np.array([step.actions for step in steps])[is_alive]
+            np.add.at(self._world.counts, (lanes, actions), 1)
 
     def _keep(self, step: Step) -> None:
         for name, values in self._sums.items():
@@ -109,12 +90,22 @@ class Recorder:
         for name, shows in _SHOWN.items():
             self._put(name, shows(step))
         if self._world is not None:
-            now = Standing(step, self._world, self._lengths, self._sums, self._counts)
+            now = Standing(step, self._world, self._lengths, self._sums)
             for name, follows in _FOLLOWING.items():
                 self._put(name, follows(now))
         self._num_kept += 1
 
     def _put(self, name: str, values: np.ndarray) -> None:
         if name not in self._rows:
-            self._rows[name] = np.zeros((len(self._steps), len(self._lanes)), dtype=values.dtype)
+            self._rows[name] = np.zeros((len(self._steps), len(self._lengths)), dtype=values.dtype)
         self._rows[name][self._num_kept] = values
+
+
+def _addends(steps: list[Step]) -> dict[str, list[np.ndarray]]:
+    """Return what each step adds, by name; nothing of what the environment does not tell."""
+    addends = {name: [step.diagnostics[name] for step in steps] for name in steps[0].diagnostics}
+    for name, adds in _ADDED.items():
+        values = [adds(step) for step in steps]
+        if values[0] is not None:
+            addends[name] = values
+    return addends
