@@ -6,16 +6,12 @@ The import stays light: environments, the harness and their heavy dependencies l
 from typing import TYPE_CHECKING
 
 from bandit_gym.lending import lend
-from bandit_gym.registration import ENV_IDS as ENV_IDS
-from bandit_gym.registration import register_envs
+from bandit_gym.registration import ENV_IDS, register_envs
 
 if TYPE_CHECKING:
-    from bandit_gym.experiments import Experiment as Experiment
-    from bandit_gym.experiments import Workers as Workers
-    from bandit_gym.experiments import load_experiment as load_experiment
-    from bandit_gym.experiments import run_experiment as run_experiment
-    from bandit_gym.problem import BanditProblem as BanditProblem
-    from bandit_gym.results import load_results as load_results
+    from bandit_gym.experiments import Experiment, Workers, load_experiment, run_experiment
+    from bandit_gym.problem import BanditProblem
+    from bandit_gym.results import load_results
 
 __version__ = "0.1.0"
 __getattr__, __dir__ = lend(

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
-    from bandit_gym.experiments.backends import Workers as Workers
-    from bandit_gym.experiments.entries import Entry as Entry
-    from bandit_gym.experiments.execution import Progress as Progress
-    from bandit_gym.experiments.execution import run_experiment as run_experiment
-    from bandit_gym.experiments.experiment import Experiment as Experiment
-    from bandit_gym.experiments.experiment import Run as Run
-    from bandit_gym.experiments.experiment import load_experiment as load_experiment
+    from bandit_gym.experiments.backends import Workers
+    from bandit_gym.experiments.catalogue import describe_catalogue
+    from bandit_gym.experiments.entries import Entry
+    from bandit_gym.experiments.execution import Progress, run_experiment
+    from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
+    from bandit_gym.experiments.progress import progress_on_stderr
 
 __getattr__, __dir__ = lend(
     __name__,
@@ -21,7 +20,9 @@ __getattr__, __dir__ = lend(
         "Progress": "execution",
         "Run": "experiment",
         "Workers": "backends",
+        "describe_catalogue": "catalogue",
         "load_experiment": "experiment",
+        "progress_on_stderr": "progress",
         "run_experiment": "execution",
     },
 )

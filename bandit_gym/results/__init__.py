@@ -5,14 +5,9 @@ from typing import TYPE_CHECKING
 from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
-    from bandit_gym.results.report import describe as describe
-    from bandit_gym.results.report import write_report as write_report
-    from bandit_gym.results.results import Results as Results
-    from bandit_gym.results.results import RunResults as RunResults
-    from bandit_gym.results.results import load_results as load_results
-    from bandit_gym.results.results import paired_differences as paired_differences
-    from bandit_gym.results.summary import aggregate as aggregate
-    from bandit_gym.results.summary import summarise as summarise
+    from bandit_gym.results.report import describe, draw_regret, write_report
+    from bandit_gym.results.results import Results, RunResults, load_results, paired_differences
+    from bandit_gym.results.summary import aggregate, summarise
 
 __getattr__, __dir__ = lend(
     __name__,
@@ -21,6 +16,7 @@ __getattr__, __dir__ = lend(
         "RunResults": "results",
         "aggregate": "summary",
         "describe": "report",
+        "draw_regret": "report",
         "load_results": "results",
         "paired_differences": "results",
         "summarise": "summary",
