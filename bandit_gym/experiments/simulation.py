@@ -30,7 +30,6 @@ from bandit_gym.rollout import BanditAgent, Step, play
 
 PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
 WARM_UP_STEPS = 30
-_controllers: dict[str, ThreadpoolController] = {}  # by run, of this process
 
 
 @dataclass(frozen=True)
@@ -117,20 +116,19 @@ def _episodes(
     return play(agent, env, env_seed=seeds, agent_seed=agent_seed)
 
 
+@cache
 def _prepare(run: Run) -> ThreadpoolController:
-    """Warm up once per process, and return what limits the threads of all libraries then loaded.
+    """Warm up, once per run and process, and return what limits the threads of all libraries.
 
     The first steps are played for nothing, so that no compilation is taken for the agent's own
     time. Nested threads would fight for the cores, and their number may change the last bit of a
     matrix product.
     """
-    if run.digest not in _controllers:
-        agent, env = build(run)
-        for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
-            pass
-        env.close()
-        _controllers[run.digest] = ThreadpoolController()
-    return _controllers[run.digest]
+    agent, env = build(run)
+    for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
+        pass
+    env.close()
+    return ThreadpoolController()
 
 
 def _problem(env: gym.vector.VectorEnv) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,8 @@ def save(figure: Figure, path: Path) -> list[Path]:
 def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure:
     """Draw the mean regret of each agent over time, with bands.
 
-    For a fixed instance the Lai-Robbins slope is drawn as a dotted line that starts where the
-    bound's C log t does.
+    Over log time logarithmic growth is a straight line. For a fixed instance the Lai-Robbins slope
+    is drawn as a dotted line that starts where the bound's C log t does.
     """
     figure, axes = _new_curves(runs)
     for found, style in zip(runs, styles(), strict=False):
@@ -79,16 +80,10 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     top = axes.get_ylim()[1]  # the bound holds in the long run and may lie far above at first
     _draw_lower_bound(axes, runs[0])
     axes.set_xscale(time_scale)
-    axes.set_xlabel("step")
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION}")
     axes.set_ylim(0, top)
     _add_legend(figure)
     return figure
-
-
-def draw_log_regret(runs: list[RunResults]) -> Figure:
-    """Draw the regret over log time, on which logarithmic growth is a straight line."""
-    return draw_regret(runs, time_scale="log")
 
 
 def draw_differences(runs: list[RunResults]) -> Figure | None:
@@ -103,7 +98,6 @@ def draw_differences(runs: list[RunResults]) -> Figure | None:
             axes.axhline(0, label=f"{reference} (reference)", **style)
         elif len(differences):
             draw_band(axes, found.steps, differences, found.run.agent.label, style)
-    axes.set_xlabel("step")
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION},\nless that of the reference, paired")
     _add_legend(figure)
     return figure
@@ -137,7 +131,7 @@ def draw_samples(runs: list[RunResults]) -> Figure | None:
     for found, style in drawing:
         steps, samples = _rates(found.steps, found.curves("num_samples"))
         draw_band(axes, steps, samples, found.run.agent.label, style)
-    axes.set(xscale="log", yscale="log", xlabel="step", ylabel="samples per decision")
+    axes.set(xscale="log", yscale="log", ylabel="samples per decision")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
@@ -179,7 +173,7 @@ def draw_performance_profile(results: Results) -> Figure:
 
 FIGURES: Drawings = {
     "regret": draw_regret,
-    "regret-log-time": draw_log_regret,
+    "regret-log-time": partial(draw_regret, time_scale="log"),
     "differences": draw_differences,
     "final-regret": draw_final_regret,
     "samples": draw_samples,
@@ -206,7 +200,9 @@ def _wrapped(title: str) -> str:
 
 def _new_curves(runs: list[RunResults]) -> tuple[Figure, Axes]:
     subtitle = f"{_count(runs)}; bands: 95 % interval of the mean"
-    return _new_figure(runs[0].run.environment.label, subtitle)
+    figure, axes = _new_figure(runs[0].run.environment.label, subtitle)
+    axes.set_xlabel("step")
+    return figure, axes
 
 
 def _count(runs: list[RunResults]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bandit_gym.results.summary import QUANTILES, aggregate, regret_name, summar
 
 NOTHING = "-"
 Row = Mapping[Any, Any]
+Cells = dict[str, Callable[[Row], str]]  # title -> what a row has below it
 
 
 def describe(results: Results, *, details: bool = False) -> str:
@@ -87,28 +89,16 @@ def _describe_environment(
         f"{environment.label}: {max(row['replications'] for row in rows)} replications of "
         f"{experiment.horizon} steps, seed {experiment.seed}. Means ± 95 % intervals."
     )
-    header = (
-        "agent",
-        regret_name(environment),
-        f"less {results.experiment.agents[0].label}'s, paired",
-        "p (Holm)",
-        COLUMNS["best_arm_found"].title,
-        "samples/decision",
-        "µs/decision",
-    )
-    lines = [
-        (
-            row["agent"],
-            _estimate(row, "pseudo_regret"),
-            _estimate(row, "difference"),
-            _p_value(row["p_holm"]),
-            _number(row["best_arm_found"], "{:.0%}"),
-            _number(row["samples_per_decision"], "{:.1f}"),
-            _number(times[row["env"], row["agent"]], "{:.2f}"),
-        )
-        for row in rows
-    ]
-    return "\n".join([title, *_align([header, *lines]), _define_regret(environment)])
+    cells: Cells = {
+        "agent": lambda row: row["agent"],
+        regret_name(environment): lambda row: _estimate(row, "pseudo_regret"),
+        f"less {experiment.agents[0].label}'s, paired": lambda row: _estimate(row, "difference"),
+        "p (Holm)": lambda row: _p_value(row["p_holm"]),
+        COLUMNS["best_arm_found"].title: lambda row: _number(row["best_arm_found"], "{:.0%}"),
+        "samples/decision": lambda row: _number(row["samples_per_decision"], "{:.1f}"),
+        "µs/decision": lambda row: _number(times[row["env"], row["agent"]], "{:.2f}"),
+    }
+    return "\n".join([title, *_tabulate(rows, cells), _define_regret(environment)])
 
 
 def _define_regret(environment: Entry) -> str:
@@ -126,17 +116,13 @@ def _describe_spread(rows: Sequence[Row]) -> str:
         f"{simple.title.capitalize()}: {simple.definition}.\n"
         "Quantiles are those of the pseudo-regret over replications."
     )
-    header = ("agent", realised.title, simple.title, *QUANTILES)
-    lines = [
-        (
-            row["agent"],
-            _estimate(row, "realised_regret"),
-            _estimate(row, "simple_regret", digits=4),
-            *(f"{row[name]:.1f}" for name in QUANTILES),
-        )
-        for row in rows
-    ]
-    return "\n".join([title, *_align([header, *lines])])
+    cells: Cells = {
+        "agent": lambda row: row["agent"],
+        realised.title: lambda row: _estimate(row, "realised_regret"),
+        simple.title: lambda row: _estimate(row, "simple_regret", digits=4),
+        **{name: partial(_quantile, name) for name in QUANTILES},
+    }
+    return "\n".join([title, *_tabulate(rows, cells)])
 
 
 def _describe_aggregate(rows: Sequence[Row]) -> str:
@@ -144,8 +130,11 @@ def _describe_aggregate(rows: Sequence[Row]) -> str:
         "All environments: interquartile mean, over environments and replications, of the "
         "pseudo-regret\nas a share of what uniform play loses. Means ± 95 % intervals."
     )
-    lines = [(row["agent"], _estimate(row, "score_iqm", digits=3)) for row in rows]
-    return "\n".join([title, *_align([("agent", "score"), *lines])])
+    cells: Cells = {
+        "agent": lambda row: row["agent"],
+        "score": lambda row: _estimate(row, "score_iqm", digits=3),
+    }
+    return "\n".join([title, *_tabulate(rows, cells)])
 
 
 def _version_note(results: Results) -> Iterator[str]:
@@ -187,13 +176,18 @@ def _number(value: float, form: str) -> str:
     return NOTHING if math.isnan(value) else form.format(value)
 
 
+def _quantile(name: str, row: Row) -> str:
+    return f"{row[name]:.1f}"
+
+
 def _p_value(value: float) -> str:
     return "<0.001" if value < 0.001 else _number(value, "{:.3f}")
 
 
-def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the rows with their columns aligned, the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        yield "  ".join([row[0].ljust(widths[0]), *cells[1:]])
+def _tabulate(rows: Sequence[Row], cells: Cells) -> Iterator[str]:
+    """Yield aligned lines, titles first; the first column to the left, the others to the right."""
+    lines = [list(cells), *([write(row) for write in cells.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *others in lines:
+        aligned = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        yield "  ".join([first.ljust(widths[0]), *aligned])
