@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 
 import gymnasium as gym
 import pytest
@@ -44,6 +45,19 @@ def test_import_loads_nothing_heavy() -> None:
     code = f"import sys, bandit_gym; print([name for name in {HEAVY} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.strip() == "[]", result.stderr
+
+
+@pytest.mark.parametrize("package", ["bandit_gym", "bandit_gym.experiments", "bandit_gym.results"])
+def test_every_name_that_a_package_lists_is_there(package: str) -> None:
+    module = import_module(package)
+    assert dir(module)
+    assert dir(module) == sorted(module.__all__)
+    assert [name for name in dir(module) if not hasattr(module, name)] == []
+
+
+def test_a_name_that_a_package_does_not_list_is_refused() -> None:
+    with pytest.raises(AttributeError, match="module 'bandit_gym' has no attribute 'Experimint'"):
+        bandit_gym.Experimint  # noqa: B018  # the look-up is what is tested
 
 
 def test_module_spelling_needs_no_other_import() -> None:

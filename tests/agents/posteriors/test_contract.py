@@ -154,8 +154,8 @@ def rank(values, x, distribution):
 
 NOISY = ("gibbs", "particles")
 BIAS = {"conjugate": 0.0, "grid": 0.0, "gibbs": 0.005, "particles": 2 / NUM_PARTICLES}
-"""In deviations. Gibbs: steps of a quarter of a conditional one, by the trapezoidal rule, are off by
-1 / (12 * 16) of its variance. Particles: the bias of weighted averages is of order 1 / P."""
+"""In deviations. Gibbs: steps of a quarter of a conditional one, by the trapezoidal rule, are off
+by 1 / (12 * 16) of its variance. Particles: the bias of weighted averages is of order 1 / P."""
 
 
 @every_case
