@@ -1,0 +1,1 @@
+"""Stored results: opened, summarised with intervals, drawn and told."""
