@@ -32,7 +32,7 @@ class House:
         arrows: between its rooms, sorted.
         guests: rooms of other packages that it imports, sorted.
         rising: the arrows that run up, against the layers of `pyproject.toml`.
-        circles: sets of rooms that reach each other, sorted.
+        circles: sets of rooms, and sets of modules, that reach each other.
     """
 
     package: str
@@ -47,11 +47,8 @@ def read_house(package: str, root: Path = ROOT) -> House:
     """Read one of PACKAGES."""
     modules = {name: path for top in PACKAGES for name, path in _modules(root, top)}
     ours = [name for name in modules if name.partition(".")[0] == package]
-    pairs = {
-        (room_of(name), room_of(target))
-        for name in ours
-        for target in imports_of(name, modules[name], modules)
-    }
+    links = [(name, other) for name in ours for other in imports_of(name, modules[name], modules)]
+    pairs = {(room_of(name), room_of(other)) for name, other in links}
     ranks = read_ranks(root / "pyproject.toml")
     rooms = sorted({room_of(name) for name in ours}, key=lambda room: (ranks.get(room, 0), room))
     arrows = sorted((a, b) for a, b in pairs if a != b and b in rooms)
@@ -61,7 +58,7 @@ def read_house(package: str, root: Path = ROOT) -> House:
         arrows=tuple(arrows),
         guests=tuple(sorted({b for _, b in pairs if b not in rooms})),
         rising=tuple((a, b) for a, b in arrows if ranks.get(a, 0) > ranks.get(b, 0)),
-        circles=circles_of(arrows),
+        circles=circles_of(arrows) + circles_of(links),
     )
 
 
@@ -74,7 +71,7 @@ def imports_of(name: str, path: Path, modules: Collection[str]) -> set[str]:
     """Return which of the known modules a module imports."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = set()
-    for node in _imports(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _imports(ast.parse(path.read_text(encoding="utf-8")).body):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         else:
@@ -99,7 +96,7 @@ def read_ranks(path: Path) -> dict[str, int]:
 
 
 def circles_of(arrows: Iterable[Arrow]) -> tuple[tuple[str, ...], ...]:
-    """Return the sets of two and more rooms that reach each other, sorted."""
+    """Return the sets of rooms that reach each other, sorted."""
     reach: dict[str, set[str]] = {}
     for start, end in arrows:
         reach.setdefault(start, set()).add(end)
@@ -117,15 +114,14 @@ def _modules(root: Path, package: str) -> Iterator[tuple[str, Path]]:
         yield ".".join(parts).removesuffix(".__init__"), path
 
 
-def _imports(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Import | ast.ImportFrom):
-            yield child
-        elif isinstance(child, ast.If) and _is_for_types(child.test):
-            for other in child.orelse:
-                yield from _imports(other)
+def _imports(nodes: Iterable[ast.AST]) -> Iterator[ast.Import | ast.ImportFrom]:
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and _is_for_types(node.test):
+            yield from _imports(node.orelse)
         else:
-            yield from _imports(child)
+            yield from _imports(ast.iter_child_nodes(node))
 
 
 def _is_for_types(test: ast.expr) -> bool:
