@@ -18,13 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents import make_agent
+import agents
 from bandit_gym.experiments.execution import Progress, Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, Prior, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
-from house.imports import PACKAGES, ROOT
+from house.imports import PACKAGES
+
+HOME = Path(agents.__file__).parents[1]
+"""Where the packages are imported from: this repository, or where they were installed."""
 
 NUM_ARMS, NUM_LANES = 4, 50
 WARM_UP_STEPS = 12
@@ -61,7 +64,7 @@ DECISIONS: dict[str, tuple[str, dict[str, Any], Prior]] = {
 def decision(name: str) -> list[str]:
     """Return the files that one `act` of an entry of DECISIONS passes, in the order of entry."""
     agent_name, options, prior = DECISIONS[name]
-    agent = make_agent(agent_name, BanditProblem(Bernoulli(), prior, NUM_ARMS), **options)
+    agent = agents.make_agent(agent_name, BanditProblem(Bernoulli(), prior, NUM_ARMS), **options)
     agent.reset(NUM_LANES, seed=0)
     for _ in range(WARM_UP_STEPS):
         actions = agent.act()
@@ -122,9 +125,9 @@ def _recorded(stops: tuple[str, ...] = ()) -> Iterator[list[str]]:
 
 @cache
 def _file_of(filename: str) -> str:
-    """Return a file's path in the repository, or nothing if it is not one of the packages."""
+    """Return a file's path from HOME, or nothing if it is not one of the packages'."""
     path = Path(filename)
-    inside = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else ""
+    inside = path.relative_to(HOME).as_posix() if path.is_relative_to(HOME) else ""
     return inside if inside.partition("/")[0] in PACKAGES else ""
 
 
