@@ -6,8 +6,8 @@ from types import ModuleType
 import gymnasium as gym
 import numpy as np
 import pytest
+from documents import blocks, run
 from gymnasium.utils.env_checker import check_env
-from pages import blocks, run
 
 from agents import ExactThompson, RacingThompson, SMCThompson
 from agents.oracle import action_probabilities

@@ -1,7 +1,7 @@
 """Tests lie where the code that they test lies, under its names."""
 
 import pytest
-from pages import ROOT
+from documents import ROOT
 
 FOLDERS = ("agents", "bandit_gym", "scripts")
 FILES = sorted(

@@ -4,7 +4,7 @@ import pkgutil
 import re
 
 import pytest
-from pages import PAGES, ROOT
+from documents import PAGES, ROOT
 
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 PATH = re.compile(r"`((?:agents|bandit_gym|docs|scripts|tests)/[\w./-]*)`")

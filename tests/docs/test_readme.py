@@ -4,7 +4,7 @@ import re
 import tomllib
 
 import pytest
-from pages import PAGES, ROOT, blocks, run
+from documents import PAGES, ROOT, blocks, run
 
 from bandit_gym.experiments.experiment import Experiment
 

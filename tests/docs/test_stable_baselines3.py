@@ -1,7 +1,7 @@
 """The page about Stable-Baselines3 runs as it stands."""
 
 import pytest
-from pages import ROOT, blocks, run
+from documents import ROOT, blocks, run
 
 pytest.importorskip("stable_baselines3")
 import torch
