@@ -1,0 +1,43 @@
+"""The commands for contributors run."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from documents import ROOT, blocks
+
+import agents
+
+COMMANDS = blocks("CONTRIBUTING.md#One of each, in seconds", "bash")[0].splitlines()
+
+
+def run_command(command, folder):
+    program, *arguments = shlex.split(command.replace("results/", f"{folder}/"))
+    start = [sys.executable, "-m", "pytest"] if program == "pytest" else [sys.executable]
+    home = {"PYTHONPATH": str(Path(agents.__file__).parents[1])}
+    return subprocess.run(
+        [*start, *arguments], cwd=ROOT, env=os.environ | home, capture_output=True, text=True
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        COMMANDS[0],
+        pytest.param(
+            COMMANDS[1], marks=pytest.mark.xfail(strict=True, reason="rows are asked for by family")
+        ),
+        COMMANDS[2],
+    ],
+)
+def test_one_of_each_runs_as_written(command, tmp_path):
+    found = run_command(command, tmp_path)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_there_is_one_test_one_row_and_one_figure():
+    assert len(COMMANDS) == 3
