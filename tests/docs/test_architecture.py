@@ -1,12 +1,14 @@
 """The page about the architecture: its recipes work as they stand, from outside the packages."""
 
+import re
 import sys
 from types import ModuleType
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from documents import blocks, run
+from documents import blocks, read, run
+from gymnasium.envs.registration import registry
 from gymnasium.utils.env_checker import check_env
 
 from agents import ExactThompson, RacingThompson, SMCThompson
@@ -28,8 +30,18 @@ def recipe(request, monkeypatch):
     (code,) = blocks(f"docs/architecture.md#{heading}")
     module = ModuleType(name)
     monkeypatch.setitem(sys.modules, name, module)
+    known = set(registry)
     run(code, vars(module))
-    return module
+    yield module
+    for name in set(registry) - known:
+        del registry[name]
+
+
+def command(heading, folder):
+    """Return the arguments that the page gives to `bandit-gym`, and others for a short run."""
+    (text,) = re.findall(r"`bandit-gym ([^`]*)`", read(f"docs/architecture.md#{heading}"))
+    short = ["--replications", "10", "--horizon", "20", "--backend", "serial"]
+    return [*text.split(), *short, "--out", str(folder / "results")]
 
 
 def not_yet(reason):
@@ -84,7 +96,6 @@ def test_prior_makes_the_world_that_the_page_says(recipe):
     assert ((info["means"] > 0) & (info["means"] < 1)).all()
 
 
-@not_yet("the function that chooses a posterior is not there")
 @take("An agent", "top_two")
 def test_agent_plays_the_law_of_top_two_sampling(recipe):
     problem = BanditProblem(Bernoulli(), Beta(2.0, 2.0), 4)
@@ -99,16 +110,13 @@ def test_agent_plays_the_law_of_top_two_sampling(recipe):
     assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / NUM_LANES)).all()
 
 
-@not_yet("the function that chooses a posterior is not there")
 @take("An agent", "top_two")
 def test_agent_plays_on_the_command_line(recipe, tmp_path, capsys):
-    arguments = "compare --agents top_two:TopTwoThompson exact --replications 20 --horizon 30"
-    code = main([*arguments.split(), "--backend", "serial", "--out", str(tmp_path / "results")])
-    assert code == 0
+    assert main(command("An agent", tmp_path)) == 0
     assert "TopTwoThompson" in capsys.readouterr().out
 
 
-@take("A likelihood", "geometric")
+@take("A likelihood", "my_geometric")
 def test_likelihood_has_the_rewards_that_it_says(recipe, rng):
     means = np.array([0.2, 1.0, 5.0])
     draws = recipe.Geometric().sample(means, rng.random((NUM_LANES, 3)))
@@ -122,10 +130,9 @@ def test_likelihood_has_the_rewards_that_it_says(recipe, rng):
     )
 
 
-@not_yet("a likelihood of one's own lacks what built-in ones have")
-@take("A likelihood", "geometric")
+@take("A likelihood", "my_geometric")
 def test_likelihood_is_learned_in_its_own_environment(recipe):
-    env = gym.make_vec("GeometricBandit-v0", num_envs=50)
+    env = gym.make_vec("MyGeometricBandit-v0", num_envs=50)
     agent = SMCThompson(recipe.PROBLEM, resampling="systematic", move="random-walk")
     found = rollout(agent, env, seed=0, horizon=200).pseudo_regret
     early, late = found[:, :50].mean(axis=1), found[:, 150:].mean(axis=1)
@@ -134,12 +141,11 @@ def test_likelihood_is_learned_in_its_own_environment(recipe):
 
 
 @not_yet("a likelihood of one's own lacks what built-in ones have")
-@take("A likelihood", "geometric")
+@take("A likelihood", "my_geometric")
 def test_likelihood_plays_on_the_command_line(recipe, tmp_path, capsys):
-    agents = "--agents exact racing smc --replications 10 --horizon 20 --backend serial"
-    arguments = f"compare --env geometric:GeometricBandit-v0 {agents}"
-    assert main([*arguments.split(), "--out", str(tmp_path / "results")]) == 0
-    assert all(name in capsys.readouterr().out for name in ("exact", "racing", "smc"))
+    assert main(command("A likelihood", tmp_path)) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ("exact", "racing", "smc"))
 
 
 @take("An observation", "averages")

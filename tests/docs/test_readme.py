@@ -4,7 +4,7 @@ import re
 import tomllib
 
 import pytest
-from documents import PAGES, ROOT, blocks, run
+from documents import PAGES, ROOT, blocks, read, run
 
 from bandit_gym.experiments.experiment import Experiment
 
@@ -34,8 +34,7 @@ def test_readme_experiment_file_is_an_experiment():
 
 
 def test_readme_install_commands_are_those_of_the_gate():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    readme, gate = read("README.md"), read(".ci/run")
     assert 'constraint constraints.txt ".[dev]" && pytest\n' in readme
     assert 'constraint constraints.txt ".[dev]"\nstep pytest\n' in gate
 

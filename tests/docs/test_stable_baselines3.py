@@ -1,7 +1,7 @@
 """The page about Stable-Baselines3 runs as it stands."""
 
 import pytest
-from documents import ROOT, blocks, run
+from documents import blocks, read, run
 
 pytest.importorskip("stable_baselines3")
 import torch
@@ -24,5 +24,5 @@ def test_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
 
 
 def test_page_mentions_every_public_name():
-    page = (ROOT / PAGE).read_text(encoding="utf-8")
+    page = read(PAGE)
     assert all(name in page for name in set(sb3.__all__) - {"AgentPolicy"})

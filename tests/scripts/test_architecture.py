@@ -79,13 +79,7 @@ def test_house_stays_within_its_bounds(package):
     assert len(house.arrows) <= arrows
 
 
-@pytest.mark.parametrize(
-    "package",
-    [
-        pytest.param("agents", marks=not_yet("constants of families live among the posteriors")),
-        "bandit_gym",
-    ],
-)
+@pytest.mark.parametrize("package", PACKAGES)
 def test_arrows_run_down_only(package):
     house = read_house(package)
     assert house.rising == ()

@@ -9,18 +9,22 @@ ROOT = Path(__file__).parents[2]
 PAGES = tuple(sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")}))
 
 
-def blocks(path, language="python"):
-    """Return the code blocks of a page, or of what one of its headings stands above.
+def read(path):
+    """Return the text of a page, or of what one of its headings stands above.
 
     Args:
         path: of the page, under the root; behind a "#" may stand a heading, as it is written.
-        language: of the blocks.
     """
     page, _, heading = path.partition("#")
     text = (ROOT / page).read_text(encoding="utf-8")
     if heading:
         (text,) = re.findall(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#+ |\Z)", text, re.M | re.S)
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+    return text
+
+
+def blocks(path, language="python"):
+    """Return the blocks of code in what `read` returns."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", read(path), re.M | re.S)
 
 
 def run(code, names=None):
