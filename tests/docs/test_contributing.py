@@ -24,16 +24,7 @@ def run_command(command, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    [
-        COMMANDS[0],
-        pytest.param(
-            COMMANDS[1], marks=pytest.mark.xfail(strict=True, reason="rows are asked for by family")
-        ),
-        COMMANDS[2],
-    ],
-)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_one_of_each_runs_as_written(command, tmp_path):
     found = run_command(command, tmp_path)
     assert found.returncode == 0, found.stdout + found.stderr

@@ -42,6 +42,9 @@ def test_readme_install_commands_are_those_of_the_gate():
 @pytest.mark.slow
 def test_readme_trains_ppo_and_evaluates_racing_thompson():
     pytest.importorskip("stable_baselines3")
+    import torch
+
+    torch.set_num_threads(1)  # on shared cores two threads of a small network wait for each other
     (code,) = [block for block in blocks("README.md") if "PPO(" in block]
     ppo, racing = map(float, re.findall(r"(?:PPO|Thompson) ([0-9.]+)", run(code)))
     # random play averages 10 of 20; an episode's variance is at most 20/4 + 20**2/12
