@@ -86,13 +86,14 @@ def read_ranks(path: Path) -> dict[str, int]:
     tools = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]
     contracts = tools.get("importlinter", {}).get("contracts", [])
     layers = [
-        (rank, module)
+        (f"{container}.{room}", rank)
         for contract in contracts
         if contract["type"] == "layers"
+        for container in contract["containers"]
         for rank, layer in enumerate(contract["layers"])
-        for module in re.findall(r"[\w.]+", layer)
+        for room in re.findall(r"\w+", layer)
     ]
-    return {room_of(module): rank for rank, module in layers}
+    return dict(layers)
 
 
 def circles_of(arrows: Iterable[Arrow]) -> tuple[tuple[str, ...], ...]:
