@@ -27,7 +27,11 @@ from agents.posteriors.quadrature import (
     Panels,
     ToleranceError,
     best_arm_probabilities,
+    first_edges,
     halve,
+    log_prior,
+    make_coordinate,
+    require_density,
     resolve,
 )
 from bandit_gym.checks import check_real, check_statistics
@@ -121,23 +125,15 @@ class ArmPosteriors:
     @cached_property
     def coordinate(self) -> Coordinate:
         """The coordinate shared by all arms."""
-        low, high = self.support[:, 0].min(), self.support[:, 1].max()
-        centre = np.median(self.draws)
-        origin = next((end for end in (low, high) if np.isfinite(end)), centre)
-        scale = np.median(np.abs(self.draws - origin))
-        return Coordinate(float(low), float(high), float(centre), max(float(scale), 1e-100))
+        return make_coordinate(self.support, self.draws)
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (M, K) log-densities, up to a constant per arm, at (M, K) means."""
-        prior: Any = self.problem.prior
-        likelihood = self.problem.likelihood
+        prior = log_prior(self.problem, self.support, means)
         with np.errstate(all="ignore"):
-            log_prior = prior.arm_log_density(means)
-            log_likelihood = likelihood.log_likelihood(means, self.counts, self.sums)
-            values = np.asarray(log_prior + log_likelihood, dtype=np.float64)
-        outside = (means < self.support[:, 0]) | (means > self.support[:, 1])
-        values = np.where(outside | (log_prior == -np.inf), -np.inf, values)
-        _require_density(values, means)
+            data = self.problem.likelihood.log_likelihood(means, self.counts, self.sums)
+            values = np.where(prior == -np.inf, -np.inf, prior + data)
+        require_density("the log-density of a posterior", values, means)
         return values
 
     def log_density_along(self, u: FloatArray) -> FloatArray:
@@ -147,11 +143,8 @@ class ArmPosteriors:
 
     def edges(self) -> FloatArray:
         """Return first panel ends: a coarse grid and every place where an arm may have a bulk."""
-        low, high = self.coordinate.limits
-        steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
-        grid = np.concatenate([-steps, steps, [low, high]])
-        ends = self.coordinate.positions(np.concatenate([self.support.ravel(), self._peaks()]))
-        return np.unique(np.clip(np.concatenate([grid, ends]), low, high))
+        breaks = np.concatenate([self.support.ravel(), self._peaks()])
+        return first_edges(self.coordinate, breaks)
 
     def _peaks(self) -> FloatArray:
         """Return the highest local maxima among the prior draws and the likelihood's maxima."""
@@ -223,13 +216,3 @@ def _check_tolerance(tolerance: float | None) -> float | None:
 
 def _flatten(statistics: FloatArray) -> FloatArray:
     return statistics.reshape(-1, statistics.shape[-1])
-
-
-def _require_density(values: FloatArray, means: FloatArray) -> None:
-    is_bad = np.isnan(values) | (values == np.inf)
-    if is_bad.any():
-        row, arm = np.argwhere(is_bad)[0]
-        raise ValueError(
-            f"the log-density of arm {arm} must be a number or -inf inside its support, got "
-            f"{values[row, arm]} at the mean {means[row, arm]}."
-        )

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from agents.posteriors.features import Features, features_at, make_features
-from agents.posteriors.quadrature import Coordinate
+from agents.posteriors.quadrature import Coordinate, first_edges, log_prior, make_coordinate
 from bandit_gym.priors import IndependentPrior
 from bandit_gym.problem import BanditProblem
 
@@ -121,9 +121,9 @@ def make_mesh(problem: BanditProblem) -> Mesh:
         if twin < arm:
             arms.append(arms[twin])
             continue
-        breaks = np.concatenate([support[arm], draws[:, arm]])
-        edges = first_edges(coordinate, breaks[np.isfinite(breaks)])
-        cells = resolve_arm(arm_density(problem, coordinate, support[arm], arm), edges, arm)
+        edges = first_edges(coordinate, np.concatenate([support[arm], draws[:, arm]]))
+        edges = edges[np.append(True, np.diff(edges) > _shortest(edges[1:]))]
+        cells = resolve_arm(arm_density(problem, coordinate, support, arm), edges, arm)
         _require_decay(cells, arm, problem)
         arms.append(_trim(cells))
     return _pack(problem, coordinate, arms, twins)
@@ -137,32 +137,12 @@ def find_twins(problem: BanditProblem, support: np.ndarray, draws: np.ndarray) -
         support: (K, 2) lowest and highest mean of each arm.
         draws: (M, K) from the prior, of which NUM_TWIN_DRAWS are looked at.
     """
-    prior: Any = problem.prior
     some = draws[:64].ravel()
     some = some[:: max(1, len(some) // NUM_TWIN_DRAWS)]
-    everywhere = np.repeat(some[:, None], problem.num_arms, axis=1)
-    with np.errstate(all="ignore"):
-        values = np.asarray(prior.arm_log_density(everywhere), dtype=float)
-    _require_shape(values, everywhere)
+    values = log_prior(problem, support, np.repeat(some[:, None], problem.num_arms, axis=1))
     first: dict[bytes, int] = {}
     columns = np.concatenate([values, support.T]).T
     return np.array([first.setdefault(each.tobytes(), arm) for arm, each in enumerate(columns)])
-
-
-def make_coordinate(support: np.ndarray, draws: np.ndarray) -> Coordinate:
-    """Return the coordinate that all arms share, so that the largest u is the largest mean."""
-    low, high = float(support[:, 0].min()), float(support[:, 1].max())
-    centre = float(np.median(draws))
-    origin = next((end for end in (low, high) if np.isfinite(end)), centre)
-    return Coordinate(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
-
-
-def first_edges(coordinate: Coordinate, breaks: np.ndarray) -> np.ndarray:
-    """Return u on a coarse grid, and at breaks: draws, which show where the prior has its bulks."""
-    steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
-    grid = np.concatenate([-steps, steps, coordinate.limits, coordinate.positions(breaks)])
-    edges = np.unique(np.clip(grid, *coordinate.limits))
-    return edges[np.append(True, np.diff(edges) > _shortest(edges[1:]))]
 
 
 def arm_density(
@@ -173,13 +153,7 @@ def arm_density(
     def log_density(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         means = coordinate.means(u)
         everywhere = np.repeat(means.reshape(-1, 1), problem.num_arms, axis=1)
-        prior: Any = problem.prior
-        with np.errstate(all="ignore"):
-            values = np.asarray(prior.arm_log_density(everywhere), dtype=float)
-        _require_shape(values, everywhere)
-        values = values[:, arm].reshape(u.shape)
-        values = np.where((means < support[0]) | (means > support[1]), -np.inf, values)
-        _require_density(values, means, arm)
+        values = log_prior(problem, support, everywhere)[:, arm].reshape(u.shape)
         log_slope = coordinate.log_slope(u)
         noise = 16 * np.finfo(float).eps * np.exp(np.log(np.abs(means) + 1e-300) - log_slope)
         return values + log_slope, noise
@@ -313,23 +287,6 @@ def _pack(
         likelihood, coordinate.limits, sizes, edges, heights, features,
         coefficients, is_jump, twins,
     )  # fmt: skip
-
-
-def _require_shape(values: np.ndarray, means: np.ndarray) -> None:
-    if values.shape != means.shape:
-        raise ValueError(
-            f"problem.prior.arm_log_density must return shape {means.shape}, one log-density for "
-            f"each mean it is given, got shape {values.shape}."
-        )
-
-
-def _require_density(values: np.ndarray, means: np.ndarray, arm: int) -> None:
-    is_bad = np.isnan(values) | (values == np.inf)
-    if is_bad.any():
-        raise ValueError(
-            f"problem.prior.arm_log_density must be a number or -inf, got {values[is_bad][0]} for "
-            f"arm {arm} at the mean {means[is_bad][0]}."
-        )
 
 
 def _require_decay(cells: Cells, arm: int, problem: BanditProblem) -> None:

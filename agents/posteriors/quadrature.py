@@ -17,12 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
 from scipy.special import expit, log_expit
 
 from agents.posteriors.winning import exclusive_products
+from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import BoolArray, FloatArray
 
 NUM_NODES = 16
@@ -123,6 +125,51 @@ class Coordinate:
         return np.array([left, right])
 
 
+def make_coordinate(support: FloatArray, draws: FloatArray) -> Coordinate:
+    """Return the coordinate that all arms share, so that the largest u is the largest mean.
+
+    Args:
+        support: (K, 2) interval of each arm's mean.
+        draws: (S, K) from the prior, which show what is typical.
+    """
+    low, high = float(support[:, 0].min()), float(support[:, 1].max())
+    centre = float(np.median(draws))
+    origin = next((end for end in (low, high) if np.isfinite(end)), centre)
+    return Coordinate(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
+
+
+def first_edges(coordinate: Coordinate, means: FloatArray) -> FloatArray:
+    """Return increasing u from limit to limit: a coarse grid, and the places of some means."""
+    steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
+    grid = np.concatenate([-steps, steps, coordinate.limits, coordinate.positions(means)])
+    return np.unique(np.clip(grid, *coordinate.limits))
+
+
+def log_prior(problem: BanditProblem, support: FloatArray, means: FloatArray) -> FloatArray:
+    """Return the prior log-density of each arm at (M, K) means, -inf outside its support, (K, 2).
+
+    Raises:
+        ValueError: if it is no density; names the arm.
+    """
+    prior: Any = problem.prior
+    with np.errstate(all="ignore"):
+        values = np.asarray(prior.arm_log_density(means), dtype=np.float64)
+    values = np.where((means < support[:, 0]) | (means > support[:, 1]), -np.inf, values)
+    require_density("problem.prior.arm_log_density", values, means)
+    return values
+
+
+def require_density(name: str, values: FloatArray, means: FloatArray) -> None:
+    """Refuse (M, K) log-densities that are NaN or infinite at some of (M, K) means."""
+    is_bad = np.isnan(values) | (values == np.inf)
+    if is_bad.any():
+        row, arm = np.argwhere(is_bad)[0]
+        raise ValueError(
+            f"{name} must be a number or -inf, got {values[row, arm]} for arm {arm} at the mean "
+            f"{means[row, arm]}."
+        )
+
+
 @dataclass(frozen=True)
 class Panels:
     """Log-densities of K arms at the nodes of P panels of the u-axis.
@@ -194,7 +241,11 @@ def resolve(log_density: LogDensity, edges: FloatArray, tolerance: float) -> Pan
             return panels
         if len(is_rough) + is_rough.sum() > MAX_PANELS:
             error = float(panels.roughness.sum())
-            raise ToleranceError(_too_many_message(error), error)
+            raise ToleranceError(
+                f"{MAX_PANELS} panels leave a mass of {error:.2g} in doubt; the posteriors are too "
+                "narrow or too rough for this tolerance.",
+                error,
+            )
         panels = halve(log_density, panels, is_rough)
 
 
@@ -241,13 +292,6 @@ def _require_mass(panels: Panels) -> None:
             f"the posterior of arm {np.argmin(top)} must have some mass, got a density of 0 "
             "everywhere; do the data have a positive probability under the prior?"
         )
-
-
-def _too_many_message(error: float) -> str:
-    return (
-        f"{MAX_PANELS} panels leave a mass of {error:.2g} in doubt; the posteriors are too narrow "
-        "or too rough for this tolerance."
-    )
 
 
 def _log_slope(log_density: FloatArray, length: float) -> FloatArray:

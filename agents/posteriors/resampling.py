@@ -72,15 +72,11 @@ def resample(rng: Generator, weights: np.ndarray, scheme: str) -> np.ndarray:
 def particles_at(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return the (R, M) particles at which the cumulative weights pass the (R, M) places in [0, 1).
 
-    One binary search over all rows, row r shifted to [2 r, 2 r + 1].
+    A row at a time is as fast as one search over all rows.
     """
-    cumulative = np.cumsum(weights, axis=1)
-    cumulative /= cumulative[:, -1:]
-    shift = 2.0 * np.arange(len(weights))[:, None]
-    flat = np.searchsorted((cumulative + shift).ravel(), (places + shift).ravel(), side="right")
-    found = flat.reshape(places.shape) - weights.shape[1] * np.arange(len(weights))[:, None]
-    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
-    return np.minimum(found, last[:, None])  # rounding may take a place past the last weight
+    places = np.minimum(places, np.nextafter(1.0, 0.0))  # rounding may take a place to 1
+    rows = zip(accumulate(weights), places, strict=True)
+    return np.array([np.searchsorted(cumulative, row, side="right") for cumulative, row in rows])
 
 
 def accumulate(weights: np.ndarray) -> np.ndarray:
