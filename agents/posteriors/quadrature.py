@@ -175,19 +175,17 @@ class Panels:
     """Log-densities of K arms at the nodes of P panels of the u-axis.
 
     Attributes:
-        left: (P,) left ends, increasing; each panel ends where the next begins.
-        right: (P,) right ends.
+        edges: (P + 1,) ends, increasing; each panel ends where the next begins.
         log_density: (P, Q, K) log-densities of u, not normalised.
     """
 
-    left: FloatArray
-    right: FloatArray
+    edges: FloatArray
     log_density: FloatArray
 
     @property
     def lengths(self) -> FloatArray:
         """(P,) lengths in u."""
-        return self.right - self.left
+        return np.diff(self.edges)
 
     @cached_property
     def density(self) -> FloatArray:
@@ -233,7 +231,7 @@ def resolve(log_density: LogDensity, edges: FloatArray, tolerance: float) -> Pan
         ToleranceError: if the panels grow too many; its error bounds the mass in doubt.
         ValueError: if an arm has no mass anywhere.
     """
-    panels = _evaluate(log_density, edges[:-1], edges[1:])
+    panels = Panels(edges, _evaluate(log_density, edges[:-1], edges[1:]))
     while True:
         _require_mass(panels)
         is_rough = (panels.roughness > tolerance).any(axis=1) & _can_be_halved(panels)
@@ -252,15 +250,12 @@ def resolve(log_density: LogDensity, edges: FloatArray, tolerance: float) -> Pan
 def halve(log_density: LogDensity, panels: Panels, chosen: BoolArray | None = None) -> Panels:
     """Return the panels with the chosen ones, (P,) bool, or all, cut in two."""
     chosen = _can_be_halved(panels) if chosen is None else chosen
-    left, right = panels.left[chosen], panels.right[chosen]
-    middle = (left + right) / 2
-    new = _evaluate(log_density, np.concatenate([left, middle]), np.concatenate([middle, right]))
-    merged = [
-        np.concatenate([getattr(panels, name)[~chosen], getattr(new, name)])
-        for name in ("left", "right", "log_density")
-    ]
-    order = np.argsort(merged[0], kind="stable")
-    return Panels(*(column[order] for column in merged))
+    middles = (panels.edges[:-1] + panels.edges[1:])[chosen] / 2
+    edges = np.sort(np.concatenate([panels.edges, middles]))
+    old = np.repeat(np.arange(len(chosen)), 1 + chosen)
+    values, is_new = panels.log_density[old], chosen[old]
+    values[is_new] = _evaluate(log_density, edges[:-1][is_new], edges[1:][is_new])
+    return Panels(edges, values)
 
 
 def best_arm_probabilities(panels: Panels) -> FloatArray:
@@ -274,14 +269,14 @@ def _integrate(panels: Panels, values: FloatArray) -> FloatArray:
     return integrals
 
 
-def _evaluate(log_density: LogDensity, left: FloatArray, right: FloatArray) -> Panels:
+def _evaluate(log_density: LogDensity, left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the (P, Q, K) log-densities at the nodes of panels with these ends."""
     u = left[:, None] + (right - left)[:, None] * _FRACTIONS
-    values = log_density(u.ravel())
-    return Panels(left, right, values.reshape(*u.shape, -1))
+    return log_density(u.ravel()).reshape(*u.shape, -1)
 
 
 def _can_be_halved(panels: Panels) -> BoolArray:
-    size = np.maximum(np.abs(panels.left), np.abs(panels.right))
+    size = np.maximum(np.abs(panels.edges[:-1]), np.abs(panels.edges[1:]))
     return panels.lengths > 1e-14 * size + 1e-18
 
 

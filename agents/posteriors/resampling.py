@@ -140,13 +140,10 @@ def _resample_residual(rng: Generator, weights: np.ndarray) -> np.ndarray:
     expected = weights * num_particles
     copies = np.floor(expected + 1e-9).astype(np.int64)
     rest = np.maximum(expected - copies, 0.0)
-    missing = num_particles - copies.sum(axis=1)
     chosen = np.empty(weights.shape, dtype=np.int64)
-    for row, count in enumerate(missing):
-        certain = np.repeat(np.arange(num_particles), copies[row])
-        drawn = certain[:0]
-        if count > 0:
-            places = rng.random((1, count))
-            drawn = particles_at(rest[row : row + 1] / rest[row].sum(), places)[0]
-        chosen[row] = np.concatenate([certain, drawn])[:num_particles]
+    for row, count in enumerate(copies.sum(axis=1)):
+        chosen[row, :count] = np.repeat(np.arange(num_particles), copies[row])
+        if count < num_particles:
+            places = rng.random((1, num_particles - count))
+            chosen[row, count:] = particles_at(rest[[row]], places)
     return chosen
