@@ -85,16 +85,13 @@ class Coordinate:
     def log_slope(self, u: FloatArray) -> FloatArray:
         """Return log dx/du, which turns a density of x into one of u."""
         low, high = self.low, self.high
-        slope: FloatArray
         if np.isfinite(low) and np.isfinite(high):
-            slope = np.log(high - low) + log_expit(u) + log_expit(-u)
-        elif np.isfinite(low):
-            slope = np.log(self.scale) + u
-        elif np.isfinite(high):
-            slope = np.log(self.scale) - u
-        else:
-            slope = np.log(self.scale / 2) + np.logaddexp(u, -u)
-        return slope
+            return np.asarray(np.log(high - low) + log_expit(u) + log_expit(-u))
+        if np.isfinite(low):
+            return np.log(self.scale) + u
+        if np.isfinite(high):
+            return np.log(self.scale) - u
+        return np.log(self.scale / 2) + np.logaddexp(u, -u)
 
     def positions(self, means: FloatArray) -> FloatArray:
         """Return u(x), clipped to `limits`."""
@@ -117,9 +114,7 @@ class Coordinate:
         """(2,) range of u in which x stays a few units in the last place away from its ends."""
         low, high = self.low, self.high
         far = np.log(_LARGEST / self.scale)
-        if not np.isfinite(low) and not np.isfinite(high):
-            return np.array([-far, far])
-        length = high - low if np.isfinite(low) and np.isfinite(high) else self.scale
+        length = high - low if np.isfinite(high - low) else self.scale
         left = np.log(_room_beside(low) / length) if np.isfinite(low) else -far
         right = -np.log(_room_beside(high) / length) if np.isfinite(high) else far
         return np.array([left, right])
@@ -212,10 +207,13 @@ class Panels:
 
         The log-density is continued as the straight line through the nodes of the end panels.
         """
-        first, last = self.log_density[0], self.log_density[-1]
-        rise = _log_slope(first, self.lengths[0])
-        fall = -_log_slope(last, self.lengths[-1])
-        return _tail(self.density[0, 0], rise) + _tail(self.density[-1, -1], fall)
+        ends = np.array([self.density[0, 0], self.density[-1, -1]])
+        with np.errstate(invalid="ignore"):
+            rise = self.log_density[[0, -1], -1] - self.log_density[[0, -1], 0]
+        decay = rise / self.lengths[[0, -1], None] * [[1.0], [-1.0]]
+        decays = decay > 0
+        beyond = np.where(decays, ends / np.where(decays, decay, 1.0), np.inf)
+        return np.where(ends > 0, beyond, 0.0).sum(axis=0)
 
 
 def resolve(log_density: LogDensity, edges: FloatArray, tolerance: float) -> Panels:
@@ -265,8 +263,7 @@ def best_arm_probabilities(panels: Panels) -> FloatArray:
 
 def _integrate(panels: Panels, values: FloatArray) -> FloatArray:
     """Return the (K,) integrals over u of (P, Q, K) values at the nodes."""
-    integrals: FloatArray = np.einsum("p,q,pqk->k", panels.lengths / 2, _WEIGHTS, values)
-    return integrals
+    return np.asarray(np.einsum("p,q,pqk->k", panels.lengths / 2, _WEIGHTS, values))
 
 
 def _evaluate(log_density: LogDensity, left: FloatArray, right: FloatArray) -> FloatArray:
@@ -287,18 +284,6 @@ def _require_mass(panels: Panels) -> None:
             f"the posterior of arm {np.argmin(top)} must have some mass, got a density of 0 "
             "everywhere; do the data have a positive probability under the prior?"
         )
-
-
-def _log_slope(log_density: FloatArray, length: float) -> FloatArray:
-    with np.errstate(invalid="ignore"):
-        rise: FloatArray = log_density[-1] - log_density[0]
-    return rise / length
-
-
-def _tail(density: FloatArray, decay: FloatArray) -> FloatArray:
-    decays = decay > 0
-    beyond = np.where(decays, density / np.where(decays, decay, 1.0), np.inf)
-    return np.where(density > 0, beyond, 0.0)
 
 
 def _room_beside(end: float) -> float:

@@ -110,8 +110,7 @@ def _split_info(info: dict[str, Any], num_envs: int) -> Infos:
     for name, values in info.items():
         if name.startswith("_"):
             continue
-        mask = info.get(f"_{name}")
-        lanes = range(num_envs) if mask is None else np.flatnonzero(mask).tolist()
+        lanes = np.flatnonzero(info.get(f"_{name}", np.ones(num_envs))).tolist()
         if isinstance(values, dict):
             entries: Any = _split_info(values, num_envs)
         else:
