@@ -15,7 +15,7 @@ Letters: K arms, C cells.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -210,7 +210,7 @@ def _agrees(whole: Cells, part: Cells, top: np.ndarray) -> np.ndarray:
     coefficients = _coefficients(whole)
     with np.errstate(invalid="ignore"):
         fitted = sum(coefficients[:, [power]] * t**power for power in range(4))
-        is_close = np.abs(fitted - part.values) <= 2 * _tolerance(part, top)
+        is_close = np.abs(fitted - part.values) <= 2 * _tolerance(part.values, part.noise, top)
     return (is_close | (_is_empty(part.values)[:, None] & (fitted == -np.inf))).all(axis=1)
 
 
@@ -221,16 +221,17 @@ def _measure(
     values, noise = log_density(left[:, None] + (right - left)[:, None] * _POINTS)
     top[0] = max(top[0], values.max(initial=-np.inf))
     values = np.where(values < top - _ABYSS, -np.inf, values)
-    cells = Cells(left, right, values, noise.max(axis=1), np.zeros(len(left), dtype=bool))
+    noise = noise.max(axis=1)
     with np.errstate(invalid="ignore"):
         misfit = np.abs(values[:, ::2] @ _FIT.T @ _POWERS.T - values)
         bend = np.abs(values[:, 0] - 2 * values[:, 3] + values[:, 6])
         change = values.max(axis=1) - values.min(axis=1)
         is_smooth = (bend <= _LARGEST_BEND) & (change <= _LARGEST_CHANGE)
         is_deep = values.max(axis=1) < top[0] - _DEEP
-        is_fitted = (misfit <= _tolerance(cells, top)).all(axis=1)
+        is_fitted = (misfit <= _tolerance(values, noise, top)).all(axis=1)
     is_fitted &= np.isfinite(values).all(axis=1)
-    return replace(cells, is_good=_is_empty(values) | (is_fitted & (is_smooth | is_deep)))
+    is_good = _is_empty(values) | (is_fitted & (is_smooth | is_deep))
+    return Cells(left, right, values, noise, is_good)
 
 
 def _trim(cells: Cells) -> Cells:
@@ -241,9 +242,9 @@ def _trim(cells: Cells) -> Cells:
     return cells.take(np.arange(inside[0], inside[-1] + 1))
 
 
-def _tolerance(cells: Cells, top: np.ndarray) -> np.ndarray:
+def _tolerance(values: np.ndarray, noise: np.ndarray, top: np.ndarray) -> np.ndarray:
     """Return the (C, 7) misfits that are allowed, larger where only absurd data would lead."""
-    return _TOLERANCE * np.maximum(1.0, (top - cells.values) / 10) ** 1.5 + cells.noise[:, None]
+    return _TOLERANCE * np.maximum(1.0, (top - values) / 10) ** 1.5 + noise[:, None]
 
 
 def _is_empty(values: np.ndarray) -> np.ndarray:

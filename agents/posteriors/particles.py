@@ -81,10 +81,9 @@ class ParticlePosterior(Posterior):
             groups, size = self._arms.shape
             shape = (len(mask), groups, num_particles)
             self._particles = np.empty((*shape, size))
-            self._log_weights, self._cumulative = np.empty(shape), np.empty(shape)
+            self._log_weights, self._cumulative = np.empty((2, *shape))
             self._sizes = np.empty(shape[:2])
-            self._is_degenerate = np.empty(shape[:2], dtype=bool)
-            self._is_stale = np.empty(shape[:2], dtype=bool)
+            self._is_degenerate, self._is_stale = np.empty((2, *shape[:2]), dtype=bool)
             self._counts, self._sums = np.zeros((2, len(mask), num_arms))
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
         self._particles[mask] = draws[..., self._arms].swapaxes(1, 2)
