@@ -135,11 +135,12 @@ class ConjugateSampler:
         """Return (N,) arms; those without data come first where their posterior is improper."""
         if self._ahead is not None:
             return self._ahead.choose(rng, counts, sums)
-        from agents.numerics.kernels import draw_best
+        from agents.numerics.kernels import ConjugatePrior, draw_best_arms
 
         posterior = self.posterior
         actions = np.empty(len(counts), dtype=np.int64)
-        draw_best(rng, posterior.family, posterior.prior, posterior.weights, counts, sums, actions)
+        prior = ConjugatePrior(posterior.family, posterior.prior, posterior.weights)
+        draw_best_arms(rng, prior, counts, sums, actions)
         return actions
 
 

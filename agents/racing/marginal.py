@@ -13,29 +13,49 @@ those errors, and a sample is as good as a draw from the posterior.
 Where the prior does not say what its marginals are, normal laws cut to the support of the means
 stand in for them.
 
-Letters: K arms, N lanes, R races (rows), m samples.
+Letters: K arms, N lanes, R of them drawn for, m samples.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
-from agents.numerics.kernels import compare_means
+from agents.numerics.kernels import Draws, compare_means, make_draws
 from agents.numerics.vector_math import log_all
 from agents.posteriors.bulk import Data, add_log_likelihood, add_multiple, find_features, find_means
 from agents.posteriors.grid import PosteriorTables, Tables, draw_from_table
 from agents.posteriors.mesh import Mesh
-from agents.racing.proposal import Proposal, find_box, prior_log_density
+from agents.racing.proposal import Proposal, arm_box, prior_log_density
 from bandit_gym.priors import Prior, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 FAR = 1000.0
 """Standard deviations from the mean at which an unbounded support is cut for a stand-in."""
+
+
+class MarginalLaws(NamedTuple):
+    """Posteriors of the arms of N lanes, each on its own.
+
+    Attributes:
+        mesh: the marginal priors.
+        family: law of a mean under a conjugate prior, which tells the likelihood.
+        precision: of a reward, if the family is NORMAL.
+        tables: of N lanes and K arms, up to date.
+        counts: (N, K) pulls.
+        sums: (N, K) total rewards.
+    """
+
+    mesh: Mesh
+    family: int
+    precision: float
+    tables: Tables
+    counts: np.ndarray
+    sums: np.ndarray
 
 
 class MarginalProposal(Proposal):
@@ -51,45 +71,34 @@ class MarginalProposal(Proposal):
         ValueError: if the marginals do not integrate or are too rough for tables.
     """
 
-    has_tables, draw_cost = False, 20.0
+    draw_cost = 20.0
 
     def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
-        self.problem = problem
-        marginals = find_marginals(problem, draws)
+        super().__init__(problem)
+        marginals = fit_marginals(problem, draws)
         is_same = marginals is problem.prior
         self.tables = PosteriorTables(problem if is_same else replace(problem, prior=marginals))
 
-    def parameters(
-        self, counts: np.ndarray, sums: np.ndarray
-    ) -> tuple[Tables, np.ndarray, np.ndarray]:
-        """Return the tables of all N lanes, and the (N, K) statistics themselves.
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Bring every lane to its data; see `Posterior.follow`.
 
         Raises:
             ValueError: if the data have probability 0 under the marginals.
         """
-        return self.tables.update(counts, sums), counts, sums
-
-    def draw_rows(
-        self,
-        rng: Generator,
-        rows: np.ndarray,
-        parameters: tuple[Tables, np.ndarray, np.ndarray],
-        tables: Any,
-        num_samples: int,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw m vectors of means for each race; as `Proposal.draw_rows`, which uses the tables."""
-        means = np.empty((len(rows), self.problem.num_arms, num_samples))
-        winners = np.empty((len(rows), num_samples), dtype=np.int64)
-        log_weights = np.zeros(winners.shape)
+        super().follow(rng, counts, sums)
         mesh, family, precision = self.tables.mesh, self.tables.family, self.tables.precision
-        draw_marginal_rows(
-            rng, mesh, family, precision, *parameters, rows, means, log_weights, winners
-        )
-        log_weights += prior_log_density(self.problem, means)
-        return log_weights, winners
+        tables = self.tables.update(counts, sums)
+        self._laws = MarginalLaws(mesh, family, precision, tables, counts, sums)
+
+    def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
+        """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
+        draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
+        draw_marginals(rng, self._laws, lanes, draws)
+        draws.log_weights[:] += prior_log_density(self.problem, draws.means)
+        return draws
 
 
-def find_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
+def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
     """Return a prior under which arms are independent, with marginals like those of the problem's.
 
     Args:
@@ -103,64 +112,47 @@ def find_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
     if isinstance(prior, TruncatedMultivariateNormal):
         mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms)
         std = np.sqrt(np.diag(prior.covariance))
-    low, high = find_box(problem).T
+    low, high = arm_box(problem).T
     low, high = np.maximum(low, mean - FAR * std), np.minimum(high, mean + FAR * std)
     return TruncatedNormal(*(column.tolist() for column in (mean, std, low, high)))
 
 
 @kernel
-def draw_marginal_rows(
-    rng: Generator,
-    mesh: Mesh,
-    family: int,
-    precision: float,
-    tables: Tables,
-    counts: np.ndarray,
-    sums: np.ndarray,
-    rows: np.ndarray,
-    means: np.ndarray,
-    log_weights: np.ndarray,
-    winners: np.ndarray,
-) -> None:
+def draw_marginals(rng: Generator, laws: MarginalLaws, lanes: np.ndarray, draws: Draws) -> None:
     """Draw the means of all arms from their tables, weigh them, and find the best.
 
     Args:
         rng: source of randomness.
-        mesh: the marginal priors.
-        family: law of a mean under a conjugate prior, which tells the likelihood.
-        precision: of a reward, if the family is NORMAL.
-        tables: of N lanes and K arms, up to date.
-        counts: (N, K) pulls.
-        sums: (N, K) total rewards.
-        rows: (R,) the lanes, of N, to draw for.
-        means: (R, K, m) receives the draws.
-        log_weights: (R, m) receives the log of likelihood over density of the draws, summed over
-            arms.
-        winners: (R, m) receives the arm with the largest mean, ties broken at random.
+        laws: of N lanes.
+        lanes: (R,) the lanes, of N, to draw for.
+        draws: receives means and winners; to its log-weights are added the logs of likelihood over
+            density of the draws, summed over arms.
     """
-    num_rows, num_arms, num_samples = means.shape
+    num_lanes, num_arms, num_samples = draws.means.shape
     size = num_arms * num_samples  # arms side by side: short loops would cost more than their work
+    ends, tables, family = laws.mesh.ends, laws.tables, laws.family
     u, ratio, log_x = np.empty(size), np.empty(size), np.empty(size)
     rest, spare, best = np.empty(size), np.empty(size), np.empty(num_samples)
-    for r in range(num_rows):
-        lane = rows[r]
+    for r in range(num_lanes):
+        lane, out = lanes[r], draws.log_weights[r]
         for arm in range(num_arms):
             points, guide = tables.points[lane, arm], tables.guides[lane, arm]
             for j in range(arm * num_samples, (arm + 1) * num_samples):
                 u[j], ratio[j] = draw_from_table(rng, points, guide)
-        x = means[r].reshape(size)
-        find_means(mesh.ends, u, x, spare)
-        invert_densities(mesh.ends, x, ratio)
+        x = draws.means[r].reshape(size)
+        find_means(ends, u, x, spare)
+        invert_densities(ends, x, ratio)
         log_all(ratio, spare)
-        find_features(mesh.ends, family, u, rest, log_x, spare)
+        find_features(ends, family, u, rest, log_x, spare)
         best[:] = -np.inf
         for arm in range(num_arms):
             part = slice(arm * num_samples, (arm + 1) * num_samples)
-            add_multiple(1.0, ratio[part], log_weights[r])
-            if counts[lane, arm] > 0:
-                data = Data(family, precision, float(counts[lane, arm]), sums[lane, arm])
-                add_log_likelihood(data, rest[part], log_x[part], rest[part], log_weights[r])
-            compare_means(rng, means[r], arm, best, winners[r])
+            add_multiple(1.0, ratio[part], out)
+            pulls, total = float(laws.counts[lane, arm]), laws.sums[lane, arm]
+            if pulls > 0.0:
+                data = Data(family, laws.precision, pulls, total)
+                add_log_likelihood(data, rest[part], log_x[part], rest[part], out)
+            compare_means(rng, draws.means[r], arm, best, draws.winners[r])
 
 
 @inner
