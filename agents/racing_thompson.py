@@ -120,7 +120,9 @@ class RacingThompson(Agent):
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
         gumbels = self.rng.gumbel(size=self.counts.shape)  # line 5
-        races = Races.start(self._rule, gumbels, self._log_supremum)  # line 6
+        races = Races.start(self._rule, gumbels)  # line 6
+        if self.scale == "supremum":
+            races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
         lanes = self._pull_first(races)
         self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8
         races.run(self.rng, self._proposal, lanes)  # lines 7 to 15
@@ -137,9 +139,9 @@ class RacingThompson(Agent):
 
     def _pull_first(self, races: Races) -> np.ndarray:
         """Return the lanes that race; the others are given an arm that was never pulled."""
+        if self.unpulled_arms == "matched":
+            return self._lanes
         is_missing = self._proposal.is_missing(self.counts)
-        if self.unpulled_arms == "matched" or not is_missing.any():
-            return np.arange(self.num_lanes)
         races.totals[is_missing] = 1.0 + self.rng.random(np.count_nonzero(is_missing))
         return np.flatnonzero(~is_missing.any(axis=1))
 

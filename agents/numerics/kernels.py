@@ -76,7 +76,7 @@ class Scratch(NamedTuple):
     """Space to compute in.
 
     Attributes:
-        rows: (at least 4, at least m) numbers.
+        rows: (at least 4, m) numbers.
         pending: (at least m,) int64 indices of draws that are not settled yet.
     """
 
@@ -88,9 +88,8 @@ class Scratch(NamedTuple):
 def make_draws(num_lanes: int, num_arms: int, num_samples: int) -> Draws:
     """Return room for draws, all of weight 1."""
     means = np.empty((num_lanes, num_arms, num_samples))
-    log_weights = np.empty((num_lanes, num_samples))
-    fill(log_weights.reshape(log_weights.size), 0.0)
-    return Draws(means, log_weights, np.empty((num_lanes, num_samples), dtype=np.int64))
+    winners = np.empty((num_lanes, num_samples), dtype=np.int64)
+    return Draws(means, np.zeros(winners.shape), winners)
 
 
 @inner
@@ -172,13 +171,14 @@ def draw_arms(rng: Generator, laws: MeanLaws, out: np.ndarray, scratch: Scratch)
         out: receives the draws.
         scratch: of 6 rows.
     """
-    num_samples, rows = out.size // laws.first.size, scratch.rows[:, : out.size]
+    first, second = scratch.rows[4, : out.size], scratch.rows[5, : out.size]
+    num_samples = out.size // laws.first.size
     for i in range(laws.first.size):
         part = slice(i * num_samples, (i + 1) * num_samples)
-        fill(rows[4, part], laws.first[i])
-        fill(rows[5, part], laws.second[i])
-    each = MeanLaws(laws.family, rows[4], rows[5])
-    draw_means(rng, each, out, Scratch(rows[:4], scratch.pending))
+        fill(first[part], laws.first[i])
+        fill(second[part], laws.second[i])
+    each = MeanLaws(laws.family, first, second)
+    draw_means(rng, each, out, Scratch(scratch.rows[:4, : out.size], scratch.pending))
 
 
 @inner

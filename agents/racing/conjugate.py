@@ -56,6 +56,7 @@ class ConjugateProposal(Proposal):
         if self.is_natural:
             self._coefficients += prior.natural_parameters(num_arms)
             self._support = prior.arm_support(num_arms)
+        self._is_improper = ~posterior.is_proper()
         self._tables = NO_TABLES
 
     def __getstate__(self) -> dict[str, Any]:
@@ -64,7 +65,7 @@ class ConjugateProposal(Proposal):
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no posterior of its own and the stand-in serves."""
-        return (counts == 0) & ~self.posterior.is_proper()
+        return (counts == 0) & self._is_improper
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.follow`."""

@@ -94,7 +94,8 @@ class MarginalProposal(Proposal):
         """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
         draw_marginals(rng, self._laws, lanes, draws)
-        draws.log_weights[:] += prior_log_density(self.problem, draws.means)
+        log_weights = draws.log_weights
+        log_weights += prior_log_density(self.problem, draws.means)
         return draws
 
 

@@ -127,9 +127,9 @@ class NormalProposal(Proposal):
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
         draw_chain(rng, self._laws, lanes, draws)
         if not self.is_exact:
-            off = draws.means.transpose(0, 2, 1) - self._mean
-            draws.log_weights[:] += 0.5 * np.einsum("...i,ij,...j->...", off, self._precision, off)
-            draws.log_weights[:] += prior_log_density(self.problem, draws.means)
+            off, log_weights = draws.means.transpose(0, 2, 1) - self._mean, draws.log_weights
+            log_weights += 0.5 * np.einsum("...i,ij,...j->...", off, self._precision, off)
+            log_weights += prior_log_density(self.problem, draws.means)
         return draws
 
 

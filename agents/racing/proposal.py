@@ -154,7 +154,7 @@ class Proposal(Posterior):
 def split_lanes(lanes: np.ndarray, means_per_lane: int) -> list[np.ndarray]:
     """Split (R,) lanes into parts of about TILE_SIZE means."""
     step = max(1, TILE_SIZE // means_per_lane)
-    return np.split(lanes, range(step, len(lanes), step))
+    return [lanes[start : start + step] for start in range(0, len(lanes), step)]
 
 
 def weighted_quantile(x: np.ndarray, weights: np.ndarray, p: float) -> float:

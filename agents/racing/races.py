@@ -20,6 +20,9 @@ from agents.racing.weighing import WeighedLaws, add_log_weights
 CALL_COST = 2000.0
 """What a round of drawing, weighing and racing costs at any size, in means drawn from tables."""
 
+SMALLEST = 5e-324
+"""Positive number, to divide 0 by."""
+
 ROW_COST = 10.0
 """What each arm of each race costs in a round at any size, in draws of its mean."""
 
@@ -46,16 +49,14 @@ class Races(NamedTuple):
     num_samples: np.ndarray
 
     @classmethod
-    def start(
-        cls, rule: StoppingRule, gumbels: np.ndarray, log_supremum: float = -math.inf
-    ) -> Races:
-        """Return races without samples, given (N, K) eps and log sup w if v is divided by that."""
+    def start(cls, rule: StoppingRule, gumbels: np.ndarray) -> Races:
+        """Return races without samples, given (N, K) eps."""
         return cls(
             rule=rule,
             gumbels=gumbels,
             totals=np.zeros_like(gumbels),
             squares=np.zeros_like(gumbels),
-            log_scale=log_supremum + gumbels.max(axis=1),
+            log_scale=np.full(len(gumbels), -np.inf),
             weight_sums=np.zeros((len(gumbels), 2)),
             num_samples=np.zeros(len(gumbels), dtype=np.int64),
         )
@@ -76,7 +77,7 @@ class Races(NamedTuple):
         else:
             run_lane_by_lane(rng, laws, self, lanes, self._chunk_size(proposal))
             self._require_weight(lanes)
-        proposal.expected_samples = max(1.0, float(self.num_samples.mean()))
+        proposal.expected_samples = max(1.0, float(self.num_samples.sum()) / len(self.gumbels))
 
     def _run_rounds(self, rng: Generator, proposal: Proposal, lanes: np.ndarray) -> None:
         while lanes.size:  # line 7
@@ -104,7 +105,7 @@ class Races(NamedTuple):
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) (sum w)^2 / sum w^2, between 1 and the number of samples; 0 before any."""
         total, squares = self.weight_sums.T
-        return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
+        return total**2 / np.maximum(squares, SMALLEST)
 
     def is_capped(self) -> np.ndarray:
         """Return (N,) True where the cap ended a race that another rule might have."""
@@ -128,11 +129,11 @@ class Races(NamedTuple):
 
     def _require_weight(self, lanes: np.ndarray) -> None:
         """Refuse races that ended at their last sample with every weight zero."""
-        is_empty = self.weight_sums[lanes, 0] == 0.0
-        if is_empty.any():
+        sums = self.weight_sums[lanes, 0]
+        if not sums.all():
             raise ValueError(
                 "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
-                f"all {self.rule.cap} samples of the race in lane {lanes[is_empty][0]}, whose data "
+                f"all {self.rule.cap} samples of the race in lane {lanes[sums == 0.0][0]}, whose data "
                 "are hardly possible under the prior."
             )
 
