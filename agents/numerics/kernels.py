@@ -5,7 +5,7 @@ function uncompiled and gives the same result from the same generator. Importing
 imports numba, so agents import it when first needed. Machine code is cached on disk.
 
 Letters: K arms, N lanes, R of them drawn for, m samples. Families are those of
-`agents.posteriors.conjugate`.
+`agents.numerics.families`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from numpy.random import Generator
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.draw_tables import Tables as DrawTables
 from agents.numerics.draw_tables import draw_from_table, find_table
+from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 from agents.numerics.variates import draw_gammas, draw_normals
-from agents.posteriors.conjugate import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 
 TINY = 1e-300
 ALMOST_ONE = 1 - 2.0**-53

@@ -49,13 +49,12 @@ class ConjugateProposal(Proposal):
         super().__init__(problem)
         self.posterior, self.stand_in = posterior, stand_in
         prior: Any = problem.prior
-        num_arms = problem.num_arms
-        self.is_natural = hasattr(prior, "natural_parameters")
+        self.is_natural = problem.offers("natural_parameters")
         self._coefficients = -np.stack([q.natural_parameters() for q in (posterior, stand_in)])
-        self._support = np.tile([-np.inf, np.inf], (num_arms, 1))
+        self._support = np.tile([-np.inf, np.inf], (problem.num_arms, 1))
         if self.is_natural:
-            self._coefficients += prior.natural_parameters(num_arms)
-            self._support = prior.arm_support(num_arms)
+            self._coefficients += prior.natural_parameters(problem.num_arms)
+            self._support = problem.arm_support()
         self._is_improper = ~posterior.is_proper()
         self._tables = NO_TABLES
 
@@ -97,8 +96,7 @@ class ConjugateProposal(Proposal):
         """Return log sup w(mu); see `Proposal.log_supremum`."""
         if not self.is_natural:
             return super().log_supremum()
-        support = np.clip(self._support, *self.problem.likelihood.support)
-        arms = zip(self._coefficients[0], support, strict=True)
+        arms = zip(self._coefficients[0], self._support, strict=True)
         return sum(_log_supremum_of_arm(coefficients, *ends) for coefficients, ends in arms)
 
     def _worthwhile_tables(self) -> DrawTables:

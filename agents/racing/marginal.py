@@ -27,11 +27,17 @@ from numpy.random import Generator
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.kernels import Draws, compare_means, make_draws
 from agents.numerics.vector_math import log_all
-from agents.posteriors.bulk import Data, add_log_likelihood, add_multiple, find_features, find_means
-from agents.posteriors.grid import PosteriorTables, Tables, draw_from_table
+from agents.posteriors.features import (
+    Data,
+    add_log_likelihood,
+    add_multiple,
+    set_features,
+    set_means,
+)
+from agents.posteriors.grid import GridPosterior, Tables, invert_table
 from agents.posteriors.mesh import Mesh
-from agents.racing.proposal import Proposal, arm_box, prior_log_density
-from bandit_gym.priors import Prior, TruncatedMultivariateNormal, TruncatedNormal
+from agents.racing.proposal import Proposal, prior_log_density
+from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 FAR = 1000.0
@@ -42,17 +48,13 @@ class MarginalLaws(NamedTuple):
     """Posteriors of the arms of N lanes, each on its own.
 
     Attributes:
-        mesh: the marginal priors.
-        family: law of a mean under a conjugate prior, which tells the likelihood.
-        precision: of a reward, if the family is NORMAL.
+        mesh: the marginal priors, and the likelihood.
         tables: of N lanes and K arms, up to date.
         counts: (N, K) pulls.
         sums: (N, K) total rewards.
     """
 
     mesh: Mesh
-    family: int
-    precision: float
     tables: Tables
     counts: np.ndarray
     sums: np.ndarray
@@ -77,7 +79,7 @@ class MarginalProposal(Proposal):
         super().__init__(problem)
         marginals = fit_marginals(problem, draws)
         is_same = marginals is problem.prior
-        self.tables = PosteriorTables(problem if is_same else replace(problem, prior=marginals))
+        self.grid = GridPosterior(problem if is_same else replace(problem, prior=marginals))
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.follow`.
@@ -86,9 +88,8 @@ class MarginalProposal(Proposal):
             ValueError: if the data have probability 0 under the marginals.
         """
         super().follow(rng, counts, sums)
-        mesh, family, precision = self.tables.mesh, self.tables.family, self.tables.precision
-        tables = self.tables.update(counts, sums)
-        self._laws = MarginalLaws(mesh, family, precision, tables, counts, sums)
+        self.grid.follow(rng, counts, sums)
+        self._laws = MarginalLaws(self.grid.mesh, self.grid.tables, counts, sums)
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
@@ -107,13 +108,13 @@ def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
         draws: (M, K) from the prior.
     """
     prior: Any = problem.prior
-    if hasattr(prior, "arm_log_density"):
+    if problem.offers("arm_log_density"):
         return problem.prior
     mean, std = draws.mean(axis=0), draws.std(axis=0)
-    if isinstance(prior, TruncatedMultivariateNormal):
+    if problem.offers("normal_box"):
         mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms)
         std = np.sqrt(np.diag(prior.covariance))
-    low, high = arm_box(problem).T
+    low, high = problem.arm_support().T
     low, high = np.maximum(low, mean - FAR * std), np.minimum(high, mean + FAR * std)
     return TruncatedNormal(*(column.tolist() for column in (mean, std, low, high)))
 
@@ -131,28 +132,27 @@ def draw_marginals(rng: Generator, laws: MarginalLaws, lanes: np.ndarray, draws:
     """
     num_lanes, num_arms, num_samples = draws.means.shape
     size = num_arms * num_samples  # arms side by side: short loops would cost more than their work
-    ends, tables, family = laws.mesh.ends, laws.tables, laws.family
-    u, ratio, log_x = np.empty(size), np.empty(size), np.empty(size)
-    rest, spare, best = np.empty(size), np.empty(size), np.empty(num_samples)
+    likelihood, tables = laws.mesh.likelihood, laws.tables
+    u, ratio, first = np.empty(size), np.empty(size), np.empty(size)
+    second, spare, best = np.empty(size), np.empty(size), np.empty(num_samples)
     for r in range(num_lanes):
         lane, out = lanes[r], draws.log_weights[r]
         for arm in range(num_arms):
             points, guide = tables.points[lane, arm], tables.guides[lane, arm]
             for j in range(arm * num_samples, (arm + 1) * num_samples):
-                u[j], ratio[j] = draw_from_table(rng, points, guide)
+                u[j], ratio[j] = invert_table(points, guide, rng.random())
         x = draws.means[r].reshape(size)
-        find_means(ends, u, x, spare)
-        invert_densities(ends, x, ratio)
+        set_means(likelihood.ends, u, x, spare)
+        invert_densities(likelihood.ends, x, ratio)
         log_all(ratio, spare)
-        find_features(ends, family, u, rest, log_x, spare)
+        set_features(likelihood, u, first, second, spare)
         best[:] = -np.inf
         for arm in range(num_arms):
             part = slice(arm * num_samples, (arm + 1) * num_samples)
             add_multiple(1.0, ratio[part], out)
-            pulls, total = float(laws.counts[lane, arm]), laws.sums[lane, arm]
-            if pulls > 0.0:
-                data = Data(family, laws.precision, pulls, total)
-                add_log_likelihood(data, rest[part], log_x[part], rest[part], out)
+            data = Data(float(laws.counts[lane, arm]), laws.sums[lane, arm])
+            if data.pulls > 0.0:
+                add_log_likelihood(likelihood, data, first[part], second[part], out)
             compare_means(rng, draws.means[r], arm, best, draws.winners[r])
 
 

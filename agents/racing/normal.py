@@ -35,14 +35,13 @@ from numpy.random import Generator
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.kernels import TINY, Draws, compare_means, fill, make_draws
 from agents.numerics.vector_math import log_all
-from agents.posteriors.bulk import add_multiple
-from agents.posteriors.gibbs import likelihood_coefficients
+from agents.posteriors.conjugate import likelihood_coefficients
+from agents.posteriors.features import add_multiple
 from agents.racing.logistic import CutLaw, LogisticDraws, draw_logistic
-from agents.racing.proposal import Proposal, arm_box, prior_log_density
+from agents.racing.proposal import Proposal, prior_log_density
 from agents.racing.sites import make_sites, update_sites
 from agents.racing.weighing import add_rational
 from bandit_gym.numerics.minimax_tilting import most_restricted_first
-from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 
 WIDEST = 12.0
@@ -97,7 +96,7 @@ class NormalProposal(Proposal):
     def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
         super().__init__(problem)
         prior: Any = problem.prior
-        self.is_exact = isinstance(prior, TruncatedMultivariateNormal)
+        self.is_exact = problem.offers("normal_box")
         if self.is_exact:
             mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms)
             covariance = np.asarray(prior.covariance)
@@ -105,7 +104,7 @@ class NormalProposal(Proposal):
             mean, covariance = draws.mean(axis=0), np.cov(draws, rowvar=False)
         np.linalg.cholesky(covariance)
         self._mean, self._precision = mean, np.linalg.inv(covariance)
-        variance, box = np.diag(covariance), arm_box(problem)
+        variance, box = np.diag(covariance), problem.arm_support()
         near = _cut_box(mean, variance, box)
         self._law = _order_law(mean, covariance, self._precision, box, near)
         self._sites = make_sites(0, np.column_stack([mean, variance, near]))

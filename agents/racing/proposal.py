@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -182,11 +182,3 @@ def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
     if not (log_density < np.inf).all():
         raise ValueError("prior.log_density must be finite or -inf, got NaN or +inf.")
     return log_density
-
-
-def arm_box(problem: BanditProblem) -> np.ndarray:
-    """Return the (K, 2) ends of the arms' intervals."""
-    prior: Any = problem.prior
-    if hasattr(prior, "arm_support"):
-        return np.array(prior.arm_support(problem.num_arms), dtype=np.float64)
-    return np.tile(problem.likelihood.support, (problem.num_arms, 1)).astype(np.float64)

@@ -20,11 +20,11 @@ from agents.racing.weighing import WeighedLaws, add_log_weights
 CALL_COST = 2000.0
 """What a round of drawing, weighing and racing costs at any size, in means drawn from tables."""
 
-SMALLEST = 5e-324
-"""Positive number, to divide 0 by."""
-
 ROW_COST = 10.0
 """What each arm of each race costs in a round at any size, in draws of its mean."""
+
+SMALLEST = 5e-324
+"""The least positive number, to divide 0 by."""
 
 
 class Races(NamedTuple):
@@ -131,10 +131,11 @@ class Races(NamedTuple):
         """Refuse races that ended at their last sample with every weight zero."""
         sums = self.weight_sums[lanes, 0]
         if not sums.all():
+            lane = lanes[sums == 0.0][0]
             raise ValueError(
                 "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
-                f"all {self.rule.cap} samples of the race in lane {lanes[sums == 0.0][0]}, whose data "
-                "are hardly possible under the prior."
+                f"all {self.rule.cap} samples of the race in lane {lane}, whose data are hardly "
+                "possible under the prior."
             )
 
 

@@ -7,7 +7,7 @@ from agents import RacingThompson
 from agents.oracle import action_probabilities
 from agents.racing.marginal import MarginalProposal, fit_marginals
 from agents.racing.matching import effective_share, match_proposal
-from bandit_gym.envs.worlds import unit_vector_covariance
+from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Gamma, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import LogitNormal
@@ -81,8 +81,7 @@ def test_weights_mend_what_tables_get_wrong(rng):
     proposal = MarginalProposal(problem, np.empty((0, 4)))
     counts, sums = COUNTS[None], SUMS[None]
     proposal.follow(rng, counts, sums)
-    tables = proposal.tables.update(counts, sums)
-    tables.points[..., 2] **= 2.0  # densities that the masses contradict
+    proposal.grid.tables.points[..., 2] **= 2.0  # densities that the masses contradict
     truth = action_probabilities(problem, counts, sums, tolerance=1e-6)[0]
     draws = proposal.draw(rng, np.arange(1), 400_000)
     weights = np.exp(draws.log_weights[0] - draws.log_weights.max())

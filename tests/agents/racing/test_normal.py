@@ -11,7 +11,7 @@ from agents.oracle import action_probabilities
 from agents.racing.conjugate import ConjugateProposal
 from agents.racing.matching import effective_share, match_proposal
 from agents.racing.normal import NormalProposal, factorise
-from bandit_gym.envs.worlds import unit_vector_covariance
+from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import LogitNormal

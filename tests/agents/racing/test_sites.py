@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from agents.posteriors.gibbs import likelihood_coefficients
+from agents.posteriors.conjugate import likelihood_coefficients
 from agents.racing.sites import SITE_POWER, Marginal, compute_moments, make_sites, update_sites
 from bandit_gym.likelihoods import Gaussian, Poisson
 
