@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 
+from agents.posteriors.choosing import oracle_method
 from agents.posteriors.quadrature import (
     Coordinate,
     Panels,
@@ -31,8 +31,6 @@ from agents.posteriors.quadrature import (
     resolve,
 )
 from bandit_gym.checks import check_real, check_statistics
-from bandit_gym.likelihoods import Likelihood
-from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
@@ -44,20 +42,6 @@ GIBBS_TOLERANCE = 2e-3
 Solver = Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]
 
 
-@runtime_checkable
-class ArmwisePrior(Protocol):
-    """A prior under which arms are independent, each with a density of its own."""
-
-    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Draw means of the given shape, whose last axis is the K arms."""
-
-    def arm_log_density(self, means: FloatArray) -> FloatArray:
-        """Return the (..., K) log-densities of (..., K) means, up to a constant per arm."""
-
-    def arm_support(self, num_arms: int) -> FloatArray:
-        """Return the (K, 2) lowest and highest mean of each arm."""
-
-
 def action_probabilities(
     problem: BanditProblem, counts: Any, sums: Any, *, tolerance: float | None = None
 ) -> FloatArray:
@@ -67,8 +51,8 @@ def action_probabilities(
 
     Args:
         problem: likelihood and prior. The prior is either independent across arms and offers
-            `arm_log_density(means (..., K)) -> (..., K)` and `arm_support(num_arms) -> (K, 2)`,
-            or a `TruncatedMultivariateNormal`.
+            `arm_log_density(means (..., K)) -> (..., K)`, or a `TruncatedMultivariateNormal` beside
+            a built-in likelihood.
         counts: (..., K) number of pulls of each arm.
         sums: (..., K) total reward of each arm, in reward units.
         tolerance: largest error of a probability that is accepted. Default 1e-6 for independent
@@ -111,21 +95,19 @@ class ArmPosteriors:
     """One-dimensional posteriors of arms that are independent a priori.
 
     Attributes:
-        prior: of the arm means.
-        likelihood: of the rewards.
+        problem: likelihood and prior.
         counts: (K,) pulls.
         sums: (K,) total rewards.
     """
 
-    prior: ArmwisePrior
-    likelihood: Likelihood
+    problem: BanditProblem
     counts: FloatArray
     sums: FloatArray
 
     @cached_property
     def support(self) -> FloatArray:
         """(K, 2) interval of each arm's mean."""
-        return np.asarray(self.prior.arm_support(len(self.counts)), dtype=np.float64)
+        return self.problem.arm_support()
 
     @cached_property
     def draws(self) -> FloatArray:
@@ -134,7 +116,7 @@ class ArmPosteriors:
         The generator is fixed so that the probabilities are a function of the problem and data.
         """
         shape = (NUM_DRAWS, len(self.counts))
-        return np.sort(self.prior.sample(np.random.default_rng(0), shape), axis=0)
+        return np.sort(self.problem.prior.sample(np.random.default_rng(0), shape), axis=0)
 
     @cached_property
     def coordinate(self) -> Coordinate:
@@ -147,9 +129,11 @@ class ArmPosteriors:
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (M, K) log-densities, up to a constant per arm, at (M, K) means."""
+        prior: Any = self.problem.prior
+        likelihood = self.problem.likelihood
         with np.errstate(all="ignore"):
-            log_prior = self.prior.arm_log_density(means)
-            log_likelihood = self.likelihood.log_likelihood(means, self.counts, self.sums)
+            log_prior = prior.arm_log_density(means)
+            log_likelihood = likelihood.log_likelihood(means, self.counts, self.sums)
             values = np.asarray(log_prior + log_likelihood, dtype=np.float64)
         outside = (means < self.support[:, 0]) | (means > self.support[:, 1])
         values = np.where(outside | (log_prior == -np.inf), -np.inf, values)
@@ -183,21 +167,14 @@ class ArmPosteriors:
 
 def _make_solver(problem: BanditProblem, tolerance: float | None) -> Solver:
     """Return the function from (K,) counts and sums to (K,) probabilities and their error."""
-    prior = problem.prior
-    if isinstance(prior, TruncatedMultivariateNormal):
-        from agents.posteriors.gibbs import gibbs_probabilities
+    method = oracle_method(problem)
+    if method == "gibbs":
+        from agents.posteriors.gibbs import gibbs_probabilities  # brings numba
 
         accuracy = tolerance or GIBBS_TOLERANCE
         return lambda n, s: gibbs_probabilities(problem, n, s, tolerance=accuracy)
-    if not isinstance(prior, ArmwisePrior):
-        raise TypeError(
-            "problem.prior must offer arm_log_density and arm_support (arms independent a priori) "
-            f"or be a TruncatedMultivariateNormal, got {prior!r}."
-        )
     accuracy = tolerance or QUADRATURE_TOLERANCE
-    return lambda n, s: quadrature_probabilities(
-        ArmPosteriors(prior, problem.likelihood, n, s), tolerance=accuracy
-    )
+    return lambda n, s: quadrature_probabilities(ArmPosteriors(problem, n, s), tolerance=accuracy)
 
 
 def quadrature_probabilities(

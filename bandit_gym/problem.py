@@ -1,19 +1,18 @@
 """BanditProblem: all that a Bayesian agent is told about the world it acts in."""
 
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bandit_gym.checks import check_has_method, check_integer, check_keys, message
-from bandit_gym.likelihoods import Likelihood, likelihood_from_dict
-from bandit_gym.priors import BuiltInPrior, Prior, consistency, prior_from_dict
+from bandit_gym.likelihoods import LIKELIHOODS, Likelihood, likelihood_from_dict
+from bandit_gym.likelihoods.trial import try_likelihood
+from bandit_gym.priors import BuiltInPrior, Prior, prior_from_dict
+from bandit_gym.priors.base import is_built_in, offers, stated_support
+from bandit_gym.priors.trial import try_prior
 from bandit_gym.typing import FloatArray
-
-_NUM_TRIAL_DRAWS = 50
-_NATURAL_PRIORS = {"bernoulli": "beta", "exponential": "inverse_gamma", "poisson": "gamma"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class BanditProblem:
     Raises:
         TypeError: if an argument is of the wrong kind, or the prior lacks a method.
         ValueError: if the prior is for another number of arms, puts means where the likelihood has
-            none, or its methods return what they should not.
+            none, or methods of a likelihood or prior of one's own return what they should not.
 
     Warns:
         UserWarning: if draws of a user's `sample` do not have the law of its `log_density`; see
@@ -40,17 +39,32 @@ class BanditProblem:
     num_arms: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.likelihood, Likelihood) or isinstance(self.likelihood, type):
+        if not isinstance(self.likelihood, Likelihood):
             condition = "be a likelihood such as Bernoulli()"
-            raise TypeError(message("likelihood", condition, self.likelihood))
-        if not isinstance(self.prior, Prior) or isinstance(self.prior, type):
+            remedy = "one of your own is a subclass of bandit_gym.likelihoods.Likelihood"
+            raise TypeError(message("likelihood", condition, self.likelihood, remedy))
+        if not self.offers("log_density"):
             condition = "be a prior such as Beta(1, 1), or have the methods sample and log_density"
             raise TypeError(message("prior", condition, self.prior))
         object.__setattr__(self, "num_arms", check_integer("num_arms", self.num_arms, minimum=2))
-        if isinstance(self.prior, BuiltInPrior):
+        if type(self.likelihood) not in LIKELIHOODS.values():
+            try_likelihood(self.likelihood)
+        if is_built_in(self.prior):
             _check_built_in(self.prior, self.likelihood, self.num_arms)
         else:
-            _check_by_trial(self.prior, self.likelihood, self.num_arms)
+            try_prior(self.prior, self.likelihood, self.num_arms)
+
+    def offers(self, capability: str) -> bool:
+        """Say whether the prior has a capability, one of `bandit_gym.priors.CAPABILITIES`."""
+        return offers(self.prior, capability)
+
+    def arm_support(self) -> FloatArray:
+        """Return the (K, 2) lowest and highest mean of each arm that prior and likelihood allow."""
+        low, high = self.likelihood.support
+        support = stated_support(self.prior, self.num_arms)
+        if support is None:
+            return np.tile([float(low), float(high)], (self.num_arms, 1))
+        return np.clip(support, low, high)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `problem_from_dict` makes an equal problem.
@@ -81,100 +95,9 @@ def _check_built_in(prior: BuiltInPrior, likelihood: Likelihood, num_arms: int) 
         raise ValueError(message("prior", condition, prior.num_arms))
     (low, high), (lowest, highest) = prior.support, likelihood.support
     if low < lowest or high > highest:
-        natural = _NATURAL_PRIORS.get(likelihood.name)
-        remedy = "use " + (f"{natural!r}, or " if natural else "")
+        conjugate = likelihood.conjugate_prior
+        remedy = "use " + (f"{conjugate!r}, or " if conjugate else "")
         remedy += "'truncated_normal' with low and high in that interval"
         interval = f"[{lowest:g}, {highest:g}]"
         condition = f"lie in {interval}, where the means of {likelihood.name} rewards are"
         raise ValueError(message("prior", condition, prior, remedy))
-
-
-def _check_by_trial(prior: Prior, likelihood: Likelihood, num_arms: int) -> None:
-    """Refuse a user's prior whose methods do on a few draws what they should not."""
-    rng = np.random.default_rng(0)
-    for shape in ((num_arms,), (_NUM_TRIAL_DRAWS, num_arms), (3, 2, num_arms)):
-        means = _call(f"sample(rng, {shape})", shape, prior.sample, rng, shape)
-        is_possible = likelihood.contains(means)
-        if not is_possible.all():
-            condition = f"draw means that {likelihood.name} rewards can have"
-            raise ValueError(message("prior.sample", condition, means[~is_possible][0]))
-        densities = _ask(prior, means)
-        if (densities == -np.inf).all():
-            condition = "be a number at the prior's own draws, and not -inf at all of them"
-            raise ValueError(message("prior.log_density", condition, densities))
-        _check_support(prior, means)
-        if hasattr(prior, "arm_log_density"):
-            _check_arms(prior, means, densities)
-    _warn_of_disagreement(prior, likelihood, num_arms)
-
-
-def _check_support(prior: Any, means: FloatArray) -> None:
-    """Refuse a stated support without the prior's own draws: agents would never look there."""
-    num_arms = means.shape[-1]
-    name = "arm_support" if hasattr(prior, "arm_support") else "support"
-    bounds = prior.arm_support(num_arms) if name == "arm_support" else getattr(prior, name, None)
-    if bounds is None:
-        return
-    low, high = np.broadcast_to(np.asarray(bounds, dtype=np.float64), (num_arms, 2)).T
-    is_outside = (means < low) | (means > high)
-    if is_outside.any():
-        place = tuple(np.argwhere(is_outside)[0])
-        arm = int(place[-1])
-        condition = f"contain the prior's own draws, [{low[arm]:g}, {high[arm]:g}] for arm {arm}"
-        raise ValueError(message(f"prior.{name}", condition, float(means[place])))
-
-
-def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
-    """Refuse densities of single arms that do not make up that of all arms, up to a constant."""
-    call = f"arm_log_density(means of shape {means.shape})"
-    gaps = _call(call, means.shape, prior.arm_log_density, means).sum(axis=-1) - densities
-    gaps = gaps[np.isfinite(gaps)]
-    size = max(1.0, float(np.abs(densities[np.isfinite(densities)]).max(initial=0.0)))
-    if gaps.size and np.ptp(gaps) > 1e-6 * size:
-        condition = "add up over the arms to log_density and a constant"
-        raise ValueError(message("prior.arm_log_density", condition, gaps[:3]))
-
-
-def _ask(prior: Prior, means: FloatArray) -> FloatArray:
-    """Return the prior's log-densities of (..., K) means, none of them NaN or +inf."""
-    call = f"log_density(means of shape {means.shape})"
-    densities = _call(call, means.shape[:-1], prior.log_density, means)
-    is_wrong = ~(densities < np.inf)
-    if is_wrong.any():
-        condition = f"be finite or -inf, also at means {means[is_wrong][0]}"
-        raise ValueError(message("prior.log_density", condition, densities[is_wrong][0]))
-    return densities
-
-
-def _warn_of_disagreement(prior: Prior, likelihood: Likelihood, num_arms: int) -> None:
-    """Warn if draws of a user's `sample` do not have the law of its `log_density`."""
-    shape = (consistency.NUM_DRAWS, num_arms)
-    rng = np.random.default_rng(0)
-    pilot, draws = (np.asarray(prior.sample(rng, shape), dtype=np.float64) for _ in range(2))
-    log_density = consistency.restrict(lambda means: _ask(prior, means), likelihood.contains)
-    drift = consistency.find_drift(pilot, draws, log_density)
-    if drift is not None:
-        text = (
-            "prior.sample and prior.log_density must describe the same law, got ones that do not: "
-            f"over {shape[0]} draws the average {drift.name} is {drift.before:.4g}, and after "
-            f"{consistency.NUM_STEPS} Metropolis steps that keep the law of log_density it is "
-            f"{drift.after:.4g}, a change of {drift.num_errors:.1f} root sums of squares where "
-            f"chance allows {drift.limit:.1f} (at level {consistency.LEVEL:g}); environments draw "
-            "from sample, agents believe log_density, which need not be normalised but must "
-            "integrate and be -inf outside the support."
-        )
-        warnings.warn(text, stacklevel=5)  # the caller of BanditProblem
-
-
-def _call(
-    call: str, shape: tuple[int, ...], method: Callable[..., Any], *arguments: Any
-) -> FloatArray:
-    """Return what the user's method returns, an array of the given shape."""
-    condition = f"prior.{call} must return numbers of shape {shape}"
-    try:
-        values = np.asarray(method(*arguments), dtype=np.float64)
-    except Exception as error:
-        raise ValueError(f"{condition}, got {error!r}.") from error
-    if values.shape != shape:
-        raise ValueError(f"{condition}, got shape {values.shape}.")
-    return values

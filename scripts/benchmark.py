@@ -3,7 +3,8 @@
     python scripts/benchmark.py                       all rows but those that need peers
     python scripts/benchmark.py --with-peers          installs gymnax, MABWiser, ... beside us
     python scripts/benchmark.py --quick --only racing
-    python scripts/benchmark.py --check               exits with 1 if a bar is missed
+    python scripts/benchmark.py --quick --only exact.many.numpy        one row, in seconds
+    python scripts/benchmark.py --check               exits with 1 if a bar is surely missed
     python scripts/benchmark.py --profile             what a Racing experiment's time goes to
 
 Contestants are warmed up, take turns and repeat; a value is the median over the turns. Compiled
@@ -24,22 +25,17 @@ from pathlib import Path
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # read when NumPy and numba are imported
 
-from benchmarks.bars import missed, unmeasured  # noqa: E402
+from benchmarks.bars import judged, unmeasured  # noqa: E402
 from benchmarks.peers import Peers  # noqa: E402
 from benchmarks.report import document, print_report, write_markdown  # noqa: E402
-from benchmarks.session import Session  # noqa: E402
-from benchmarks.timing import CLOCKS, Effort, Row  # noqa: E402
+from benchmarks.session import Measurement, Session  # noqa: E402
+from benchmarks.timing import Effort, Row  # noqa: E402
+from benchmarks.workers.protocol import CLOCKS  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-FAMILIES = {
-    "environments": "benchmarks.environments",
-    "exact": "benchmarks.exact",
-    "racing": "benchmarks.racing",
-    "smc": "benchmarks.smc",
-    "growth": "benchmarks.growth",
-    "harness": "benchmarks.harness",
-    "end-to-end": "benchmarks.end_to_end",
-}
+FAMILIES = "environment", "exact", "racing", "smc", "growth", "harness", "end-to-end"
+"""First words of the keys of rows; each family is a module of `benchmarks`."""
+
 FULL = Effort("full", seconds=0.2, repeats=9)
 QUICK = Effort("quick", seconds=0.02, repeats=3, length_scale=0.02)
 WIDTH = 200
@@ -48,13 +44,18 @@ FAILED = "a process failed, see the errors"
 
 def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -> int:
     """Measure, print, write, check; return the exit code."""
-    options = _make_parser().parse_args(arguments)
+    parser = _make_parser()
+    options = parser.parse_args(arguments)
     if options.profile:
         print(import_module("benchmarks.profile").profile_racing())
         return 0
     effort = effort or replace(QUICK if options.quick else FULL, clock=options.clock)
     with Peers(options.with_peers) as peers:
-        rows = list(_measure(options.only, Session(effort, peers)))
+        try:
+            chosen = choose(options.only, Session(effort, peers))
+        except ValueError as error:
+            parser.error(str(error))
+        rows = list(_measure(chosen))
         found = document(rows, effort, peers.versions())
     print_report(found, rows, Console(width=None if sys.stdout.isatty() else WIDTH))
     if options.json:
@@ -64,38 +65,57 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
     return _check(rows) if options.check else 0
 
 
-def _measure(families: Sequence[str], session: Session) -> Iterator[Row]:
-    for name in families:
-        print(f"measuring {name} ...", file=sys.stderr)
+def choose(names: Sequence[str], session: Session) -> list[Measurement]:
+    """Return the measurements with a row whose key is one of the names or begins with its words.
+
+    Raises:
+        ValueError: if there is none for one of the names; tells the keys to choose from.
+    """
+    families = dict.fromkeys(name.partition(".")[0] for name in names)
+    modules = [f"benchmarks.{name.replace('-', '_')}" for name in families if name in FAMILIES]
+    known = [one for name in modules for one in import_module(name).measurements(session)]
+    for name in names:
+        if not any(one.has(name) for one in known):
+            keys = [key for one in known for key in one.keys]
+            raise ValueError(
+                f"--only must name a family ({', '.join(FAMILIES)}) or the key of a row, "
+                f"got {name!r}; keys: {', '.join(keys) or 'name a family to see its own'}."
+            )
+    return [one for one in known if any(one.has(name) for name in names)]
+
+
+def _measure(chosen: Sequence[Measurement]) -> Iterator[Row]:
+    for keys, take in chosen:
+        print(f"measuring {', '.join(keys)} ...", file=sys.stderr)
         try:
-            yield from import_module(FAMILIES[name]).rows(session)
+            yield from take()
         except RuntimeError as error:  # a process failed; what was measured so far is kept
             print(error, file=sys.stderr)
-            yield Row(f"{name}.failed", f"{name}: ended early", None, note=FAILED)
+            yield Row(f"{keys[0]}.failed", f"{keys[0]}: ended early", None, note=FAILED)
 
 
 def _check(rows: Sequence[Row]) -> int:
-    """Print what misses its bar and what was not measured; say 1 for the former and for errors."""
-    for line in unmeasured(rows):
-        print(f"not measured: {line}", file=sys.stderr)
-    failures = missed(rows)
-    for line in failures:
-        print(f"missed: {line}", file=sys.stderr)
-    return 1 if failures or any(row.note == FAILED for row in rows) else 0
+    """Name bars missed, too close to tell or not measured; return 1 for misses and errors."""
+    found = {"not measured": unmeasured(rows)}
+    found |= {name: judged(rows, name) for name in ("noisy", "MISSED")}
+    for state, lines in found.items():
+        for line in lines:
+            print(f"{state}: {line}", file=sys.stderr)
+    return 1 if found["MISSED"] or any(row.note == FAILED for row in rows) else 0
 
 
 def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add("--quick", action="store_true", help="take less than a minute, and trust it less")
-    add("--check", action="store_true", help="exit with 1 if a bar is missed, and say which")
+    add("--quick", action="store_true", help="take about a minute, and trust it less")
+    add("--check", action="store_true", help="exit with 1 if a bar is surely missed, and say which")
     add("--with-peers", action="store_true", help="install and measure other people's libraries")
     add("--profile", action="store_true", help="print what a Racing experiment's time goes to")
     add("--json", type=Path, metavar="FILE", help="write everything found to FILE")
     add("--markdown", type=Path, metavar="FILE", help="put the table into a document, as docs has")
     add("--clock", choices=list(CLOCKS), default="wall", help="'processor' on a busy machine")
-    names = list(FAMILIES)
-    add("--only", nargs="+", choices=names, default=names, help="measure these families only")
+    help_only = "measure these only: a family, a row's key or its first words"
+    add("--only", nargs="+", metavar="NAME", default=list(FAMILIES), help=help_only)
     return parser
 
 

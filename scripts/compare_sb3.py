@@ -11,14 +11,15 @@ again: the same command goes on where it was stopped.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 
+from pages.command import new_parser
+from pages.page import write_page
 from sb3_comparison.evaluation import evaluate
-from sb3_comparison.report import write_page
+from sb3_comparison.report import NOTES, tabulate, tell
 from sb3_comparison.settings import FULL, QUICK, World, worlds
 from sb3_comparison.training import train_once
 
@@ -26,15 +27,14 @@ from bandit_gym.experiments.execution import Workers
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parse(arguments)
-    name = "quick" if options.quick else "full"
-    start = perf_counter()
-    page = compare(
-        worlds(QUICK if options.quick else FULL, seed=options.seed),
-        options.out,
-        title=f"Stable-Baselines3 and Bayesian bandit algorithms, {name} setting",
-        workers=Workers(num_workers=options.workers),
-    )
+    parser = new_parser(__doc__, "results/compare-sb3", None)
+    parser.add_argument("--quick", action="store_true", help="less training, fewer episodes")
+    parser.add_argument("--seed", type=int, default=0, help="of the trainings (default: 0)")
+    options = parser.parse_args(arguments)
+    size, name = (QUICK, "quick") if options.quick else (FULL, "full")
+    title = f"Stable-Baselines3 and Bayesian bandit algorithms, {name} setting"
+    start, workers = perf_counter(), Workers(num_workers=options.workers)
+    page = compare(worlds(size, seed=options.seed), options.out, title=title, workers=workers)
     print(page.read_text(encoding="utf-8"))
     print(f"{page}, after {perf_counter() - start:.0f} s")
     return 0
@@ -49,22 +49,15 @@ def compare(panels: Sequence[World], out: Path, *, title: str, workers: Workers)
         title: of the page.
         workers: who plays the evaluation episodes; training is done here, one after the other.
     """
-    sections = []
+    played = []
     for world in panels:
         models = [train_once(training, out / "models") for training in world.trainings]
-        sections.append((world, evaluate(world, models, out / "evaluations", workers)))
-    return write_page(sections, out, title)
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="less training, fewer episodes")
-    parser.add_argument("--out", type=Path, default=Path("results/compare-sb3"))
-    parser.add_argument("--seed", type=int, default=0, help="of the trainings (default: 0)")
-    parser.add_argument("--workers", type=int, default=None, help="default: all cores")
-    return parser.parse_args(arguments)
+        played.append((world, evaluate(world, models, out, workers)))
+    table = tabulate(played)
+    table.to_csv(out / "table.csv", index=False)
+    page = out / "report.md"
+    write_page(page, title, NOTES.rstrip(), tell(played, table))
+    return page
 
 
 if __name__ == "__main__":

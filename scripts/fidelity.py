@@ -26,19 +26,18 @@ Columns of `fidelity.csv`, beside the settings:
 
 from __future__ import annotations
 
-import argparse
-import zlib
-from pathlib import Path
+import sys
+from collections.abc import Sequence
 
 import joblib
 import pandas as pd
-from distances.measure import measure, play
-from distances.report import draw_figure, write_report
+from distances.measure import Plan, measure_problem
+from distances.report import describe, tell
 from distances.settings import PROBLEMS, QUICK_PROBLEMS, QUICK_STEPS, SETTINGS, STEPS
-from numpy.random import SeedSequence
+from pages.command import add_scale, new_parser
+from pages.page import write_page
 
 from agents.oracle import GIBBS_TOLERANCE
-from bandit_gym.priors import TruncatedMultivariateNormal
 
 COLUMNS = (
     "setting",
@@ -58,56 +57,37 @@ COLUMNS = (
     "microseconds",
     "truth_error",
     "failure",
+    "problem",
+    "seed",
 )
 
 
-def run(name: str, steps: tuple[int, ...], scale: float, seed: int) -> pd.DataFrame:
-    """Measure every setting on one problem."""
-    problem = PROBLEMS[name]
-    root = SeedSequence(seed, spawn_key=(zlib.crc32(name.encode()),))
-    history_seed, *seeds = root.spawn(1 + len(SETTINGS))
-    tolerance = None  # a truth by Gibbs sampling need not be finer than what is compared with it
-    if isinstance(problem.prior, TruncatedMultivariateNormal):
-        tolerance = min(0.05, GIBBS_TOLERANCE / min(1.0, 4 * scale) ** 0.5)
-    histories = play(problem, steps, history_seed, tolerance=tolerance)
-    rows = []
-    for setting, setting_seed in zip(SETTINGS, seeds, strict=True):
-        rows += measure(problem, setting, histories, scale, setting_seed)
-    return pd.DataFrame(rows).reindex(columns=COLUMNS).assign(problem=name, seed=seed)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    options = _parse(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    names = QUICK_PROBLEMS if options.quick else tuple(PROBLEMS)
-    names = [name for name in names if options.only in name]
-    steps = QUICK_STEPS if options.quick else STEPS
-    jobs = (joblib.delayed(run)(name, steps, options.scale, options.seed) for name in names)
-    tables: list[pd.DataFrame] = []
-    for table in joblib.Parallel(options.jobs, return_as="generator")(jobs):
-        tables.append(table)
-        print(f"{len(tables)}/{len(names)}  {table['problem'].iloc[0]}", flush=True)
-        results = pd.concat(tables, ignore_index=True)
-        results.to_csv(options.out / "fidelity.csv", index=False)
-    write_report(results, options.out / "fidelity.md")
-    draw_figure(results, options.out / "fidelity.png")
-
-
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="folder for the results")
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the decisions to make")
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = new_parser(__doc__, "results/fidelity", 1)
+    add_scale(parser)
     parser.add_argument("--quick", action="store_true", help="few problems and steps")
     parser.add_argument("--only", default="", help="problems whose name contains this text")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=1, help="problems to measure at a time")
     options = parser.parse_args(arguments)
-    if not 0 < options.scale <= 1000:
-        parser.error(f"--scale must be above 0 and at most 1000, got {options.scale!r}.")
-    if not any(options.only in name for name in PROBLEMS):
+    problems, steps = (QUICK_PROBLEMS, QUICK_STEPS) if options.quick else (tuple(PROBLEMS), STEPS)
+    names = [name for name in problems if options.only in name]
+    if not names:
         parser.error(f"--only must be part of a problem's name, got {options.only!r}.")
-    return options
+    # A truth by Gibbs sampling need not be finer than what is compared with it.
+    tolerance = GIBBS_TOLERANCE / min(1.0, 4 * options.scale) ** 0.5
+    plan = Plan(SETTINGS, steps, options.scale, options.seed, tolerance)
+    options.out.mkdir(parents=True, exist_ok=True)
+    jobs = (joblib.delayed(measure_problem)(name, plan) for name in names)
+    tables: list[pd.DataFrame] = []
+    for table in joblib.Parallel(options.workers, return_as="generator")(jobs):
+        tables.append(table)
+        print(f"{len(tables)}/{len(names)}  {table['problem'].iloc[0]}", flush=True)
+        results = pd.concat(tables, ignore_index=True).reindex(columns=COLUMNS)
+        results.to_csv(options.out / "fidelity.csv", index=False)
+    title = "Fidelity: distance from exact Thompson sampling, and its cost"
+    write_page(options.out / "fidelity.md", title, describe(results), tell(results))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

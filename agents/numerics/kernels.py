@@ -17,9 +17,9 @@ from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.draw_tables import Tables, draw_from_table, find_table
+from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 from agents.numerics.variates import draw_gammas, draw_normals
 from agents.numerics.vector_math import log_all
-from agents.posteriors.conjugate import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 
 TINY = 1e-300
 ALMOST_ONE = 1 - 2.0**-53

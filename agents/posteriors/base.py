@@ -25,7 +25,7 @@ from bandit_gym.problem import BanditProblem
 class Posterior(ABC):
     """What is known of the (N, K) means, given the statistics it was last told to follow."""
 
-    def restart(self, rng: Generator, mask: np.ndarray) -> None:
+    def restart(self, rng: Generator, mask: np.ndarray) -> None:  # noqa: B027  # most keep nothing
         """Forget what the (N,) masked lanes hold beside the statistics; another N starts anew."""
 
     @abstractmethod

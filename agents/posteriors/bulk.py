@@ -10,13 +10,11 @@ Letters: K arms, C cells, m points, M + 1 points of a table.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from agents.numerics.compiled import inner
-from agents.numerics.vector_math import exp_all, log_all
-from agents.posteriors.conjugate import BETA, GAMMA, NORMAL
+from agents.posteriors.features import Data, add_log_likelihood, set_features
 from agents.posteriors.mesh import LOG_REACH, Mesh
 
 NUM_SCOUTS = 16
@@ -25,26 +23,10 @@ ENOUGH_CELLS, ENOUGH_SCOUTS = 2, 4
 """A posterior that is felt at so many points, one after the other, needs no closer look."""
 
 
-class Data(NamedTuple):
-    """What an arm paid.
-
-    Attributes:
-        family: law of a mean under a conjugate prior, which tells the likelihood.
-        precision: of a reward, if the family is NORMAL.
-        pulls: how many times it was pulled.
-        total: sum of the rewards.
-    """
-
-    family: int
-    precision: float
-    pulls: float
-    total: float
-
-
 @inner
-def find_place(mesh: Mesh, x: float) -> float:
+def to_coordinate(mesh: Mesh, x: float) -> float:
     """Return u(x), see `agents.posteriors.quadrature.Coordinate`, within the limits."""
-    low, high, centre, scale = mesh.ends
+    low, high, centre, scale = mesh.likelihood.ends
     if x <= low:
         return mesh.limits[0]
     if x >= high:
@@ -61,127 +43,17 @@ def find_place(mesh: Mesh, x: float) -> float:
 
 
 @inner
-def find_means(ends: np.ndarray, u: np.ndarray, x: np.ndarray, spare: np.ndarray) -> None:
-    """Set x (m,) to x(u), see `agents.posteriors.quadrature.Coordinate`."""
-    low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
-    if low == -np.inf and high == np.inf:
-        for j in range(u.size):
-            x[j] = centre + scale * math.sinh(u[j])
-        return
-    sign = 1.0 if high == np.inf else -1.0
-    for j in range(u.size):
-        x[j] = sign * u[j]
-    exp_all(x, spare)
-    for j in range(u.size):
-        if high == np.inf:
-            x[j] = low + scale * x[j]
-        elif low == -np.inf:
-            x[j] = high - scale * x[j]
-        else:
-            x[j] = low + (high - low) / (1.0 + x[j])
-
-
-@inner
-def find_logs(
-    ends: np.ndarray, u: np.ndarray, log_x: np.ndarray, log_rest: np.ndarray, spare: np.ndarray
-) -> None:
-    """Set log_x (m,) to log x(u) and log_rest (m,) to log(1 - x(u)).
-
-    Where means may be anything from 0 to 1, one logarithm gives both.
-    """
-    low, high = ends[0], ends[1]
-    for j in range(u.size):
-        log_x[j] = -u[j]
-    exp_all(log_x, spare)
-    if low == 0.0 and high == 1.0:
-        for j in range(u.size):
-            log_x[j] += 1.0
-        log_all(log_x, spare)
-        for j in range(u.size):
-            log_x[j] = -log_x[j]
-            log_rest[j] = log_x[j] - u[j]
-        return
-    for j in range(u.size):
-        part = 1.0 / (1.0 + log_x[j])
-        log_rest[j] = (1.0 - high) + (high - low) * (log_x[j] * part)
-        log_x[j] = low + (high - low) * part
-    log_all(log_x, spare)
-    log_all(log_rest, spare)
-
-
-@inner
-def find_features(
-    ends: np.ndarray,
-    family: int,
-    u: np.ndarray,
-    x: np.ndarray,
-    log_x: np.ndarray,
-    spare: np.ndarray,
-) -> None:
-    """Set x (m,) and log_x (m,) to what the log-likelihood is made of.
-
-    That is x(u) and its logarithm, but log(1 - x(u)) in place of x(u) where rewards are Bernoulli.
-    """
-    if family == BETA:
-        find_logs(ends, u, log_x, x, spare)
-        return
-    find_means(ends, u, x, spare)
-    if family != NORMAL:
-        for j in range(u.size):
-            log_x[j] = x[j]
-        log_all(log_x, spare)
-
-
-@inner
-def add_multiple(factor: float, x: np.ndarray, out: np.ndarray) -> None:
-    """Add factor * x (m,) to `out` (m,), and nothing if the factor is 0, whatever x."""
-    if factor != 0.0:
-        for j in range(x.size):
-            out[j] += factor * x[j]
-
-
-@inner
-def add_log_likelihood(
-    data: Data, x: np.ndarray, log_x: np.ndarray, log_rest: np.ndarray, out: np.ndarray
-) -> None:
-    """Add the log-likelihood, up to a constant, to `out` (m,).
-
-    Args:
-        data: what was seen.
-        x: (m,) means, read unless rewards are Bernoulli.
-        log_x: (m,) read unless rewards are Gaussian.
-        log_rest: (m,) log(1 - x), read if they are Bernoulli.
-        out: (m,) added to.
-    """
-    count, total = data.pulls, data.total
-    if data.family == NORMAL:
-        average, factor = total / count, -0.5 * count * data.precision
-        for j in range(x.size):
-            out[j] += factor * (x[j] - average) ** 2
-    elif data.family == BETA:
-        add_multiple(total, log_x, out)
-        add_multiple(count - total, log_rest, out)
-    elif data.family == GAMMA:
-        add_multiple(total, log_x, out)
-        add_multiple(-count, x, out)
-    else:
-        add_multiple(-count, log_x, out)
-        for j in range(x.size):
-            out[j] -= total / x[j]
-
-
-@inner
 def weigh(mesh: Mesh, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndarray) -> float:
     """Add the log-likelihood at u (m,) to `out` and return the largest sum; spare is (3, m)."""
     if data.pulls > 0.0:
-        x, log_x, more = spare[0, : u.size], spare[1, : u.size], spare[2, : u.size]
-        find_features(mesh.ends, data.family, u, x, log_x, more)
-        add_log_likelihood(data, x, log_x, x, out)
-    return find_largest(out)
+        first, second, more = spare[0, : u.size], spare[1, : u.size], spare[2, : u.size]
+        set_features(mesh.likelihood, u, first, second, more)
+        add_log_likelihood(mesh.likelihood, data, first, second, out)
+    return largest_of(out)
 
 
 @inner
-def find_largest(x: np.ndarray) -> float:
+def largest_of(x: np.ndarray) -> float:
     """Return the largest of x (m,)."""
     largest = -np.inf
     for j in range(x.size):
@@ -257,18 +129,18 @@ def scout_mesh(mesh: Mesh, arm: int, data: Data, out: np.ndarray) -> float:
     for j in range(out.size):
         out[j] = mesh.heights[arm, j]
     if data.pulls > 0.0:
-        x, log_x, log_rest = mesh.means[arm], mesh.logs[arm, 0], mesh.logs[arm, 1]
-        add_log_likelihood(data, x[: out.size], log_x[: out.size], log_rest[: out.size], out)
-    return find_largest(out)
+        first, second = mesh.features[0, arm, : out.size], mesh.features[1, arm, : out.size]
+        add_log_likelihood(mesh.likelihood, data, first, second, out)
+    return largest_of(out)
 
 
 @inner
-def find_peak(
+def look_at_peak(
     mesh: Mesh, arm: int, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndarray
 ) -> tuple[int, float]:
     """Return the cell of the mean that the data favour, and the log-density there."""
     edges = mesh.edges[arm]
-    place = find_place(mesh, data.total / data.pulls)
+    place = to_coordinate(mesh, data.total / data.pulls)
     u[0] = min(max(place, edges[0]), edges[mesh.sizes[arm]])
     cell = find_cell(edges, mesh.sizes[arm], u[0])
     c, is_jump = mesh.coefficients[arm], mesh.is_jump[arm]
@@ -317,7 +189,7 @@ def find_bulk(
     first, last = find_span(out[: size + 1], top - LOG_REACH)
     is_narrow = data.pulls > 0.0 and last - first < ENOUGH_CELLS
     if is_narrow:
-        peak, height = find_peak(mesh, arm, data, u, out[size + 1 :], spare)
+        peak, height = look_at_peak(mesh, arm, data, u, out[size + 1 :], spare)
         first, last = find_span(out[: size + 1], max(top, height) - LOG_REACH)
         if first > last:
             first, last = peak, peak + 1

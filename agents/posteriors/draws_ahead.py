@@ -15,28 +15,32 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.base import random_argmax
-from agents.posteriors.conjugate import BETA, INVERSE_GAMMA, NORMAL, ConjugatePosterior
+from agents.numerics.families import Law
 
 DEPTH = 32
 """Decisions that draws are made for; a reward costs half as many draws on average."""
 
-TINY = 1e-300
-
 
 class DrawsAhead:
-    """Draws from a row of Table 1 for one lane; an arm's are remade once it has been pulled."""
+    """Draws from a row of Table 1 for one lane; an arm's are remade once it has been pulled.
 
-    def __init__(self, posterior: ConjugatePosterior) -> None:
-        self.family = posterior.family
-        self.prior: list[list[float]] = posterior.prior.tolist()
-        self.weights: list[list[float]] = posterior.weights.tolist()
-        self._draws = np.empty((DEPTH, len(self.prior)))
+    Arguments:
+        law: of a mean.
+        prior: (K, 2) parameters without data.
+        weights: (2, 2) what a pull and a unit of reward add to them.
+    """
+
+    def __init__(self, law: Law, prior: np.ndarray, weights: np.ndarray) -> None:
+        self.law = law
+        self.prior: list[list[float]] = prior.tolist()
+        self.weights: list[list[float]] = weights.tolist()
+        self._draws = np.empty((DEPTH, len(prior)))
         self._place, self._pulls = DEPTH, [-1]
 
-    def choose(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    def draw_best(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return the (1,) arm that is best in the next draw, given (1, K) statistics."""
         if self._place == DEPTH:
-            self._forget()
+            self._place, self._pulls = 0, [-1] * len(self.prior)
         pulls = counts[0].tolist()
         if pulls != self._pulls:
             for arm, (old, new) in enumerate(zip(self._pulls, pulls, strict=True)):
@@ -50,21 +54,11 @@ class DrawsAhead:
             return random_argmax(rng, means[None])
         return np.array([best])
 
-    def _forget(self) -> None:
-        self._place = 0
-        self._pulls = [-1] * len(self.prior)
-
     def _draw(self, rng: Generator, arm: int, pulls: int, total: float) -> np.ndarray | float:
         """Return draws for the decisions left; infinity where there is no posterior."""
-        size = DEPTH - self._place
         (a, b), (c, d) = self.weights
         first = self.prior[arm][0] + a * pulls + b * total
         second = self.prior[arm][1] + c * pulls + d * total
         if second == 0.0:
             return math.inf
-        if self.family == BETA:
-            return rng.beta(first, second, size)
-        if self.family == NORMAL:
-            return first / second + rng.standard_normal(size) / math.sqrt(second)
-        gammas = np.maximum(rng.standard_gamma(first, size), TINY)
-        return second / gammas if self.family == INVERSE_GAMMA else gammas / second
+        return self.law.draw(rng, first, second, DEPTH - self._place)  # type: ignore[no-any-return]

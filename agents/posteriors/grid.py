@@ -26,17 +26,19 @@ References:
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.vector_math import exp_all
-from agents.posteriors.bulk import NUM_SCOUTS, Data, find_bulk, find_largest, place_points, weigh
-from agents.posteriors.conjugate import likelihood_family
+from agents.posteriors.base import Posterior
+from agents.posteriors.bulk import NUM_SCOUTS, find_bulk, largest_of, place_points, weigh
+from agents.posteriors.features import Data
 from agents.posteriors.mesh import LOG_REACH, Mesh, make_mesh
-from bandit_gym.likelihoods import Gaussian
+from agents.posteriors.quadrature import Coordinate
+from agents.posteriors.winning import best_arm_probabilities
 from bandit_gym.problem import BanditProblem
 
 FEWEST_POINTS = 48
@@ -66,7 +68,7 @@ class Tables(NamedTuple):
     recent: np.ndarray
 
 
-def make_tables(mesh: Mesh, num_lanes: int) -> Tables:
+def empty_tables(mesh: Mesh, num_lanes: int) -> Tables:
     """Return room for tables, none of them built, with enough points for the mesh."""
     shape = (num_lanes, len(mesh.sizes))
     num_points = count_points(mesh)
@@ -122,7 +124,7 @@ def spread(v: np.ndarray, mass: np.ndarray, new: np.ndarray) -> None:
 @inner
 def sum_trapezia(u: np.ndarray, log_density: np.ndarray, mass: np.ndarray) -> None:
     """Set `mass` (m,) to that up to each of u (m,); `log_density` (m,) is overwritten."""
-    top = find_largest(log_density)
+    top = largest_of(log_density)
     for j in range(u.size):
         log_density[j] -= top
     exp_all(log_density, mass)
@@ -207,14 +209,16 @@ def build_table(
 
 
 @inner
-def draw_from_table(rng: Generator, points: np.ndarray, guide: np.ndarray) -> tuple[float, float]:
-    """Return a draw of u by inverting the distribution function, and the density of such draws."""
-    uniform = rng.random()
-    k = int(guide[int(uniform * len(guide))])
-    while points[k + 1, MASS] <= uniform:
+def invert_table(points: np.ndarray, guide: np.ndarray, level: float) -> tuple[float, float]:
+    """Return u at which the distribution function is `level`, and the density there.
+
+    Of a uniform level, u is a draw.
+    """
+    k = int(guide[int(level * len(guide))])
+    while points[k + 1, MASS] <= level:
         k += 1
     mass = points[k + 1, MASS] - points[k, MASS]
-    part = (uniform - points[k, MASS]) / mass
+    part = (level - points[k, MASS]) / mass
     left, right = points[k, DENSITY], points[k + 1, DENSITY]
     root = math.sqrt(left * left + part * (right * right - left * left))
     along = part * (left + right) / (left + root)
@@ -224,7 +228,7 @@ def draw_from_table(rng: Generator, points: np.ndarray, guide: np.ndarray) -> tu
 
 
 @inner
-def find_kind(twin: int, pulls: float, total: float) -> int:
+def kind_of(twin: int, pulls: float, total: float) -> int:
     """Return which of NUM_RECENT kinds an arm's statistics are of; equal ones are of one."""
     fraction = (0.6180339887498949 * pulls + 0.7548776662466927 * total + 0.45 * twin) % 1.0
     return min(int(fraction * NUM_RECENT), NUM_RECENT - 1)
@@ -248,14 +252,7 @@ def copy_table(tables: Tables, lane: int, arm: int, other_lane: int, other_arm: 
 
 
 @kernel
-def update_tables(
-    mesh: Mesh,
-    family: int,
-    precision: float,
-    tables: Tables,
-    counts: np.ndarray,
-    sums: np.ndarray,
-) -> int:
+def update_tables(mesh: Mesh, tables: Tables, counts: np.ndarray, sums: np.ndarray) -> int:
     """Build or copy the tables whose (N, K) statistics have changed.
 
     Returns:
@@ -269,13 +266,13 @@ def update_tables(
             if holds(tables, lane, arm, pulls, total):
                 continue
             tables.keys[lane, arm, 0] = np.nan
-            kind = find_kind(mesh.twins[arm], pulls, total)
+            kind = kind_of(mesh.twins[arm], pulls, total)
             other_lane, other_arm = divmod(tables.recent[kind], num_arms)
             is_twin = mesh.twins[other_arm] == mesh.twins[arm]
             if is_twin and holds(tables, other_lane, other_arm, pulls, total):
                 copy_table(tables, lane, arm, other_lane, other_arm)
             else:
-                data = Data(family, precision, pulls, total)
+                data = Data(pulls, total)
                 points, guide = tables.points[lane, arm], tables.guides[lane, arm]
                 if not build_table(mesh, arm, data, spare, points, guide):
                     return lane * num_arms + arm
@@ -284,45 +281,13 @@ def update_tables(
     return -1
 
 
-class PosteriorTables:
-    """The tables of all lanes and arms of a problem, brought up to date when they are asked for.
-
-    Arguments:
-        problem: likelihood, and a prior with `arm_log_density`.
-
-    Attributes:
-        mesh: the prior, resolved.
-        family: law of a mean under a conjugate prior, which tells the likelihood.
-        precision: of a reward, if rewards are Gaussian, else 0.
-
-    Raises:
-        ValueError: if the prior does not integrate, or is too rough.
-    """
-
-    def __init__(self, problem: BanditProblem) -> None:
-        likelihood = problem.likelihood
-        self.mesh = make_mesh(problem)
-        self.family = likelihood_family(likelihood)
-        self.precision = likelihood.std**-2.0 if isinstance(likelihood, Gaussian) else 0.0
-        self._tables = make_tables(self.mesh, 0)
-
-    def update(self, counts: np.ndarray, sums: np.ndarray) -> Tables:
-        """Return the tables for (N, K) pulls and total rewards.
-
-        Raises:
-            ValueError: if some of these have probability 0 under the prior; names arm and lane.
-        """
-        if len(self._tables.keys) != len(counts):
-            self._tables = make_tables(self.mesh, len(counts))
-        place = update_tables(self.mesh, self.family, self.precision, self._tables, counts, sums)
-        if place >= 0:
-            lane, arm = divmod(place, counts.shape[1])
-            raise ValueError(
-                f"the rewards of arm {arm} in lane {lane} must be possible under problem.prior, "
-                f"got {counts[lane, arm]} rewards of total {sums[lane, arm]}, whose probability "
-                "is 0."
-            )
-        return self._tables
+@kernel
+def invert_tables(tables: Tables, levels: np.ndarray, out: np.ndarray) -> None:
+    """Set out (N, K) to u at which the distribution functions are `levels` (N, K)."""
+    for lane in range(levels.shape[0]):
+        for arm in range(levels.shape[1]):
+            points, guide = tables.points[lane, arm], tables.guides[lane, arm]
+            out[lane, arm], _ = invert_table(points, guide, levels[lane, arm])
 
 
 @kernel
@@ -332,7 +297,8 @@ def draw_best(rng: Generator, tables: Tables, actions: np.ndarray) -> None:
     for lane in range(num_lanes):
         best, num_best = -np.inf, 0.0
         for arm in range(num_arms):
-            u, _ = draw_from_table(rng, tables.points[lane, arm], tables.guides[lane, arm])
+            points, guide = tables.points[lane, arm], tables.guides[lane, arm]
+            u, _ = invert_table(points, guide, rng.random())
             if u > best:
                 best, num_best = u, 1.0
                 actions[lane] = arm
@@ -340,3 +306,115 @@ def draw_best(rng: Generator, tables: Tables, actions: np.ndarray) -> None:
                 num_best += 1.0
                 if rng.random() * num_best < 1.0:
                     actions[lane] = arm
+
+
+class GridPosterior(Posterior):
+    """Posteriors of arms that are independent a priori, each as a table.
+
+    Tables follow from the statistics: copies and pickles leave them out.
+
+    Arguments:
+        problem: a likelihood and a prior with `arm_log_density`.
+
+    Attributes:
+        mesh: the prior, resolved.
+        tables: of all lanes and arms, for the statistics last followed.
+
+    Raises:
+        ValueError: if the prior does not integrate, or is too rough.
+    """
+
+    def __init__(self, problem: BanditProblem) -> None:
+        self.mesh = make_mesh(problem)
+        self.tables = empty_tables(self.mesh, 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the tables out."""
+        return self.__dict__ | {"tables": empty_tables(self.mesh, 0)}
+
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Build the tables whose statistics have changed.
+
+        Raises:
+            ValueError: if data have probability 0 under the prior; names arm and lane.
+        """
+        if len(self.tables.keys) != len(counts):
+            self.tables = empty_tables(self.mesh, len(counts))
+        place = update_tables(self.mesh, self.tables, counts, sums)
+        if place >= 0:
+            lane, arm = divmod(place, counts.shape[1])
+            raise ValueError(
+                f"the rewards of arm {arm} in lane {lane} must be possible under problem.prior, "
+                f"got {counts[lane, arm]} rewards of total {sums[lane, arm]}, whose probability "
+                "is 0."
+            )
+
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, K) draw."""
+        return self.quantile(rng.random(self.tables.keys.shape[:2]))
+
+    def draw_best(self, rng: Generator) -> np.ndarray:
+        """Return the (N,) best arms of one draw."""
+        actions = np.empty(len(self.tables.keys), dtype=np.int64)
+        draw_best(rng, self.tables, actions)
+        return actions
+
+    def mean(self) -> np.ndarray:
+        """Return the (N, K) expectations."""
+        return self._moments()[0]
+
+    def std(self) -> np.ndarray:
+        """Return the (N, K) standard deviations."""
+        return np.sqrt(self._moments()[1])
+
+    def quantile(self, p: np.ndarray | float) -> np.ndarray:
+        """Return the (N, K) quantiles."""
+        shape = self.tables.keys.shape[:2]
+        u = np.empty(shape)
+        invert_tables(self.tables, np.array(np.broadcast_to(p, shape), dtype=np.float64), u)
+        return self._coordinate.means(u)
+
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities, by quadrature between the points of all arms."""
+        found = [_best_arm_probabilities(points) for points in self.tables.points]
+        return np.array(found).reshape(self.tables.keys.shape[:2])
+
+    @property
+    def _coordinate(self) -> Coordinate:
+        return Coordinate(*self.mesh.likelihood.ends.tolist())
+
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) means and variances, by Gauss-Legendre quadrature between points."""
+        mass, place, density = np.moveaxis(self.tables.points, -1, 0)
+        fractions, weights = np.polynomial.legendre.leggauss(3)
+        along = (fractions + 1) / 2
+        left, right = density[..., :-1, None], density[..., 1:, None]
+        slopes = (left + along * (right - left)) / (left + right)  # of the line between points
+        shares = np.diff(mass, axis=-1)[..., None] * weights * slopes
+        means = self._coordinate.means(
+            place[..., :-1, None] + np.diff(place, axis=-1)[..., None] * along
+        )
+        average = (shares * means).sum(axis=(-2, -1))
+        off = means - average[..., None, None]
+        return average, (shares * off * off).sum(axis=(-2, -1))
+
+
+def _best_arm_probabilities(points: np.ndarray) -> np.ndarray:
+    """Return the (K,) probabilities from the (K, M + 1, 3) points of one lane's tables."""
+
+    def interpolate(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (2, M, K) distribution function and density at (M, 1) places."""
+        found = np.empty((2, len(u), len(points)))
+        for arm, (mass, place, density) in enumerate(points.transpose(0, 2, 1)):
+            k = np.clip(np.searchsorted(place, u[:, 0], side="right") - 1, 0, len(place) - 2)
+            step = place[k + 1] - place[k]
+            t = np.clip((u[:, 0] - place[k]) / step, 0.0, 1.0)
+            left, rise = density[k], density[k + 1] - density[k]
+            share = (mass[k + 1] - mass[k]) / (2 * left + rise)
+            found[0, :, arm] = mass[k] + share * t * (2 * left + t * rise)
+            is_inside = (u[:, 0] >= place[0]) & (u[:, 0] <= place[-1])
+            found[1, :, arm] = np.where(is_inside, 2 * share * (left + t * rise) / step, 0.0)
+        return found[0], found[1]
+
+    nodes = points[..., PLACE].ravel()
+    return best_arm_probabilities(nodes, lambda u: interpolate(u)[1], lambda u: interpolate(u)[0])

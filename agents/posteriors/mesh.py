@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
+from agents.posteriors.features import Features, features_at, make_features
 from agents.posteriors.quadrature import Coordinate
 from bandit_gym.priors import IndependentPrior
 from bandit_gym.problem import BanditProblem
@@ -52,26 +52,24 @@ class Mesh(NamedTuple):
     """The prior of K arms, in the form that kernels read; short arms are padded at the end.
 
     Attributes:
-        ends: (4,) lowest mean, highest mean, and centre and scale of the coordinate.
+        likelihood: of the rewards.
         limits: (2,) range of u.
         sizes: (K,) number of cells of each arm.
         edges: (K, C + 1) u at the ends of the cells.
         heights: (K, C + 1) log-density at the ends, the larger one where it jumps.
-        means: (K, C + 1) x at the ends of the cells.
-        logs: (K, 2, C + 1) log x and log(1 - x) there, NaN where there is none.
+        features: (2, K, C + 1) those of the likelihood there.
         coefficients: (K, C, 4) of the cubic in t, from 0 to 1 along a cell; the values on either
             side, in the first two, where a cell is a jump.
         is_jump: (K, C).
         twins: (K,) the first arm with the same prior.
     """
 
-    ends: np.ndarray
+    likelihood: Features
     limits: np.ndarray
     sizes: np.ndarray
     edges: np.ndarray
     heights: np.ndarray
-    means: np.ndarray
-    logs: np.ndarray
+    features: np.ndarray
     coefficients: np.ndarray
     is_jump: np.ndarray
     twins: np.ndarray
@@ -113,7 +111,7 @@ def make_mesh(problem: BanditProblem) -> Mesh:
         ValueError: if the prior does not integrate, is NaN somewhere, or is too rough; names the
             arm.
     """
-    support = arm_support(problem)
+    support = problem.arm_support()
     num_draws = NUM_DRAWS_BUILT_IN if isinstance(problem.prior, IndependentPrior) else NUM_DRAWS
     draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
     coordinate = make_coordinate(support, draws)
@@ -128,7 +126,7 @@ def make_mesh(problem: BanditProblem) -> Mesh:
         cells = resolve_arm(arm_density(problem, coordinate, support[arm], arm), edges, arm)
         _require_decay(cells, arm, problem)
         arms.append(_trim(cells))
-    return _pack(coordinate, arms, twins)
+    return _pack(problem, coordinate, arms, twins)
 
 
 def find_twins(problem: BanditProblem, support: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -149,13 +147,6 @@ def find_twins(problem: BanditProblem, support: np.ndarray, draws: np.ndarray) -
     first: dict[bytes, int] = {}
     columns = np.concatenate([values, support.T]).T
     return np.array([first.setdefault(each.tobytes(), arm) for arm, each in enumerate(columns)])
-
-
-def arm_support(problem: BanditProblem) -> np.ndarray:
-    """Return the (K, 2) lowest and highest means; the likelihood's if the prior does not say."""
-    if hasattr(problem.prior, "arm_support"):
-        return np.asarray(problem.prior.arm_support(problem.num_arms), dtype=float)
-    return np.tile(problem.likelihood.support, (problem.num_arms, 1))
 
 
 def make_coordinate(support: np.ndarray, draws: np.ndarray) -> Coordinate:
@@ -303,7 +294,9 @@ def _coefficients(cells: Cells) -> np.ndarray:
     return np.where(cells.is_good[:, None], cubics, steps)
 
 
-def _pack(coordinate: Coordinate, arms: list[Cells], twins: np.ndarray) -> Mesh:
+def _pack(
+    problem: BanditProblem, coordinate: Coordinate, arms: list[Cells], twins: np.ndarray
+) -> Mesh:
     sizes = np.array([len(cells.left) for cells in arms])
     shape = (len(arms), sizes.max())
     edges = np.full((shape[0], shape[1] + 1), coordinate.limits[1])
@@ -314,18 +307,12 @@ def _pack(coordinate: Coordinate, arms: list[Cells], twins: np.ndarray) -> Mesh:
         heights[arm, :size] = cells.values[:, 0]
         heights[arm, 1 : size + 1] = np.maximum(heights[arm, 1 : size + 1], cells.values[:, -1])
         coefficients[arm, :size], is_jump[arm, :size] = _coefficients(cells), ~cells.is_good
-    ends = np.array([coordinate.low, coordinate.high, coordinate.centre, coordinate.scale])
-    means = coordinate.means(edges)
-    rests = (1 - means) if not np.isfinite(ends[:2]).all() else _rests(coordinate, edges)
-    with np.errstate(all="ignore"):
-        logs = np.log(np.stack([means, rests], axis=1))
-    limits = coordinate.limits
-    return Mesh(ends, limits, sizes, edges, heights, means, logs, coefficients, is_jump, twins)
-
-
-def _rests(coordinate: Coordinate, u: np.ndarray) -> np.ndarray:
-    """Return 1 - x(u) without cancellation."""
-    return (1 - coordinate.high) + (coordinate.high - coordinate.low) * expit(-u)
+    likelihood = make_features(problem, coordinate)
+    features = features_at(problem, coordinate, edges)
+    return Mesh(
+        likelihood, coordinate.limits, sizes, edges, heights, features,
+        coefficients, is_jump, twins,
+    )  # fmt: skip
 
 
 def _require_shape(values: np.ndarray, means: np.ndarray) -> None:

@@ -1,156 +1,309 @@
-"""Weighted particles: effective sample sizes, and resampling that keeps expectations.
+"""The posterior as weighted particles: reweighted only, or resampled and moved as well.
 
-Letters: R populations (rows) of P particles each.
+Particles are drawn from the prior and reweighted as data arrive, and fewer and fewer carry the
+weight. What helps is to *resample* a population whose effective sample size has fallen, and to
+*move* the copies by Markov steps that leave the posterior invariant (resample-move, Gilks and
+Berzuini 2001).
+
+Letters: K arms, N lanes, P particles; G populations a lane, of D-dimensional particles. Where the
+prior is independent across arms, so is the posterior, and each arm has a population of its own
+(G = K, D = 1), which P particles cover much better than K dimensions; otherwise G = 1, D = K.
+R populations (rows) at a time, given by their lanes and groups.
+
+References:
+    Chopin (2002); Del Moral, Doucet and Jasra (2006).
 """
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-RESAMPLING = ("systematic", "stratified", "residual", "multinomial")
+from agents.posteriors.base import Posterior
+from agents.posteriors.resampling import (
+    accumulate,
+    compare_populations,
+    effective_sample_size,
+    normalise,
+    resample,
+    search,
+    step_directions,
+)
+from bandit_gym.problem import BanditProblem
 
-LOWEST = -700.0
-"""Logarithm of a weight taken for zero, above those for which `exp` takes three times as long."""
+STEP = 2.4
+"""Standard deviations of a random-walk proposal in those of the population (Gelman et al. 1996)."""
+
+MAX_STAGES = 200
+"""Of the bridge over which particles are led to many data that arrive all at once."""
 
 
-def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights that sum to one, and where they could not be found.
+class ParticlePosterior(Posterior):
+    """Populations of weighted particles, renewed when their effective sample size falls.
 
-    Args:
-        log_weights: (..., P), -inf for a particle that rules out the data.
-
-    Returns:
-        (..., P) weights, all equal in a population whose weights are all zero; and (...) True for
-        such a population.
+    Arguments:
+        problem: likelihood and prior.
+        schedule: (S,) how many particles take part after 0, 1, ... pulls; the last holds on.
+        resampling: "never", or one of `agents.posteriors.resampling.RESAMPLING`.
+        ess_threshold: share of P below which a population is renewed, in (0, 1].
+        num_moves: sweeps of Metropolis steps after a resampling; 0 leaves the copies as they are.
     """
-    top = log_weights.max(axis=-1, keepdims=True)
-    is_degenerate = np.isneginf(top)
-    weights = log_weights - np.where(is_degenerate, 0.0, top)
-    is_felt = weights > LOWEST
-    np.exp(np.maximum(weights, LOWEST, out=weights), out=weights)
-    weights *= is_felt
-    is_degenerate = np.squeeze(is_degenerate, axis=-1)
-    weights[is_degenerate] = 1.0
-    weights /= weights.sum(axis=-1, keepdims=True)
-    return weights, is_degenerate
 
+    def __init__(
+        self,
+        problem: BanditProblem,
+        schedule: Sequence[int],
+        *,
+        resampling: str = "never",
+        ess_threshold: float = 0.5,
+        num_moves: int = 0,
+    ) -> None:
+        self.problem = problem
+        self.resampling = resampling
+        self.num_moves = num_moves
+        self._schedule = np.array(schedule)
+        self._least_size = ess_threshold * float(self._schedule[0])
+        self._is_split = resampling != "never" and problem.offers("arm_log_density")
+        self._counts = self._sums = np.empty((0, problem.num_arms))
 
-def effective_sample_size(weights: np.ndarray) -> np.ndarray:
-    """Return (...) 1 / sum of squares of (..., P) normalised weights, between 1 and P."""
-    return 1 / np.square(weights).sum(axis=-1)
+    def restart(self, rng: Generator, mask: np.ndarray) -> None:
+        """Draw the masked lanes' particles from the prior."""
+        num_arms, num_particles = self.problem.num_arms, int(self._schedule.max())
+        if len(mask) != len(self._counts) or mask.all():
+            groups, size = (num_arms, 1) if self._is_split else (1, num_arms)
+            shape = (len(mask), groups, num_particles)
+            self._particles = np.empty((*shape, size))
+            self._log_weights, self._cumulative = np.empty(shape), np.empty(shape)
+            self._sizes = np.empty(shape[:2])
+            self._is_degenerate = np.empty(shape[:2], dtype=bool)
+            self._is_stale = np.empty(shape[:2], dtype=bool)
+            self._counts, self._sums = np.zeros((2, len(mask), num_arms))
+        draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
+        split = draws.transpose(0, 2, 1)[..., None] if self._is_split else draws[:, None]
+        self._particles[mask] = split
+        self._log_weights[mask] = 0.0
+        self._is_stale[mask] = True
+        self._counts[mask] = self._sums[mask] = 0.0
 
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Reweight by the new data: one reward a lane at once, more by stages."""
+        news = counts - self._counts
+        lanes, arms = np.nonzero(news)
+        if len(np.unique(lanes)) == len(lanes) and (news[lanes, arms] == 1).all():
+            self._learn(rng, lanes, arms, (sums - self._sums)[lanes, arms])
+        else:
+            self._absorb(rng, counts, sums)
+        self._counts[:], self._sums[:] = counts, sums
+        self._refresh()
 
-def resample(rng: Generator, weights: np.ndarray, scheme: str) -> np.ndarray:
-    """Return the (R, P) indices of the particles that go on; the expected number of copies is P w.
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, K) draw: of each population, a particle by its weight."""
+        num_lanes, groups, num_particles = self._log_weights.shape
+        num_rows = num_lanes * groups
+        chosen = search(self._cumulative.reshape(num_rows, -1), rng.random(num_rows))
+        rows = self._particles.reshape(num_rows, num_particles, -1)
+        return rows[np.arange(num_rows), chosen].reshape(num_lanes, -1)
 
-    "multinomial" draws them independently, "stratified" one from each P-th of the cumulative
-    weights, "systematic" one at the same place of each, "residual" keeps floor(P w) copies of each
-    particle for certain and draws the rest independently. A particle of weight zero never goes on.
+    def mean(self) -> np.ndarray:
+        """Return the (N, K) weighted means."""
+        means, weights = self._per_arm()
+        return (means * weights).sum(axis=-1)
 
-    Args:
-        rng: source of randomness.
-        weights: (R, P) normalised weights.
-        scheme: one of RESAMPLING.
+    def std(self) -> np.ndarray:
+        """Return the (N, K) weighted standard deviations."""
+        means, weights = self._per_arm()
+        off = means - self.mean()[..., None]
+        return np.sqrt((weights * off * off).sum(axis=-1))
 
-    References:
-        Douc, Cappe and Moulines (2005).
-    """
-    num_rows, num_particles = weights.shape
-    if scheme == "residual":
-        return _resample_residual(rng, weights)
-    if scheme == "multinomial":
-        places = np.sort(rng.random((num_rows, num_particles)), axis=1)
-    else:
-        size = (num_rows, 1 if scheme == "systematic" else num_particles)
-        places = (np.arange(num_particles) + rng.random(size)) / num_particles
-    return find_particles(weights, places)
+    def quantile(self, p: np.ndarray | float) -> np.ndarray:
+        """Return the (N, K) smallest particles with at least the share p of the weight below."""
+        means, weights = self._per_arm()
+        order = np.argsort(means, axis=-1)
+        below = accumulate(np.take_along_axis(weights, order, axis=-1))
+        levels = np.broadcast_to(p, below.shape[:2])[..., None]
+        first = np.argmax(below >= levels, axis=-1)[..., None]
+        chosen = np.take_along_axis(order, first, axis=-1)
+        return np.take_along_axis(means, chosen, axis=-1)[..., 0]
 
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities, those of these particles to rounding."""
+        weights = self._weights()
+        if not self._is_split:
+            best = self._particles[:, 0].argmax(axis=2)
+            is_best = best[..., None] == np.arange(self.problem.num_arms)
+            return np.einsum("np,npk->nk", weights[:, 0], is_best)
+        pairs = zip(self._particles[..., 0], weights, strict=True)
+        return np.array([compare_populations(means, shares) for means, shares in pairs])
 
-def find_particles(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the (R, M) particles at which the cumulative weights pass the (R, M) places in [0, 1).
+    def num_taking_part(self) -> np.ndarray:
+        """Return (N,) how many particles take part in a decision."""
+        pulls = self._counts.sum(axis=1).astype(np.int64)
+        return self._schedule[np.minimum(pulls, len(self._schedule) - 1)]
 
-    One binary search over all rows, row r shifted to [2 r, 2 r + 1].
-    """
-    cumulative = np.cumsum(weights, axis=1)
-    cumulative /= cumulative[:, -1:]
-    shift = 2.0 * np.arange(len(weights))[:, None]
-    flat = np.searchsorted((cumulative + shift).ravel(), (places + shift).ravel(), side="right")
-    found = flat.reshape(places.shape) - weights.shape[1] * np.arange(len(weights))[:, None]
-    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
-    return np.minimum(found, last[:, None])  # rounding may take a place past the last weight
+    def effective_sample_size(self) -> np.ndarray:
+        """Return (N,) that of each lane's poorest population."""
+        return self._sizes.min(axis=1)
 
+    def is_degenerate(self) -> np.ndarray:
+        """Return (N,) whether in some population every particle rules out the data.
 
-def accumulate(weights: np.ndarray) -> np.ndarray:
-    """Return the (R, P) cumulative weights, ending at exactly 1."""
-    cumulative = np.cumsum(weights, axis=1)
-    return cumulative / cumulative[:, -1:]
+        It is treated as if all were equally likely.
+        """
+        return self._is_degenerate.any(axis=1)
 
+    def _weights(self) -> np.ndarray:
+        shape = self._log_weights.shape
+        weights, _ = self._weigh(*(rows.ravel() for rows in np.indices(shape[:2])))
+        return weights.reshape(shape)
 
-def search(cumulative: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return for each of R rows the particle at which it passes the row's place in [0, 1).
+    def _per_arm(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K, P) means and weights."""
+        axes = (0, 1, 2) if self._is_split else (0, 2, 1)
+        particles = self._particles[..., 0] if self._is_split else self._particles[:, 0]
+        means = particles.transpose(axes)
+        return means, np.broadcast_to(self._weights(), means.shape)
 
-    A bisection of all rows side by side, whose cost hardly depends on P.
+    def _learn(
+        self, rng: Generator, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray
+    ) -> None:
+        """Take in one reward in each of the given lanes."""
+        groups = arms if self._is_split else np.zeros_like(arms)
+        columns = np.zeros_like(arms) if self._is_split else arms
+        means = self._particles[lanes, groups, :, columns]
+        self._log_weights[lanes, groups] += self.problem.likelihood.log_likelihood(
+            means, 1, rewards[:, None]
+        )
+        self._is_stale[lanes, groups] = True
+        self._counts[lanes, arms] += 1
+        self._sums[lanes, arms] += rewards
+        if self.resampling != "never":
+            weights, _ = normalise(self._log_weights[lanes, groups])
+            is_poor = effective_sample_size(weights) < self._least_size
+            self._renew(rng, lanes[is_poor], groups[is_poor])
 
-    Args:
-        cumulative: (R, P), from `accumulate`.
-        places: (R,).
-    """
-    rows = np.arange(len(cumulative))
-    low, high = np.zeros_like(rows), np.full_like(rows, cumulative.shape[1] - 1)
-    for _ in range(int(cumulative.shape[1] - 1).bit_length()):
-        middle = (low + high) // 2
-        is_passed = cumulative[rows, middle] > places
-        low, high = np.where(is_passed, low, middle + 1), np.where(is_passed, middle, high)
-        low = np.minimum(low, high)
-    return high
+    def _absorb(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Take in (N, K) statistics by stages, each small enough to keep the particles alive."""
+        lanes, groups = (rows.ravel() for rows in np.indices(self._log_weights.shape[:2]))
+        self._is_stale[:] = True
+        for stage in range(MAX_STAGES):
+            news = counts - self._counts, sums - self._sums
+            share, gain = self._affordable_share(lanes, groups, *news)
+            if self.resampling == "never" or stage == MAX_STAGES - 1:
+                share = np.ones(len(lanes))
+            self._log_weights[lanes, groups] += share[:, None] * gain
+            rows: Any = (lanes, groups) if self._is_split else lanes
+            part = share if self._is_split else share[:, None]
+            self._counts[rows] += part * news[0][rows]
+            self._sums[rows] += part * news[1][rows]
+            lanes, groups = lanes[share < 1], groups[share < 1]
+            if not lanes.size:
+                return
+            self._renew(rng, lanes, groups)
 
+    def _affordable_share(
+        self, lanes: np.ndarray, groups: np.ndarray, counts: np.ndarray, sums: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (R,) how much of (N, K) new data each population can take without getting poor.
 
-def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return (K,) how likely each of K independent (K, P) populations has the largest mean.
+        Also returns the (R, P) log-likelihood of all of the new data.
+        """
+        old = self._log_weights[lanes, groups]
+        gain = self._log_likelihood(self._particles[lanes, groups], lanes, groups, counts, sums)
+        low, share = np.zeros(len(lanes)), np.ones(len(lanes))
+        high = share
+        for _ in range(30):
+            weights, _ = normalise(old + share[:, None] * gain)
+            is_fine = effective_sample_size(weights) >= self._least_size
+            low, high = np.where(is_fine, share, low), np.where(is_fine, high, share)
+            share = (low + high) / 2
+        return np.where(low > 0, low, share), gain
 
-    Where two arms tie each has half of it.
-    """
-    order = np.argsort(means, axis=1)
-    ordered = np.take_along_axis(means, order, axis=1)
-    below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
-    below = np.pad(below, ((0, 0), (1, 0)))
-    chances = weights.copy()
-    for i, j in itertools.permutations(range(len(means)), 2):
-        first, last = (np.searchsorted(ordered[j], means[i], side) for side in ("left", "right"))
-        chances[i] *= (below[j, first] + below[j, last]) / 2
-    return chances.sum(axis=1)
+    def _renew(self, rng: Generator, lanes: np.ndarray, groups: np.ndarray) -> None:
+        """Resample and move the given populations."""
+        if not lanes.size:
+            return
+        weights, _ = normalise(self._log_weights[lanes, groups])
+        chosen = resample(rng, weights, self.resampling)
+        particles = np.take_along_axis(self._particles[lanes, groups], chosen[:, :, None], axis=1)
+        for sweep in range(self.num_moves):
+            directions = step_directions(particles, is_along_axes=sweep % 2 == 0)
+            particles = self._move(rng, particles, lanes, groups, directions)
+        self._particles[lanes, groups] = particles
+        self._log_weights[lanes, groups] = 0.0
 
+    def _move(
+        self,
+        rng: Generator,
+        particles: np.ndarray,
+        lanes: np.ndarray,
+        groups: np.ndarray,
+        directions: np.ndarray,
+    ) -> np.ndarray:
+        """Return (R, P, D) particles after one Metropolis step along each of the directions."""
+        current = self._log_posterior(particles, lanes, groups)
+        for d in range(particles.shape[2]):
+            sizes = STEP * rng.standard_normal(particles.shape[:2])
+            proposed = particles + sizes[..., None] * directions[:, d, None]
+            log_density = self._log_posterior(proposed, lanes, groups)
+            chance = -rng.standard_exponential(particles.shape[:2])
+            is_accepted = log_density - current > chance
+            particles = np.where(is_accepted[..., None], proposed, particles)
+            current = np.where(is_accepted, log_density, current)
+        return particles
 
-def find_directions(particles: np.ndarray, *, is_along_axes: bool) -> np.ndarray:
-    """Return (R, D, D) D steps of one standard deviation for each of (R, P, D) populations.
+    def _log_posterior(
+        self, particles: np.ndarray, lanes: np.ndarray, groups: np.ndarray
+    ) -> np.ndarray:
+        """Return (R, P) log posterior densities given the data taken in, up to a constant."""
+        prior: Any = self.problem.prior
+        likelihood = self.problem.likelihood
+        low, high = self.problem.arm_support().T
+        arms = groups[:, None, None] if self._is_split else np.arange(self.problem.num_arms)
+        is_inside = (particles >= low[arms]) & (particles <= high[arms])
+        is_possible = np.all(is_inside & likelihood.contains(particles), axis=2)
+        possible = self._particles[lanes, groups, :1]  # where a user's density may be asked
+        inside = np.where(is_possible[..., None], particles, possible)
+        if self._is_split:
+            every_arm = np.broadcast_to(inside, (*inside.shape[:2], self.problem.num_arms))
+            log_prior = prior.arm_log_density(every_arm)[np.arange(len(groups)), :, groups]
+        else:
+            log_prior = prior.log_density(inside)
+        data = self._log_likelihood(inside, lanes, groups, self._counts, self._sums)
+        return np.where(is_possible, log_prior + data, -np.inf)
 
-    Along the principal axes, or along each coordinate the deviation given all others.
-    """
-    centred = particles - particles.mean(axis=1, keepdims=True)
-    covariance = centred.transpose(0, 2, 1) @ centred / particles.shape[1]
-    variances, axes = np.linalg.eigh(covariance)
-    if is_along_axes:
-        return axes.transpose(0, 2, 1) * np.sqrt(np.maximum(variances, 0.0))[:, :, None]
-    least = np.maximum(1e-12 * variances[:, -1:], 1e-300)
-    precisions = np.square(axes) @ (1 / np.maximum(variances, least))[:, :, None]
-    return np.eye(particles.shape[2]) / np.sqrt(precisions)
+    def _log_likelihood(
+        self,
+        particles: np.ndarray,
+        lanes: np.ndarray,
+        groups: np.ndarray,
+        counts: np.ndarray,
+        sums: np.ndarray,
+    ) -> np.ndarray:
+        """Return (R, P) log-likelihoods of (N, K) statistics under (R, P, D) particles."""
+        arms = groups[:, None] if self._is_split else np.arange(self.problem.num_arms)[None]
+        rows = (lanes[:, None], arms)
+        terms = self.problem.likelihood.log_likelihood(
+            particles, counts[rows][:, None], sums[rows][:, None]
+        )
+        return terms.sum(axis=2)
 
+    def _weigh(self, lanes: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (R, P) weights of the given populations, and (R,) whether all were zero."""
+        sizes = self.num_taking_part()[lanes, None]
+        takes_part = np.arange(self._log_weights.shape[2]) < sizes
+        log_weights = np.where(takes_part, self._log_weights[lanes, groups], -np.inf)
+        weights, is_degenerate = normalise(log_weights)
+        return np.where(is_degenerate[:, None], takes_part / sizes, weights), is_degenerate
 
-def _resample_residual(rng: Generator, weights: np.ndarray) -> np.ndarray:
-    num_particles = weights.shape[1]
-    expected = weights * num_particles
-    copies = np.floor(expected + 1e-9).astype(np.int64)
-    rest = np.maximum(expected - copies, 0.0)
-    missing = num_particles - copies.sum(axis=1)
-    chosen = np.empty(weights.shape, dtype=np.int64)
-    for row, count in enumerate(missing):
-        certain = np.repeat(np.arange(num_particles), copies[row])
-        drawn = certain[:0]
-        if count > 0:
-            places = rng.random((1, count))
-            drawn = find_particles(rest[row : row + 1] / rest[row].sum(), places)[0]
-        chosen[row] = np.concatenate([certain, drawn])[:num_particles]
-    return chosen
+    def _refresh(self) -> None:
+        """Weigh the populations that have new data; the others keep their cumulative weights."""
+        lanes, groups = np.nonzero(self._is_stale)
+        if not lanes.size:
+            return
+        weights, self._is_degenerate[lanes, groups] = self._weigh(lanes, groups)
+        self._cumulative[lanes, groups] = accumulate(weights)
+        self._sizes[lanes, groups] = effective_sample_size(weights)
+        self._is_stale[lanes, groups] = False

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.polynomial import legendre
 from scipy.special import expit, log_expit
 
+from agents.posteriors.winning import exclusive_products
 from bandit_gym.typing import BoolArray, FloatArray
 
 NUM_NODES = 16
@@ -74,6 +75,10 @@ class Coordinate:
         if np.isfinite(high):
             return high - self.scale * np.exp(-u)
         return self.centre + self.scale * np.sinh(u)
+
+    def rests(self, u: FloatArray) -> FloatArray:
+        """Return high - x(u) on a bounded interval, without cancellation."""
+        return np.asarray((self.high - self.low) * expit(-u))
 
     def log_slope(self, u: FloatArray) -> FloatArray:
         """Return log dx/du, which turns a density of x into one of u."""
@@ -210,18 +215,6 @@ def halve(log_density: LogDensity, panels: Panels, chosen: BoolArray | None = No
 def best_arm_probabilities(panels: Panels) -> FloatArray:
     """Return the (K,) integrals P_i = int p_i(x) prod_{j != i} F_j(x) dx over the panels."""
     return _integrate(panels, panels.density * exclusive_products(panels.distributions()))
-
-
-def exclusive_products(factors: FloatArray) -> FloatArray:
-    """Return the (..., K) products over all entries of the last axis but the one at hand.
-
-    From running products on either side: dividing the full product by a factor would lose an arm
-    whose distribution function is still 0 there.
-    """
-    ones = np.ones_like(factors[..., :1])
-    before = np.cumprod(np.concatenate([ones, factors[..., :-1]], axis=-1), axis=-1)
-    after = np.cumprod(np.concatenate([ones, factors[..., :0:-1]], axis=-1), axis=-1)
-    return before * after[..., ::-1]
 
 
 def _integrate(panels: Panels, values: FloatArray) -> FloatArray:

@@ -27,8 +27,14 @@ from numpy.random import Generator
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.kernels import compare_means
 from agents.numerics.vector_math import log_all
-from agents.posteriors.bulk import Data, add_log_likelihood, add_multiple, find_features, find_means
-from agents.posteriors.grid import PosteriorTables, Tables, draw_from_table
+from agents.posteriors.features import (
+    Data,
+    add_log_likelihood,
+    add_multiple,
+    set_features,
+    set_means,
+)
+from agents.posteriors.grid import GridPosterior, Tables, invert_table
 from agents.posteriors.mesh import Mesh
 from agents.racing.proposal import Proposal, find_box, prior_log_density
 from bandit_gym.priors import Prior, TruncatedMultivariateNormal, TruncatedNormal
@@ -57,7 +63,7 @@ class MarginalProposal(Proposal):
         self.problem = problem
         marginals = find_marginals(problem, draws)
         is_same = marginals is problem.prior
-        self.tables = PosteriorTables(problem if is_same else replace(problem, prior=marginals))
+        self.tables = GridPosterior(problem if is_same else replace(problem, prior=marginals))
 
     def parameters(
         self, counts: np.ndarray, sums: np.ndarray
@@ -67,7 +73,8 @@ class MarginalProposal(Proposal):
         Raises:
             ValueError: if the data have probability 0 under the marginals.
         """
-        return self.tables.update(counts, sums), counts, sums
+        self.tables.follow(np.random.default_rng(0), counts, sums)
+        return self.tables.tables, counts, sums
 
     def draw_rows(
         self,
@@ -81,10 +88,8 @@ class MarginalProposal(Proposal):
         means = np.empty((len(rows), self.problem.num_arms, num_samples))
         winners = np.empty((len(rows), num_samples), dtype=np.int64)
         log_weights = np.zeros(winners.shape)
-        mesh, family, precision = self.tables.mesh, self.tables.family, self.tables.precision
-        draw_marginal_rows(
-            rng, mesh, family, precision, *parameters, rows, means, log_weights, winners
-        )
+        mesh = self.tables.mesh
+        draw_marginal_rows(rng, mesh, *parameters, rows, means, log_weights, winners)
         log_weights += prior_log_density(self.problem, means)
         return log_weights, winners
 
@@ -112,8 +117,6 @@ def find_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
 def draw_marginal_rows(
     rng: Generator,
     mesh: Mesh,
-    family: int,
-    precision: float,
     tables: Tables,
     counts: np.ndarray,
     sums: np.ndarray,
@@ -127,8 +130,6 @@ def draw_marginal_rows(
     Args:
         rng: source of randomness.
         mesh: the marginal priors.
-        family: law of a mean under a conjugate prior, which tells the likelihood.
-        precision: of a reward, if the family is NORMAL.
         tables: of N lanes and K arms, up to date.
         counts: (N, K) pulls.
         sums: (N, K) total rewards.
@@ -140,26 +141,26 @@ def draw_marginal_rows(
     """
     num_rows, num_arms, num_samples = means.shape
     size = num_arms * num_samples  # arms side by side: short loops would cost more than their work
-    u, ratio, log_x = np.empty(size), np.empty(size), np.empty(size)
-    rest, spare, best = np.empty(size), np.empty(size), np.empty(num_samples)
+    u, ratio, first = np.empty(size), np.empty(size), np.empty(size)
+    second, spare, best = np.empty(size), np.empty(size), np.empty(num_samples)
     for r in range(num_rows):
         lane = rows[r]
         for arm in range(num_arms):
             points, guide = tables.points[lane, arm], tables.guides[lane, arm]
             for j in range(arm * num_samples, (arm + 1) * num_samples):
-                u[j], ratio[j] = draw_from_table(rng, points, guide)
+                u[j], ratio[j] = invert_table(points, guide, rng.random())
         x = means[r].reshape(size)
-        find_means(mesh.ends, u, x, spare)
-        invert_densities(mesh.ends, x, ratio)
+        set_means(mesh.likelihood.ends, u, x, spare)
+        invert_densities(mesh.likelihood.ends, x, ratio)
         log_all(ratio, spare)
-        find_features(mesh.ends, family, u, rest, log_x, spare)
+        set_features(mesh.likelihood, u, first, second, spare)
         best[:] = -np.inf
         for arm in range(num_arms):
             part = slice(arm * num_samples, (arm + 1) * num_samples)
             add_multiple(1.0, ratio[part], log_weights[r])
             if counts[lane, arm] > 0:
-                data = Data(family, precision, float(counts[lane, arm]), sums[lane, arm])
-                add_log_likelihood(data, rest[part], log_x[part], rest[part], log_weights[r])
+                data = Data(float(counts[lane, arm]), sums[lane, arm])
+                add_log_likelihood(mesh.likelihood, data, first[part], second[part], log_weights[r])
             compare_means(rng, means[r], arm, best, winners[r])
 
 

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from agents.posteriors.conjugate import conjugate_family, matched_posterior, reference_posterior
+from agents.posteriors.choosing import require_row
+from agents.posteriors.conjugate import (
+    TABLE_1,
+    is_conjugate,
+    matched_posterior,
+    reference_posterior,
+)
 from agents.racing.conjugate import ConjugateProposal
 from agents.racing.marginal import MarginalProposal
 from agents.racing.normal import NormalProposal
@@ -40,13 +46,15 @@ def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any])
     if isinstance(kind, str):
         if check_choice("proposal", kind, ("reference", "matched")) == "matched":
             return match_proposal(problem)
+        require_row(problem.likelihood, "proposal must be 'matched'", "'reference'")
         posterior = reference_posterior(problem)
     else:
         prior = prior_from_dict(kind) if isinstance(kind, Mapping) else kind
-        family = conjugate_family(problem.likelihood)
-        if not isinstance(prior, family):
+        require_row(problem.likelihood, "proposal must be 'matched'", repr(prior))
+        if not is_conjugate(problem.likelihood, prior):
+            name = TABLE_1[type(problem.likelihood)].prior.__name__
             raise ValueError(
-                f"proposal must be a {family.__name__} prior, which is conjugate to "
+                f"proposal must be a {name} prior, which is conjugate to "
                 f"{problem.likelihood.name} rewards, got {prior!r}."
             )
         posterior = matched_posterior(replace(problem, prior=prior))

@@ -41,8 +41,9 @@ from numpy.random import Generator
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.kernels import TINY, add_rational, compare_means, fill
 from agents.numerics.vector_math import exp_all, log_all
-from agents.posteriors.bulk import add_multiple
-from agents.posteriors.gibbs import likelihood_coefficients, log_density
+from agents.posteriors.chains import log_density
+from agents.posteriors.conjugate import likelihood_coefficients
+from agents.posteriors.features import add_multiple
 from agents.racing.proposal import Proposal, find_box, prior_log_density
 from bandit_gym.numerics.minimax_tilting import most_restricted_first
 from bandit_gym.priors import TruncatedMultivariateNormal

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base import Agent, random_argmax
-from agents.posteriors.conjugate import conjugate_posterior, reference_posterior
+from agents.base import random_argmax
+from agents.posteriors.base import PosteriorAgent
+from agents.posteriors.choosing import exact_posterior
+from bandit_gym.checks import check_choice
 from bandit_gym.problem import BanditProblem
 
 
-class BayesUCB(Agent):
+class BayesUCB(PosteriorAgent):
     """Pull the arm whose posterior mean has the largest quantile 1 - 1 / (t + 1).
 
-    The posterior is the exact one where the problem's prior is conjugate, and Table 1's reference
-    posterior where it is not.
+    An arm without a proper posterior comes before all others.
+
+    Arguments:
+        problem: likelihood and prior, one that `ExactThompson` takes.
+        prior: "problem" takes quantiles of the posterior under the problem's own prior, "reference"
+            of that under Table 1's reference prior, whatever the problem says.
 
     References:
         Kaufmann, Cappe and Garivier (2012), Algorithm 1 with c = 0.
     """
 
-    def __init__(self, problem: BanditProblem) -> None:
-        super().__init__(problem)
-        self._posterior = conjugate_posterior(problem) or reference_posterior(problem)
+    def __init__(self, problem: BanditProblem, *, prior: str = "problem") -> None:
+        self.prior = check_choice("prior", prior, ("problem", "reference"))
+        super().__init__(problem, exact_posterior(problem, prior=prior)[1])
 
     def _choose(self) -> np.ndarray:
         level = 1 - 1 / (self.counts.sum(axis=1, keepdims=True) + 1.0)
-        is_missing = (self.counts == 0) & ~self._posterior.is_proper()
-        counts = np.where(is_missing, 1, self.counts)
-        quantiles = self._posterior.quantile(counts, self.sums, level)
-        return random_argmax(self.rng, np.where(is_missing, np.inf, quantiles))
+        return random_argmax(self.rng, self.up_to_date().quantile(level))

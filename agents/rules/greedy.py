@@ -1,35 +1,70 @@
-"""Greedy and epsilon-greedy play."""
+"""Greedy and epsilon-greedy play, on averages or on posterior means.
+
+Letters: K arms, N lanes.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from agents.base import Agent, random_argmax
-from bandit_gym.checks import check_real
+from agents.posteriors.base import Posterior
+from agents.posteriors.choosing import exact_posterior
+from bandit_gym.checks import check_choice, check_real
 from bandit_gym.problem import BanditProblem
+
+ESTIMATES = ("average", "posterior")
 
 
 class Greedy(Agent):
-    """Pull the arm with the highest average reward so far."""
+    """Pull the arm with the highest estimate of its mean.
+
+    Arguments:
+        problem: likelihood and prior.
+        estimate: "average" is the average reward so far, infinite for an arm without any;
+            "posterior" the expectation under the posterior, for every prior that `ExactThompson`
+            takes. Infinite expectations come first.
+    """
+
+    def __init__(self, problem: BanditProblem, *, estimate: str = "average") -> None:
+        super().__init__(problem)
+        self.estimate = check_choice("estimate", estimate, ESTIMATES)
+        self._posterior: Posterior | None = None
+        if estimate == "posterior":
+            _, self._posterior = exact_posterior(problem)
+
+    def estimates(self) -> np.ndarray:
+        """Return the (N, K) estimates of the means."""
+        if self._posterior is None:
+            return empirical_means(self)
+        self._posterior.follow(self.rng, self.counts, self.sums)
+        return self._posterior.mean()
+
+    def _restart(self, mask: np.ndarray) -> None:
+        if self._posterior is not None:
+            self._posterior.restart(self.rng, mask)
 
     def _choose(self) -> np.ndarray:
-        return random_argmax(self.rng, empirical_means(self))
+        return random_argmax(self.rng, self.estimates())
 
 
-class EpsilonGreedy(Agent):
+class EpsilonGreedy(Greedy):
     """Pull a uniformly random arm with probability epsilon, otherwise be greedy.
 
     Arguments:
         problem: likelihood and prior.
         epsilon: share of random pulls, in [0, 1].
+        estimate: see `Greedy`.
     """
 
-    def __init__(self, problem: BanditProblem, *, epsilon: float = 0.1) -> None:
-        super().__init__(problem)
+    def __init__(
+        self, problem: BanditProblem, *, epsilon: float = 0.1, estimate: str = "average"
+    ) -> None:
+        super().__init__(problem, estimate=estimate)
         self.epsilon = check_real("epsilon", epsilon, minimum=0.0, maximum=1.0)
 
     def _choose(self) -> np.ndarray:
-        greedy = random_argmax(self.rng, empirical_means(self))
+        greedy = super()._choose()
         random = self.rng.integers(self.problem.num_arms, size=self.num_lanes)
         return np.where(self.rng.random(self.num_lanes) < self.epsilon, random, greedy)
 

@@ -13,17 +13,25 @@ from bandit_gym.checks.arguments import (
     check_keys,
     check_real,
 )
-from bandit_gym.checks.lanes import check_actions, check_mask, check_rewards, check_statistics
+from bandit_gym.checks.calls import call
+from bandit_gym.checks.lanes import (
+    RewardRule,
+    check_actions,
+    check_mask,
+    check_rewards,
+    check_statistics,
+)
 from bandit_gym.checks.messages import message
 from bandit_gym.checks.parameters import (
     check_covariance,
     check_interval,
-    check_mass,
     check_parameter,
     check_same_length,
 )
 
 __all__ = [
+    "RewardRule",
+    "call",
     "check_actions",
     "check_choice",
     "check_covariance",
@@ -33,7 +41,6 @@ __all__ = [
     "check_interval",
     "check_keys",
     "check_mask",
-    "check_mass",
     "check_parameter",
     "check_real",
     "check_rewards",

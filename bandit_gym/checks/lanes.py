@@ -1,16 +1,26 @@
 """Checks of what agents and environments exchange: one value per lane, or statistics per arm."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from gymnasium.error import InvalidAction
 
 from bandit_gym.checks.arrays import as_array, as_numbers
 from bandit_gym.checks.messages import message
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.typing import BoolArray, FloatArray, IntArray, RealArray
 
-if TYPE_CHECKING:
-    from bandit_gym.likelihoods import Likelihood
+
+class RewardRule(Protocol):
+    """What says which rewards there are, and in which words; a likelihood does."""
+
+    name: ClassVar[str]
+    reward_rule: ClassVar[str]
+
+    def is_possible(self, rewards: RealArray) -> BoolArray:
+        """Return which rewards can occur."""
+
+    def is_possible_sum(self, counts: RealArray, sums: RealArray) -> BoolArray:
+        """Return where `counts` rewards can add up to `sums`."""
 
 
 def check_actions(
@@ -50,13 +60,13 @@ def check_actions(
 
 
 def check_rewards(
-    rewards: Any, likelihood: "Likelihood", num_envs: int | None, mask: BoolArray | None = None
+    rewards: Any, rule: RewardRule, num_envs: int | None, mask: BoolArray | None = None
 ) -> FloatArray:
     """Return the observed rewards as an array, one per lane.
 
     Args:
         rewards: (N,) rewards, or one reward when `num_envs` is None.
-        likelihood: says which rewards are possible.
+        rule: says which rewards are possible.
         num_envs: N, or None for a single run.
         mask: (N,) lanes to look at; the others come back as 0, whatever they hold.
 
@@ -65,13 +75,13 @@ def check_rewards(
 
     Raises:
         TypeError: if a reward is not a number.
-        ValueError: if a reward is impossible under the likelihood, or the shape is another.
+        ValueError: if a reward is impossible under the rule, or the shape is another.
     """
     if num_envs is None and mask is None and isinstance(rewards, float):
-        if likelihood.is_possible(rewards):
+        if rule.is_possible(rewards):
             return np.array([rewards])
     name = "reward" if num_envs is None else "rewards"
-    condition = f"be {likelihood.reward_rule} under {likelihood.name} rewards"
+    condition = f"be {rule.reward_rule} under {rule.name} rewards"
     values = as_numbers(rewards, kinds="biuf")
     if values is None:
         raise TypeError(message(name, condition, rewards))
@@ -80,7 +90,7 @@ def check_rewards(
     values = values.reshape(-1)
     if mask is not None:
         values = np.where(mask, values, 0.0)
-    is_impossible = ~likelihood.is_possible(values)
+    is_impossible = ~rule.is_possible(values)
     if mask is not None:
         is_impossible &= mask
     if np.count_nonzero(is_impossible):
@@ -89,14 +99,14 @@ def check_rewards(
 
 
 def check_statistics(
-    counts: Any, sums: Any, likelihood: "Likelihood", shape: tuple[int, ...]
+    counts: Any, sums: Any, rule: RewardRule, shape: tuple[int, ...]
 ) -> tuple[IntArray, FloatArray]:
     """Return pull counts and reward sums as arrays of one shape, (..., K).
 
     Args:
         counts: number of pulls of each arm, whole numbers; anything that broadcasts to `shape`.
         sums: total reward of those pulls, in reward units; anything that broadcasts to `shape`.
-        likelihood: says which sums are possible.
+        rule: says which sums are possible.
         shape: (..., K), the shape to return.
 
     Returns:
@@ -104,15 +114,15 @@ def check_statistics(
 
     Raises:
         TypeError: if they are not numbers.
-        ValueError: if they do not broadcast or are impossible under the likelihood.
+        ValueError: if they do not broadcast or are impossible under the rule.
     """
     count_array = _broadcast("counts", counts, shape)
     sum_array = _broadcast("sums", sums, shape)
     is_whole = (count_array == np.floor(count_array)) & (count_array < 2.0**63)
     is_wrong = ~(is_whole & (count_array >= 0))
     _refuse_arm("counts", "be whole numbers of at least 0", count_array, is_wrong)
-    is_wrong = ~likelihood.is_possible_sum(count_array, sum_array)
-    condition = f"be possible totals of so many {likelihood.name} rewards"
+    is_wrong = ~rule.is_possible_sum(count_array, sum_array)
+    condition = f"be possible totals of so many {rule.name} rewards"
     _refuse_arm("sums", condition, sum_array, is_wrong)
     return count_array.astype(np.int64), sum_array
 

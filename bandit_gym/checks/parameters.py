@@ -6,10 +6,8 @@ import numpy as np
 
 from bandit_gym.checks.arrays import as_numbers
 from bandit_gym.checks.messages import message
-from bandit_gym.numerics.truncated_normal import rounding_error
 from bandit_gym.typing import Parameter
 
-_LARGEST_ROUNDING_ERROR = 1e-6
 _LARGEST_ASYMMETRY = 1e-10
 _SMALLEST_EIGENVALUE = 1e-12
 
@@ -41,16 +39,6 @@ def check_interval(low: Parameter, high: Parameter) -> None:
     """Refuse an interval, or one per arm, whose lower end is not below its upper end."""
     if not np.less(low, high).all():
         raise ValueError(message("low", f"be below high ({high!r})", low))
-
-
-def check_mass(mean: Parameter, std: Parameter, low: Parameter, high: Parameter) -> None:
-    """Refuse intervals whose mass under Normal(mean, std) is lost in rounding."""
-    m, s = np.asarray(mean), np.asarray(std)
-    error = rounding_error((np.asarray(low) - m) / s, (np.asarray(high) - m) / s)
-    if not (error < _LARGEST_ROUNDING_ERROR).all():
-        condition = "leave the interval from low to high a mass that floating point can represent"
-        settings = {"mean": mean, "std": std, "low": low, "high": high}
-        raise ValueError(message("mean and std", condition, settings))
 
 
 def check_covariance(name: str, value: Any) -> tuple[tuple[float, ...], ...]:

@@ -131,8 +131,9 @@ def draw_instances(
     """
     if fixed_means is not None:
         return np.tile(fixed_means, (len(rngs), 1))
-    if hasattr(problem.prior, "sample_each"):
-        return np.array(problem.prior.sample_each(rngs), dtype=np.float64)
+    prior: Any = problem.prior
+    if problem.offers("sample_each"):
+        return np.array(prior.sample_each(rngs), dtype=np.float64)
     return np.stack([draw_means(problem.prior, rng, problem.num_arms) for rng in rngs])
 
 

@@ -13,11 +13,11 @@ from numpy.random import Generator
 from bandit_gym.checks import (
     check_covariance,
     check_interval,
-    check_mass,
     check_parameter,
     check_same_length,
 )
 from bandit_gym.numerics.minimax_tilting import TiltedBox, tilt_box
+from bandit_gym.priors.mass import check_mass
 from bandit_gym.typing import FloatArray, Parameter
 
 Matrix = tuple[tuple[float, ...], ...]

@@ -10,8 +10,9 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy import special
 
-from bandit_gym.checks import check_interval, check_mass, check_parameter, check_same_length
+from bandit_gym.checks import check_interval, check_parameter, check_same_length
 from bandit_gym.numerics import truncated_normal
+from bandit_gym.priors.mass import check_mass
 from bandit_gym.typing import FloatArray, Parameter
 
 _SMALLEST = float(np.finfo(np.float64).tiny)

@@ -17,12 +17,12 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from bandit_gym.results import statistics
 from bandit_gym.experiments.catalogue import make_problem
 from bandit_gym.experiments.experiment import Entry, Experiment, Run
 from bandit_gym.experiments.recording import recorded_steps
-from bandit_gym.results.statistics import Interval
 from bandit_gym.experiments.storage import BlockState, Store
+from bandit_gym.results import statistics
+from bandit_gym.results.statistics import Interval
 from bandit_gym.typing import FloatArray, IntArray
 
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}

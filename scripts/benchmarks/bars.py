@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.timing import Row
@@ -23,14 +23,15 @@ class Bar:
     is_floor: bool
 
     def is_met(self, value: float) -> bool:
-        """Say whether a measured value keeps to the bar."""
-        return value >= self.value if self.is_floor else value <= self.value
+        """Say whether a value keeps to the bar."""
+        return self._reaches(value, self.value)
 
     def is_aimed(self, value: float) -> bool:
-        """Say whether a measured value reaches the aim as well."""
-        if self.aim is None:
-            return self.is_met(value)
-        return value >= self.aim if self.is_floor else value <= self.aim
+        """Say whether a value reaches the aim as well, or the bar if that is all."""
+        return self._reaches(value, self.value if self.aim is None else self.aim)
+
+    def _reaches(self, value: float, limit: float) -> bool:
+        return value >= limit if self.is_floor else value <= limit
 
 
 def at_least(value: float, aim: float | None = None) -> Bar:
@@ -63,36 +64,43 @@ BARS: Mapping[str, Bar] = {
 
 
 def verdict(row: Row, bars: Mapping[str, Bar] = BARS) -> str:
-    """Return "aim", "met" or "MISSED"; "absent" if there is no value, "" if there is no bar."""
+    """Judge a row by the interval between its quartiles, or by its value if it has none.
+
+    Returns:
+        "MISSED" if the interval lies wholly beyond the bar, "noisy" if it straddles the bar;
+        otherwise "aim" or "met", by the value. "absent" without a value, "" without a bar.
+    """
     if row.value is None:
         return "absent"
     if row.key not in bars:
         return ""
     bar = bars[row.key]
-    if bar.is_aimed(row.value):
-        return "aim"
-    return "met" if bar.is_met(row.value) else "MISSED"
+    ends = [row.value if end is None else end for end in (row.low, row.high)]
+    num_met = sum(bar.is_met(end) for end in ends)
+    if num_met < 2:
+        return "noisy" if num_met else "MISSED"
+    return "aim" if bar.is_aimed(row.value) else "met"
 
 
-def missed(rows: Iterable[Row], bars: Mapping[str, Bar] = BARS) -> list[str]:
-    """Return one line for each row that misses its bar; rows without a value miss none."""
+def judged(rows: Iterable[Row], state: str, bars: Mapping[str, Bar] = BARS) -> list[str]:
+    """Return one line for each row with a bar that got this verdict: what it is and must be."""
     return [
-        f"{row.key}: {row.value:.3g} {row.unit}, must be {_condition(bars[row.key])}"
+        f"{row.key}: {_measured(row)}, must be {_condition(bars[row.key])}"
         for row in rows
-        if verdict(row, bars) == "MISSED"
+        if row.key in bars and verdict(row, bars) == state
     ]
 
 
-def unmeasured(rows: Iterable[Row], bars: Mapping[str, Bar] = BARS) -> list[str]:
+def unmeasured(rows: Sequence[Row], bars: Mapping[str, Bar] = BARS) -> list[str]:
     """Return one line for each bar that no value was measured for, with the reason if known."""
-    known = {row.key: row for row in rows}
-    lines = []
-    for key in bars:
-        if key not in known:
-            lines.append(f"{key}: not run")
-        elif known[key].value is None:
-            lines.append(f"{key}: {known[key].note}")
-    return lines
+    measured = {row.key for row in rows if row.value is not None}
+    notes = {row.key: row.note for row in rows}
+    return [f"{key}: {notes.get(key, 'not run')}" for key in bars if key not in measured]
+
+
+def _measured(row: Row) -> str:
+    interval = "" if row.low is None else f" [{row.low:.3g}, {row.high:.3g}]"
+    return f"{row.value:.3g} {row.unit}{interval}"
 
 
 def _condition(bar: Bar) -> str:

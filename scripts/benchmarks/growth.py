@@ -8,6 +8,7 @@ races of a fixed length, which shows what the machinery costs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,17 +18,24 @@ from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 from benchmarks.processes import run_process
-from benchmarks.session import BLOCK_SIZE, Session
-from benchmarks.timing import Contestant, Ratio, Row, rounds_of, summarise
+from benchmarks.session import BLOCK_SIZE, Measurement, Session
+from benchmarks.timing import Contestant, Row, rounds_of, summarise
 
+BASELINE = 100
 NUM_PLAYED = 5
-FIXED_RACE = 64
 NUM_ARM_LANES = 10
-ARMS = (2, 10, 100, 1000, 10_000)
-LANES = (1, 10, 100, 1000, 10_000)
-STEPS = (100, 1000, 10_000, 100_000, 1_000_000)
+FIXED_RACE = 64
+PRIOR = TruncatedNormal(0.5, 0.1)
 
-MakeAgent = Callable[[int], Agent]
+AGENTS: dict[str, Callable[[int], Agent]] = {
+    "exact": lambda k: ExactThompson(BanditProblem(Bernoulli(), Beta(5.0, 5.0), k)),
+    "racing": lambda k: RacingThompson(BanditProblem(Bernoulli(), PRIOR, k)),
+    "racing-fixed": lambda k: RacingThompson(
+        BanditProblem(Bernoulli(), PRIOR, k), stopping=FIXED_RACE
+    ),
+    "smc": lambda k: SMCThompson(BanditProblem(Bernoulli(), PRIOR, k)),
+}
+"""How to make each agent for K arms."""
 
 EXPERIMENT = """
 import sys, tempfile
@@ -42,96 +50,87 @@ with tempfile.TemporaryDirectory() as folder:
 """
 
 
-def _exact(num_arms: int) -> Agent:
-    return ExactThompson(BanditProblem(Bernoulli(), Beta(5.0, 5.0), num_arms))
+class Axis(NamedTuple):
+    """What grows.
+
+    Attributes:
+        name: in the keys.
+        letter: in the titles.
+        work: what a unit of work is.
+        sizes: from the smallest to the largest, BASELINE among them.
+    """
+
+    name: str
+    letter: str
+    work: str
+    sizes: tuple[int, ...]
 
 
-def _racing(num_arms: int) -> Agent:
-    return RacingThompson(BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), num_arms))
+STEPS = Axis("steps", "t", "decision", (100, 1000, 10_000, 100_000, 1_000_000))
+ARMS = Axis("arms", "K", "decision and arm", (2, 10, 100, 1000, 10_000))
+LANES = Axis("lanes", "N", "decision", (1, 10, 100, 1000, 10_000))
 
 
-def _fixed_racing(num_arms: int) -> Agent:
-    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), num_arms)
-    return RacingThompson(problem, stopping=FIXED_RACE)
+def measurements(session: Session) -> Iterator[Measurement]:
+    """Tell of growth with steps, arms and lanes, then of memory."""
+    for name in AGENTS:
+        yield _along_steps(session, name)
+    for name in ("exact", "racing-fixed"):
+        yield _along_arms(session, name)
+        yield _along_lanes(session, name)
+    yield Measurement(("growth.memory", "growth.memory.ratio"), lambda: _memory(session))
 
 
-def _smc(num_arms: int) -> Agent:
-    return SMCThompson(BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), num_arms))
-
-
-def rows(session: Session) -> Iterator[Row]:
-    """Measure growth with steps, arms and lanes, then memory."""
-    every = {"exact": _exact, "racing": _racing, "racing-fixed": _fixed_racing, "smc": _smc}
-    for name, make in every.items():
-        yield from _along_steps(session, name, make)
-    for name, make in (("exact", _exact), ("racing-fixed", _fixed_racing)):
-        yield from _along_arms(session, name, make)
-        yield from _along_lanes(session, name, make)
-    yield from _memory(session)
-
-
-def _along_steps(session: Session, name: str, make: MakeAgent) -> list[Row]:
+def _along_steps(session: Session, name: str) -> Measurement:
     num_lanes = session.effort.width(BLOCK_SIZE)
-    contestants = {f"t={t:g}": _play_on(make(10), num_lanes, t) for t in STEPS}
-    title = f"{name}, {num_lanes} lanes: decision at t"
-    return session.measure(contestants, _to_baseline("steps", name, title, STEPS, "t", 0), WORK)
+    title = f"{name}, {num_lanes} lanes: decision at "
+    return _along(session, STEPS, name, title, lambda t: _play_on(AGENTS[name](10), num_lanes, t))
 
 
-def _along_arms(session: Session, name: str, make: MakeAgent) -> list[Row]:
-    sizes = _sizes(session, ARMS)
+def _along_arms(session: Session, name: str) -> Measurement:
     num_lanes = session.effort.width(NUM_ARM_LANES)
-    contestants = {
-        f"K={k:g}": _play_on(make(k), num_lanes, 10 * k, work_per_decision=k) for k in sizes
+    title = f"{name}, {num_lanes} lanes: decision per arm at "
+    return _along(
+        session, ARMS, name, title, lambda k: _play_on(AGENTS[name](k), num_lanes, 10 * k, work=k)
+    )
+
+
+def _along_lanes(session: Session, name: str) -> Measurement:
+    title = f"{name}: decision per lane at "
+    return _along(session, LANES, name, title, lambda n: _play_on(AGENTS[name](10), n, 1000))
+
+
+def _along(
+    session: Session, axis: Axis, name: str, title: str, play: Callable[[int], Contestant]
+) -> Measurement:
+    """Compare every size with the baseline; the last one's key bears no size, for the bars."""
+    sizes = axis.sizes if session.effort.is_full or axis is STEPS else axis.sizes[:-1]
+    labels = {size: f"{axis.letter}={size:g}" for size in sizes}
+    key = f"growth.{axis.name}.{name}"
+    ratios = {
+        key + ("" if size == sizes[-1] else f".{size:g}"): (labels[size], labels[BASELINE])
+        for size in sizes
+        if size != BASELINE
     }
-    title = f"{name}, {num_lanes} lanes: decision per arm at K"
-    ratios = _to_baseline("arms", name, title, sizes, "K", 2)
-    return session.measure(contestants, ratios, "decision and arm")
+    return session.match(
+        title, ratios, axis.work, lambda: {labels[size]: play(size) for size in sizes}
+    )
 
 
-def _along_lanes(session: Session, name: str, make: MakeAgent) -> list[Row]:
-    sizes = _sizes(session, LANES)
-    contestants = {f"N={n:g}": _play_on(make(10), n, 1000) for n in sizes}
-    title = f"{name}: decision per lane at N"
-    return session.measure(contestants, _to_baseline("lanes", name, title, sizes, "N", 2), WORK)
-
-
-WORK = "decision"
-
-
-def _sizes(session: Session, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Leave out the largest sizes where little effort is asked for."""
-    return sizes if session.effort.is_full else sizes[:-1]
-
-
-def _to_baseline(
-    kind: str, name: str, title: str, sizes: tuple[int, ...], letter: str, baseline: int
-) -> list[Ratio]:
-    """Compare every size with one of them; the last one's key bears no size, for the bars."""
-    under = f"{letter}={sizes[baseline]:g}"
-    ratios = []
-    for size in sizes[:baseline] + sizes[baseline + 1 :]:
-        over = f"{letter}={size:g}"
-        suffix = "" if size == sizes[-1] else f".{size:g}"
-        full_title = f"{title} = {size:g} / {letter} = {sizes[baseline]:g}"
-        ratios.append(Ratio(f"growth.{kind}.{name}{suffix}", full_title, over, under))
-    return ratios
-
-
-def _play_on(agent: Agent, num_lanes: int, t: int, work_per_decision: int = 1) -> Contestant:
+def _play_on(agent: Agent, num_lanes: int, t: int, work: int = 1) -> Contestant:
+    """Make a contestant of NUM_PLAYED decisions at t, each of so many units of work."""
     num_arms = agent.problem.num_arms
-    means = np.linspace(0.35, 0.65, num_arms)
     counts = np.full(num_arms, t // num_arms)
-    sums = np.rint(counts * means)
+    sums = np.rint(counts * np.linspace(0.35, 0.65, num_arms))
     rewards = (np.random.default_rng(0).random((NUM_PLAYED, num_lanes)) < 0.5).astype(float)
 
-    def play() -> float:
+    def play() -> None:
         agent.reset(num_lanes, seed=0)
         agent.warm_start(counts, sums)
         for row in rewards:
             agent.observe(agent.act(), row)
-        return rewards.size * work_per_decision
 
-    return rounds_of(play)
+    return rounds_of(play, rewards.size * work)
 
 
 def _memory(session: Session) -> Iterator[Row]:

@@ -7,36 +7,43 @@ the experiment itself measures; the environment's is that of as many steps of it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from time import perf_counter
 
 import numpy as np
 
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.simulation import build, simulate_block
-from benchmarks.session import BLOCK_SIZE, HORIZON, Session
-from benchmarks.timing import Row, summarise
+from benchmarks.session import BLOCK_SIZE, HORIZON, Measurement, Session
+from benchmarks.timing import Effort, Row, summarise
 
-MANY = 1000
 MAX_REPEATS = 3  # each takes seconds
 FEWEST_STEPS = 200  # the file written at the end would have too large a share of fewer
-CASES = (("racing", BLOCK_SIZE), ("exact", BLOCK_SIZE), ("exact", MANY))
+CASES = {
+    "harness.racing": ("racing", BLOCK_SIZE),
+    "harness.exact": ("exact", BLOCK_SIZE),
+    "harness.exact.many": ("exact", 1000),
+}
+"""Key -> agent and lanes."""
 
 
-def rows(session: Session) -> Iterator[Row]:
-    """Measure the harness's share of whole blocks, by the wall clock."""
-    for agent, num_lanes in CASES:
-        run = Experiment(
-            environments=("BernoulliBandit-v0",),
-            agents=(agent,),
-            horizon=session.effort.length(HORIZON, minimum=FEWEST_STEPS),
-            block_size=session.effort.width(num_lanes),
-        ).runs[0]
-        simulate_block(run, 0)  # compiles
-        num_repeats = MAX_REPEATS if session.effort.is_full else 1
-        shares = [_share(run, block) for block in range(num_repeats)]
-        suffix = ".many" if num_lanes == MANY else ""
-        title = f"harness / whole {agent} run, {run.block_size} lanes x {run.horizon} steps"
-        yield summarise(f"harness.{agent}{suffix}", title, shares, "x")
+def measurements(session: Session) -> Iterator[Measurement]:
+    """Tell of the harness's share of whole blocks, by the wall clock."""
+    for key, (agent, num_lanes) in CASES.items():
+        yield Measurement((key,), partial(_shares, session.effort, key, agent, num_lanes))
+
+
+def _shares(effort: Effort, key: str, agent: str, num_lanes: int) -> list[Row]:
+    run = Experiment(
+        environments=("BernoulliBandit-v0",),
+        agents=(agent,),
+        horizon=effort.length(HORIZON, minimum=FEWEST_STEPS),
+        block_size=effort.width(num_lanes),
+    ).runs[0]
+    simulate_block(run, 0)  # compiles
+    shares = [_share(run, block) for block in range(MAX_REPEATS if effort.is_full else 1)]
+    title = f"harness / whole {agent} run, {run.block_size} lanes x {run.horizon} steps"
+    return [summarise(key, title, shares, "x")]
 
 
 def _share(run: Run, block: int) -> float:

@@ -12,51 +12,25 @@ import subprocess
 import sys
 import tempfile
 import venv
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 from benchmarks.timing import Contestant
 
 WORKERS = Path(__file__).parent / "workers"
 HOME = Path(__file__).parents[2] / "results" / "peers"
 NOT_ASKED_FOR = "run with --with-peers"
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A library to be measured against.
-
-    Attributes:
-        name: of its environment, and of its worker, `workers/<name>_worker.py`.
-        requirements: what pip installs for it.
-    """
-
-    name: str
-    requirements: tuple[str, ...]
-
-    @property
-    def home(self) -> Path:
-        """Folder of its virtual environment, which git ignores."""
-        return HOME / self.name
-
-    @property
-    def python(self) -> Path:
-        """Its interpreter."""
-        return self.home / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-
-
-_LISTED = (
-    Peer("gymnax", ("gymnax==1.0.1", "jax<0.7", "six")),  # imports six, does not ask for it
-    Peer("mabwiser", ("mabwiser==2.7.4",)),
-    Peer("river", ("river==0.26.1",)),
-    Peer("smpybandits", ("SMPyBandits==0.9.7", "scipy<1.12", "numpy<2")),
-)
-PEERS = {peer.name: peer for peer in _LISTED}
+PEERS = {
+    "gymnax": ("gymnax==1.0.1", "jax<0.7", "six"),  # imports six, does not ask for it
+    "mabwiser": ("mabwiser==2.7.4",),
+    "river": ("river==0.26.1",),
+    "smpybandits": ("SMPyBandits==0.9.7", "scipy<1.12", "numpy<2"),
+}
+"""Name of a peer's environment, and of its worker -> what pip installs for it."""
 
 
 class Worker:
-    """A running worker; `with` it, and call it as any contestant.
+    """A running worker; call it as any contestant.
 
     Raises:
         RuntimeError: if it ends without an answer; carries its last words.
@@ -75,7 +49,6 @@ class Worker:
 
     def __call__(self, num_rounds: int, clock: str) -> tuple[float, float]:
         """Have it do some rounds."""
-        assert self._process.stdin is not None
         self._process.stdin.write(f"{num_rounds} {clock}\n")
         self._process.stdin.flush()
         seconds, work = self._answer("done").split()
@@ -88,7 +61,6 @@ class Worker:
 
     def _answer(self, word: str) -> str:
         """Return what follows the word; libraries may print other lines before it."""
-        assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith(word + " "):
                 return line.removeprefix(word + " ")
@@ -97,7 +69,7 @@ class Worker:
         raise RuntimeError(_last_line(self._errors.read()))
 
 
-class Peers:
+class Peers(ExitStack):
     """The peers that are there; each is installed and started when it is first asked for.
 
     Args:
@@ -105,21 +77,14 @@ class Peers:
     """
 
     def __init__(self, is_wanted: bool) -> None:
+        super().__init__()
         self._is_wanted = is_wanted
         self._found: dict[str, Worker | str] = {}
-
-    def __enter__(self) -> Peers:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        for found in self._found.values():
-            if isinstance(found, Worker):
-                found.close()
 
     def contestant(self, name: str) -> Contestant | str:
         """Return the worker of a peer, or why there is none."""
         if name not in self._found:
-            self._found[name] = _start(PEERS[name]) if self._is_wanted else NOT_ASKED_FOR
+            self._found[name] = self._start(name) if self._is_wanted else NOT_ASKED_FOR
         return self._found[name]
 
     def versions(self) -> dict[str, dict[str, str]]:
@@ -129,28 +94,30 @@ class Peers:
             for name, found in self._found.items()
         }
 
+    def _start(self, name: str) -> Worker | str:
+        try:
+            worker = Worker(_install(name), WORKERS / f"{name}_worker.py")
+            return self.enter_context(closing(worker))
+        except (RuntimeError, OSError) as error:
+            return str(error)
 
-def _start(peer: Peer) -> Worker | str:
-    try:
-        _install(peer)
-        return Worker(peer.python, WORKERS / f"{peer.name}_worker.py")
-    except (RuntimeError, OSError) as error:
-        return str(error)
 
-
-def _install(peer: Peer) -> None:
-    """Make the peer's environment unless it is there with the same requirements."""
-    record = peer.home / "requirements.txt"
-    wanted = "\n".join(peer.requirements)
+def _install(name: str) -> Path:
+    """Make the peer's environment unless it is there; return its interpreter."""
+    home, requirements = HOME / name, PEERS[name]
+    python = home / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    record = home / "requirements.txt"
+    wanted = "\n".join(requirements)
     if record.exists() and record.read_text() == wanted:
-        return
-    print(f"installing {peer.name} into {peer.home} ...", file=sys.stderr)
-    venv.create(peer.home, clear=True, with_pip=True)
-    command = [str(peer.python), "-m", "pip", "install", "--quiet", *peer.requirements]
+        return python
+    print(f"installing {name} into {home} ...", file=sys.stderr)
+    venv.create(home, clear=True, with_pip=True)
+    command = [str(python), "-m", "pip", "install", "--quiet", *requirements]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"pip failed: {_last_line(done.stderr)}")
     record.write_text(wanted)
+    return python
 
 
 def _last_line(text: str) -> str:

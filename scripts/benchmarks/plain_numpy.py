@@ -12,6 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 
+from bandit_gym.problem import BanditProblem
+
 
 def step_bernoulli(
     rng: Generator, means: np.ndarray, best: np.ndarray, actions: np.ndarray
@@ -28,11 +30,15 @@ def step_bernoulli(
 class BetaThompson:
     """Batched Thompson sampling for Bernoulli rewards and Beta(1, 1) priors, N lanes."""
 
-    def __init__(self, num_lanes: int, num_arms: int, seed: int) -> None:
+    def __init__(self, num_arms: int) -> None:
+        self.num_arms = num_arms
+
+    def reset(self, num_lanes: int, *, seed: int) -> None:
+        """Forget everything."""
         self.rng = np.random.default_rng(seed)
         self.lanes = np.arange(num_lanes)
-        self.successes = np.ones((num_lanes, num_arms))
-        self.failures = np.ones((num_lanes, num_arms))
+        self.successes = np.ones((num_lanes, self.num_arms))
+        self.failures = np.ones((num_lanes, self.num_arms))
 
     def act(self) -> np.ndarray:
         """Return (N,) arms."""
@@ -128,16 +134,21 @@ class ParticleThompson:
     """Thompson sampling from P weighted prior particles in N lanes; Bernoulli rewards.
 
     Args:
-        particles: (N, P, K) draws from the prior.
-        seed: of its own generator.
+        problem: where the prior and K come from.
+        num_particles: P.
     """
 
-    def __init__(self, particles: np.ndarray, seed: int) -> None:
+    def __init__(self, problem: BanditProblem, num_particles: int) -> None:
+        self.problem, self.num_particles = problem, num_particles
+
+    def reset(self, num_lanes: int, *, seed: int) -> None:
+        """Draw new particles."""
         self.rng = np.random.default_rng(seed)
-        self.lanes = np.arange(len(particles))
-        self.particles = particles
-        self.best_arms = particles.argmax(axis=2)
-        self.log_weights = np.zeros(particles.shape[:2])
+        self.lanes = np.arange(num_lanes)
+        shape = num_lanes, self.num_particles, self.problem.num_arms
+        self.particles = self.problem.prior.sample(self.rng, shape)
+        self.best_arms = self.particles.argmax(axis=2)
+        self.log_weights = np.zeros(shape[:2])
 
     def act(self) -> np.ndarray:
         """Return (N,) arms."""

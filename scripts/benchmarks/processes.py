@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from pathlib import Path
+
+LAUNCHER = Path(__file__).parent / "workers" / "launcher.py"
 
 
 @dataclass(frozen=True)
@@ -25,29 +28,27 @@ class Finished:
     peak_mib: float
 
     def time(self, clock: str) -> float:
-        """Return what a clock of `timing.CLOCKS` says."""
+        """Return what a clock of `workers.protocol.CLOCKS` says."""
         return self.processor_seconds if clock == "processor" else self.seconds
 
 
 def run_process(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Finished:
     """Run this interpreter with the arguments.
 
+    On Linux the peak memory of a process begins with that of the process which starts it. So a
+    small one does (`workers/launcher.py`), not this one, which has measured much before.
+
     Raises:
         RuntimeError: if it fails; carries what it said.
     """
-    start = perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
+    done = subprocess.run(
+        [sys.executable, "-I", str(LAUNCHER), sys.executable, *arguments],
         env={**os.environ, **(environment or {})},
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
         text=True,
+        check=True,
     )
-    assert process.stdout is not None
-    said = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
+    exit_code, said, *measured = json.loads(done.stdout)
+    if exit_code:
         raise RuntimeError(f"{arguments!r} failed:\n{said}")
-    return Finished(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Finished(*measured)

@@ -12,6 +12,7 @@ import cProfile
 import pstats
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
@@ -30,17 +31,17 @@ NUM_FUNCTIONS = 14
 PROJECT = Path(__file__).parents[2]
 PRIOR = TruncatedNormal(0.5, 0.1)
 
-Entry = tuple[str, int, float, float]  # name, calls, own seconds, seconds with callees
-
 
 def profile_racing(num_lanes: int = BLOCK_SIZE, horizon: int = HORIZON) -> str:
     """Profile one block of replications, built-in prior first, then a user's."""
-    size = f"{num_lanes} x {horizon}"
     parts = {
-        f"block of an experiment, {size}": lambda: _play_block(num_lanes, horizon),
-        f"rollout with a user's log_density, {size}": lambda: _play_user(num_lanes, horizon),
+        "block of an experiment": _play_block,
+        "rollout with a user's log_density": _play_user,
     }
-    return "\n\n".join(_profile(name, play) for name, play in parts.items())
+    return "\n\n".join(
+        _profile(f"{name}, {num_lanes} x {horizon}", partial(play, num_lanes, horizon))
+        for name, play in parts.items()
+    )
 
 
 def _play_block(num_lanes: int, horizon: int) -> None:
@@ -60,19 +61,17 @@ def _profile(name: str, play: Callable[[], None]) -> str:
     play()  # compiles
     profiler = cProfile.Profile(time.process_time)
     profiler.runcall(play)
-    entries = _entries(profiler)
-    total = sum(own for _, _, own, _ in entries)
-    heading = f"{name}: {total:.2f} s of processor time\n"
-    return heading + _format(entries[:NUM_FUNCTIONS], total)
-
-
-def _entries(profiler: cProfile.Profile) -> list[Entry]:
-    statistics = pstats.Stats(profiler).stats  # type: ignore[attr-defined]
-    entries = [
-        (_name(*where), calls, own, cumulative)
-        for where, (_, calls, own, cumulative, _) in statistics.items()
+    statistics = pstats.Stats(profiler).sort_stats("tottime")
+    total = statistics.total_tt
+    lines = [
+        f"{name}: {total:.2f} s of processor time",
+        f"{'own':>6} {'with callees':>13} {'calls':>8}  function",
     ]
-    return sorted(entries, key=lambda entry: entry[2], reverse=True)
+    for where in statistics.fcn_list[:NUM_FUNCTIONS]:
+        _, calls, own, cumulative, _ = statistics.stats[where]
+        shares = f"{own / total:6.1%} {cumulative / total:13.1%}"
+        lines.append(f"{shares} {calls:8d}  {_name(*where)}")
+    return "\n".join(lines)
 
 
 def _name(file: str, line: int, function: str) -> str:
@@ -83,10 +82,3 @@ def _name(file: str, line: int, function: str) -> str:
     if path.is_relative_to(PROJECT) and "site-packages" not in path.parts:
         return f"{path.relative_to(PROJECT)}: {function}"
     return f"{path.parent.name}/{path.name}: {function}"
-
-
-def _format(entries: list[Entry], total: float) -> str:
-    lines = [f"{'own':>6} {'with callees':>13} {'calls':>8}  function"]
-    for name, calls, own, cumulative in entries:
-        lines.append(f"{own / total:6.1%} {cumulative / total:13.1%} {calls:8d}  {name}")
-    return "\n".join(lines)

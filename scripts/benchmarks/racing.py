@@ -18,9 +18,10 @@ from agents import RacingThompson
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
+from benchmarks.games import play_histories
 from benchmarks.plain_numpy import log_reference, race, reference_sampler
-from benchmarks.session import BLOCK_SIZE, Session, play_histories
-from benchmarks.timing import Contestant, Ratio, Row, rounds_of
+from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
+from benchmarks.timing import Contestant, rounds_of
 
 NUM_ARMS = 10
 DELTA, SIGMA = 0.1, 0.1
@@ -58,38 +59,38 @@ class UserPrior:
         return np.where(is_inside, total, -np.inf)
 
 
-def rows(session: Session) -> Iterator[Row]:
-    """Measure every likelihood, then the kinds of prior, then a single lane."""
+def measurements(session: Session) -> Iterator[Measurement]:
+    """Tell of every likelihood, then of the kinds of prior, then of a single lane."""
     for likelihood, prior in PRIORS.items():
         problem = BanditProblem(likelihood, prior, NUM_ARMS)
-        yield from _against_numpy(session, problem, likelihood.name, _plain_log_density(prior))
-    yield from _dependent(session)
-    yield from _user(session)
-    yield from _single(session)
+        yield _against_numpy(session, problem, likelihood.name, _plain_log_density(prior))
+    yield _dependent(session)
+    yield _user(session)
+    yield _single(session)
 
 
 def _against_numpy(
     session: Session, problem: BanditProblem, label: str, log_density: LogDensity
-) -> list[Row]:
-    counts, sums = _histories(session, problem)
-    ours, num_samples = _ours(problem, counts, sums)
-    contestants = {
-        "ours": ours,
-        "bulk draws": _bulk_draws(problem.likelihood, counts, sums, num_samples),
-        "plain loop": _plain_loop(problem.likelihood, counts, sums, log_density),
+) -> Measurement:
+    num_lanes = session.effort.width(BLOCK_SIZE)
+
+    def contestants() -> Contestants:
+        counts, sums = play_histories(problem, num_lanes)
+        ours, num_samples = _ours(problem, counts, sums)
+        return {
+            "ours": ours,
+            "bulk draws": _bulk_draws(problem.likelihood, counts, sums, num_samples),
+            "plain loop": _plain_loop(problem.likelihood, counts, sums, log_density),
+        }
+
+    ratios = {
+        f"racing.{label}.bulk": ("ours", "bulk draws"),
+        f"racing.{label}.loop": ("plain loop", "ours"),
     }
-    title = f"Racing, {label}, {len(counts)} lanes"
-    return session.measure(
-        contestants,
-        [
-            Ratio(f"racing.{label}.bulk", f"{title}: ours / bulk draws", "ours", "bulk draws"),
-            Ratio(f"racing.{label}.loop", f"{title}: plain loop / ours", "plain loop", "ours"),
-        ],
-        WORK,
-    )
+    return session.match(f"Racing, {label}, {num_lanes} lanes: ", ratios, WORK, contestants)
 
 
-def _dependent(session: Session) -> list[Row]:
+def _dependent(session: Session) -> Measurement:
     vectors = np.random.default_rng(0).standard_normal((NUM_ARMS, NUM_ARMS))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     prior = TruncatedMultivariateNormal(0.5, (vectors @ vectors.T).tolist())
@@ -102,36 +103,32 @@ def _dependent(session: Session) -> list[Row]:
     return _against_numpy(session, problem, "dependent", log_density)
 
 
-def _user(session: Session) -> list[Row]:
-    prior = TruncatedNormal(0.5, 0.1)
-    built_in = BanditProblem(Bernoulli(), prior, NUM_ARMS)
-    user = BanditProblem(Bernoulli(), UserPrior(prior), NUM_ARMS)
-    histories = _histories(session, built_in)
-    contestants = {
-        "built-in": _ours(built_in, *histories)[0],
-        "user's": _ours(user, *histories)[0],
-    }
-    title = f"Racing, {len(histories[0])} lanes: user's log_density / built-in"
-    ratios = [Ratio("racing.user.built-in", title, "user's", "built-in")]
-    return session.measure(contestants, ratios, WORK)
+def _user(session: Session) -> Measurement:
+    num_lanes = session.effort.width(BLOCK_SIZE)
+    prior = PRIORS[Bernoulli()]
+
+    def contestants() -> Contestants:
+        priors = {"built-in": prior, "user's log_density": UserPrior(prior)}
+        problems = {name: BanditProblem(Bernoulli(), p, NUM_ARMS) for name, p in priors.items()}
+        histories = play_histories(problems["built-in"], num_lanes)
+        return {name: _ours(problem, *histories)[0] for name, problem in problems.items()}
+
+    ratios = {"racing.user.built-in": ("user's log_density", "built-in")}
+    return session.match(f"Racing, {num_lanes} lanes: ", ratios, WORK, contestants)
 
 
-def _single(session: Session) -> list[Row]:
-    likelihood, prior = Bernoulli(), PRIORS[Bernoulli()]
-    problem = BanditProblem(likelihood, prior, NUM_ARMS)
-    histories = _histories(session, problem)
-    counts, sums = (array[len(array) // 2][None] for array in histories)  # the middle of an episode
-    contestants = {
-        "ours": _ours(problem, counts, sums)[0],
-        "plain loop": _plain_loop(likelihood, counts, sums, _plain_log_density(prior)),
-    }
-    title = "Racing, bernoulli, one lane: plain loop / ours"
-    ratios = [Ratio("racing.single.loop", title, "plain loop", "ours")]
-    return session.measure(contestants, ratios, WORK)
+def _single(session: Session) -> Measurement:
+    prior, num_lanes = PRIORS[Bernoulli()], session.effort.width(BLOCK_SIZE)
+    problem = BanditProblem(Bernoulli(), prior, NUM_ARMS)
 
+    def contestants() -> Contestants:
+        histories = play_histories(problem, num_lanes)
+        middle = [array[num_lanes // 2][None] for array in histories]  # of an episode
+        plain = _plain_loop(problem.likelihood, *middle, _plain_log_density(prior))
+        return {"ours": _ours(problem, *middle)[0], "plain loop": plain}
 
-def _histories(session: Session, problem: BanditProblem) -> tuple[np.ndarray, np.ndarray]:
-    return play_histories(problem, session.effort.width(BLOCK_SIZE))
+    ratios = {"racing.single.loop": ("plain loop", "ours")}
+    return session.match("Racing, bernoulli, one lane: ", ratios, WORK, contestants)
 
 
 def _ours(
@@ -156,11 +153,7 @@ def _bulk_draws(
     """Draw as many samples of K variates as the races did, in one call, and do nothing else."""
     counts, sums = (np.repeat(array, num_samples, axis=0) for array in (counts, sums))
     sampler = reference_sampler(likelihood.name, np.random.default_rng(0), counts, sums)
-
-    def draw() -> float:
-        return len(sampler())
-
-    return rounds_of(draw)
+    return rounds_of(sampler, len(counts))
 
 
 def _plain_loop(

@@ -1,24 +1,26 @@
-"""Rows in; a table in the terminal and a JSON document out."""
+"""Rows in; a table in the terminal, a JSON document and a table in Markdown out."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from benchmarks.bars import BARS, Bar, verdict
+from bandit_gym.experiments.simulation import versions
+from benchmarks.bars import BARS, verdict
 from benchmarks.timing import Effort, Row
 
-PACKAGES = ("bayesian-bandit-gym", "numpy", "scipy", "numba", "gymnasium")
 MARKER = "<!-- scripts/benchmark.py --markdown -->"
-COLOURS = {"aim": "green", "met": "green", "MISSED": "bold red", "absent": "yellow"}
+COLUMNS = ("row", "median", "quartiles", "bar", "aim", "", "cost per unit of work")
+COLOURS = {"noisy": "yellow", "absent": "yellow", "MISSED": "bold red"}  # others are good news
 
 
 def document(
@@ -45,26 +47,13 @@ def machine() -> dict[str, Any]:
     }
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of what takes part, Python's own included."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
-
-
 def print_report(found: dict[str, Any], rows: Sequence[Row], console: Console) -> None:
     """Print the table, and below it the machine and the versions."""
     console.print(_table(rows, found["effort"]))
-    for heading in ("machine", "versions"):
-        facts = ", ".join(f"{key} {value}" for key, value in found[heading].items())
-        console.print(f"{heading}: {facts}", highlight=False, soft_wrap=True)
-    for peer, facts in found["peers"].items():
+    parts = {"machine": found["machine"], "versions": found["versions"], **found["peers"]}
+    for heading, facts in parts.items():
         listed = ", ".join(f"{key} {value}" for key, value in facts.items())
-        console.print(f"{peer}: {listed}", highlight=False, soft_wrap=True)
+        console.print(f"{heading}: {listed}", highlight=False, soft_wrap=True)
 
 
 def write_markdown(found: dict[str, Any], rows: Sequence[Row], path: Path) -> None:
@@ -98,17 +87,11 @@ def format_seconds(seconds: float) -> str:
 def _table(rows: Sequence[Row], effort: dict[str, Any]) -> Table:
     turns = f"{effort['repeats']} turns by the {effort['clock']} clock"
     table = Table(title=f"{effort['name']}: medians and quartiles of {turns}")
-    for name in ("row", "value", "bar", "aim", "", "cost per unit of work"):
-        table.add_column(name, justify="right" if name in ("value", "bar", "aim") else "left")
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name in ("row", "", COLUMNS[-1]) else "right")
     for row in rows:
-        state = verdict(row)
-        table.add_row(
-            row.title,
-            _value_and_spread(row),
-            *_bar_and_aim(BARS.get(row.key)),
-            f"[{COLOURS[state]}]{state}[/]" if state else "",
-            _costs(row),
-        )
+        *measured, state, costs = _cells(row)
+        table.add_row(*measured, Text(state, COLOURS.get(state, "green")), costs)
     return table
 
 
@@ -121,14 +104,10 @@ def _markdown(found: dict[str, Any], rows: Sequence[Row]) -> str:
         + ", ".join(f"{name} {version}" for name, version in facts.items() if version)
         + ".",
         "",
-        "| row | median | quartiles | bar | aim | | cost per unit of work |",
-        "|---|---|---|---|---|---|---|",
+        f"| {' | '.join(COLUMNS)} |".replace("|  |", "| |"),
+        "|---" * len(COLUMNS) + "|",
+        *(f"| {' | '.join(_cells(row))} |" for row in rows),
     ]
-    for row in rows:
-        spread = "" if row.low is None else f"{row.low:.3g} to {row.high:.3g}"
-        bar, aim = _bar_and_aim(BARS.get(row.key))
-        cells = (row.title, format_value(row.value, row.unit), spread, bar, aim, verdict(row))
-        lines.append("| " + " | ".join([*cells, _costs(row)]) + " |")
     return "\n".join(lines)
 
 
@@ -137,38 +116,25 @@ def _peers(found: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
     return [(next(iter([*facts][1:]), name), facts) for name, facts in found["peers"].items()]
 
 
-def _value_and_spread(row: Row) -> str:
-    text = format_value(row.value, row.unit)
-    if row.low is None or row.high is None:
-        return text
-    return rf"{text} \[{row.low:.3g}, {row.high:.3g}]"
-
-
-def _bar_and_aim(bar: Bar | None) -> tuple[str, str]:
-    if bar is None:
-        return "", ""
-    sign = ">=" if bar.is_floor else "<="
-    return f"{sign} {bar.value:g}", "" if bar.aim is None else f"{sign} {bar.aim:g}"
-
-
-def _costs(row: Row) -> str:
+def _cells(row: Row) -> list[str]:
+    """Return what a row says in each of COLUMNS."""
+    spread = "" if row.low is None else f"{row.low:.3g} to {row.high:.3g}"
+    bar = BARS.get(row.key)
+    limits = ["", ""]
+    if bar is not None:
+        sign = ">=" if bar.is_floor else "<="
+        limits = ["" if end is None else f"{sign} {end:g}" for end in (bar.value, bar.aim)]
     costs = " / ".join(f"{name} {format_seconds(cost)}" for name, cost in row.costs.items())
-    return "; ".join(part for part in (costs and f"{costs} per {row.work}", row.note) if part)
+    notes = "; ".join(part for part in (costs and f"{costs} per {row.work}", row.note) if part)
+    return [row.title, format_value(row.value, row.unit), spread, *limits, verdict(row), notes]
 
 
 def _entry(row: Row) -> dict[str, Any]:
     bar = BARS.get(row.key)
-    return {
-        **asdict(row),
-        "bar": None if bar is None else asdict(bar),
-        "verdict": verdict(row),
-    }
+    return {**asdict(row), "bar": bar and asdict(bar), "verdict": verdict(row)}
 
 
 def _processor() -> str:
     information = Path("/proc/cpuinfo")
-    if information.exists():
-        for line in information.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or "unknown"
+    named = re.search("model name.*: (.*)", information.read_text() if information.exists() else "")
+    return named[1] if named else platform.processor() or "unknown"

@@ -1,20 +1,40 @@
-"""What the families of rows share: the effort, the peers, and small helpers."""
+"""What the families of rows share: the effort, the peers, and how a row is announced.
+
+A family tells its measurements before any of them is taken, and what they need is made when they
+are taken; so a row can be asked for by its key, and costs what it needs itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
-
-from agents import ExactThompson
-from bandit_gym.problem import BanditProblem
 from benchmarks.peers import Peers
-from benchmarks.timing import Contestant, Effort, Match, Ratio, Row, measure
+from benchmarks.timing import Contestant, Effort, Row, compare, measure
 
 HORIZON = 1000
 BLOCK_SIZE = 50
 """Lanes that an experiment simulates together, unless told otherwise."""
+
+Contestants = Mapping[str, Contestant | str]
+"""Name -> contestant, or why it is absent."""
+
+
+class Measurement(NamedTuple):
+    """Rows that are measured together.
+
+    Attributes:
+        keys: keys of the rows.
+        take: measures them.
+    """
+
+    keys: tuple[str, ...]
+    take: Callable[[], Iterable[Row]]
+
+    def has(self, name: str) -> bool:
+        """Say whether the key of a row is this one or begins with its words."""
+        return any(f"{key}.".startswith(f"{name}.") for key in self.keys)
 
 
 @dataclass(frozen=True)
@@ -24,27 +44,26 @@ class Session:
     effort: Effort
     peers: Peers
 
-    def measure(
-        self, contestants: Mapping[str, Contestant | str], ratios: list[Ratio], work: str
-    ) -> list[Row]:
-        """Let contestants take turns; see `timing.Match`."""
-        return measure(Match(contestants, tuple(ratios), work), self.effort)
+    def match(
+        self,
+        title: str,
+        ratios: Mapping[str, tuple[str, str]],
+        work: str,
+        contestants: Callable[[], Contestants],
+    ) -> Measurement:
+        """Announce contestants that do the same work, and which of them to compare.
 
+        Args:
+            title: what is compared; each row adds the names of its two sides.
+            ratios: key of a row -> the contestant whose cost is divided, and the one whose cost
+                it is divided by.
+            work: what one unit of work is, "decision" or "step".
+            contestants: makes them.
+        """
 
-def play_histories(problem: BanditProblem, num_lanes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (N, K) pulls and total rewards at N moments of Thompson sampling, one per lane.
+        def take() -> Iterator[Row]:
+            costs = measure(contestants(), self.effort)
+            for key, (over, under) in ratios.items():
+                yield compare(key, f"{title}{over} / {under}", costs, (over, under), work)
 
-    What a decision costs depends on what is known. So the lanes are stopped at moments that are
-    spread evenly over an episode of HORIZON steps, and together stand for all of it.
-    """
-    rng = np.random.default_rng(0)
-    means = problem.prior.sample(rng, (num_lanes, problem.num_arms))
-    lanes = np.arange(num_lanes)
-    ends = HORIZON * (lanes + 1) // num_lanes
-    agent = ExactThompson(problem, prior="reference")
-    agent.reset(num_lanes, seed=0)
-    for step in range(HORIZON):
-        actions = agent.act()
-        rewards = problem.likelihood.sample(means[lanes, actions], rng.random(num_lanes))
-        agent.observe(actions, rewards, mask=step < ends)
-    return agent.counts, agent.sums
+        return Measurement(tuple(ratios), take)

@@ -7,19 +7,21 @@ within each turn, and what is reported is the median of these ratios, with their
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from time import perf_counter, process_time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-CLOCKS = {"wall": perf_counter, "processor": process_time}
-"""What a user waits for, and what is left of it when the machine is busy with other things."""
+from benchmarks.workers.protocol import time_rounds
 
 Contestant = Callable[[int, str], tuple[float, float]]
 """Does a number of rounds, and returns the seconds they took by the named clock and the units of
 work they did."""
+
+Costs = Mapping[str, Any]
+"""Name of a contestant -> (turns,) seconds per unit of work, or why it is absent."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Effort:
         length_scale: what the lengths of long runs are multiplied by, 0 < length_scale <= 1; below
             1 the costliest rows are left out as well.
         width_scale: what numbers of lanes and particles are multiplied by.
-        clock: key of `CLOCKS`.
+        clock: key of `workers.protocol.CLOCKS`.
     """
 
     name: str
@@ -55,38 +57,6 @@ class Effort:
     def width(self, size: int) -> int:
         """Return a number of lanes or particles for this effort, at least 2."""
         return max(2, round(size * self.width_scale))
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """What to report of a match: the cost of one contestant over that of another.
-
-    Attributes:
-        key: identifies the row, in the bars and in the JSON file.
-        title: says what is compared, for the table.
-        over: name of the contestant whose cost is divided.
-        under: name of the contestant whose cost it is divided by.
-    """
-
-    key: str
-    title: str
-    over: str
-    under: str
-
-
-@dataclass(frozen=True)
-class Match:
-    """Contestants that do the same work, and the ratios of their costs that are of interest.
-
-    Attributes:
-        contestants: name -> contestant; a string in its place says why it is absent.
-        ratios: the rows to report.
-        work: what one unit of work is, "decision" or "step".
-    """
-
-    contestants: Mapping[str, Contestant | str]
-    ratios: tuple[Ratio, ...]
-    work: str
 
 
 @dataclass(frozen=True)
@@ -118,38 +88,53 @@ class Row:
     note: str = ""
 
 
-def rounds_of(function: Callable[[], float]) -> Contestant:
-    """Make a contestant of a function that does one round and returns its units of work."""
+def rounds_of(function: Callable[[], Any], work: float | None = None) -> Contestant:
+    """Make a contestant of a function that does one round.
 
-    def play(num_rounds: int, clock: str) -> tuple[float, float]:
-        read = CLOCKS[clock]
-        work = 0.0
-        start = read()
-        for _ in range(num_rounds):
-            work += function()
-        return read() - start, work
-
-    return play
+    Args:
+        function: does it, and returns its units of work unless they are told.
+        work: units of work of every round; None if they differ.
+    """
+    return partial(time_rounds, function, work)
 
 
-def measure(match: Match, effort: Effort) -> list[Row]:
-    """Let the contestants of a match take turns, and return one row per ratio."""
-    present = {name: play for name, play in match.contestants.items() if callable(play)}
+def measure(contestants: Mapping[str, Contestant | str], effort: Effort) -> Costs:
+    """Let contestants that do the same work take turns; a string says why one is absent.
+
+    Returns:
+        name -> (turns,) seconds per unit of work, or why there are none.
+    """
+    present = {name: play for name, play in contestants.items() if callable(play)}
     num_rounds = {name: _calibrate(play, effort) for name, play in present.items()}
     costs: dict[str, list[float]] = {name: [] for name in present}
-    with _no_garbage_collection():
+    gc.disable()
+    try:
         for turn in range(effort.repeats):
-            order = list(present) if turn % 2 == 0 else list(reversed(present))
-            for name in order:
+            for name in list(present) if turn % 2 == 0 else reversed(present):
                 seconds, work = present[name](num_rounds[name], effort.clock)
                 costs[name].append(seconds / work)
-    return [_compare(ratio, match, costs) for ratio in match.ratios]
+    finally:
+        gc.enable()
+    absent = {name: reason for name, reason in contestants.items() if isinstance(reason, str)}
+    return absent | {name: np.array(turns) for name, turns in costs.items()}
 
 
-def summarise(key: str, title: str, values: list[float], unit: str, note: str = "") -> Row:
-    """Return a row of a quantity that was measured on its own, some times over."""
+def compare(key: str, title: str, costs: Costs, sides: tuple[str, str], work: str) -> Row:
+    """Return a row of what one contestant costs over what another does, within each turn."""
+    for name in sides:
+        if isinstance(costs[name], str):
+            return Row(key, title, None, note=f"{name} is absent: {costs[name]}")
+    turns = costs[sides[0]] / costs[sides[1]]
+    medians = {name: float(np.median(costs[name])) for name in sides}
+    return replace(summarise(key, title, turns, "x"), costs=medians, work=work)
+
+
+def summarise(
+    key: str, title: str, values: Sequence[float] | np.ndarray, unit: str, note: str = ""
+) -> Row:
+    """Return a row of the median and the quartiles of a quantity over its turns."""
     low, median, high = np.quantile(values, [0.25, 0.5, 0.75]).tolist()
-    return Row(key, title, median, low, high, unit, turns=tuple(values), note=note)
+    return Row(key, title, median, low, high, unit, turns=tuple(map(float, values)), note=note)
 
 
 def _calibrate(play: Contestant, effort: Effort) -> int:
@@ -161,30 +146,3 @@ def _calibrate(play: Contestant, effort: Effort) -> int:
         num_rounds = int(num_rounds * growth) + 1
         elapsed = play(num_rounds, effort.clock)[0]
     return num_rounds
-
-
-def _compare(ratio: Ratio, match: Match, costs: Mapping[str, list[float]]) -> Row:
-    sides = ratio.over, ratio.under
-    for name in sides:
-        reason = match.contestants[name]
-        if isinstance(reason, str):
-            return Row(ratio.key, ratio.title, None, note=f"{name} is absent: {reason}")
-    over, under = (np.array(costs[name]) for name in sides)
-    turns = over / under
-    low, median, high = np.quantile(turns, [0.25, 0.5, 0.75]).tolist()
-    medians = {name: float(np.median(costs[name])) for name in sides}
-    return Row(
-        ratio.key, ratio.title, median, low, high,
-        costs=medians, work=match.work, turns=tuple(turns.tolist()),
-    )  # fmt: skip
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from distances.measure import noise_floor, total_variation
 from numpy.random import Generator
-from paper import common
-from paper.common import Section, Verdict
-from paper.theorem1 import Case, random_cases
+from pages.command import Task
+from pages.page import Section, Verdict, graded, markdown_table, with_ends
+from paper.theorem1 import random_cases
 
-from agents import RacingThompson
-from agents.oracle import action_probabilities
 from agents.racing.races import Races
 from agents.racing.stopping import self_normalised_rule
-from bandit_gym.experiments.execution import Workers
 from bandit_gym.results.statistics import Interval, proportion_interval
-from beyond.settings import Scale
 
 DELTA = 0.1
 ENOUGH = 256.0
@@ -61,14 +56,13 @@ class Row(NamedTuple):
     tied: Ends | None
 
 
-def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
+def reproduce(task: Task) -> Section:
     """Race with weights of known law and on random problems, and count wrong winners."""
-    del folder, workers
-    rows = [*_rows_of_known_law(scale), *_rows_of_problems(scale)]
+    rows = [*_rows_of_known_law(task.sizes["races"]), *_rows_of_problems(task.sizes)]
     return Section(
-        title="The promise of the self-normalised stop",
-        choices=f"δ = {DELTA}, effective samples {ENOUGH:g} (at the default a race has "
-        f"enough before it can be clear), K = {NUM_ARMS}; {scale.size('guarantee', 'races')} races "
+        title="Guarantee: the promise of the self-normalised stop",
+        text=f"δ = {DELTA}, effective samples {ENOUGH:g} (at the default a race has "
+        f"enough before it can be clear), K = {NUM_ARMS}; {task.sizes['races']} races "
         "a row with weights of known law, E[w] = 1 unless said otherwise, and the random problems "
         "of Theorem 1 (K = 4).\n\nThe promise is about races that end because the leader is "
         "*clear*: the share of all races that end so with an arm that is not the best of E[v] is "
@@ -77,14 +71,13 @@ def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
         "that end with *enough* effective samples may return any arm, by the law of "
         "self-normalised importance resampling. *Excess* is the distance of all races' arms from "
         "the law wanted, over that of as many exact draws.",
-        body=_table(rows),
+        body=[markdown_table([_cells(row) for row in rows])],
         verdicts=_verdicts(rows),
     )
 
 
-def _rows_of_known_law(scale: Scale) -> list[Row]:
+def _rows_of_known_law(num_races: int) -> list[Row]:
     rng = np.random.default_rng(0)
-    num_races = scale.size("guarantee", "races")
     return [
         Row(
             f"{law.name}; {arms}",
@@ -97,9 +90,9 @@ def _rows_of_known_law(scale: Scale) -> list[Row]:
     ]
 
 
-def _rows_of_problems(scale: Scale) -> list[Row]:
+def _rows_of_problems(sizes: Mapping[str, int]) -> list[Row]:
     return [
-        Row(f"random Bernoulli problems, {name} proposal", True, race_problems(scale, name), None)
+        Row(f"random Bernoulli problems, {name} proposal", True, race_problems(sizes, name), None)
         for name in ("reference", "matched")
     ]
 
@@ -172,23 +165,15 @@ def race_known(
     return _join(parts)
 
 
-def race_problems(scale: Scale, proposal: str) -> Ends:
+def race_problems(sizes: Mapping[str, int], proposal: str) -> Ends:
     """Race on the random problems of Theorem 1's check."""
-    cases = random_cases(scale.size("guarantee", "problems"))
-    num_races = scale.size("guarantee", "races_per_problem")
-    parts = [_race_case(case, proposal, num_races, seed) for seed, case in enumerate(cases)]
-    return _join(parts)
-
-
-def _race_case(case: Case, proposal: str, num_races: int, seed: int) -> Ends:
-    agent = RacingThompson(
-        case.problem, stopping="self-normalised", delta=DELTA, effective_samples=ENOUGH,
-        proposal=proposal, max_samples=CAP,
-    )  # fmt: skip
-    agent.reset(num_races, seed=seed)
-    agent.warm_start(case.counts, case.sums)
-    target = action_probabilities(case.problem, case.counts, case.sums, tolerance=1e-8)
-    return _judge(agent.race(), target)
+    options = {
+        "stopping": "self-normalised", "delta": DELTA, "effective_samples": ENOUGH,
+        "proposal": proposal, "max_samples": CAP,
+    }  # fmt: skip
+    cases = enumerate(random_cases(sizes["problems"]))
+    num_races = sizes["races_per_problem"]
+    return _join([_judge(*case.race(num_races, seed, **options)) for seed, case in cases])
 
 
 def _judge(race: Races, target: np.ndarray) -> Ends:
@@ -215,34 +200,22 @@ def _error(found: Ends) -> Interval:
     return proportion_interval((found.is_clear & found.is_wrong).astype(float))
 
 
-def _table(rows: list[Row]) -> str:
-    header = [
-        "weights; arms", "clear", "clear and wrong [95 %]", "the same, arms tied", "promise",
-        "enough and wrong", "samples", "excess",
-    ]  # fmt: skip
-    return common.markdown_table(header, [_cells(row) for row in rows])
-
-
-def _cells(row: Row) -> list[str]:
+def _cells(row: Row) -> dict[str, str]:
     found = row.usual
+    return {
+        "weights; arms": row.name,
+        "clear": f"{found.is_clear.mean():.0%}",
+        "clear and wrong [95 %]": with_ends(_error(found)),
+        "the same, arms tied": "" if row.tied is None else with_ends(_error(row.tied)),
+        "promise": f"{DELTA:g}",
+        "enough and wrong": f"{(~found.is_clear & found.is_wrong).mean():.3f}",
+        "samples": f"{found.num_samples.mean():.0f}",
+        "excess": f"{excess(found):+.3f}",
+    }
+
+
+def _verdicts(rows: list[Row]) -> list[Verdict]:
     return [
-        row.name,
-        f"{found.is_clear.mean():.0%}",
-        _written(_error(found)),
-        "" if row.tied is None else _written(_error(row.tied)),
-        f"{DELTA:g}",
-        f"{(~found.is_clear & found.is_wrong).mean():.3f}",
-        f"{found.num_samples.mean():.0f}",
-        f"{excess(found):+.3f}",
-    ]
-
-
-def _written(error: Interval) -> str:
-    return f"{error.estimate:.4f} [{error.low:.4f}, {error.high:.4f}]"
-
-
-def _verdicts(rows: list[Row]) -> tuple[Verdict, ...]:
-    return (
         _verdict(
             "a race that is clear of all arms is wrong with probability at most δ, also for heavy "
             "tails and for arms that tie",
@@ -253,13 +226,12 @@ def _verdicts(rows: list[Row]) -> tuple[Verdict, ...]:
             "no bound on the weights can promise",
             [row for row in rows if not row.is_trusted],
         ),
-    )
+    ]
 
 
 def _verdict(claim: str, rows: list[Row]) -> Verdict:
     errors = {row.name: _error(row.usual) for row in rows}
     errors |= {f"{row.name}; tied": _error(row.tied) for row in rows if row.tied is not None}
     worst = max(errors, key=lambda name: errors[name].estimate)
-    holds = "holds" if errors[worst].low <= DELTA else "does not hold"
-    evidence = f"largest frequency {_written(errors[worst])} ({worst}) against {DELTA:g}"
-    return Verdict(claim, holds, evidence)
+    evidence = f"largest frequency {with_ends(errors[worst])} ({worst}) against {DELTA:g}"
+    return Verdict(claim, graded(errors[worst].low <= DELTA), evidence)

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterable
+import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import SeedSequence
+import pandas as pd
+from numpy.random import Generator, SeedSequence
 
-from agents import Agent, ExactThompson, SMCThompson, make_agent
-from agents.oracle import action_probabilities_with_error
-from bandit_gym.dynamics import draw_means, pull
+from agents import Agent, SMCThompson, make_agent
+from bandit_gym.dynamics import pull
 from bandit_gym.problem import BanditProblem
+from distances.histories import Histories, advance, is_dependent, play
 from distances.resampling import resampling_law
-from distances.settings import Setting
+from distances.settings import PROBLEMS, Setting
 
 NUM_RUNS = 10
 NUM_FLOORS, NUM_TIMED_STEPS = 2000, 2
@@ -26,58 +27,35 @@ LONGEST_CHECKED = 100
 """Length up to which a race of fixed length is compared with its law in theory."""
 
 
-class Histories(NamedTuple):
-    """Sufficient statistics of one run at H steps, and the truth given them.
+class Plan(NamedTuple):
+    """What to measure on each problem.
 
     Attributes:
-        steps: (H,) increasing.
-        counts: (H, K) pulls.
-        sums: (H, K) total rewards.
-        probabilities: (H, K) exact action probabilities.
-        errors: (H,) their estimated errors.
+        settings: agents.
+        steps: increasing numbers of pulls at which to look.
+        scale: share of the settings' decisions to make.
+        seed: of histories and agents.
+        tolerance: of the truth where it is found by Gibbs sampling.
     """
 
+    settings: tuple[Setting, ...]
     steps: tuple[int, ...]
-    counts: np.ndarray
-    sums: np.ndarray
-    probabilities: np.ndarray
-    errors: np.ndarray
+    scale: float
+    seed: int
+    tolerance: float
 
 
-def play(
-    problem: BanditProblem, steps: tuple[int, ...], seed: SeedSequence, *, tolerance: float | None
-) -> Histories:
-    """Play one run of exact Thompson sampling and return what is known at the given steps.
-
-    Args:
-        problem: the world; its means are drawn from the prior.
-        steps: numbers of pulls at which to look.
-        seed: of the world and of the agent.
-        tolerance: of the exact action probabilities; None for the oracle's default.
-    """
-    world_seed, agent_seed = seed.spawn(2)
-    rng = np.random.default_rng(world_seed)
-    means = draw_means(problem.prior, rng, problem.num_arms)[None]
-    agent = ExactThompson(problem)
-    agent.reset(1, seed=agent_seed)
-    seen = {}
-    for step in range(max(steps) + 1):
-        if step in steps:
-            seen[step] = (agent.counts[0].copy(), agent.sums[0].copy())
-        action = agent.act()
-        agent.observe(action, pull(problem.likelihood, means, action, rng.random(1)))
-    counts, sums = (np.array(column) for column in zip(*seen.values(), strict=True))
-    truth = action_probabilities_with_error(problem, counts, sums, tolerance=tolerance)
-    return Histories(steps, counts, sums, *truth)
-
-
-def advance(agent: Agent, histories: Histories) -> Iterable[int]:
-    """Bring every lane to each step in turn and yield its index."""
-    counts = np.diff(histories.counts, axis=0, prepend=0)
-    sums = np.diff(histories.sums, axis=0, prepend=0.0)
-    for h in range(len(histories.steps)):
-        agent.warm_start(counts[h], sums[h])
-        yield h
+def measure_problem(name: str, plan: Plan) -> pd.DataFrame:
+    """Return one row per setting and step on one problem."""
+    problem = PROBLEMS[name]
+    root = SeedSequence(plan.seed, spawn_key=(zlib.crc32(name.encode()),))
+    history_seed, *seeds = root.spawn(1 + len(plan.settings))
+    tolerance = min(0.05, plan.tolerance) if is_dependent(problem) else None
+    histories = play(problem, plan.steps, history_seed, tolerance=tolerance)
+    rows = []
+    for setting, seed in zip(plan.settings, seeds, strict=True):
+        rows += measure(problem, setting, histories, plan.scale, seed)
+    return pd.DataFrame(rows).assign(problem=name, seed=plan.seed)
 
 
 def count_arms(
@@ -126,8 +104,8 @@ class _Tally:
             return {"failure": self.failure}
         num_decisions = int(self.wins.sum())
         means = {name: total / num_decisions for name, total in self.totals.items()}
-        costs = {"microseconds": self.microseconds}
-        return {"wins": self.wins, "decisions": num_decisions} | costs | means
+        counted = {"wins": self.wins, "decisions": num_decisions}
+        return counted | {"microseconds": self.microseconds} | means
 
 
 def time_steps(agent: Agent) -> float:
@@ -162,7 +140,7 @@ def add_resampling(
     agent: Agent,
     histories: Histories,
     num_samples: int,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> None:
     """Add the distance from the law that a race of fixed length has in theory.
 

@@ -5,7 +5,6 @@ Everything the paper leaves open is a row here and is printed beside the result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 DELTAS = (0.1, 0.3, 0.5, 0.7)
@@ -37,34 +36,10 @@ FIT_ARMS = (2, 3, 4, 5, 7, 10)
 """Numbers of arms tried for Table 2, which does not say how many it has."""
 
 
-@dataclass(frozen=True)
-class Scale:
-    """How much of the full reproduction to run.
-
-    Attributes:
-        factor: 1.0 is all of it.
-    """
-
-    factor: float
-
-    def replications(self, full: int) -> int:
-        """Return the number of replications, at least four."""
-        return max(4, round(full * self.factor))
-
-    def horizon(self, full: int) -> int:
-        """Return the number of steps: all from a tenth of the replications on, fewer below."""
-        return max(100, min(full, round(10 * self.factor * full)))
-
-
 def beta_world(num_arms: int) -> dict[str, Any]:
     """Return Table 2's environment with the given number of arms."""
-    prior = {"name": "beta", "alpha": 5.0, "beta": 5.0}
-    return {
-        "env": "BernoulliBandit-v0",
-        "num_arms": num_arms,
-        "prior": prior,
-        "label": f"K={num_arms}",
-    }
+    world = {"env": "BernoulliBandit-v0", "num_arms": num_arms, "label": f"K={num_arms}"}
+    return world | {"prior": {"name": "beta", "alpha": 5.0, "beta": 5.0}}
 
 
 def truncated_normal_world(label: str, mean: Any, std: float) -> dict[str, Any]:
@@ -91,8 +66,7 @@ FIGURE_2 = tuple(
 """The paper gives neither dimension nor law of u: uniform on the sphere in 10 dimensions."""
 
 FULL = {
-    "table2": {"replications": 400, "horizon": 1000},
-    "table2_fit": {"replications": 200, "horizon": 1000},
+    "table2": {"replications": 400, "fit_replications": 200, "horizon": 1000},
     "fig1a": {"priors": 20, "replications": 50, "horizon": 1000},
     "fig1b": {"replications": 100, "horizon": 10_000},
     "fig2": {"replications": 50, "horizon": 10_000},

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
+from pages.command import Task
+from pages.page import Section, Verdict, graded, markdown_table, with_ends
 from scipy import special
 
 from agents import RacingThompson
 from agents.oracle import action_probabilities
-from bandit_gym.experiments.execution import Workers
+from agents.racing.races import Races
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
-from bandit_gym.results.statistics import Interval, proportion_interval
-from paper import common
-from paper.common import Section, Verdict
-from paper.settings import FULL, Scale
+from bandit_gym.results.statistics import proportion_interval
 
 DELTA = 0.01
 SIGMAS = (0.01, 0.03, 0.1)
@@ -49,58 +48,54 @@ class Case:
         above = special.betaln(np.array(prior.alpha) + successes, np.array(prior.beta) + failures)
         return float(np.sum(above - special.betaln(1 + successes, 1 + failures)))
 
+    def race(self, num_races: int, seed: int, **options: Any) -> tuple[Races, np.ndarray]:
+        """Return races by an agent with the given options, and the (K,) exact probabilities."""
+        agent = RacingThompson(self.problem, **options)
+        agent.reset(num_races, seed=seed)
+        agent.warm_start(self.counts, self.sums)
+        truth = action_probabilities(self.problem, self.counts, self.sums, tolerance=1e-8)
+        return agent.race(), truth
 
-def reproduce(scale: Scale, folder: Path, workers: Workers) -> Section:
+
+def reproduce(task: Task) -> Section:
     """Race on random problems, and compare each winner's expectation with the best."""
-    size = FULL["theorem1"]
-    cases = random_cases(scale.replications(size["problems"]))
-    num_races = scale.replications(size["races"])
-    rows, worst = [], {}
-    for scaling in ("supremum", "value", "weight"):
+    cases, promise = random_cases(task.sizes["problems"]), NUM_ARMS * DELTA
+    rows, worst = [], dict.fromkeys(("supremum", "value", "weight"), 0.0)
+    for scaling in worst:
         for sigma in SIGMAS:
-            errors, vacuous, samples = _race_all(cases, scaling, sigma, num_races, workers)
+            errors, vacuous, samples = _race_all(task, cases, scaling, sigma)
             interval = proportion_interval(errors)
-            worst[scaling] = max(worst.get(scaling, 0.0), interval.estimate)
-            rows.append([
-                scaling, f"{sigma}", _frequency(interval),
-                f"{NUM_ARMS * DELTA:.2f}", f"{vacuous:.0%}", f"{samples:.0f}",
-            ])  # fmt: skip
-    header = [
-        "v scaled by",
-        "σ",
-        "error frequency [95 %]",
-        "promised Kδ",
-        "races in which no arm can err",
-        "samples",
-    ]
+            worst[scaling] = max(worst[scaling], interval.estimate)
+            rows.append({
+                "v scaled by": scaling,
+                "σ": f"{sigma}",
+                "error frequency [95 %]": with_ends(interval),
+                "promised Kδ": f"{promise:.2f}",
+                "races in which no arm can err": f"{vacuous.mean():.0%}",
+                "samples": f"{samples.mean():.0f}",
+            })  # fmt: skip
     return Section(
         title="Theorem 1: the promise of a race",
-        choices=f"{len(cases)} random Bernoulli problems with K = {NUM_ARMS}, Beta priors with "
-        f"parameters uniform on (1, 10) and up to 30 pulls an arm; {num_races} races each, printed "
-        f"threshold, δ = {DELTA}. An error is a winner with E[v] < max E[v] - σ, in units of v "
-        "after scaling; expectations are exact. Where E[v] of all arms lies within σ, no winner "
-        "is an error, whatever it is.",
-        body=common.markdown_table(header, rows),
-        verdicts=(
+        text=f"{len(cases)} random Bernoulli problems with K = {NUM_ARMS}, Beta priors with "
+        f"parameters uniform on (1, 10) and up to 30 pulls an arm; {task.sizes['races']} races "
+        f"each, printed threshold, δ = {DELTA}. An error is a winner with E[v] < max E[v] - σ, in "
+        "units of v after scaling; expectations are exact. Where E[v] of all arms lies within σ, "
+        "no winner is an error, whatever it is.",
+        body=[markdown_table(rows)],
+        verdicts=[
             Verdict(
                 "with v scaled by its true supremum a race errs with probability at most Kδ",
-                "holds" if worst["supremum"] <= NUM_ARMS * DELTA else "does not hold",
-                f"largest error frequency {worst['supremum']:.4f} against {NUM_ARMS * DELTA:.2f}",
+                graded(worst["supremum"] <= promise),
+                f"largest error frequency {worst['supremum']:.4f} against {promise:.2f}",
             ),
             Verdict(
                 "the same under the practical scales, which no theorem covers",
-                "holds"
-                if max(worst["value"], worst["weight"]) <= NUM_ARMS * DELTA
-                else "does not hold",
+                graded(max(worst["value"], worst["weight"]) <= promise),
                 f"largest error frequency {worst['value']:.4f} (value), "
                 f"{worst['weight']:.4f} (weight)",
             ),
-        ),
+        ],
     )
-
-
-def _frequency(interval: Interval) -> str:
-    return f"{interval.estimate:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
 
 
 def random_cases(num_cases: int) -> list[Case]:
@@ -116,32 +111,22 @@ def random_cases(num_cases: int) -> list[Case]:
     return cases
 
 
-def _race_all(
-    cases: list[Case], scaling: str, sigma: float, num_races: int, workers: Workers
-) -> tuple[np.ndarray, float, float]:
-    """Return whether each race erred, the share that could not, and the samples per race."""
-    parallel = joblib.Parallel(n_jobs=workers.num_workers or joblib.cpu_count())
+def _race_all(task: Task, cases: list[Case], scaling: str, sigma: float) -> np.ndarray:
+    """Return (3, R): whether each race erred, whether none could, and its samples."""
+    parallel = joblib.Parallel(n_jobs=task.workers.num_workers or joblib.cpu_count())
     outcomes = parallel(
-        joblib.delayed(_race)(case, scaling, sigma, num_races, seed)
+        joblib.delayed(_race)(case, scaling, sigma, task.sizes["races"], seed)
         for seed, case in enumerate(cases)
     )
-    errors, vacuous, samples = (np.concatenate(parts) for parts in zip(*outcomes, strict=True))
-    return errors.astype(float), float(vacuous.mean()), float(samples.mean())
+    return np.concatenate(outcomes, axis=1)
 
 
-def _race(
-    case: Case, scaling: str, sigma: float, num_races: int, seed: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    agent = RacingThompson(
-        case.problem, delta=DELTA, sigma=sigma, scale=scaling, max_samples=MAX_SAMPLES
-    )
-    agent.reset(num_races, seed=seed)
-    agent.warm_start(case.counts, case.sums)
-    race = agent.race()
-    log_values = race.gumbels + np.log(
-        action_probabilities(case.problem, case.counts, case.sums, tolerance=1e-8)
-    )
-    expectations = np.exp(log_values + case.log_mean_weight() - race.log_scale[:, None])
-    best = expectations.max(axis=1)
+def _race(case: Case, scaling: str, sigma: float, num_races: int, seed: int) -> np.ndarray:
+    options = {"delta": DELTA, "sigma": sigma, "scale": scaling, "max_samples": MAX_SAMPLES}
+    race, truth = case.race(num_races, seed, **options)
+    log_values = race.gumbels + np.log(truth) + case.log_mean_weight()
+    expectations = np.exp(log_values - race.log_scale[:, None])
+    enough = expectations.max(axis=1) - sigma
     winners = expectations[np.arange(num_races), race.totals.argmax(axis=1)]
-    return winners < best - sigma, expectations.min(axis=1) >= best - sigma, race.num_samples
+    is_vacuous = expectations.min(axis=1) >= enough
+    return np.array([winners < enough, is_vacuous, race.num_samples], dtype=float)

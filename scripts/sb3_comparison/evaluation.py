@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from bandit_gym.experiments.execution import Workers, run_experiment
-from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.progress import progress_on_stderr
-from bandit_gym.results.results import RunResults, load_results
+from pages.command import Task
+from pages.simulations import simulate
+
+from bandit_gym.experiments.execution import Workers
+from bandit_gym.results.results import RunResults
 from sb3_comparison.settings import FROZEN, LEARNS, NEITHER, World
 from sb3_comparison.training import Trained
 
@@ -36,7 +36,7 @@ class Played:
 
     results: RunResults
     kind: str
-    trained: Trained | None
+    trained: Trained | None = None
 
     @property
     def label(self) -> str:
@@ -45,57 +45,35 @@ class Played:
 
 
 def evaluate(
-    world: World, models: Sequence[Trained], directory: Path, workers: Workers
+    world: World, models: Sequence[Trained], folder: Path, workers: Workers
 ) -> list[Played]:
     """Play the evaluation episodes that are missing, and return all, the reference first.
-
-    Args:
-        world: with its learners.
-        models: trained for this world.
-        directory: one folder per observation mode comes into it.
-        workers: who plays.
 
     Raises:
         RuntimeError: if an agent failed; its folder holds the traceback.
     """
+    task = Task({"replications": world.replications, "horizon": world.horizon}, folder, workers)
     played = [
-        Played(found, NEITHER if found.run.agent.label == "random" else LEARNS, None)
-        for found in _play(world, "constant", world.learners, directory, workers)
+        Played(found, NEITHER if found.run.agent.label == "random" else LEARNS)
+        for found in _play(world, "constant", world.learners, task)
     ]
-    ordered = sorted(models, key=_observation)
-    for observation, group in groupby(ordered, key=_observation):
-        members = list(group)
-        entries = [_entry(trained) for trained in members]
-        found = _play(world, observation, entries, directory, workers)
+    for observation in sorted({_observation(trained) for trained in models}):
+        members = [trained for trained in models if _observation(trained) == observation]
+        found = _play(world, observation, [_entry(trained) for trained in members], task)
         played += [Played(f, FROZEN, t) for f, t in zip(found, members, strict=True)]
     return played
 
 
 def _play(
-    world: World,
-    observation: str,
-    agents: Sequence[dict[str, Any]],
-    directory: Path,
-    workers: Workers,
+    world: World, observation: str, agents: Sequence[dict[str, Any]], task: Task
 ) -> list[RunResults]:
-    options = world.env_options | {"observation": observation, "label": world.title}
-    experiment = Experiment(
-        environments=({"env": world.env, **options},),
-        agents=tuple(agents),
-        replications=world.replications,
-        horizon=world.horizon,
-        seed=EVALUATION_SEED,
-        block_size=min(world.block_size, world.replications),
-    )
-    folder = directory / f"{world.name}-{observation}-{experiment.name}"
+    entry = {"env": world.env, **world.env_options, "observation": observation}
     print(f"playing {world.title}, observation {observation!r}", flush=True)
-    with progress_on_stderr() as on_progress:
-        run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
-    results = load_results(folder)
-    if results.failed:
-        failure = next(iter(results.failed[0].failures.values()))
-        raise RuntimeError(f"{results.failed[0].run.agent.label} failed in {folder}:\n{failure}")
-    return list(results.runs)
+    runs = simulate(
+        task, [entry | {"label": world.title}], agents, seed=EVALUATION_SEED,
+        block_size=world.block_size,
+    )  # fmt: skip
+    return list(runs[world.title].values())
 
 
 def _observation(trained: Trained) -> str:

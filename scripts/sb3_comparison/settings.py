@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -13,6 +14,21 @@ FROZEN = "trained across instances, frozen"
 NEITHER = "does not learn"
 MEANS = [0.1, 0.3, 0.5, 0.7, 0.9]
 NUM_ARMS = 5
+
+
+BAYESIAN = (
+    {"agent": "exact", "label": "exact TS"},
+    {"agent": "racing", "label": "Racing TS"},
+    {"agent": "ucb1", "label": "UCB1"},
+    {"agent": "random", "label": "random"},
+)
+ONLINE_A2C = {
+    "agent": "agents.sb3:OnlineSB3",
+    "algorithm": "A2C",
+    "learning_rate": 0.02,
+    "label": "online A2C",
+}
+LEARNERS = (*BAYESIAN, ONLINE_A2C)
 
 
 @dataclass(frozen=True)
@@ -58,7 +74,6 @@ class World:
     """One panel: agents that all play the same episodes.
 
     Attributes:
-        name: for file names.
         title: for people.
         env: environment id.
         env_options: its keyword arguments without the observation mode.
@@ -69,15 +84,14 @@ class World:
         learners: entries of agents that learn inside each episode; the first is the reference.
     """
 
-    name: str
     title: str
     env: str
     env_options: dict[str, Any]
     horizon: int
     replications: int
     block_size: int
-    trainings: tuple[Training, ...]
-    learners: tuple[dict[str, Any], ...]
+    trainings: tuple[Training, ...] = ()
+    learners: tuple[dict[str, Any], ...] = LEARNERS
 
 
 @dataclass(frozen=True)
@@ -104,71 +118,43 @@ class Size:
 QUICK = Size(150_000, 100_000, 120_000, 500, 40, 500)
 FULL = Size(1_000_000, 300_000, 1_000_000, 1000, 60, 2000)
 
-BAYESIAN = (
-    {"agent": "exact", "label": "exact TS"},
-    {"agent": "racing", "label": "Racing TS"},
-    {"agent": "ucb1", "label": "UCB1"},
-    {"agent": "random", "label": "random"},
-)
-ONLINE_A2C = {
-    "agent": "agents.sb3:OnlineSB3",
-    "algorithm": "A2C",
-    "learning_rate": 0.02,
-    "label": "online A2C",
-}
-
 
 def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
     """Return the three worlds: random Bernoulli, random dependent, one fixed instance."""
-    random_worlds = (
-        _random_world("bernoulli", "Bernoulli, uniform prior", "BernoulliBandit-v0", size, seed),
-        _random_world("dependent", "Dependent prior", "DependentPriorBandit-v0", size, seed),
+    return (
+        _random_world("Bernoulli, uniform prior", "BernoulliBandit-v0", size, seed),
+        _random_world("Dependent prior", "DependentPriorBandit-v0", size, seed),
+        World(
+            title=f"Bernoulli, fixed means {', '.join(map(str, MEANS))}",
+            env="BernoulliBandit-v0",
+            env_options={"num_arms": NUM_ARMS, "means": MEANS},
+            horizon=size.instance_horizon,
+            replications=size.instance_replications,
+            block_size=20,
+        ),
     )
-    instance = World(
-        name="instance",
-        title=f"Bernoulli, fixed means {', '.join(map(str, MEANS))}",
-        env="BernoulliBandit-v0",
-        env_options={"num_arms": NUM_ARMS, "means": MEANS},
-        horizon=size.instance_horizon,
-        replications=size.instance_replications,
-        block_size=20,
-        trainings=(),
-        learners=(*BAYESIAN, ONLINE_A2C),
-    )
-    return (*random_worlds, instance)
 
 
-def _random_world(name: str, title: str, env: str, size: Size, seed: int) -> World:
-    bare = World(
-        name=name,
+def _random_world(title: str, env: str, size: Size, seed: int) -> World:
+    options, horizon = {"num_arms": NUM_ARMS}, 50
+    counts, history = ({**options, "observation": name} for name in ("counts", "history"))
+    make = partial(Training, env=env, horizon=horizon, seed=seed)
+    return World(
         title=f"{title}, {NUM_ARMS} arms",
         env=env,
-        env_options={"num_arms": NUM_ARMS},
-        horizon=50,
+        env_options=options,
+        horizon=horizon,
         replications=size.replications,
         block_size=100,
-        trainings=(),
-        learners=(*BAYESIAN, ONLINE_A2C),
-    )
-    return replace(bare, trainings=_trainings(bare, size, seed))
-
-
-def _trainings(world: World, size: Size, seed: int) -> tuple[Training, ...]:
-    def make(label: str, observation: str, **settings: Any) -> Training:
-        return Training(
-            label=label,
-            env=world.env,
-            env_options=world.env_options | {"observation": observation},
-            horizon=world.horizon,
-            seed=seed,
-            **settings,
-        )
-
-    return (
-        make("PPO on counts", "counts", num_steps=size.ppo_steps, **PPO),
-        make("DQN on counts", "counts", num_steps=size.dqn_steps, **DQN),
-        make("RecurrentPPO on history", "history", num_steps=size.recurrent_steps, **RECURRENT),
-    )
+        trainings=(
+            make("PPO on counts", env_options=counts, num_steps=size.ppo_steps, **PPO),
+            make("DQN on counts", env_options=counts, num_steps=size.dqn_steps, **DQN),
+            make(
+                "RecurrentPPO on history", env_options=history, num_steps=size.recurrent_steps,
+                **RECURRENT,
+            ),
+        ),
+    )  # fmt: skip
 
 
 PPO: dict[str, Any] = {

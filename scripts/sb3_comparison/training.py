@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
-import os
 import platform
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -61,10 +61,9 @@ def _train(training: Training, path: Path) -> dict[str, Any]:
     print(f"training {training.label} in {training.env}: {training.num_steps:,} pulls", flush=True)
     has_tqdm = importlib.util.find_spec("tqdm") is not None  # which SB3's bar is made of
     model.learn(training.num_steps, progress_bar=has_tqdm)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part.zip")
-    model.save(part)
-    os.replace(part, path)
+    weights = io.BytesIO()
+    model.save(weights)
+    write_atomically(path, weights.getvalue())
     return {
         "training": asdict(training),
         "num_steps": model.num_timesteps,

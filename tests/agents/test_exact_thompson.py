@@ -9,9 +9,9 @@ from scipy.special import expit, logsumexp
 from scipy.stats import beta
 
 from agents import ExactThompson
-from agents.exact_thompson import find_method
 from agents.oracle import action_probabilities
-from agents.posteriors.grid import PosteriorTables
+from agents.posteriors.choosing import exact_method
+from agents.posteriors.grid import GridPosterior
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,
@@ -28,6 +28,12 @@ CORRELATED = TruncatedMultivariateNormal(
     0.5, [[0.04, 0.03, 0.01], [0.03, 0.04, -0.01], [0.01, -0.01, 0.04]], 0.01, 0.99
 )
 FEW, MANY, HUGE = [1, 0, 3], [200, 300, 100], [10**6, 10**6, 2 * 10**4]
+
+
+def follow(posterior, counts, sums):
+    """Return the tables of a grid posterior for these statistics."""
+    posterior.follow(np.random.default_rng(0), counts, sums)
+    return posterior.tables
 
 
 class Spikes:
@@ -153,7 +159,7 @@ def test_grid_equals_conjugate_in_law(conjugate_problem, counts):
 def test_grid_table_holds_the_beta_distribution(count):
     problem = make_problem(Bernoulli(), Beta(2.0, 3.0))
     sums = np.array([0.0, count // 3, count])
-    points = PosteriorTables(problem).update(np.full((1, 3), count), sums[None]).points[0]
+    points = follow(GridPosterior(problem), np.full((1, 3), count), sums[None]).points[0]
     for arm in range(3):
         posterior = beta(2 + sums[arm], 3 + count - sums[arm])
         truth = posterior.cdf(expit(points[arm, :, 1]))
@@ -161,13 +167,13 @@ def test_grid_table_holds_the_beta_distribution(count):
 
 
 def test_grid_follows_a_posterior_step_by_step():
-    followed, anew = (PosteriorTables(make_problem(Bernoulli(), PER_ARM)) for _ in range(2))
+    followed, anew = (GridPosterior(make_problem(Bernoulli(), PER_ARM)) for _ in range(2))
     counts, sums = np.zeros((1, 3), dtype=np.int64), np.zeros((1, 3))
     for arm, reward in [(0, 1.0), (1, 0.0), (1, 1.0), (2, 1.0)]:
         counts[0, arm] += 1
         sums[0, arm] += reward
-        tables = followed.update(counts, sums)
-    np.testing.assert_array_equal(tables.points, anew.update(counts, sums).points)
+        tables = follow(followed, counts, sums)
+    np.testing.assert_array_equal(tables.points, follow(anew, counts, sums).points)
 
 
 def test_grid_needs_no_arm_support():
@@ -261,9 +267,9 @@ def test_gibbs_reset_lanes_restarts_only_those_chains():
     agent = ExactThompson(make_problem(Bernoulli(), CORRELATED))
     agent.reset(3, seed=0)
     agent.act()
-    before = agent._sampler.means.copy()
+    before = agent.inner._means.copy()
     agent.reset_lanes(np.array([False, True, False]))
-    assert (agent._sampler.means != before).all(axis=1).tolist() == [False, True, False]
+    assert (agent.inner._means != before).all(axis=1).tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -279,7 +285,7 @@ def test_gibbs_reset_lanes_restarts_only_those_chains():
 )
 def test_auto_picks_a_method_and_says_which(likelihood, prior, method):
     problem = make_problem(likelihood, prior)
-    assert find_method(problem) == ExactThompson(problem).method == method
+    assert exact_method(problem) == ExactThompson(problem).method == method
 
 
 def test_auto_names_the_agents_for_a_prior_it_cannot_treat():
@@ -338,9 +344,9 @@ def test_grid_tables_that_are_copied_equal_those_that_are_built():
     problem = BanditProblem(Bernoulli(), Beta([2.0, 5.0, 2.0], [2.0, 3.0, 2.0]), 3)
     counts = np.array([[3, 7, 3], [7, 3, 0], [3, 7, 7], [0, 0, 0], [3, 3, 3]])
     sums = np.array([[1, 4, 1], [4, 1, 0], [1, 4, 4], [0, 0, 0], [1, 1, 2.0]])
-    together = PosteriorTables(problem).update(counts, sums)
+    together = follow(GridPosterior(problem), counts, sums)
     for lane in range(5):
-        alone = PosteriorTables(problem).update(counts[[lane]], sums[[lane]])
+        alone = follow(GridPosterior(problem), counts[[lane]], sums[[lane]])
         np.testing.assert_array_equal(together.points[lane], alone.points[0])
         np.testing.assert_array_equal(together.guides[lane], alone.guides[0])
 

@@ -5,15 +5,15 @@ import pytest
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
-from agents.posteriors.particles import (
+from agents.posteriors.resampling import (
     RESAMPLING,
     accumulate,
     effective_sample_size,
-    find_directions,
-    find_particles,
     normalise,
+    particles_at,
     resample,
     search,
+    step_directions,
 )
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
@@ -54,10 +54,10 @@ def test_systematic_resampling_keeps_floor_or_ceiling_of_the_expected_copies(rng
     assert (np.abs(copies - 7 * weights) < 1 + 1e-9).all()
 
 
-def test_find_particles_survives_a_place_next_to_one():
+def test_particles_at_survives_a_place_next_to_one():
     weights = np.array([[0.1] * 10, [1.0] + [0.0] * 9])
     places = np.full((2, 1), 1 - 2.0**-53)
-    assert find_particles(weights, places).tolist() == [[9], [0]]
+    assert particles_at(weights, places).tolist() == [[9], [0]]
 
 
 def test_search_finds_what_a_linear_scan_finds(rng):
@@ -74,7 +74,7 @@ def test_directions_are_standard_deviations_of_the_population(is_along_axes, exp
     """Along the axes (1, -1) and (1, 1); given the other arm the variance is 1 / precision."""
     scores = rng.normal(size=(1, 200_000, 2)) * [1.0, 0.1]
     turn = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
-    steps = find_directions(scores @ turn, is_along_axes=is_along_axes)[0]
+    steps = step_directions(scores @ turn, is_along_axes=is_along_axes)[0]
     # the standard error of a standard deviation is std / sqrt(2 n); of the conditional one, alike
     np.testing.assert_allclose(np.linalg.norm(steps, axis=1), expected, rtol=0.01)
 

@@ -7,7 +7,7 @@ import pytest
 import bandit_gym  # noqa: F401  (registers the environments)
 from agents import AGENTS, make_agent
 from agents.oracle import action_probabilities
-from agents.posteriors.conjugate import conjugate_family
+from agents.posteriors.conjugate import TABLE_1
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
@@ -92,7 +92,7 @@ def test_exact_thompson_refuses_it_without_and_names_the_agents_that_do_not():
 )
 def test_proposal_of_ones_own_covers_every_mean_a_likelihood_can_have(likelihood, points):
     """So that no proposal `RacingThompson` accepts can lack the prior's support."""
-    proposal = conjugate_family(likelihood)(2.0, 1.0)
+    proposal = TABLE_1[type(likelihood)].prior(2.0, 1.0)
     assert np.isfinite(proposal.log_density(np.array(points)[:, None])).all()
 
 

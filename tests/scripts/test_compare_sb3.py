@@ -26,7 +26,6 @@ MODEL = training.Training(
     deterministic=True,
 )
 WORLD = World(
-    name="small",
     title="A small world",
     env="BernoulliBandit-v0",
     env_options={"num_arms": 3},
@@ -62,7 +61,7 @@ def test_comparison_says_of_every_agent_which_kind_it_is(folder):
 def test_comparison_plays_the_same_instances_in_every_observation_mode(folder):
     from bandit_gym.results.results import load_results
 
-    results = [load_results(path) for path in (folder / "evaluations").iterdir()]
+    results = [load_results(path) for path in (folder / "data").iterdir()]
     uniform = [run.final("uniform_regret").tolist() for r in results for run in r.runs]
     assert len(uniform) == 3
     assert all(values == uniform[0] for values in uniform)

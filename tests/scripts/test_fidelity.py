@@ -3,10 +3,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from distances import measure, report, settings
+from distances.histories import advance, play
 from distances.resampling import draw_reference, log_reference, resampling_law
 from numpy.random import SeedSequence
 
 from agents import make_agent
+from agents.oracle import action_probabilities_with_error
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -17,7 +19,7 @@ COUNTS, SUMS = np.array([4, 9, 2]), np.array([2.0, 5.0, 0.0])
 
 @pytest.fixture(scope="module")
 def histories():
-    return measure.play(CONJUGATE, (0, 5, 40), SeedSequence(3), tolerance=None)
+    return play(CONJUGATE, (0, 5, 40), SeedSequence(3), tolerance=None)
 
 
 def test_total_variation_is_half_the_absolute_difference():
@@ -41,7 +43,7 @@ def test_play_reaches_the_steps_with_their_exact_probabilities(histories):
 def test_advance_brings_every_lane_to_each_step(histories):
     agent = make_agent("exact", CONJUGATE)
     agent.reset(2, seed=0)
-    for h in measure.advance(agent, histories):
+    for h in advance(agent, histories):
         np.testing.assert_array_equal(agent.counts, np.tile(histories.counts[h], (2, 1)))
         np.testing.assert_allclose(agent.sums, np.tile(histories.sums[h], (2, 1)))
 
@@ -58,7 +60,7 @@ def test_measure_finds_the_wrong_prior_at_its_exact_distance(histories):
     setting = settings.Setting("reference", "exact", {"prior": "reference"}, num_decisions=20_000)
     row = measure.measure(CONJUGATE, setting, histories, 1.0, SeedSequence(1))[1]
     wrong = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
-    law = measure.action_probabilities_with_error(wrong, histories.counts[1], histories.sums[1])[0]
+    law = action_probabilities_with_error(wrong, histories.counts[1], histories.sums[1])[0]
     expected = measure.total_variation(law, histories.probabilities[1])
     tolerance = 4 * np.sqrt(law * (1 - law) / 20_000).sum() / 2
     assert abs(row["tv"] - expected) <= tolerance
@@ -101,7 +103,7 @@ def test_resampling_law_of_one_sample_is_the_law_under_the_reference_prior(rng):
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 3)
     law = resampling_law(problem, (COUNTS, SUMS), 1, 20_000, rng)
     reference = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
-    expected = measure.action_probabilities_with_error(reference, COUNTS, SUMS)[0]
+    expected = action_probabilities_with_error(reference, COUNTS, SUMS)[0]
     tolerance = 4 * np.sqrt(expected * (1 - expected) / 20_000)
     assert (np.abs(law - expected) <= tolerance).all()
 
@@ -109,7 +111,7 @@ def test_resampling_law_of_one_sample_is_the_law_under_the_reference_prior(rng):
 def test_resampling_law_of_many_samples_is_the_exact_law(rng):
     problem = BanditProblem(Exponential(), InverseGamma(3.0, 2.0), 3)
     law = resampling_law(problem, (COUNTS, SUMS + 1), 1000, 200, rng)
-    expected = measure.action_probabilities_with_error(problem, COUNTS, SUMS + 1)[0]
+    expected = action_probabilities_with_error(problem, COUNTS, SUMS + 1)[0]
     # An effective sample size above 20 of 1000 in each of 200 sets: at least 4000 draws.
     tolerance = 4 * np.sqrt(expected * (1 - expected) / 4000)
     assert (np.abs(law - expected) <= tolerance).all()
@@ -147,8 +149,8 @@ def test_fidelity_gives_the_same_distances_when_run_again(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--scale", "0"], "--scale must be above 0"),
-        (["--scale", "nan"], "--scale must be above 0"),
+        (["--scale", "0"], "scale must be a number above 0"),
+        (["--scale", "nan"], "scale must be a number above 0"),
         (["--only", "Cauchy"], "--only must be part of a problem's name, got 'Cauchy'"),
     ],
 )

@@ -40,9 +40,8 @@ def main():
         nonlocal carry
         carry, rewards = episode(carry, actions)
         jax.block_until_ready((carry, rewards))
-        return NUM_STEPS * NUM_LANES
 
-    serve(do_round, "gymnax", "jax", "gymnasium")
+    serve(do_round, NUM_STEPS * NUM_LANES, "gymnax", "jax", "gymnasium")
 
 
 main()

@@ -15,9 +15,8 @@ def main():
         for row in rewards:
             arm = bandit.predict()
             bandit.partial_fit([arm], [row[arm]])
-        return NUM_STEPS
 
-    serve(do_round, "mabwiser", "numpy")
+    serve(do_round, NUM_STEPS, "mabwiser", "numpy")
 
 
 main()

@@ -7,13 +7,37 @@ from importlib.metadata import version
 from time import perf_counter, process_time
 
 CLOCKS = {"wall": perf_counter, "processor": process_time}
+"""What a user waits for, and what is left of it when the machine is busy with other things."""
 
 
-def serve(do_round, *packages):
+def time_rounds(do_round, work, num_rounds, clock):
+    """Do some rounds, and return the seconds and the units of work that they took.
+
+    Args:
+        do_round: does one round, and returns its units of work unless they are told.
+        work: units of work of every round; None if they differ.
+        num_rounds: how many.
+        clock: key of `CLOCKS`.
+    """
+    read = CLOCKS[clock]
+    done = 0.0
+    start = read()
+    if work is None:
+        for _ in range(num_rounds):
+            done += do_round()
+    else:
+        for _ in range(num_rounds):
+            do_round()
+        done = work * num_rounds
+    return read() - start, done
+
+
+def serve(do_round, work, *packages):
     """Do as many rounds as each line of the input asks for, and say what they took.
 
     Args:
-        do_round: does one round and returns its units of work.
+        do_round: does one round.
+        work: its units of work.
         packages: distributions whose versions are reported.
     """
     versions = {"python": platform.python_version()}
@@ -21,9 +45,4 @@ def serve(do_round, *packages):
     print("ready", json.dumps(versions), flush=True)
     for line in sys.stdin:
         num_rounds, clock = line.split()
-        read = CLOCKS[clock]
-        work = 0.0
-        start = read()
-        for _ in range(int(num_rounds)):
-            work += do_round()
-        print("done", read() - start, work, flush=True)
+        print("done", *time_rounds(do_round, work, int(num_rounds), clock), flush=True)

@@ -15,9 +15,8 @@ def main():
         for row in rewards:
             arm = policy.pull(arms)
             policy.update(arm, row[arm])
-        return NUM_STEPS
 
-    serve(do_round, "river", "numpy")
+    serve(do_round, NUM_STEPS, "river", "numpy")
 
 
 main()

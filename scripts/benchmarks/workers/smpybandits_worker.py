@@ -15,9 +15,8 @@ def main():
         for row in rewards:
             arm = policy.choice()
             policy.getReward(arm, row[arm])
-        return NUM_STEPS
 
-    serve(do_round, "SMPyBandits", "numpy", "scipy")
+    serve(do_round, NUM_STEPS, "SMPyBandits", "numpy", "scipy")
 
 
 main()

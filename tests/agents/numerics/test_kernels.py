@@ -7,7 +7,8 @@ from scipy import stats
 
 from agents.numerics import kernels
 from agents.numerics.draw_tables import NO_TABLES, make_tables
-from agents.posteriors.conjugate import BETA, GAMMA, INVERSE_GAMMA, NORMAL, reference_posterior
+from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA, NORMAL
+from agents.posteriors.conjugate import reference_posterior
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import Normal
 from bandit_gym.problem import BanditProblem

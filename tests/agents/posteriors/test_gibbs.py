@@ -1,17 +1,13 @@
 import numpy as np
 import pytest
+from numba import njit
 from scipy import stats
 
 from agents.oracle import action_probabilities, action_probabilities_with_error
-from agents.posteriors import gibbs
-from agents.posteriors.gibbs import (
-    GibbsTarget,
-    bring_near,
-    gibbs_sweep,
-    likelihood_coefficients,
-    make_target,
-    monte_carlo_error,
-)
+from agents.posteriors import chains, gibbs
+from agents.posteriors.chains import GibbsTarget
+from agents.posteriors.conjugate import likelihood_coefficients
+from agents.posteriors.gibbs import bring_near, make_target, monte_carlo_error
 from agents.posteriors.quadrature import ToleranceError
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
@@ -20,6 +16,8 @@ from bandit_gym.problem import BanditProblem
 COUNTS, SUMS = np.array([0, 4, 30]), np.array([0.0, 2.0, 14.0])
 LIKELIHOODS = [Bernoulli(), Exponential(), Gaussian(), Poisson()]
 CORRELATED = [[1.0, 0.8], [0.8, 1.0]]
+
+gibbs_sweep = njit(chains.gibbs_sweep, error_model="numpy")
 
 
 def _dependent(likelihood, covariance, **box):
@@ -51,11 +49,6 @@ def test_coefficients_give_the_log_likelihood_up_to_a_constant(likelihood):
     np.testing.assert_allclose(difference, difference[0], atol=1e-12)
 
 
-def test_coefficients_of_an_unknown_likelihood_raise():
-    with pytest.raises(TypeError, match="likelihood must be one of the built-in four"):
-        likelihood_coefficients(object(), COUNTS, SUMS)
-
-
 def _beta_target(num_lanes, width):
     """Return the law Beta(3, 5) for each lane's only arm."""
     coefficients = np.tile([2.0, 4.0, 0.0, 0.0, 0.0], (num_lanes, 1, 1))
@@ -78,14 +71,12 @@ def test_slice_draws_forget_where_they_started(rng):
     assert stats.kstest(draws[:, 0], stats.beta(3, 5).cdf).pvalue > 1e-3
 
 
-def test_sweep_compiled_equals_uncompiled(monkeypatch):
+def test_sweep_compiled_equals_uncompiled():
     problem = _dependent(Bernoulli(), CORRELATED)
     target = make_target(problem, np.array([[3, 0], [8, 9]]), np.array([[1.0, 0.0], [8.0, 0.0]]))
     compiled, plain = np.full((2, 2), 0.5), np.full((2, 2), 0.5)
     gibbs_sweep(np.random.default_rng(1), compiled, target, 50)
-    for name in ("log_density", "draw_from_slice", "condition"):
-        monkeypatch.setattr(gibbs, name, getattr(gibbs, name).py_func)
-    gibbs_sweep.py_func(np.random.default_rng(1), plain, target, 50)
+    chains.gibbs_sweep(np.random.default_rng(1), plain, target, 50)
     np.testing.assert_allclose(compiled, plain, rtol=1e-9)
 
 
@@ -189,12 +180,6 @@ def test_monte_carlo_error_shows_chains_that_disagree(rng):
     error, ratio = monte_carlo_error(rng.binomial(100, centres, (32, 4, 1)) / 100)
     assert ratio > gibbs.LARGEST_VARIANCE_RATIO
     assert error > np.std(centres, ddof=1) / np.sqrt(4)
-
-
-def test_target_of_another_prior_raises():
-    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 2)
-    with pytest.raises(TypeError, match="must be a TruncatedMultivariateNormal, got Truncated"):
-        make_target(problem, np.zeros((1, 2)), np.zeros((1, 2)))
 
 
 def test_chains_start_near_the_data():

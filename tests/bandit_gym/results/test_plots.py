@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from bandit_gym.results import plots
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results import plots
 from bandit_gym.results.results import load_results
 
 ENV = "BernoulliBandit-v0"

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bandit_gym.experiments.columns import DESCRIPTIONS
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.files import RESULTS_VERSION
@@ -19,7 +20,6 @@ from bandit_gym.results.results import (
     summarise,
 )
 from bandit_gym.results.statistics import mean_interval
-from bandit_gym.experiments.columns import DESCRIPTIONS
 
 ENV = "BernoulliBandit-v0"
 MEANS = [0.2, 0.5, 0.9]

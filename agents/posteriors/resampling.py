@@ -1,0 +1,156 @@
+"""Weighted particles: effective sample sizes, and resampling that keeps expectations.
+
+Letters: R populations (rows) of P particles each.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.random import Generator
+
+RESAMPLING = ("systematic", "stratified", "residual", "multinomial")
+
+LOWEST = -700.0
+"""Logarithm of a weight taken for zero, above those for which `exp` takes three times as long."""
+
+
+def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights that sum to one, and where they could not be found.
+
+    Args:
+        log_weights: (..., P), -inf for a particle that rules out the data.
+
+    Returns:
+        (..., P) weights, all equal in a population whose weights are all zero; and (...) True for
+        such a population.
+    """
+    top = log_weights.max(axis=-1, keepdims=True)
+    is_degenerate = np.isneginf(top)
+    weights = log_weights - np.where(is_degenerate, 0.0, top)
+    is_felt = weights > LOWEST
+    np.exp(np.maximum(weights, LOWEST, out=weights), out=weights)
+    weights *= is_felt
+    is_degenerate = np.squeeze(is_degenerate, axis=-1)
+    weights[is_degenerate] = 1.0
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return weights, is_degenerate
+
+
+def effective_sample_size(weights: np.ndarray) -> np.ndarray:
+    """Return (...) 1 / sum of squares of (..., P) normalised weights, between 1 and P."""
+    return 1 / np.square(weights).sum(axis=-1)
+
+
+def resample(rng: Generator, weights: np.ndarray, scheme: str) -> np.ndarray:
+    """Return the (R, P) indices of the particles that go on; the expected number of copies is P w.
+
+    "multinomial" draws them independently, "stratified" one from each P-th of the cumulative
+    weights, "systematic" one at the same place of each, "residual" keeps floor(P w) copies of each
+    particle for certain and draws the rest independently. A particle of weight zero never goes on.
+
+    Args:
+        rng: source of randomness.
+        weights: (R, P) normalised weights.
+        scheme: one of RESAMPLING.
+
+    References:
+        Douc, Cappe and Moulines (2005).
+    """
+    num_rows, num_particles = weights.shape
+    if scheme == "residual":
+        return _resample_residual(rng, weights)
+    if scheme == "multinomial":
+        places = np.sort(rng.random((num_rows, num_particles)), axis=1)
+    else:
+        size = (num_rows, 1 if scheme == "systematic" else num_particles)
+        places = (np.arange(num_particles) + rng.random(size)) / num_particles
+    return particles_at(weights, places)
+
+
+def particles_at(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the (R, M) particles at which the cumulative weights pass the (R, M) places in [0, 1).
+
+    One binary search over all rows, row r shifted to [2 r, 2 r + 1].
+    """
+    cumulative = np.cumsum(weights, axis=1)
+    cumulative /= cumulative[:, -1:]
+    shift = 2.0 * np.arange(len(weights))[:, None]
+    flat = np.searchsorted((cumulative + shift).ravel(), (places + shift).ravel(), side="right")
+    found = flat.reshape(places.shape) - weights.shape[1] * np.arange(len(weights))[:, None]
+    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
+    return np.minimum(found, last[:, None])  # rounding may take a place past the last weight
+
+
+def accumulate(weights: np.ndarray) -> np.ndarray:
+    """Return the (..., P) cumulative weights, ending at exactly 1."""
+    cumulative = np.cumsum(weights, axis=-1)
+    return cumulative / cumulative[..., -1:]
+
+
+def search(cumulative: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return for each of R rows the particle at which it passes the row's place in [0, 1).
+
+    A bisection of all rows side by side, whose cost hardly depends on P.
+
+    Args:
+        cumulative: (R, P), from `accumulate`.
+        places: (R,).
+    """
+    rows = np.arange(len(cumulative))
+    low, high = np.zeros_like(rows), np.full_like(rows, cumulative.shape[1] - 1)
+    for _ in range(int(cumulative.shape[1] - 1).bit_length()):
+        middle = (low + high) // 2
+        is_passed = cumulative[rows, middle] > places
+        low, high = np.where(is_passed, low, middle + 1), np.where(is_passed, middle, high)
+        low = np.minimum(low, high)
+    return high
+
+
+def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return (K,) how likely each of K independent (K, P) populations has the largest mean.
+
+    Where two arms tie each has half of it.
+    """
+    order = np.argsort(means, axis=1)
+    ordered = np.take_along_axis(means, order, axis=1)
+    below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    below = np.pad(below, ((0, 0), (1, 0)))
+    chances = weights.copy()
+    for i, j in itertools.permutations(range(len(means)), 2):
+        first, last = (np.searchsorted(ordered[j], means[i], side) for side in ("left", "right"))
+        chances[i] *= (below[j, first] + below[j, last]) / 2
+    return chances.sum(axis=1)
+
+
+def step_directions(particles: np.ndarray, *, is_along_axes: bool) -> np.ndarray:
+    """Return (R, D, D) D steps of one standard deviation for each of (R, P, D) populations.
+
+    Along the principal axes, or along each coordinate the deviation given all others.
+    """
+    centred = particles - particles.mean(axis=1, keepdims=True)
+    covariance = centred.transpose(0, 2, 1) @ centred / particles.shape[1]
+    variances, axes = np.linalg.eigh(covariance)
+    if is_along_axes:
+        return axes.transpose(0, 2, 1) * np.sqrt(np.maximum(variances, 0.0))[:, :, None]
+    least = np.maximum(1e-12 * variances[:, -1:], 1e-300)
+    precisions = np.square(axes) @ (1 / np.maximum(variances, least))[:, :, None]
+    return np.eye(particles.shape[2]) / np.sqrt(precisions)
+
+
+def _resample_residual(rng: Generator, weights: np.ndarray) -> np.ndarray:
+    num_particles = weights.shape[1]
+    expected = weights * num_particles
+    copies = np.floor(expected + 1e-9).astype(np.int64)
+    rest = np.maximum(expected - copies, 0.0)
+    missing = num_particles - copies.sum(axis=1)
+    chosen = np.empty(weights.shape, dtype=np.int64)
+    for row, count in enumerate(missing):
+        certain = np.repeat(np.arange(num_particles), copies[row])
+        drawn = certain[:0]
+        if count > 0:
+            places = rng.random((1, count))
+            drawn = particles_at(rest[row : row + 1] / rest[row].sum(), places)[0]
+        chosen[row] = np.concatenate([certain, drawn])[:num_particles]
+    return chosen

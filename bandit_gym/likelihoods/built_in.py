@@ -1,0 +1,166 @@
+"""Reward laws given an arm's mean: Bernoulli, exponential, Gaussian and Poisson.
+
+Each law is drawn by inverse CDF from one uniform per pull, so that two agents that meet the same
+uniforms meet the same noise whatever arms they choose.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import ClassVar
+
+import numpy as np
+from scipy import special
+
+from bandit_gym.checks import check_real
+from bandit_gym.likelihoods.base import Likelihood, inner_uniforms
+from bandit_gym.numerics.poisson import poisson_quantile
+from bandit_gym.typing import BoolArray, FloatArray, RealArray
+
+
+@dataclass(frozen=True)
+class Bernoulli(Likelihood):
+    """Reward 1 with probability `mean`, otherwise 0."""
+
+    name: ClassVar[str] = "bernoulli"
+    support: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    reward_rule: ClassVar[str] = "0 or 1"
+    has_whole_rewards: ClassVar[bool] = True
+    conjugate_prior: ClassVar[str] = "beta"
+
+    def is_possible(self, rewards: RealArray) -> BoolArray:
+        """Return whether the reward is 0 or 1."""
+        return np.equal(rewards, 0.0) | np.equal(rewards, 1.0)
+
+    def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
+        """Return s log(mean) + (n - s) log(1 - mean)."""
+        x, successes = np.asarray(means, dtype=np.float64), np.asarray(sums, dtype=np.float64)
+        value = special.xlogy(successes, x) + special.xlog1py(counts - successes, -x)
+        return np.where(self.contains(x), value, -inf)
+
+    def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
+        """Return 1 where 1 - uniform <= mean (1 - uniform is exact, 1 - mean is not)."""
+        is_success = np.subtract(1.0, uniforms) <= means
+        return is_success.astype(np.float64)
+
+    def reward_std(self, means: RealArray) -> FloatArray:
+        """Return sqrt(mean (1 - mean))."""
+        return np.sqrt(np.multiply(means, np.subtract(1.0, means)))
+
+
+@dataclass(frozen=True)
+class Exponential(Likelihood):
+    """Exponential reward, given by its mean (the scale, not the rate)."""
+
+    name: ClassVar[str] = "exponential"
+    support: ClassVar[tuple[float, float]] = (0.0, inf)
+    reward_rule: ClassVar[str] = "a finite number of at least 0"
+    conjugate_prior: ClassVar[str] = "inverse_gamma"
+
+    def contains(self, means: RealArray) -> BoolArray:
+        """Return whether 0 < mean < infinity; there is no density at mean 0."""
+        values = np.asarray(means, dtype=np.float64)
+        return (values > 0.0) & (values < inf)
+
+    def is_possible(self, rewards: RealArray) -> BoolArray:
+        """Return whether 0 <= reward < infinity."""
+        values = np.asarray(rewards, dtype=np.float64)
+        return (values >= 0.0) & (values < inf)
+
+    def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
+        """Return -n log(mean) - s / mean."""
+        is_inside = self.contains(means)
+        safe_means = np.where(is_inside, means, 1.0)
+        with np.errstate(over="ignore"):  # an overflow to -inf is right
+            value = -np.multiply(counts, np.log(safe_means)) - sums / safe_means
+        return np.where(is_inside, value, -inf)
+
+    def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
+        """Return -mean log(1 - uniform)."""
+        # scipy's log1p, not NumPy's: the latter may round differently in long and in short arrays.
+        return np.multiply(means, -special.log1p(np.negative(uniforms)))
+
+    def reward_std(self, means: RealArray) -> FloatArray:
+        """Return the mean: an exponential's standard deviation is its mean."""
+        return np.array(means, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Gaussian(Likelihood):
+    """Normal reward with a known standard deviation.
+
+    Args:
+        std: observation standard deviation, > 0, in reward units.
+    """
+
+    std: float = 1.0
+
+    name: ClassVar[str] = "gaussian"
+    support: ClassVar[tuple[float, float]] = (-inf, inf)
+    reward_rule: ClassVar[str] = "a finite number"
+    conjugate_prior: ClassVar[str] = "normal"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "std", check_real("std", self.std, above=0.0))
+
+    def is_possible(self, rewards: RealArray) -> BoolArray:
+        """Return whether the reward is finite."""
+        return np.isfinite(rewards)
+
+    def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
+        """Return -n (mean - s / n)^2 / (2 std^2).
+
+        The square is completed because n mean^2 - 2 s mean would cancel for large n.
+        """
+        is_inside = self.contains(means)
+        safe_means = np.where(is_inside, means, 0.0)
+        averages = np.divide(sums, np.maximum(counts, 1))
+        with np.errstate(over="ignore"):  # an overflow to -inf is right
+            value = -0.5 * np.multiply(counts, np.square((averages - safe_means) / self.std))
+        return np.where(is_inside, value, -inf)
+
+    def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
+        """Return mean + std * z, with z the standard normal quantile."""
+        return np.add(means, self.std * special.ndtri(inner_uniforms(uniforms)))
+
+    def reward_std(self, means: RealArray) -> FloatArray:
+        """Return `std`, in the shape of `means`."""
+        return np.full(np.shape(means), self.std)
+
+
+@dataclass(frozen=True)
+class Poisson(Likelihood):
+    """Poisson reward: a count with the given mean."""
+
+    name: ClassVar[str] = "poisson"
+    support: ClassVar[tuple[float, float]] = (0.0, inf)
+    reward_rule: ClassVar[str] = "an integer of at least 0"
+    has_whole_rewards: ClassVar[bool] = True
+    conjugate_prior: ClassVar[str] = "gamma"
+
+    def is_possible(self, rewards: RealArray) -> BoolArray:
+        """Return whether the reward is a whole number of at least 0."""
+        values = np.asarray(rewards, dtype=np.float64)
+        is_possible: BoolArray = (values >= 0.0) & (values < inf) & (values == np.floor(values))
+        return is_possible
+
+    def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
+        """Return s log(mean) - n mean."""
+        is_inside = self.contains(means)
+        safe_means = np.where(is_inside, means, 1.0)
+        totals = np.asarray(sums, dtype=np.float64)
+        with np.errstate(over="ignore"):  # an overflow to -inf is right
+            value = special.xlogy(totals, safe_means) - np.multiply(counts, safe_means)
+        return np.where(is_inside, value, -inf)
+
+    def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
+        """Return the smallest count whose distribution function exceeds the uniform."""
+        return poisson_quantile(means, inner_uniforms(uniforms))
+
+    def reward_std(self, means: RealArray) -> FloatArray:
+        """Return sqrt(mean)."""
+        return np.sqrt(np.asarray(means, dtype=np.float64))
+
+
+LIKELIHOODS: dict[str, type[Likelihood]] = {
+    likelihood.name: likelihood for likelihood in (Bernoulli, Exponential, Gaussian, Poisson)
+}

@@ -1,0 +1,129 @@
+"""Trying a likelihood of a user's own, so that what is wrong with it is said before it is used.
+
+Letters: M means on trial, S statistics, U uniforms.
+"""
+
+from math import inf, nan
+
+import numpy as np
+
+from bandit_gym.checks import call, message
+from bandit_gym.likelihoods.base import Likelihood
+from bandit_gym.typing import BoolArray, FloatArray
+
+_TOLERANCE = 1e-9
+"""Of rounding, relative to the largest number of a comparison."""
+
+_SIZES = np.array([0.0, 0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0])
+_TAIL = 2.0 ** -np.arange(2, 54)
+_UNIFORMS = np.sort([0.0, *_TAIL, *np.linspace(0.02, 0.98, 49), *(1 - _TAIL)])
+_FOUR = np.searchsorted(_UNIFORMS, [0.1, 0.4, 0.6, 0.9])  # rewards that make up statistics
+
+
+def try_likelihood(likelihood: Likelihood) -> None:
+    """Refuse a likelihood whose methods do on a few means what they should not.
+
+    Raises:
+        ValueError: saying in one sentence what is wrong.
+    """
+    means = _choose_means(likelihood)
+    with np.errstate(all="ignore"):
+        rewards = _try_sample(likelihood, means)
+        _try_possible(likelihood)
+        _try_outside(likelihood)
+        _try_linear(likelihood, means, rewards[:, _FOUR])
+        _try_mean(likelihood, means)
+
+
+def _choose_means(likelihood: Likelihood) -> FloatArray:
+    """Return (M,) possible means over all of the support, an end among them if it is possible."""
+    support = likelihood.support
+    if np.shape(support) != (2,) or not support[0] < support[1]:
+        raise ValueError(message("likelihood.support", "be a pair of numbers that rise", support))
+    low, high = support
+    if np.isfinite(support).all():
+        means = np.linspace(low, high, 9)
+    elif np.isfinite(low):
+        means = low + _SIZES
+    else:
+        means = high - _SIZES if np.isfinite(high) else np.sort([*-_SIZES[1:], *_SIZES])
+    means = means[_call(likelihood, "contains", means).astype(bool)]
+    if len(means) < 3:
+        condition = f"be True for means between {low:g} and {high:g}"
+        raise ValueError(message("likelihood.contains", condition, means.tolist()))
+    return means
+
+
+def _try_sample(likelihood: Likelihood, means: FloatArray) -> FloatArray:
+    """Return (M, U) rewards, once they are possible and do not fall as the uniform rises."""
+    rewards = _call(likelihood, "sample", means[:, None], _UNIFORMS)
+    is_possible = _call(likelihood, "is_possible", rewards).astype(bool)
+    _refuse("sample", "draw rewards that is_possible accepts", rewards, ~is_possible)
+    falls = np.diff(rewards, axis=1) < -_TOLERANCE * np.abs(rewards[:, 1:])
+    _refuse("sample", "not fall as the uniform rises", rewards[:, 1:], falls)
+    return rewards
+
+
+def _try_possible(likelihood: Likelihood) -> None:
+    never = np.array([nan, inf, -inf])
+    accepted = _call(likelihood, "is_possible", never).astype(bool)
+    _refuse("is_possible", "be False for NaN and infinity", never, accepted)
+
+
+def _try_outside(likelihood: Likelihood) -> None:
+    low, high = likelihood.support
+    outside = np.array([low - 1, high + 1, nan, inf, -inf])
+    values = _call(likelihood, "log_likelihood", outside, 1.0, np.clip(0.5, low, high))
+    _refuse("log_likelihood", "be -inf at means outside the support", values, values != -inf)
+
+
+def _try_linear(likelihood: Likelihood, means: FloatArray, rewards: FloatArray) -> None:
+    """Refuse a log-likelihood that is no number, or does not add up over rewards.
+
+    Args:
+        likelihood: the one on trial.
+        means: (M,).
+        rewards: (M, 4), four drawn at each mean.
+    """
+    first, rest = rewards[:, :1], rewards[:, 1:].sum(axis=1, keepdims=True)
+    one, three, four = (
+        _log_likelihoods(likelihood, means, count, total)
+        for count, total in ((1, first), (3, rest), (4, first + rest))
+    )
+    with np.errstate(invalid="ignore"):
+        gaps = four - one - three
+        gaps -= gaps[:, [len(means) // 2]]  # terms without the mean need not add up
+    sizes = 1 + np.abs([one, three, four]).max(axis=0, where=np.isfinite(gaps), initial=0.0)
+    is_wrong = np.isfinite(gaps) & (np.abs(gaps) > _TOLERANCE * sizes.max())
+    condition = "be linear in counts and sums, up to a term without the mean"
+    _refuse("log_likelihood", condition, gaps, is_wrong)
+
+
+def _try_mean(likelihood: Likelihood, means: FloatArray) -> None:
+    """Refuse a likelihood of rewards that is larger elsewhere than at their average."""
+    values = _log_likelihoods(likelihood, means, 1, means[:, None])
+    at_average = np.diag(values)[:, None]
+    is_wrong = values > at_average + _TOLERANCE * (1 + np.abs(at_average))
+    condition = "be largest where the mean is the rewards' average"
+    _refuse("log_likelihood", condition, np.broadcast_to(means, values.shape), is_wrong)
+
+
+def _log_likelihoods(
+    likelihood: Likelihood, means: FloatArray, count: int, sums: FloatArray
+) -> FloatArray:
+    """Return (S, M) log-likelihoods of (S, 1) sums of `count` rewards, none of them NaN or inf."""
+    values = _call(likelihood, "log_likelihood", means, np.full_like(sums, count), sums)
+    _refuse("log_likelihood", "be finite or -inf at possible means", values, ~(values < inf))
+    return values
+
+
+def _call(likelihood: Likelihood, method: str, *arguments: FloatArray | float) -> FloatArray:
+    """Return what the method returns, in the shape to which its arguments broadcast."""
+    shapes = [np.shape(argument) for argument in arguments]
+    name = f"likelihood.{method}(arguments of shapes {', '.join(map(str, shapes))})"
+    return call(name, np.broadcast_shapes(*shapes), getattr(likelihood, method), *arguments)
+
+
+def _refuse(method: str, condition: str, values: FloatArray, is_wrong: BoolArray) -> None:
+    if is_wrong.any():
+        raise ValueError(message(f"likelihood.{method}", condition, values[is_wrong][0]))

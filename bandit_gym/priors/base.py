@@ -1,0 +1,126 @@
+"""What a prior is, and the one place that says what a prior can do.
+
+An agent or environment that needs more of a prior than `sample` and `log_density` asks `offers`
+for the capability by name, and never looks at the prior's class.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any, Protocol, TypeGuard, runtime_checkable
+
+import numpy as np
+from numpy.random import Generator
+
+from bandit_gym.checks import check_choice, check_has_name, check_keys
+from bandit_gym.priors.dependent import TruncatedMultivariateNormal
+from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.typing import FloatArray
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """A law of the arms' means; it may also state its `support` or `arm_support`.
+
+    `support` is the lowest and highest mean of any arm, `arm_support(num_arms)` the (K, 2) ends for
+    each arm; what they state, everybody who draws or integrates takes for granted.
+    """
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means from `rng` alone.
+
+        Args:
+            rng: the only source of randomness.
+            shape: shape of the result; its last axis is the K arms, the others are draws.
+        """
+
+    def log_density(self, means: FloatArray) -> FloatArray:
+        """Return the log-density of the means, up to a constant; -inf outside the support.
+
+        Args:
+            means: (..., K) means.
+
+        Returns:
+            (...) log-densities.
+        """
+
+
+@runtime_checkable
+class ArmwisePrior(Protocol):
+    """A prior under which arms are independent, and which has a density for each."""
+
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (..., K) log-densities of each arm, up to a constant; -inf outside."""
+
+
+@runtime_checkable
+class NaturalPrior(Protocol):
+    """A prior under which arms are independent, linear in the five features of the mean."""
+
+    def natural_parameters(self, num_arms: int) -> FloatArray:
+        """Return (K, 5) coefficients of log x, log(1 - x), x, x^2 and 1 / x in the log-density."""
+
+
+@runtime_checkable
+class ManySampler(Protocol):
+    """A prior that draws from many generators at once, cheaper than one by one."""
+
+    def sample_each(self, rngs: Sequence[Generator]) -> FloatArray:
+        """Return (N, K) means, to the last bit what `sample(rng, (K,))` draws from each."""
+
+
+CAPABILITIES: Mapping[str, type] = {
+    "log_density": Prior,
+    "arm_log_density": ArmwisePrior,
+    "natural_parameters": NaturalPrior,
+    "normal_box": TruncatedMultivariateNormal,
+    "sample_each": ManySampler,
+}
+"""What a prior may offer, and the type that says so; `normal_box` is a Gaussian cut to a box."""
+
+BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | TruncatedMultivariateNormal
+
+PRIORS: dict[str, type[BuiltInPrior]] = {
+    prior.name: prior
+    for prior in (Beta, Gamma, InverseGamma, Normal, TruncatedNormal, TruncatedMultivariateNormal)
+}
+
+
+def offers(prior: Any, capability: str) -> bool:
+    """Say whether a prior has a capability, one of `CAPABILITIES`; a class is no prior."""
+    kind = CAPABILITIES[check_choice("capability", capability, CAPABILITIES)]
+    return isinstance(prior, kind) and not isinstance(prior, type)
+
+
+def is_built_in(prior: Any) -> TypeGuard[BuiltInPrior]:
+    """Say whether a prior is one of `PRIORS`, which need no trial."""
+    return isinstance(prior, BuiltInPrior)
+
+
+def support_name(prior: Any) -> str | None:
+    """Return which of `arm_support` and `support` states where the means lie; None if neither."""
+    names = (name for name in ("arm_support", "support") if getattr(prior, name, None) is not None)
+    return next(names, None)
+
+
+def stated_support(prior: Any, num_arms: int) -> FloatArray | None:
+    """Return the (K, 2) lowest and highest means that the prior states; None if it does not."""
+    name = support_name(prior)
+    if name is None:
+        return None
+    ends = prior.arm_support(num_arms) if name == "arm_support" else prior.support
+    return np.broadcast_to(np.asarray(ends, dtype=np.float64), (num_arms, 2))
+
+
+def prior_from_dict(settings: Mapping[str, Any]) -> BuiltInPrior:
+    """Make the prior that a dict such as `{"name": "beta", "alpha": 1, "beta": 1}` describes.
+
+    Raises:
+        TypeError: if a value is of the wrong kind.
+        ValueError: if the name or a key is unknown, a key is missing, or a value is out of range.
+    """
+    check_has_name("prior", settings)
+    cls = PRIORS[check_choice("prior name", settings["name"], PRIORS)]
+    required = [field.name for field in fields(cls) if field.default is MISSING]
+    optional = [field.name for field in fields(cls) if field.default is not MISSING]
+    check_keys("prior", settings, required=["name", *required], optional=optional)
+    return cls(**{key: value for key, value in settings.items() if key != "name"})

@@ -1,0 +1,119 @@
+"""Environment steps per second: native against `SyncVectorEnv`, gymnax and plain NumPy.
+
+A native round is a whole episode, the drawing of new means and generators included; so is gymnax's.
+`SyncVectorEnv` is timed between resets, for an episode of it takes too long: that is in its favour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import SyncVectorEnv
+
+from bandit_gym import ENV_IDS
+from benchmarks import plain_numpy
+from benchmarks.session import HORIZON, Contestants, Measurement, Session
+from benchmarks.timing import Contestant, rounds_of
+
+LANES = {"few": 64, "many": 2000}
+
+
+def measurements(session: Session) -> Iterator[Measurement]:
+    """Tell of steps and resets of every id, and of Bernoulli steps against gymnax."""
+    for env_id in ENV_IDS:
+        yield _steps(session, env_id, "few")
+        if session.effort.is_full or env_id == ENV_IDS[0]:
+            yield _steps(session, env_id, "many")
+        yield _resets(session, env_id)
+    yield _against_gymnax(session)
+
+
+def _steps(session: Session, env_id: str, label: str) -> Measurement:
+    num_lanes = session.effort.width(LANES[label])
+    key = f"environment.{_name(env_id)}.{label}"
+    ratios = {f"{key}.sync": ("SyncVectorEnv", "native")}
+    if _name(env_id) == "bernoulli":
+        ratios[f"{key}.limit"] = "native", "plain NumPy"
+
+    def contestants() -> Contestants:
+        found = {
+            "native": _native_episode(env_id, num_lanes),
+            "SyncVectorEnv": _sync_step(env_id, num_lanes),
+        }
+        if len(ratios) == 2:
+            found["plain NumPy"] = _plain_step(num_lanes)
+        return found
+
+    title = f"{_name(env_id)} step, {num_lanes} lanes: "
+    return session.match(title, ratios, "step of a lane", contestants)
+
+
+def _resets(session: Session, env_id: str) -> Measurement:
+    num_lanes = session.effort.width(LANES["few"])
+
+    def contestants() -> Contestants:
+        envs = {"native": _native(env_id, num_lanes), "SyncVectorEnv": _sync(env_id, num_lanes)}
+        for env in envs.values():
+            env.reset(seed=0)
+        return {name: rounds_of(env.reset, num_lanes) for name, env in envs.items()}
+
+    ratios = {f"environment.{_name(env_id)}.few.reset": ("SyncVectorEnv", "native")}
+    title = f"{_name(env_id)} reset, {num_lanes} lanes: "
+    return session.match(title, ratios, "reset of a lane", contestants)
+
+
+def _against_gymnax(session: Session) -> Measurement:
+    num_lanes = session.effort.width(LANES["many"])
+
+    def contestants() -> Contestants:
+        native = _native_episode(ENV_IDS[0], num_lanes, num_arms=2)
+        return {"native": native, "gymnax": session.peers.contestant("gymnax")}
+
+    ratios = {"environment.bernoulli.many.gymnax": ("gymnax", "native")}
+    title = f"bernoulli step, {num_lanes} lanes, 2 arms: "
+    return session.match(title, ratios, "step of a lane", contestants)
+
+
+def _name(env_id: str) -> str:
+    return env_id.partition("Bandit-")[0].lower()
+
+
+def _native(env_id: str, num_lanes: int, **options: Any) -> gym.vector.VectorEnv:
+    mode = "vector_entry_point"
+    return gym.make_vec(f"bandit_gym:{env_id}", num_lanes, vectorization_mode=mode, **options)
+
+
+def _sync(env_id: str, num_lanes: int) -> SyncVectorEnv:
+    make = partial(gym.make, f"bandit_gym:{env_id}", disable_env_checker=True)
+    return SyncVectorEnv([make] * num_lanes)
+
+
+def _native_episode(env_id: str, num_lanes: int, num_arms: int = 10) -> Contestant:
+    env = _native(env_id, num_lanes, num_arms=num_arms, max_episode_steps=HORIZON)
+    actions = np.random.default_rng(0).integers(num_arms, size=(HORIZON, num_lanes))
+
+    def play() -> None:
+        env.reset()
+        for row in actions:
+            env.step(row)
+
+    env.reset(seed=0)
+    return rounds_of(play, actions.size)
+
+
+def _sync_step(env_id: str, num_lanes: int) -> Contestant:
+    env = _sync(env_id, num_lanes)
+    env.reset(seed=0)
+    return rounds_of(partial(env.step, np.zeros(num_lanes, dtype=np.int64)), num_lanes)
+
+
+def _plain_step(num_lanes: int) -> Contestant:
+    rng = np.random.default_rng(0)
+    means = rng.random((num_lanes, 10))
+    actions = rng.integers(10, size=num_lanes)
+    step = partial(plain_numpy.step_bernoulli, rng, means, means.max(axis=1), actions)
+    return rounds_of(step, num_lanes)

@@ -1,0 +1,63 @@
+"""Games that agents play to be measured: from the start, or to a moment of an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from agents import ExactThompson
+from bandit_gym.problem import BanditProblem
+from benchmarks.session import HORIZON
+from benchmarks.timing import Contestant, rounds_of
+from benchmarks.workers.rewards import NUM_ARMS
+
+
+class Learner(Protocol):
+    """What ours and plain NumPy's agents have in common."""
+
+    def reset(self, num_lanes: int, *, seed: int) -> Any:
+        """Forget everything."""
+
+    def act(self) -> Any:
+        """Return (N,) arms."""
+
+    def observe(self, actions: Any, rewards: Any) -> Any:
+        """Learn (N,) rewards."""
+
+
+def play_from_start(
+    agents: Mapping[str, Learner], num_steps: int, num_lanes: int
+) -> dict[str, Contestant]:
+    """Make contestants that play Bernoulli arms, with means from 0.3 to 0.7, in every round."""
+    means = np.linspace(0.3, 0.7, NUM_ARMS)
+    uniforms = np.random.default_rng(0).random((num_steps, num_lanes))
+
+    def play(agent: Learner) -> None:
+        agent.reset(num_lanes, seed=0)
+        for row in uniforms:
+            actions = agent.act()
+            agent.observe(actions, (row < means[actions]).astype(float))
+
+    return {name: rounds_of(partial(play, agent), uniforms.size) for name, agent in agents.items()}
+
+
+def play_histories(problem: BanditProblem, num_lanes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (N, K) pulls and total rewards at N moments of Thompson sampling, one per lane.
+
+    What a decision costs depends on what is known. So the lanes are stopped at moments that are
+    spread evenly over an episode of HORIZON steps, and together stand for all of it.
+    """
+    rng = np.random.default_rng(0)
+    means = problem.prior.sample(rng, (num_lanes, problem.num_arms))
+    lanes = np.arange(num_lanes)
+    ends = HORIZON * (lanes + 1) // num_lanes
+    agent = ExactThompson(problem, prior="reference")
+    agent.reset(num_lanes, seed=0)
+    for step in range(HORIZON):
+        actions = agent.act()
+        rewards = problem.likelihood.sample(means[lanes, actions], rng.random(num_lanes))
+        agent.observe(actions, rewards, mask=step < ends)
+    return agent.counts, agent.sums

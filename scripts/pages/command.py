@@ -1,0 +1,112 @@
+"""The command of a study: its options, its parts one after the other, its page."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from bandit_gym.experiments.execution import Workers
+from pages.page import Section, write_page
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a part of a study is given.
+
+    Attributes:
+        sizes: name -> number of replications, steps, races, ...
+        folder: where the study keeps its data.
+        workers: who computes.
+    """
+
+    sizes: Mapping[str, int]
+    folder: Path
+    workers: Workers
+
+
+@dataclass(frozen=True)
+class Study:
+    """Parts whose sections make one page.
+
+    Attributes:
+        title: of the page.
+        text: below it.
+        parts: name -> what turns a task into a section.
+        sizes: part -> its sizes at scale 1.
+        folder: for data, pictures and the page, if the command names no other.
+        num_workers: processes, if the command says nothing; None for all cores.
+    """
+
+    title: str
+    text: str
+    parts: Mapping[str, Callable[[Task], Section]]
+    sizes: Mapping[str, Mapping[str, int]]
+    folder: str
+    num_workers: int | None = None
+
+
+def run_study(study: Study, description: str | None, arguments: Sequence[str] | None) -> int:
+    """Carry out a command: run the parts that it asks for and write their page."""
+    parser = new_parser(description, study.folder, study.num_workers)
+    parser.add_argument("--only", "--figure", choices=[*study.parts, "all"], default="all")
+    add_scale(parser)
+    options = parser.parse_args(arguments)
+    names = list(study.parts) if options.only == "all" else [options.only]
+    sections = [_run_part(study, name, options) for name in names]
+    page = options.out / ("README.md" if options.only == "all" else f"{options.only}.md")
+    made_by = f"Made by `python scripts/{parser.prog} --scale {options.scale:g}`."
+    write_page(page, study.title, f"{made_by} {study.text}", sections)
+    print(f"verdicts and figures: {page}")
+    return 0
+
+
+def _run_part(study: Study, name: str, options: argparse.Namespace) -> Section:
+    print(f"{name} ...", flush=True)
+    start = perf_counter()
+    sizes = scaled(study.sizes.get(name, {}), options.scale)
+    section = study.parts[name](Task(sizes, options.out, Workers(num_workers=options.workers)))
+    print(f"{name}: {perf_counter() - start:.0f} s", flush=True)
+    return section
+
+
+def scaled(sizes: Mapping[str, int], scale: float) -> dict[str, int]:
+    """Return a share of each size, at least four; horizons shrink from a tenth of it down only."""
+    return {
+        name: max(100, min(full, round(10 * scale * full)))
+        if name == "horizon"
+        else max(4, round(scale * full))
+        for name, full in sizes.items()
+    }
+
+
+def new_parser(
+    description: str | None, folder: str, num_workers: int | None
+) -> argparse.ArgumentParser:
+    """Return a parser with the options that all studies have."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path(folder), help="default: %(default)s")
+    workers = f"processes; default: {num_workers or 'all cores'}"
+    parser.add_argument("--workers", "--jobs", type=int, default=num_workers, help=workers)
+    return parser
+
+
+def add_scale(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says which share of the full size to do."""
+    parser.add_argument("--scale", type=_read_scale, default=1.0, help="1 is the full size")
+
+
+def _read_scale(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 1000:
+        message = f"scale must be a number above 0 and at most 1000, got {text!r}."
+        raise argparse.ArgumentTypeError(message)
+    return value

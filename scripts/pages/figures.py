@@ -1,0 +1,38 @@
+"""Figures of panels with one legend below them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+
+def new_panels(
+    titles: Sequence[str], num_columns: int = 3, **options: Any
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with one panel per title; options are those of `Figure.subplots`."""
+    num_columns = 2 if len(titles) == 4 else min(num_columns, len(titles))
+    num_rows = -(-len(titles) // num_columns)
+    figure = Figure(figsize=(3.6 * num_columns, 2.9 * num_rows + 0.5), layout="constrained")
+    panels = figure.subplots(num_rows, num_columns, squeeze=False, **options).ravel()
+    for axes, title in zip(panels, titles, strict=False):
+        axes.set_title(title, fontsize=9)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in panels[len(titles) :]:
+        axes.remove()
+    return figure, list(panels[: len(titles)])
+
+
+def add_legend(figure: Figure, num_columns: int, title: str | None = None) -> None:
+    """Name below the panels what is in them, each label once."""
+    handles: dict[str, Artist] = {}
+    for axes in figure.axes:
+        lines, labels = axes.get_legend_handles_labels()
+        handles |= dict(zip(labels, lines, strict=True))
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center", ncols=num_columns,
+        fontsize="small", title=title,
+    )  # fmt: skip
