@@ -18,7 +18,7 @@ from numpy.random import Generator
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.draw_tables import Tables, draw_from_table, find_table
 from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA, NORMAL
-from agents.numerics.variates import draw_gammas, draw_normals
+from agents.numerics.variates import draw_gammas
 from agents.numerics.vector_math import log_all
 
 TINY = 1e-300
@@ -59,13 +59,12 @@ def draw_means(
         pending: (at least m,) int64 scratch space.
     """
     if family == NORMAL:
-        draw_normals(rng, out, spare[0], pending)
         for j in range(out.size):
-            out[j] = first[j] / second[j] + out[j] / math.sqrt(second[j])
+            out[j] = first[j] / second[j] + rng.standard_normal() / math.sqrt(second[j])
         return
-    draw_gammas(rng, first, out, spare[:3], pending)
+    draw_gammas(rng, first, out)
     if family == BETA:
-        draw_gammas(rng, second, spare[3], spare[:3], pending)
+        draw_gammas(rng, second, spare[3])
         combine_gammas(rng, first, second, out, spare[3])
     elif family == GAMMA:
         for j in range(out.size):
