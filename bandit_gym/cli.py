@@ -15,6 +15,7 @@ from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
 
+from bandit_gym import experiments, results
 from bandit_gym.registration import ENV_IDS
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -45,17 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from bandit_gym.experiments.catalogue import describe_catalogue
-
-    print(describe_catalogue())
+    print(experiments.describe_catalogue())
     return OK
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from bandit_gym.experiments.experiment import Experiment
-
     environment = {"env": options.env, **_parse_json(options.env_options)}
-    experiment = Experiment.from_dict(
+    experiment = experiments.Experiment.from_dict(
         {
             "environments": [environment],
             "agents": [_parse_agent(text) for text in options.agents],
@@ -68,71 +65,58 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from bandit_gym.experiments.experiment import load_experiment
-
-    experiment = load_experiment(options.file)
+    experiment = experiments.load_experiment(options.file)
     folder = options.out or _default_folder(options.file.stem, experiment)
     return _carry_out(experiment, folder, options)
 
 
 def _resume(options: argparse.Namespace) -> int:
-    from bandit_gym.results.results import load_results
-
-    experiment = load_results(options.directory).experiment
+    experiment = results.load_results(options.directory).experiment
     return _carry_out(experiment, options.directory, options)
 
 
 def _report(options: argparse.Namespace) -> int:
-    from bandit_gym.results.report import describe, write_report
-    from bandit_gym.results.results import load_results
-
-    results = load_results(options.directory)
-    print(describe(results, details=True))
-    write_report(results, options.directory / "report")
+    found = results.load_results(options.directory)
+    print(results.describe(found, details=True))
+    results.write_report(found, options.directory / "report")
     print(f"\nTables and figures: {options.directory / 'report'}")
-    return FAILED if results.failed else OK
+    return FAILED if found.failed else OK
 
 
 def _export(options: argparse.Namespace) -> int:
-    from bandit_gym.results.results import load_results
-
-    results = load_results(options.directory)
+    found = results.load_results(options.directory)
     path = options.csv or options.directory / "results.csv"
     with open(path, "w", encoding="utf-8", newline="") as file:
-        for number, frame in enumerate(results.frames()):
-            frame.to_csv(file, index=False, header=number == 0)
+        for number, block in enumerate(block for run in found.runs for block in run.blocks):
+            block.frame().to_csv(file, index=False, header=number == 0)
     print(f"One row per stored replication and step: {path}")
     return OK
 
 
-def _carry_out(experiment: Any, folder: Path, options: argparse.Namespace) -> int:
+def _carry_out(
+    experiment: experiments.Experiment, folder: Path, options: argparse.Namespace
+) -> int:
     """Run an experiment with a progress bar, then print its tables and draw its regret."""
-    from bandit_gym.experiments.execution import Workers, run_experiment
-    from bandit_gym.experiments.progress import progress_on_stderr
-
-    workers = Workers(options.backend, options.workers, options.scheduler)
+    workers = experiments.Workers(options.backend, options.workers, options.scheduler)
     try:
-        with progress_on_stderr() as on_progress:
-            store = run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
+        with experiments.progress_on_stderr() as on_progress:
+            experiments.run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
     except KeyboardInterrupt:
         return _stop("interrupted", folder, INTERRUPTED)
     except _INPUT_ERRORS:
         raise
     except (OSError, BrokenExecutor) as error:
         return _stop(str(error), folder, FAILED)
-    return _show(store.directory)
+    return _show(folder)
 
 
 def _show(folder: Path) -> int:
-    from bandit_gym.results.report import describe, draw_regret
-    from bandit_gym.results.results import load_results
-
-    results = load_results(folder)
-    print(describe(results))
-    for path in draw_regret(results, folder / "report"):
+    found = results.load_results(folder)
+    print(results.describe(found))
+    for path in results.draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: bandit-gym report {folder}")
-    return FAILED if results.failed else OK
+    return FAILED if found.failed else OK
 
 
 def _stop(reason: str, folder: Path, code: int) -> int:
@@ -143,7 +127,7 @@ def _stop(reason: str, folder: Path, code: int) -> int:
     return code
 
 
-def _default_folder(stem: str, experiment: Any) -> Path:
+def _default_folder(stem: str, experiment: experiments.Experiment) -> Path:
     return Path("results") / f"{stem.rpartition(':')[2]}-{experiment.name}"
 
 
@@ -246,7 +230,3 @@ def _add_workers(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--backend", default="loky", help="loky (default), serial, dask or ray")
     group.add_argument("--workers", type=int, help="how many; default: one per core")
     group.add_argument("--scheduler", help="address of a running Dask scheduler or Ray head")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_integer
+from bandit_gym.checks import check_fit, check_integer
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
@@ -50,6 +50,7 @@ class Step(NamedTuple):
     diagnostics: dict[str, Any]  # name -> (N,)
     is_alive: BoolArray  # (N,), False once the lane's episode has ended
     means: FloatArray | None  # (N, K) true means of the episode, None where not told
+    agent_seconds: float = 0.0  # spent in `act` and `observe`
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,16 @@ def play(
     means = _reset_means(info)
     is_alive = np.ones(num_envs or 1, dtype=bool)
     while is_alive.any():
+        start = perf_counter()
         action = agent.act(observation)
+        chosen = perf_counter()
         observation, reward, terminated, truncated, info = env.step(action)
+        paid = perf_counter()
         if is_alive.all():
             agent.observe(action, reward)
         else:
             agent.observe(action, reward, mask=is_alive)
+        seconds = (chosen - start) + (perf_counter() - paid)
         yield Step(
             actions=np.array(action, dtype=np.int64, ndmin=1),
             rewards=np.array(reward, dtype=np.float64, ndmin=1),
@@ -133,30 +138,12 @@ def play(
             diagnostics=agent.diagnostics(),
             is_alive=is_alive,
             means=means,
+            agent_seconds=seconds,
         )
         has_ended = np.logical_or(terminated, truncated)
         if has_ended.any():
             is_alive = is_alive & ~has_ended
             observation = _restart_idle_lanes(env, observation, has_ended)
-
-
-def check_fit(agent: BanditAgent, env: Any) -> None:
-    """Refuse environments whose actions are not 0 .. K - 1, and agents made for other spaces.
-
-    An agent that knows its number of arms has it in `problem`; one that knows its observations too,
-    as a trained model does, has a method `check_spaces`.
-    """
-    space = getattr(env, "single_action_space", env.action_space)
-    if not isinstance(space, Discrete) or space.start != 0:
-        raise TypeError(f"env must have Discrete actions that start at 0, got {space!r}.")
-    num_arms = getattr(getattr(agent, "problem", None), "num_arms", space.n)
-    if num_arms != space.n:
-        raise ValueError(
-            f"agent must have as many arms as the environment, {space.n}, got {num_arms}; "
-            "build it with the environment's own problem."
-        )
-    if hasattr(agent, "check_spaces"):
-        agent.check_spaces(env)
 
 
 def _number_of_steps(env: Environment, horizon: int | None) -> int:

@@ -175,13 +175,19 @@ class ConjugatePosterior(Posterior):
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities by quadrature; arms without a posterior share them."""
-        first, second, is_missing = self._current()
-        found = is_missing / np.maximum(is_missing.sum(axis=1, keepdims=True), 1)
-        for lane in np.flatnonzero(~is_missing.any(axis=1)):
-            law = self.law.frozen(first[lane], second[lane])
-            nodes = self.law.quantile(first[lane], second[lane], logit_levels()[:, None])
-            found[lane] = best_arm_probabilities(nodes.ravel(), law.pdf, law.cdf)
-        return found
+        lanes = np.stack(self._current(), axis=1)
+        distinct, which = np.unique(lanes, axis=0, return_inverse=True)
+        return np.array([self._best_arm_probabilities(*lane) for lane in distinct])[which.ravel()]
+
+    def _best_arm_probabilities(
+        self, first: np.ndarray, second: np.ndarray, is_missing: np.ndarray
+    ) -> np.ndarray:
+        """Return the (K,) probabilities of one lane."""
+        if is_missing.any():
+            return is_missing / is_missing.sum()
+        law = self.law.frozen(first, second)
+        nodes = self.law.quantile(first, second, logit_levels()[:, None])
+        return best_arm_probabilities(nodes.ravel(), law.pdf, law.cdf)
 
     def _current(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (N, K) parameters, harmless where there is no posterior, and where that is."""

@@ -70,6 +70,7 @@ class GibbsPosterior(Posterior):
         self._means = np.empty((0, problem.num_arms))
         self._counts = self._sums = np.empty((0, problem.num_arms))
         self._is_fresh = False
+        self._answer: tuple[np.ndarray, np.ndarray] | None = None
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Start the masked lanes' chains from draws of the prior, strictly inside its box."""
@@ -80,7 +81,7 @@ class GibbsPosterior(Posterior):
             self._means, self._counts, self._sums = np.zeros((3, len(mask), shape[1]))
         self._means[mask] = np.clip(draws, np.nextafter(low, high), np.nextafter(high, low))
         self._counts[mask] = self._sums[mask] = 0.0
-        self._is_fresh = False
+        self._is_fresh, self._answer = False, None
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Renew all chains if there are new data."""
@@ -130,7 +131,7 @@ class GibbsPosterior(Posterior):
     def _renew(self, rng: Generator) -> None:
         target = make_target(self.problem, self._counts, self._sums)
         renew_chains(rng, self._means, target, self._axes, self.num_sweeps)
-        self._is_fresh = True
+        self._is_fresh, self._answer = True, None
 
     def _sweep(self) -> tuple[GibbsTarget, np.ndarray]:
         """Return the target, and (S, N, K) means after sweeps of a copy of the chains."""
@@ -145,6 +146,11 @@ class GibbsPosterior(Posterior):
 
     def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K, G) points and the densities there, averages of conditional ones."""
+        if self._answer is None:
+            self._answer = self._average_conditionals()
+        return self._answer
+
+    def _average_conditionals(self) -> tuple[np.ndarray, np.ndarray]:
         target, means = self._sweep()
         off = means - target.mean
         own = np.diag(target.precision)
@@ -173,10 +179,11 @@ def _log_features(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the (N, K, G) sums of five features of x, those with a coefficient of 0 left out."""
     with np.errstate(all="ignore"):
         features = (np.log(x), np.log1p(-x), x, x * x, 1 / x)
-        terms = (coefficients[..., [i]] * f for i, f in enumerate(features))
-        return sum(
-            np.where(coefficients[..., [i]] == 0.0, 0.0, term) for i, term in enumerate(terms)
-        )
+        found = np.zeros_like(x)
+        for i, feature in enumerate(features):
+            c = coefficients[..., [i]]
+            found += np.where(c == 0.0, 0.0, c * feature)
+        return found
 
 
 def make_target(problem: BanditProblem, counts: FloatArray, sums: FloatArray) -> GibbsTarget:

@@ -41,7 +41,7 @@ from agents.posteriors.quadrature import Coordinate
 from agents.posteriors.winning import best_arm_probabilities
 from bandit_gym.problem import BanditProblem
 
-FEWEST_POINTS = 48
+FEWEST_POINTS = 64
 MOST_POINTS = 4096
 POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 1.5, 12
 MAX_SPREADS = 24
@@ -376,8 +376,12 @@ class GridPosterior(Posterior):
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities, by quadrature between the points of all arms."""
-        found = [_best_arm_probabilities(points) for points in self.tables.points]
-        return np.array(found).reshape(self.tables.keys.shape[:2])
+        keys, shape = self.tables.keys, self.tables.keys.shape
+        _, first, which = np.unique(
+            keys.reshape(shape[0], -1), axis=0, return_index=True, return_inverse=True
+        )
+        found = np.array([_best_arm_probabilities(self.tables.points[lane]) for lane in first])
+        return found[which.ravel()].reshape(shape[:2])
 
     @property
     def _coordinate(self) -> Coordinate:

@@ -152,7 +152,7 @@ class ParticlePosterior(Posterior):
 
         It is treated as if all were equally likely.
         """
-        return self._is_degenerate.any(axis=1)
+        return np.any(self._is_degenerate, axis=1, keepdims=True)[:, 0]
 
     def _weights(self) -> np.ndarray:
         shape = self._log_weights.shape

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.random import SeedSequence
 
-from bandit_gym.rollout import check_fit
+from bandit_gym.checks import check_fit
 
 METHODS = ("reset", "reset_lanes", "act", "observe")
 

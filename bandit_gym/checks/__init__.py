@@ -14,6 +14,7 @@ from bandit_gym.checks.arguments import (
     check_real,
 )
 from bandit_gym.checks.calls import call
+from bandit_gym.checks.fit import check_fit
 from bandit_gym.checks.lanes import (
     RewardRule,
     check_actions,
@@ -35,6 +36,7 @@ __all__ = [
     "check_actions",
     "check_choice",
     "check_covariance",
+    "check_fit",
     "check_has_method",
     "check_has_name",
     "check_integer",

@@ -1,6 +1,5 @@
 """The single environment, for any problem; the registered ones in `families` are built on it."""
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,15 +7,13 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
-from gymnasium.wrappers import TimeLimit
 
 from bandit_gym.checks import check_actions
 from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
+from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.observations import PlayRecord, make_observer
 from bandit_gym.envs.rendering import RENDER_MODES, LaneView, check_render_mode, render_lane
-from bandit_gym.envs.worlds import check_means, draw_instances
 from bandit_gym.problem import BanditProblem
-from bandit_gym.registration import MAX_EPISODE_STEPS
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}
 
@@ -34,6 +31,8 @@ class BanditEnv(gym.Env[Any, Any]):
             tells agents what to believe. None draws fresh means at each reset.
         observation: "constant", "counts" or "history"; `bandit_gym.envs.observations` says what
             each shows and what can be learned from it.
+        horizon: pulls over which the time left that the last two show falls to 0, which need it:
+            the time limit, as Gymnasium does not tell it to environments.
         render_mode: None, "ansi" or "rgb_array".
     """
 
@@ -45,12 +44,13 @@ class BanditEnv(gym.Env[Any, Any]):
         *,
         means: Sequence[float] | None = None,
         observation: str = "constant",
+        horizon: int | None = None,
         render_mode: str | None = None,
     ) -> None:
         self.problem = problem
         self.render_mode = check_render_mode(render_mode)
         self._fixed_means = check_means(means, problem)
-        self._observer = make_observer(observation, problem)
+        self._observer = make_observer(observation, problem, horizon)
         self._is_recorded = observation != "constant" or render_mode is not None
         self.observation_space = self._observer.space
         self.action_space = Discrete(problem.num_arms)
@@ -66,7 +66,6 @@ class BanditEnv(gym.Env[Any, Any]):
         self._means = means[None]
         self._shortfalls = shortfalls(self._means)
         self._record = PlayRecord(1, self.problem.num_arms)
-        self._horizon = time_limit_around(self) or MAX_EPISODE_STEPS
         info = {"means": means.copy(), "optimal_action": int(optimal_actions(means))}
         return self._observe(), info
 
@@ -92,23 +91,4 @@ class BanditEnv(gym.Env[Any, Any]):
         return render_lane(view, self.render_mode)
 
     def _observe(self) -> Any:
-        return self._observer.split(self._observer.encode(self._record, self._horizon))[0]
-
-
-def time_limit_around(env: gym.Env[Any, Any]) -> int | None:
-    """Find the `TimeLimit` through which `env` is being reset; None when there is none.
-
-    An observation that shows the time left needs the horizon, but `gym.make` keeps it from the
-    environment: it goes to the wrapper only, and the inner spec says None. So this looks for the
-    wrapper among the callers of `reset`. The vector environments are told the horizon, and this
-    makes the single ones show the same, whatever `max_episode_steps` they were made with.
-    """
-    limits = []
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_code is TimeLimit.reset.__code__:
-            wrapper = frame.f_locals["self"]
-            if wrapper.unwrapped is env:
-                limits.append(wrapper._max_episode_steps)
-        frame = frame.f_back
-    return min(limits, default=None)
+        return self._observer.split(self._observer.encode(self._record))[0]

@@ -21,8 +21,9 @@ What can be learned from each:
 Rewards and empirical means x are scaled to [0, 1] by the support of the mean: unchanged on [0, 1],
 x / (1 + x) on [0, inf), (1 + x / (1 + |x|)) / 2 on the reals. The last two tell rewards of order
 one apart best. Where there is nothing to show yet (an arm never pulled, no reward) the entry is
-0.5. Time left falls from 1 to 0 over the horizon, which is the episode's time limit, or 1,000
-without one, and stays there.
+0.5. Time left falls from 1 to 0 over the horizon, and stays there. The horizon is told: Gymnasium
+keeps a single environment's time limit from it, so that it is an argument; a vector environment has
+a time limit of its own, which is its horizon unless another is told.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
 from numpy.typing import NDArray
 
-from bandit_gym.checks import check_choice
+from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
@@ -84,11 +85,13 @@ class Observer:
         mode: one of `OBSERVATIONS`.
         support: (low, high) of the likelihood's mean, which decides how rewards are scaled.
         num_arms: K.
+        horizon: pulls at which the time is up, at least 1; the constant mode does not look at it.
     """
 
     mode: str
     support: tuple[float, float]
     num_arms: int
+    horizon: int
 
     @property
     def space(self) -> Space[Any]:
@@ -98,30 +101,29 @@ class Observer:
         size = 2 * self.num_arms + 1 if self.mode == "counts" else self.num_arms + 2
         return Box(0.0, 1.0, (size,), dtype=np.float32)
 
-    def encode(self, record: PlayRecord, horizon: int) -> NDArray[Any]:
+    def encode(self, record: PlayRecord) -> NDArray[Any]:
         """Encode each lane's record as a fresh batch of observations.
 
         Args:
             record: what was played in N lanes; the constant mode looks at nothing but N.
-            horizon: pulls at which the time is up, at least 1.
 
         Returns:
             (N,) int64 zeros in the constant mode, else (N, size) float32 in [0, 1].
         """
         if self.mode == "constant":
             return np.zeros(len(record.elapsed), dtype=np.int64)
-        parts = self._counts(record, horizon) if self.mode == "counts" else self._history(record)
-        time_left = np.maximum(1.0 - record.elapsed / horizon, 0.0)
+        parts = self._counts(record) if self.mode == "counts" else self._history(record)
+        time_left = np.maximum(1.0 - record.elapsed / self.horizon, 0.0)
         return np.column_stack((*parts, time_left)).astype(np.float32)
 
     def split(self, observations: NDArray[Any]) -> list[Any]:
         """Turn a batch into the list of what each lane's single environment would return."""
         return observations.tolist() if self.mode == "constant" else list(observations)
 
-    def _counts(self, record: PlayRecord, horizon: int) -> tuple[FloatArray, ...]:
+    def _counts(self, record: PlayRecord) -> tuple[FloatArray, ...]:
         scaled = scale_rewards(record.empirical_means, self.support)
         return (
-            np.minimum(record.pulls / horizon, 1.0),
+            np.minimum(record.pulls / self.horizon, 1.0),
             np.where(record.pulls > 0, scaled, NOTHING_YET),
         )
 
@@ -131,10 +133,20 @@ class Observer:
         return one_hot.astype(np.float64), np.where(record.last_actions >= 0, scaled, NOTHING_YET)
 
 
-def make_observer(observation: str, problem: BanditProblem) -> Observer:
-    """Build the observer of a problem; `observation` is checked here."""
+def make_observer(observation: str, problem: BanditProblem, horizon: int | None) -> Observer:
+    """Build the observer of a problem; `observation` and `horizon` are checked here.
+
+    Raises:
+        ValueError: if the observation is unknown, or shows a horizon that is None.
+    """
     mode = check_choice("observation", observation, OBSERVATIONS)
-    return Observer(mode, problem.likelihood.support, problem.num_arms)
+    if horizon is not None:
+        horizon = check_integer("horizon", horizon, minimum=1)
+    elif mode != "constant":
+        condition = f"be given where observation is {mode!r}"
+        remedy = "it is the time limit, 1000 unless max_episode_steps is another"
+        raise ValueError(message("horizon", condition, horizon, remedy))
+    return Observer(mode, problem.likelihood.support, problem.num_arms, horizon or 1)
 
 
 def scale_rewards(rewards: FloatArray, support: tuple[float, float]) -> FloatArray:

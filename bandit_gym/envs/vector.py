@@ -19,12 +19,11 @@ from gymnasium.vector.utils import batch_space
 from bandit_gym.checks import check_actions, check_choice, check_integer, check_mask
 from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
 from bandit_gym.envs.bandit import METADATA
+from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.noise import LaneNoise
 from bandit_gym.envs.observations import PlayRecord, make_observer
 from bandit_gym.envs.rendering import LaneView, check_render_mode, render_lane
-from bandit_gym.envs.worlds import check_means, draw_instances
 from bandit_gym.problem import BanditProblem
-from bandit_gym.registration import MAX_EPISODE_STEPS
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 Seeds = int | Sequence[int | None] | None
@@ -43,6 +42,8 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         problem: the likelihood and the prior, the same in all lanes.
         means: (K,) means of one fixed instance for all lanes; None draws them at each reset.
         observation: "constant", "counts" or "history".
+        horizon: pulls over which the time left that the last two show falls to 0; None is
+            `max_episode_steps`.
         render_mode: None, "ansi" or "rgb_array"; `render` returns a tuple of one frame per lane.
         max_episode_steps: pulls after which an episode is truncated; None, 0 and -1 mean never.
         autoreset_mode: an `AutoresetMode` or its value, "NextStep", "SameStep" or "Disabled".
@@ -56,6 +57,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         *,
         means: Sequence[float] | None = None,
         observation: str = "constant",
+        horizon: int | None = None,
         render_mode: str | None = None,
         max_episode_steps: int | None = None,
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
@@ -68,7 +70,9 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         self.metadata = METADATA | {"autoreset_mode": self._autoreset_mode}
         self._fixed_means = check_means(means, problem)
         self._limit = _check_limit(max_episode_steps)
-        self._observer = make_observer(observation, problem)
+        self._observer = make_observer(
+            observation, problem, self._limit if horizon is None else horizon
+        )
         self._is_recorded = observation != "constant" or render_mode is not None
         self._set_spaces()
         self._set_state()
@@ -157,7 +161,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         return rewards, take_arms(self._shortfalls, actions)
 
     def _observe(self) -> np.ndarray:
-        return self._observer.encode(self._record, self._limit or MAX_EPISODE_STEPS)
+        return self._observer.encode(self._record)
 
     def _begin(self, mask: BoolArray) -> None:
         """Start new episodes in the lanes of the mask, none of which waits any longer."""

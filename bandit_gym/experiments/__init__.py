@@ -6,28 +6,24 @@ from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
     from bandit_gym.experiments.backends import Workers
+    from bandit_gym.experiments.catalogue import describe_catalogue
+    from bandit_gym.experiments.entries import Entry
     from bandit_gym.experiments.execution import Progress, run_experiment
-    from bandit_gym.experiments.experiment import Entry, Experiment, Run, load_experiment
-
-__all__ = [
-    "Entry",
-    "Experiment",
-    "Progress",
-    "Run",
-    "Workers",
-    "load_experiment",
-    "run_experiment",
-]
+    from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
+    from bandit_gym.experiments.progress import progress_on_stderr
 
 __getattr__, __dir__ = lend(
     __name__,
     {
-        "Entry": "experiment",
+        "Entry": "entries",
         "Experiment": "experiment",
         "Progress": "execution",
         "Run": "experiment",
         "Workers": "backends",
+        "describe_catalogue": "catalogue",
         "load_experiment": "experiment",
+        "progress_on_stderr": "progress",
         "run_experiment": "execution",
     },
 )
+__all__ = __dir__()

@@ -22,7 +22,6 @@ import joblib
 
 from bandit_gym.checks import check_choice, check_integer
 
-BACKENDS = ("loky", "serial", "dask", "ray")
 SCHEDULER_TIMEOUT = 6.0
 """Seconds to wait for a host to answer, and again for its scheduler to."""
 
@@ -42,7 +41,7 @@ class Workers:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        check_choice("backend", self.backend, BACKENDS)
+        check_choice("backend", self.backend, _CONNECTIONS)
         if self.num_workers is not None:
             check_integer("num_workers", self.num_workers, minimum=1)
         if self.scheduler is not None and self.backend not in ("dask", "ray"):
@@ -125,8 +124,8 @@ def _connect_ray(workers: Workers, stack: contextlib.ExitStack) -> int:
 
 
 _CONNECTIONS: dict[str, Callable[[Workers, contextlib.ExitStack], int]] = {
-    "serial": _connect_serial,
     "loky": _connect_loky,
+    "serial": _connect_serial,
     "dask": _connect_dask,
     "ray": _connect_ray,
 }

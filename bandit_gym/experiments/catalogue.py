@@ -75,8 +75,9 @@ def agent_options(target: str) -> Parameters:
 
 def make_problem(target: str, options: Mapping[str, Any]) -> BanditProblem:
     """Return what an environment tells agents about itself."""
-    env = gym.make(target, **options)
-    problem: BanditProblem = env.unwrapped.problem  # type: ignore[attr-defined]
+    env: Any = gym.make_vec(target, **options)  # unlike a single one, it knows its time limit
+    is_native = hasattr(env.unwrapped, "problem")
+    problem: BanditProblem = env.unwrapped.problem if is_native else env.get_attr("problem")[0]
     env.close()
     return problem
 

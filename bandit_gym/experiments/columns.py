@@ -1,92 +1,215 @@
-"""The columns of stored results, what each means, and their form on disk."""
+"""The columns of stored results, each declared once: what it means, and who computes it.
+
+Recording asks this table what to add up and what to keep, the files have its columns in its order,
+and tables and figures take their words from it.
+"""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.experiments.recording import recorded_steps
+from bandit_gym.rollout import Step
+from bandit_gym.typing import FloatArray, IntArray
 
-DESCRIPTIONS = {
-    "experiment": "content name of the run: environment, agent, horizon, seed, recording, blocks",
-    "env": "label of the environment",
-    "agent": "label of the agent",
-    "replication": "index of the episode; the same means and reward noise for every agent",
-    "step": "t, number of steps played; everything below is after t steps",
-    "action": "arm played in step t; -1 if the episode had ended",
-    "action_rank": "number of arms with a larger mean than the one played in step t; -1 if unknown",
-    "pseudo_regret": "sum over steps of max(means) - means[action]",
-    "realised_regret": "sum over steps of max(means) - reward",
-    "uniform_regret": "sum over steps of max(means) - average mean: what uniform play would lose",
-    "reward": "sum of the rewards",
-    "optimal_pulls": "number of pulls of a best arm",
-    "simple_regret": "max(means) minus the mean of the most pulled arm (average over ties)",
-    "best_arm_found": "1 if the most pulled arm is a best one (average over ties)",
-    "num_samples": "sum over steps of the samples drawn to decide",
-    "effective_sample_size": "sum over steps of the effective sample sizes",
-    "is_capped": "number of decisions that were stopped by the cap on samples",
-    "is_degenerate": "number of decisions made although no sample could explain the data",
+
+class World:
+    """The (N, K) true means of an episode, what follows from them, and the pulls of each arm."""
+
+    def __init__(self, means: FloatArray) -> None:
+        self.best = means.max(axis=1)
+        self.gaps = self.best[:, None] - means
+        self.mean_gaps = self.gaps.mean(axis=1)
+        self.is_best = self.gaps == 0
+        self.counts = np.zeros(means.shape, dtype=np.int64)
+
+
+@dataclass
+class Standing:
+    """Where the N lanes stand after a recorded step, for all that needs the true means.
+
+    Attributes:
+        step: the last one.
+        world: the true means and the pulls so far.
+        lengths: (N,) steps of each lane's episode so far.
+        sums: name -> (N,) sums over these steps.
+    """
+
+    step: Step
+    world: World
+    lengths: IntArray
+    sums: dict[str, FloatArray]
+
+    @cached_property
+    def favourites(self) -> FloatArray:
+        """(N, K) weights of the most pulled arm; where several are, all the same."""
+        counts = self.world.counts
+        is_favourite = counts == counts.max(axis=1, keepdims=True)
+        return is_favourite / is_favourite.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
+
+
+class Column(NamedTuple):
+    """A column of the results; of the four that may compute it, one does, or else the agent.
+
+    What agents tell as diagnostics is added up over steps, under their own names.
+
+    Attributes:
+        meaning: what its values are; written into the files.
+        type: of its values: float with NaN, or int with -1, where nothing is known; or str.
+        of_block: from the run and the block's number, one value or what broadcasts to (N, S).
+        adds: (N,) values of a step that are added up, None where the environment tells none.
+        shows: (N,) values of the last step.
+        follows: (N,) values that follow from where the lanes stand.
+        unit: of its values; means of shares are estimated as such.
+        title: what tables of estimates and figures call it; those without one are not in them.
+        definition: of `title`, in their words, per step if it is a sum.
+    """
+
+    meaning: str
+    type: type = float
+    of_block: Callable[[Run, int], Any] | None = None
+    adds: Callable[[Step], np.ndarray | None] | None = None
+    shows: Callable[[Step], np.ndarray] | None = None
+    follows: Callable[[Standing], np.ndarray] | None = None
+    unit: str = ""
+    title: str = ""
+    definition: str = ""
+
+
+def _optimal_pulls(step: Step) -> np.ndarray | None:
+    return None if step.pseudo_regrets is None else step.pseudo_regrets == 0
+
+
+def _action_rank(now: Standing) -> np.ndarray:
+    gaps, actions = now.world.gaps, now.step.actions
+    pulled = gaps[np.arange(len(actions)), actions][:, None]
+    return np.where(now.step.is_alive, (gaps < pulled).sum(axis=1), -1)
+
+
+def _realised_regret(now: Standing) -> FloatArray:
+    return now.world.best * now.lengths - now.sums["reward"]
+
+
+COLUMNS = {
+    "experiment": Column(
+        "content name of the run: environment, agent, horizon, seed, recording, blocks",
+        str,
+        of_block=lambda run, block: run.digest,
+    ),
+    "env": Column(
+        "label of the environment", str, of_block=lambda run, block: run.environment.label
+    ),
+    "agent": Column("label of the agent", str, of_block=lambda run, block: run.agent.label),
+    "replication": Column(
+        "index of the episode; the same means and reward noise for every agent",
+        int,
+        of_block=lambda run, block: np.array(run.replications(block))[:, None],
+    ),
+    "step": Column(
+        "t, number of steps played; everything below is after t steps",
+        int,
+        of_block=lambda run, block: run.steps,
+    ),
+    "action": Column(
+        "arm played in step t; -1 if the episode had ended",
+        int,
+        shows=lambda step: np.where(step.is_alive, step.actions, -1),
+    ),
+    "action_rank": Column(
+        "number of arms with a larger mean than the one played in step t; -1 if unknown",
+        int,
+        follows=_action_rank,
+    ),
+    "pseudo_regret": Column(
+        "sum over steps of max(means) - means[action]",
+        adds=lambda step: step.pseudo_regrets,
+        unit="reward",
+        title="pseudo-regret",
+        definition="best mean - pulled mean",
+    ),
+    "realised_regret": Column(
+        "sum over steps of max(means) - reward",
+        follows=_realised_regret,
+        unit="reward",
+        title="realised regret",
+        definition="best mean - reward",
+    ),
+    "uniform_regret": Column(
+        "sum over steps of max(means) - average mean: what uniform play would lose",
+        follows=lambda now: now.world.mean_gaps * now.lengths,
+        unit="reward",
+    ),
+    "reward": Column("sum of the rewards", adds=lambda step: step.rewards, unit="reward"),
+    "optimal_pulls": Column("number of pulls of a best arm", adds=_optimal_pulls, unit="pulls"),
+    "simple_regret": Column(
+        "max(means) minus the mean of the most pulled arm (average over ties)",
+        follows=lambda now: (now.world.gaps * now.favourites).sum(axis=1),
+        unit="reward",
+        title="simple regret",
+        definition="best mean - mean of the most pulled arm",
+    ),
+    "best_arm_found": Column(
+        "1 if the most pulled arm is a best one (average over ties)",
+        follows=lambda now: (now.world.is_best * now.favourites).sum(axis=1),
+        unit="share",
+        title="best arm found",
+    ),
+    "num_samples": Column("sum over steps of the samples drawn to decide", unit="samples"),
+    "effective_sample_size": Column("sum over steps of the effective sample sizes", unit="samples"),
+    "is_capped": Column(
+        "number of decisions that were stopped by the cap on samples", unit="decisions"
+    ),
+    "is_degenerate": Column(
+        "number of decisions made although no sample could explain the data", unit="decisions"
+    ),
 }
-"""Every column of a table of results, in order; NaN where the environment or agent tells nothing.
+"""Every column of a table of results, in order; other diagnostics of an agent follow."""
 
-Other diagnostics of an agent follow, under its own names, as sums over steps.
-"""
-
-LABELS = ("experiment", "env", "agent")
-INTEGERS = ("replication", "step", "action", "action_rank")
+_DIAGNOSTIC = Column("sum over steps of the agent's diagnostic")
 
 
-def to_parquet(run: Run, block: int, columns: dict[str, np.ndarray]) -> bytes:
+def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
     """Lay a block out as a tidy table, sorted by replication and step, in Parquet's format.
 
     Args:
         run: the run.
         block: index of the block.
-        columns: name -> (N, S) values after each recorded step.
+        recorded: name -> (N, S) values after each recorded step.
 
     Returns:
         The bytes of a file with N S rows; the same bytes for the same values.
     """
-    steps = recorded_steps(run.horizon, run.recording)
-    shape = (run.block_size, len(steps))
-    given = {
-        "replication": np.broadcast_to(np.array(run.replications(block))[:, None], shape),
-        "step": np.broadcast_to(steps, shape),
-        **columns,
-    }
-    labels = dict(zip(LABELS, (run.digest, run.environment.label, run.agent.label), strict=True))
-    names = dict.fromkeys([*DESCRIPTIONS, *columns])
-    arrays = [
-        _constant(labels[name], run.block_size * len(steps))
-        if name in labels
-        else pa.array(_typed(name, given.get(name), shape).reshape(-1))
-        for name in names
-    ]
-    schema = pa.schema([_field(name, array) for name, array in zip(names, arrays, strict=True)])
+    columns = dict.fromkeys(recorded, _DIAGNOSTIC)
+    columns = COLUMNS | {name: columns[name] for name in columns if name not in COLUMNS}
+    shape = (run.block_size, len(run.steps))
+    fields, arrays = [], []
+    for name, column in columns.items():
+        values = column.of_block(run, block) if column.of_block else recorded.get(name)
+        arrays.append(_to_arrow(values, column.type, shape))
+        fields.append(pa.field(name, arrays[-1].type, metadata={"description": column.meaning}))
     buffer = io.BytesIO()
     pq.write_table(
-        pa.table(arrays, schema=schema),
+        pa.table(arrays, schema=pa.schema(fields)),
         buffer,
         compression="zstd",
-        use_dictionary=[*LABELS, *INTEGERS],
-        use_byte_stream_split=[name for name in names if name not in (*LABELS, *INTEGERS)],
+        use_dictionary=[name for name, column in columns.items() if column.type is not float],
+        use_byte_stream_split=[name for name, column in columns.items() if column.type is float],
     )
     return buffer.getvalue()
 
 
-def _typed(name: str, values: np.ndarray | None, shape: tuple[int, int]) -> np.ndarray:
-    dtype, blank = (np.int64, -1) if name in INTEGERS else (np.float64, np.nan)
-    return np.full(shape, blank, dtype) if values is None else values.astype(dtype)
-
-
-def _constant(label: str, length: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(length, np.int32)), pa.array([label]))
-
-
-def _field(name: str, array: pa.Array) -> pa.Field:
-    description = DESCRIPTIONS.get(name, "sum over steps of the agent's diagnostic")
-    return pa.field(name, array.type, metadata={"description": description})
+def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:
+    if kind is str:
+        indices = np.zeros(shape[0] * shape[1], np.int32)
+        return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array([values]))
+    if values is None:
+        values = -1 if kind is int else np.nan
+    return pa.array(np.broadcast_to(values, shape).astype(kind).reshape(-1))

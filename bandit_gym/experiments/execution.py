@@ -7,6 +7,7 @@ needs no shared disk. joblib does the distribution for every back end.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import joblib
 from bandit_gym.experiments.backends import Workers, connect
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.simulation import Outcome, build, simulate_block
-from bandit_gym.experiments.storage import BlockState, Store
+from bandit_gym.experiments.storage import Store
 
 __all__ = ["Progress", "Workers", "run_experiment"]
 
@@ -98,17 +99,14 @@ def _check_buildable(run: Run) -> None:
 
 def _unfinished(store: Store, experiment: Experiment) -> tuple[list[Task], tuple[str, ...]]:
     """Return what is to be done, first blocks first so that all runs advance, and what is torn."""
-    states = {
-        (run, block): store.state(run, block)
-        for block in range(experiment.num_blocks)
-        for run in experiment.runs
-    }
-    tasks = [task for task, state in states.items() if state is not BlockState.COMPLETE]
-    damaged = [
-        f"{run.name}/{block:05d}"
-        for (run, block), state in states.items()
-        if state is BlockState.DAMAGED
-    ]
+    tasks, damaged = [], []
+    for block, run in itertools.product(range(experiment.num_blocks), experiment.runs):
+        try:
+            store.read_block(run, block)
+        except (FileNotFoundError, ValueError) as error:
+            tasks.append((run, block))
+            if isinstance(error, ValueError):
+                damaged.append(f"{run.name}/{block:05d}")
     return tasks, tuple(damaged)
 
 

@@ -8,55 +8,29 @@ neither the number of replications nor who simulates a block can change its resu
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_choice, check_integer, check_keys
-from bandit_gym.experiments.catalogue import (
-    ENTRY_KEYS,
-    resolve_agent,
-    resolve_environment,
-    short_name,
-)
+from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
+from bandit_gym.typing import IntArray
 
 FORMAT = 1
 """Version of the names and files written here; another version is never read as this one."""
 
 RECORDINGS = ("log", "every")
-Settings = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One environment or one agent of an experiment.
-
-    Attributes:
-        target: `module:Id-v0` of an environment, `module:Class` of an agent.
-        options: keyword arguments, JSON-able.
-        label: what tables and plots call it.
-    """
-
-    target: str
-    options: dict[str, Any]
-    label: str
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-    @property
-    def digest(self) -> str:
-        """Content hash, as hexadecimal digits."""
-        return _digest(asdict(self))
+NUM_LOG_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -80,10 +54,15 @@ class Run:
         labels = [_slug(entry.label) for entry in (self.environment, self.agent)]
         return "--".join([*labels, self.digest[:12]])
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Content hash, as hexadecimal digits."""
-        return _digest({"format": FORMAT, **asdict(self)})
+        return content_digest({"format": FORMAT, **asdict(self)})
+
+    @property
+    def steps(self) -> IntArray:
+        """(S,) recorded steps, sorted."""
+        return recorded_steps(self.horizon, self.recording)
 
     def replications(self, block: int) -> range:
         """Say which replications a block holds; always `block_size` of them."""
@@ -130,8 +109,8 @@ class Experiment:
     block_size: int = 50
 
     def __post_init__(self) -> None:
-        environments = _read_entries("environments", "env", self.environments)
-        agents = _read_entries("agents", "agent", self.agents)
+        environments = read_entries("environments", "env", self.environments)
+        agents = read_entries("agents", "agent", self.agents)
         object.__setattr__(self, "environments", environments)
         object.__setattr__(self, "agents", agents)
         for name, minimum in _INTEGERS.items():
@@ -154,17 +133,17 @@ class Experiment:
     @property
     def name(self) -> str:
         """Content hash of everything but the number of replications, 12 hexadecimal digits."""
-        return _digest([run.digest for run in self.runs])[:12]
+        return content_digest([run.digest for run in self.runs])[:12]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict from which `from_dict` makes an equal experiment."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain["environments"] = [_write_entry("env", entry) for entry in self.environments]
-        plain["agents"] = [_write_entry("agent", entry) for entry in self.agents]
+        plain["environments"] = [write_entry("env", entry) for entry in self.environments]
+        plain["agents"] = [write_entry("agent", entry) for entry in self.agents]
         return plain
 
     @classmethod
-    def from_dict(cls, settings: Settings) -> Experiment:
+    def from_dict(cls, settings: Mapping[str, Any]) -> Experiment:
         """Make an experiment from a dict, naming unknown and missing keys."""
         required = ("environments", "agents")
         optional = [field.name for field in fields(cls) if field.name not in required]
@@ -187,83 +166,17 @@ def load_experiment(path: str | Path) -> Experiment:
     return Experiment.from_dict(settings)
 
 
-def _read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
-    if isinstance(entries, str | Mapping) or not isinstance(entries, Sequence):
-        raise TypeError(f"{field} must be a list of names or dicts, got {entries!r}.")
-    if not entries:
-        raise ValueError(f"{field} must have at least one entry, got none.")
-    found = tuple(entry for item in entries for entry in _expand(kind, item))
-    labels = [entry.label for entry in found]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise ValueError(
-                f"{field} must have different labels, got {label!r} more than once; "
-                "remove one or give it a label."
-            )
-    return found
+def recorded_steps(horizon: int, recording: str) -> IntArray:
+    """Return the sorted steps t in 1 .. T at which sums are kept; T is always one of them.
 
-
-def _expand(kind: str, item: Any) -> Iterator[Entry]:
-    """Yield one entry for each point of the item's grid; one in all if it has none."""
-    if isinstance(item, Entry):
-        yield item
-        return
-    settings: Any = {kind: item} if isinstance(item, str) else item
-    if not isinstance(settings, Mapping) or not isinstance(settings.get(kind), str):
-        raise TypeError(f"{kind} must be a name or a dict with the key {kind!r}, got {item!r}.")
-    options = {k: v for k, v in settings.items() if k not in (kind, *ENTRY_KEYS)}
-    grid = settings.get("grid", {})
-    _check_grid(kind, grid)
-    for values in itertools.product(*grid.values()):
-        point = dict(zip(grid, values, strict=True))
-        yield _make_entry(kind, settings[kind], options | point, _label(settings, point))
-
-
-def _check_grid(kind: str, grid: Any) -> None:
-    is_table = isinstance(grid, Mapping) and all(isinstance(v, list) and v for v in grid.values())
-    if not is_table:
-        raise TypeError(f"grid of {kind} must be a table of non-empty lists, got {grid!r}.")
-
-
-def _label(settings: Settings, point: Settings) -> str | None:
-    label = settings.get("label")
-    return None if label is None else f"{label}{_written(point)}"
-
-
-def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None) -> Entry:
-    resolve = resolve_environment if kind == "env" else resolve_agent
-    target = resolve(name, options)
-    options = _jsonable(kind, options)
-    return Entry(target, options, label or short_name(target) + _written(options))
-
-
-def _write_entry(kind: str, entry: Entry) -> dict[str, Any]:
-    return {kind: entry.target, "label": entry.label, **entry.options}
-
-
-def _written(options: Settings) -> str:
-    if not options:
-        return ""
-    pairs = (f"{key}={_written_value(value)}" for key, value in options.items())
-    return f"({','.join(pairs)})"
-
-
-def _written_value(value: Any) -> str:
-    if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
-        return f"{value['name']}{_written({k: v for k, v in value.items() if k != 'name'})}"
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-
-
-def _jsonable(kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return json.loads(json.dumps(options, allow_nan=False))  # type: ignore[no-any-return]
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{kind} options must be JSON-able, got {options!r}.") from error
-
-
-def _digest(content: Any) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    Args:
+        horizon: T.
+        recording: "every", or "log" for at most `NUM_LOG_STEPS` of them, evenly spaced in log t.
+    """
+    if recording == "every" or horizon <= NUM_LOG_STEPS:
+        return np.arange(1, horizon + 1)
+    spaced = np.geomspace(1, horizon, NUM_LOG_STEPS)
+    return np.unique(np.rint(spaced).astype(np.int64))
 
 
 def _slug(label: str) -> str:

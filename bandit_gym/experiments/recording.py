@@ -7,24 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from bandit_gym.experiments.columns import COLUMNS, Standing, World
 from bandit_gym.rollout import Step
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.typing import FloatArray, IntArray
 
-NUM_LOG_STEPS = 200
 CHUNK = 32
-
-
-def recorded_steps(horizon: int, recording: str) -> IntArray:
-    """Return the sorted steps t in 1 .. T at which sums are kept; T is always one of them.
-
-    Args:
-        horizon: T.
-        recording: "every", or "log" for at most `NUM_LOG_STEPS` of them, evenly spaced in log t.
-    """
-    if recording == "every" or horizon <= NUM_LOG_STEPS:
-        return np.arange(1, horizon + 1)
-    spaced = np.geomspace(1, horizon, NUM_LOG_STEPS)
-    return np.unique(np.rint(spaced).astype(np.int64))
+_ADDED = {name: column.adds for name, column in COLUMNS.items() if column.adds}
+_SHOWN = {name: column.shows for name, column in COLUMNS.items() if column.shows}
+_FOLLOWING = {name: column.follows for name, column in COLUMNS.items() if column.follows}
 
 
 class Recorder:
@@ -41,107 +31,81 @@ class Recorder:
     def __init__(self, steps: IntArray, num_lanes: int) -> None:
         self._steps = steps.tolist()
         self._rows: dict[str, np.ndarray] = {}  # (S, N), so that a step writes to one place
-        self._lanes = np.arange(num_lanes)
         self._sums: dict[str, FloatArray] = {}
         self._lengths = np.zeros(num_lanes, dtype=np.int64)
-        self._world: _World | None = None
+        self._world: World | None = None
+        self._pending: list[Step] = []
         self._last: Step | None = None
         self._elapsed = 0
         self._num_kept = 0
-        self._num_pending = 0
-        self._pending: dict[str, FloatArray] = {}  # (CHUNK, N), zeros beyond the pending steps
-        self._is_alive = np.ones((CHUNK, num_lanes), dtype=bool)
-        self._actions = np.zeros((CHUNK, num_lanes), dtype=np.int64)
 
     def add(self, step: Step) -> None:
         """Take in one step of every lane."""
+        if step.means is not None and self._world is None:
+            self._world = World(step.means)
         self._elapsed += 1
         self._last = step
-        self._is_alive[self._num_pending] = step.is_alive
-        self._actions[self._num_pending] = step.actions
-        self._put_aside("reward", step.rewards)
-        for name, values in step.diagnostics.items():
-            self._put_aside(name, values)
-        if step.pseudo_regrets is not None:
-            self._put_aside("pseudo_regret", step.pseudo_regrets)
-            self._put_aside("optimal_pulls", step.pseudo_regrets == 0)
-        if step.means is not None and self._world is None:
-            self._world = _World(step.means)
-        self._num_pending += 1
+        self._pending.append(step)
         is_recorded = self._elapsed == self._steps[self._num_kept]
-        if is_recorded or self._num_pending == CHUNK:
+        if is_recorded or len(self._pending) == CHUNK:
             self._add_up()
         if is_recorded:
-            self._keep(step.actions, step.is_alive)
+            self._keep(step)
 
     @property
     def num_decisions(self) -> int:
         """Number of actions taken in episodes that had not ended."""
-        return int(self._lengths.sum() + self._is_alive[: self._num_pending].sum())
+        return int(self._lengths.sum() + sum(step.is_alive.sum() for step in self._pending))
 
     def finish(self) -> dict[str, np.ndarray]:
-        """Return name -> (N, S) value after each recorded step, as `tables.DESCRIPTIONS` tells.
+        """Return name -> (N, S) value after each recorded step, as `COLUMNS` tells.
 
         Where all episodes ended before the horizon the last sums are repeated.
         """
         if self._num_kept < len(self._steps) and self._last is not None:
-            self._add_up()
-            self._keep(self._last.actions, np.zeros(len(self._lanes), dtype=bool))
+            if self._pending:
+                self._add_up()
+            self._keep(self._last._replace(is_alive=np.zeros_like(self._last.is_alive)))
         for rows in self._rows.values():
             rows[self._num_kept :] = rows[self._num_kept - 1]
         return {name: rows.T for name, rows in self._rows.items()}
 
-    def _put_aside(self, name: str, values: np.ndarray) -> None:
-        if name not in self._pending:
-            self._pending[name] = np.zeros((CHUNK, len(self._lanes)))
-            self._sums[name] = np.zeros(len(self._lanes))
-        self._pending[name][self._num_pending] = values
-
     def _add_up(self) -> None:
         """Add the pending steps to the sums."""
-        count, self._num_pending = self._num_pending, 0
-        is_alive = self._is_alive[:count]
-        everywhere = bool(is_alive.all())
+        steps, self._pending = self._pending, []
+        is_alive = np.array([step.is_alive for step in steps])
+        counted = True if is_alive.all() else is_alive
         self._lengths += is_alive.sum(axis=0)
-        for name, pending in self._pending.items():
-            values = pending[:count] if everywhere else np.where(is_alive, pending[:count], 0.0)
-            self._sums[name] += values[0] if count == 1 else values.sum(axis=0)
-            pending[:count] = 0.0
+        for name, addends in _addends(steps).items():
+            added = np.array(addends, dtype=np.float64).sum(axis=0, where=counted)
+            self._sums[name] = self._sums.get(name, 0.0) + added
         if self._world is not None:
-            lanes = np.broadcast_to(self._lanes, is_alive.shape)[is_alive]
-            np.add.at(self._world.counts, (lanes, self._actions[:count][is_alive]), 1)
+            lanes = np.nonzero(is_alive)[1]
+            actions = np.array([step.actions for step in steps])[is_alive]
+            np.add.at(self._world.counts, (lanes, actions), 1)
 
-    def _keep(self, actions: IntArray, is_alive: BoolArray) -> None:
+    def _keep(self, step: Step) -> None:
         for name, values in self._sums.items():
             self._put(name, values)
-        self._put("action", np.where(is_alive, actions, -1))
+        for name, shows in _SHOWN.items():
+            self._put(name, shows(step))
         if self._world is not None:
-            self._keep_standing(self._world, actions, is_alive)
+            now = Standing(step, self._world, self._lengths, self._sums)
+            for name, follows in _FOLLOWING.items():
+                self._put(name, follows(now))
         self._num_kept += 1
-
-    def _keep_standing(self, world: _World, actions: IntArray, is_alive: BoolArray) -> None:
-        """Keep what needs the true means: regret of the rewards, rank of the arm, best guess."""
-        is_favourite = world.counts == world.counts.max(axis=1, keepdims=True)
-        share = is_favourite / is_favourite.sum(axis=1, keepdims=True)
-        rank = (world.gaps < world.gaps[self._lanes, actions][:, None]).sum(axis=1)
-        self._put("uniform_regret", world.mean_gaps * self._lengths)
-        self._put("realised_regret", world.best * self._lengths - self._sums["reward"])
-        self._put("simple_regret", (world.gaps * share).sum(axis=1))
-        self._put("best_arm_found", (world.is_best * share).sum(axis=1))
-        self._put("action_rank", np.where(is_alive, rank, -1))
 
     def _put(self, name: str, values: np.ndarray) -> None:
         if name not in self._rows:
-            self._rows[name] = np.zeros((len(self._steps), len(self._lanes)), dtype=values.dtype)
+            self._rows[name] = np.zeros((len(self._steps), len(self._lengths)), dtype=values.dtype)
         self._rows[name][self._num_kept] = values
 
 
-class _World:
-    """The (N, K) true means of an episode, what follows from them, and the pulls of each arm."""
-
-    def __init__(self, means: FloatArray) -> None:
-        self.best = means.max(axis=1)
-        self.gaps = self.best[:, None] - means
-        self.mean_gaps = self.gaps.mean(axis=1)
-        self.is_best = self.gaps == 0
-        self.counts = np.zeros(means.shape, dtype=np.int64)
+def _addends(steps: list[Step]) -> dict[str, list[np.ndarray]]:
+    """Return what each step adds, by name; nothing of what the environment does not tell."""
+    addends = {name: [step.diagnostics[name] for step in steps] for name in steps[0].diagnostics}
+    for name, adds in _ADDED.items():
+        values = [adds(step) for step in steps]
+        if values[0] is not None:
+            addends[name] = values
+    return addends

@@ -10,7 +10,7 @@ import contextlib
 import os
 import platform
 import traceback
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -21,15 +21,15 @@ from typing import Any
 import gymnasium as gym
 from threadpoolctl import ThreadpoolController
 
+from bandit_gym.checks import check_fit
 from bandit_gym.experiments.catalogue import load_agent
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.experiments.recording import Recorder, recorded_steps
-from bandit_gym.rollout import BanditAgent, check_fit, play
+from bandit_gym.experiments.recording import Recorder
+from bandit_gym.rollout import BanditAgent, Step, play
 
 PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
 WARM_UP_STEPS = 30
-_controllers: dict[str, ThreadpoolController] = {}  # by run, of this process
 
 
 @dataclass(frozen=True)
@@ -87,38 +87,6 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     return agent, env
 
 
-class TimedAgent:
-    """An agent with a stop watch around `act` and `observe`.
-
-    Attributes:
-        seconds: time spent in them since the last reset.
-    """
-
-    def __init__(self, agent: BanditAgent) -> None:
-        self.agent = agent
-        self.diagnostics = agent.diagnostics
-        self.seconds = 0.0
-
-    def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
-        """Reset the agent and the watch."""
-        self.agent.reset(num_envs=num_envs, seed=seed)
-        self.seconds = 0.0
-
-    def act(self, observation: Any = None) -> Any:
-        """Let the agent act."""
-        return self._timed(self.agent.act, observation)
-
-    def observe(self, *args: Any, **kwargs: Any) -> None:
-        """Let the agent observe."""
-        self._timed(self.agent.observe, *args, **kwargs)
-
-    def _timed(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        start = perf_counter()
-        result = method(*args, **kwargs)
-        self.seconds += perf_counter() - start
-        return result
-
-
 @cache
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that results depend on."""
@@ -131,34 +99,36 @@ def versions() -> dict[str, str]:
 
 def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
     agent, env = build(run)
-    timed = TimedAgent(agent)
-    recorder = Recorder(recorded_steps(run.horizon, run.recording), run.block_size)
-    for step in islice(_episodes(run, block, timed, env), run.horizon):
+    recorder = Recorder(run.steps, run.block_size)
+    seconds = 0.0
+    for step in islice(_episodes(run, block, agent, env), run.horizon):
         recorder.add(step)
+        seconds += step.agent_seconds
     env.close()
     data = to_parquet(run, block, recorder.finish())
-    return data, {"agent_seconds": timed.seconds, "decisions": recorder.num_decisions}
+    return data, {"agent_seconds": seconds, "decisions": recorder.num_decisions}
 
 
-def _episodes(run: Run, block: int, agent: BanditAgent, env: gym.vector.VectorEnv) -> Any:
+def _episodes(
+    run: Run, block: int, agent: BanditAgent, env: gym.vector.VectorEnv
+) -> Iterator[Step]:
     seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
     return play(agent, env, env_seed=seeds, agent_seed=agent_seed)
 
 
+@cache
 def _prepare(run: Run) -> ThreadpoolController:
-    """Warm up once per process, and return what limits the threads of all libraries then loaded.
+    """Warm up, once per run and process, and return what limits the threads of all libraries.
 
     The first steps are played for nothing, so that no compilation is taken for the agent's own
     time. Nested threads would fight for the cores, and their number may change the last bit of a
     matrix product.
     """
-    if run.digest not in _controllers:
-        agent, env = build(run)
-        for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
-            pass
-        env.close()
-        _controllers[run.digest] = ThreadpoolController()
-    return _controllers[run.digest]
+    agent, env = build(run)
+    for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
+        pass
+    env.close()
+    return ThreadpoolController()
 
 
 def _problem(env: gym.vector.VectorEnv) -> Any:

@@ -21,24 +21,30 @@ import os
 import platform
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from enum import Enum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from bandit_gym.experiments.experiment import FORMAT, Entry, Experiment, Run
+import pyarrow as pa
+
+from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 
 MANIFEST = "experiment.json"
 LOCK = ".lock"
 
 
-class BlockState(Enum):
-    """What the folder says of a block."""
+class StoredBlock(NamedTuple):
+    """A block that is whole and what it claims to be.
 
-    COMPLETE = "complete"
-    MISSING = "missing"
-    DAMAGED = "damaged"
+    Attributes:
+        data: its Parquet bytes; mapped from the file, so that they take no memory while not read.
+        receipt: what is known about it beside its results.
+    """
+
+    data: pa.Buffer
+    receipt: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -85,18 +91,6 @@ class Store:
             settings[field] = tuple(Entry(**entry) for entry in settings[field])
         return Experiment(**settings)
 
-    def state(self, run: Run, block: int) -> BlockState:
-        """Say whether a block is there, whole and what it claims to be."""
-        try:
-            self.read_block(run, block)
-        except FileNotFoundError:
-            paths = self.block_path(run, block), self._receipt_path(run, block)
-            is_half = any(path.exists() for path in paths)
-            return BlockState.DAMAGED if is_half else BlockState.MISSING
-        except ValueError:
-            return BlockState.DAMAGED
-        return BlockState.COMPLETE
-
     def write_block(self, run: Run, block: int, data: bytes, facts: dict[str, Any]) -> None:
         """Store a finished block: its Parquet bytes, then its receipt."""
         write_atomically(self.block_path(run, block), data)
@@ -109,32 +103,28 @@ class Store:
         write_atomically(self._receipt_path(run, block), _to_json(receipt))
         self._failure_path(run, block).unlink(missing_ok=True)
 
-    def read_block(self, run: Run, block: int) -> bytes:
-        """Return the Parquet bytes of a block.
+    def read_block(self, run: Run, block: int) -> StoredBlock:
+        """Open a block and make sure that it is whole, and what it claims to be.
 
         Raises:
-            FileNotFoundError: if the block or its receipt is missing.
-            ValueError: if the block is not what its receipt says, or belongs elsewhere.
+            FileNotFoundError: if it is not there.
+            ValueError: if only half of it is there, or it is not what its receipt says, or belongs
+                elsewhere.
         """
-        receipt = self.read_receipt(run, block)
-        data = self.block_path(run, block).read_bytes()
-        if hashlib.sha256(data).hexdigest() != receipt.get("sha256"):
-            raise ValueError(f"{self.block_path(run, block)} must match its checksum.")
-        return data
-
-    def read_receipt(self, run: Run, block: int) -> dict[str, Any]:
-        """Return what is known about a finished block beside its results.
-
-        Raises:
-            FileNotFoundError: if there is none.
-            ValueError: if it is torn or another block's.
-        """
-        path = self._receipt_path(run, block)
-        receipt = json.loads(path.read_bytes())
+        path, receipt_path = self.block_path(run, block), self._receipt_path(run, block)
+        try:
+            receipt = json.loads(receipt_path.read_bytes())
+            data = _map(path)
+        except FileNotFoundError as error:
+            if path.exists() or receipt_path.exists():
+                raise ValueError(f"{path} must be there together with its receipt.") from error
+            raise
         expected = (_identity(run, block) | {"results_version": self.results_version}).items()
         if not isinstance(receipt, dict) or any(receipt.get(k) != v for k, v in expected):
-            raise ValueError(f"{path} must be the receipt of block {block} of {run.name}.")
-        return receipt
+            raise ValueError(f"{receipt_path} must be the receipt of block {block} of {run.name}.")
+        if hashlib.sha256(data).hexdigest() != receipt.get("sha256"):
+            raise ValueError(f"{path} must match its checksum.")
+        return StoredBlock(data, receipt)
 
     def write_failure(self, run: Run, block: int, text: str) -> None:
         """Store the traceback of a block that raised."""
@@ -199,6 +189,11 @@ class Store:
 
 
 _VERSIONS = {"format": FORMAT, "results_version": RESULTS_VERSION}
+
+
+def _map(path: Path) -> pa.Buffer:
+    with pa.memory_map(str(path)) as file:
+        return file.read_buffer()  # which outlives the open file
 
 
 def _identity(run: Run, block: int) -> dict[str, Any]:

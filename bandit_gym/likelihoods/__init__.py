@@ -5,7 +5,7 @@ from inspect import signature
 from typing import Any
 
 from bandit_gym.checks import check_choice, check_has_name, check_keys
-from bandit_gym.likelihoods.base import Likelihood, inner_uniforms
+from bandit_gym.likelihoods.base import Likelihood
 from bandit_gym.likelihoods.built_in import (
     LIKELIHOODS,
     Bernoulli,
@@ -21,7 +21,6 @@ __all__ = [
     "Gaussian",
     "Likelihood",
     "Poisson",
-    "inner_uniforms",
     "likelihood_from_dict",
 ]
 

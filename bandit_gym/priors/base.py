@@ -4,7 +4,7 @@ An agent or environment that needs more of a prior than `sample` and `log_densit
 for the capability by name, and never looks at the prior's class.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
@@ -44,38 +44,28 @@ class Prior(Protocol):
         """
 
 
-@runtime_checkable
-class ArmwisePrior(Protocol):
-    """A prior under which arms are independent, and which has a density for each."""
-
-    def arm_log_density(self, means: FloatArray) -> FloatArray:
-        """Return the (..., K) log-densities of each arm, up to a constant; -inf outside."""
+def _has(*methods: str) -> Callable[[Any], bool]:
+    return lambda prior: all(callable(getattr(prior, method, None)) for method in methods)
 
 
-@runtime_checkable
-class NaturalPrior(Protocol):
-    """A prior under which arms are independent, linear in the five features of the mean."""
-
-    def natural_parameters(self, num_arms: int) -> FloatArray:
-        """Return (K, 5) coefficients of log x, log(1 - x), x, x^2 and 1 / x in the log-density."""
-
-
-@runtime_checkable
-class ManySampler(Protocol):
-    """A prior that draws from many generators at once, cheaper than one by one."""
-
-    def sample_each(self, rngs: Sequence[Generator]) -> FloatArray:
-        """Return (N, K) means, to the last bit what `sample(rng, (K,))` draws from each."""
-
-
-CAPABILITIES: Mapping[str, type] = {
-    "log_density": Prior,
-    "arm_log_density": ArmwisePrior,
-    "natural_parameters": NaturalPrior,
-    "normal_box": TruncatedMultivariateNormal,
-    "sample_each": ManySampler,
+CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
+    "log_density": _has("sample", "log_density"),
+    "arm_log_density": _has("arm_log_density"),
+    "natural_parameters": _has("natural_parameters"),
+    "normal_box": lambda prior: isinstance(prior, TruncatedMultivariateNormal),
+    "sample_each": _has("sample_each"),
 }
-"""What a prior may offer, and the type that says so; `normal_box` is a Gaussian cut to a box."""
+"""What a prior may offer, and how to tell.
+
+- log_density: all that `Prior` asks for.
+- arm_log_density: arms are independent, and `arm_log_density(means)` returns (..., K) log-densities
+  of each, up to a constant and -inf outside.
+- natural_parameters: in `natural_parameters(num_arms)`, (K, 5) coefficients of log x, log(1 - x),
+  x, x^2 and 1 / x in the log-density of arms that are independent.
+- normal_box: a multivariate normal law, cut to a box.
+- sample_each: `sample_each(rngs)` returns (N, K) means, to the last bit what `sample(rng, (K,))`
+  draws from each generator.
+"""
 
 BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | TruncatedMultivariateNormal
 
@@ -87,8 +77,9 @@ PRIORS: dict[str, type[BuiltInPrior]] = {
 
 def offers(prior: Any, capability: str) -> bool:
     """Say whether a prior has a capability, one of `CAPABILITIES`; a class is no prior."""
-    kind = CAPABILITIES[check_choice("capability", capability, CAPABILITIES)]
-    return isinstance(prior, kind) and not isinstance(prior, type)
+    if capability not in CAPABILITIES:  # asked at each reset, where the check would take long
+        check_choice("capability", capability, CAPABILITIES)
+    return CAPABILITIES[capability](prior) and not isinstance(prior, type)
 
 
 def is_built_in(prior: Any) -> TypeGuard[BuiltInPrior]:

@@ -30,10 +30,12 @@ class IndependentPrior(ABC):
     Attributes:
         name: the name used in dicts, e.g. "beta".
         positive: names of the parameters that must be above 0.
+        ends: lowest and highest mean of every arm.
     """
 
     name: ClassVar[str]
     positive: ClassVar[tuple[str, ...]]
+    ends: ClassVar[tuple[float, float]]
 
     def __post_init__(self) -> None:
         for key, value in self._parameters().items():
@@ -63,9 +65,9 @@ class IndependentPrior(ABC):
             (K, 5) coefficients c of each arm.
         """
 
-    @abstractmethod
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
+        return _columns(num_arms, *self.ends)
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (...) normalised log-density of (..., K) means; -inf outside the support."""
@@ -102,6 +104,7 @@ class Beta(IndependentPrior):
 
     name: ClassVar[str] = "beta"
     positive: ClassVar[tuple[str, ...]] = ("alpha", "beta")
+    ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
@@ -119,10 +122,6 @@ class Beta(IndependentPrior):
         alpha, beta = np.asarray(self.alpha), np.asarray(self.beta)
         return _columns(num_arms, alpha - 1, beta - 1, 0.0, 0.0, 0.0)
 
-    def arm_support(self, num_arms: int) -> FloatArray:
-        """Return [0, 1] for each arm."""
-        return _columns(num_arms, 0.0, 1.0)
-
 
 @dataclass(frozen=True)
 class Gamma(IndependentPrior):
@@ -133,6 +132,7 @@ class Gamma(IndependentPrior):
 
     name: ClassVar[str] = "gamma"
     positive: ClassVar[tuple[str, ...]] = ("shape", "rate")
+    ends: ClassVar[tuple[float, float]] = (0.0, inf)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0."""
@@ -153,10 +153,6 @@ class Gamma(IndependentPrior):
         """Return (shape - 1, 0, -rate, 0, 0) of each arm."""
         return _columns(num_arms, np.asarray(self.shape) - 1, 0.0, -np.asarray(self.rate), 0.0, 0.0)
 
-    def arm_support(self, num_arms: int) -> FloatArray:
-        """Return [0, infinity] for each arm."""
-        return _columns(num_arms, 0.0, inf)
-
 
 @dataclass(frozen=True)
 class InverseGamma(IndependentPrior):
@@ -170,6 +166,7 @@ class InverseGamma(IndependentPrior):
 
     name: ClassVar[str] = "inverse_gamma"
     positive: ClassVar[tuple[str, ...]] = ("shape", "scale")
+    ends: ClassVar[tuple[float, float]] = (0.0, inf)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, above 0 and finite."""
@@ -192,10 +189,6 @@ class InverseGamma(IndependentPrior):
         shape, scale = np.asarray(self.shape), np.asarray(self.scale)
         return _columns(num_arms, -shape - 1, 0.0, 0.0, 0.0, -scale)
 
-    def arm_support(self, num_arms: int) -> FloatArray:
-        """Return [0, infinity] for each arm."""
-        return _columns(num_arms, 0.0, inf)
-
 
 @dataclass(frozen=True)
 class Normal(IndependentPrior):
@@ -206,6 +199,7 @@ class Normal(IndependentPrior):
 
     name: ClassVar[str] = "normal"
     positive: ClassVar[tuple[str, ...]] = ("std",)
+    ends: ClassVar[tuple[float, float]] = (-inf, inf)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape."""
@@ -218,10 +212,6 @@ class Normal(IndependentPrior):
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (0, 0, mean / std^2, -1 / (2 std^2), 0) of each arm."""
         return _normal_natural_parameters(num_arms, self.mean, self.std)
-
-    def arm_support(self, num_arms: int) -> FloatArray:
-        """Return [-infinity, infinity] for each arm."""
-        return _columns(num_arms, -inf, inf)
 
 
 @dataclass(frozen=True)

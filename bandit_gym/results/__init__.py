@@ -1,32 +1,26 @@
-"""What experiments have shown: stored blocks in, tables, intervals and pictures out."""
+"""What an experiment has shown: stored blocks in, estimates, tables and figures out."""
 
 from typing import TYPE_CHECKING
 
 from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
-    from bandit_gym.results.report import describe, write_report
-    from bandit_gym.results.results import Results, RunResults, aggregate, load_results, summarise
-
-__all__ = [
-    "Results",
-    "RunResults",
-    "aggregate",
-    "describe",
-    "load_results",
-    "summarise",
-    "write_report",
-]
+    from bandit_gym.results.report import describe, draw_regret, write_report
+    from bandit_gym.results.results import Results, RunResults, load_results, paired_differences
+    from bandit_gym.results.summary import aggregate, summarise
 
 __getattr__, __dir__ = lend(
     __name__,
     {
         "Results": "results",
         "RunResults": "results",
-        "aggregate": "results",
+        "aggregate": "summary",
         "describe": "report",
+        "draw_regret": "report",
         "load_results": "results",
-        "summarise": "results",
+        "paired_differences": "results",
+        "summarise": "summary",
         "write_report": "report",
     },
 )
+__all__ = __dir__()

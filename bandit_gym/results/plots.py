@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from scipy import stats
 
-from bandit_gym.results.results import (
-    Results,
-    RunResults,
-    lower_bound_slope,
-    normalised_scores,
-    paired_differences,
-    regret_name,
-)
+from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import performance_profile
+from bandit_gym.results.summary import lower_bound_slope, normalised_scores, regret_name
 from bandit_gym.typing import FloatArray, IntArray
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -39,23 +35,27 @@ DPI = 200
 LEGEND_WIDTH, TITLE_WIDTH = 84, 64  # characters across a figure
 LEGEND_ROW = 0.19  # inches
 NUM_TIME_BINS = 40
-DEFINITION = "(best mean − pulled mean, summed)"
+DEFINITION = f"({COLUMNS['pseudo_regret'].definition.replace('-', '−')}, summed)"
 
 Style = dict[str, Any]
+Drawings = Mapping[str, Callable[[list[RunResults]], Figure | None]]
 
 
 def draw_all(results: Results) -> Iterator[tuple[str, Figure]]:
     """Yield every figure that the results allow, with a name for its file."""
+    yield from draw_each(results, FIGURES)
+    if len(results.experiment.environments) > 1:
+        yield "performance-profile", draw_performance_profile(results)
+
+
+def draw_each(results: Results, drawings: Drawings) -> Iterator[tuple[str, Figure]]:
+    """Yield the figures of each environment in turn, where there is something to draw."""
     for number, environment in enumerate(results.experiment.environments):
         runs = results.usable(environment)
-        if not runs:
-            continue
-        for name, draw in FIGURES.items():
+        for name, draw in drawings.items() if runs else ():
             figure = draw(runs)
             if figure is not None:
                 yield f"{number:02d}-{name}", figure
-    if len(results.experiment.environments) > 1:
-        yield "performance-profile", draw_performance_profile(results)
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
@@ -71,8 +71,8 @@ def save(figure: Figure, path: Path) -> list[Path]:
 def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure:
     """Draw the mean regret of each agent over time, with bands.
 
-    For a fixed instance the Lai-Robbins slope is drawn as a dotted line that starts where the
-    bound's C log t does.
+    Over log time logarithmic growth is a straight line. For a fixed instance the Lai-Robbins slope
+    is drawn as a dotted line that starts where the bound's C log t does.
     """
     figure, axes = _new_curves(runs)
     for found, style in zip(runs, styles(), strict=False):
@@ -80,16 +80,10 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     top = axes.get_ylim()[1]  # the bound holds in the long run and may lie far above at first
     _draw_lower_bound(axes, runs[0])
     axes.set_xscale(time_scale)
-    axes.set_xlabel("step")
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION}")
     axes.set_ylim(0, top)
     _add_legend(figure)
     return figure
-
-
-def draw_log_regret(runs: list[RunResults]) -> Figure:
-    """Draw the regret over log time, on which logarithmic growth is a straight line."""
-    return draw_regret(runs, time_scale="log")
 
 
 def draw_differences(runs: list[RunResults]) -> Figure | None:
@@ -104,7 +98,6 @@ def draw_differences(runs: list[RunResults]) -> Figure | None:
             axes.axhline(0, label=f"{reference} (reference)", **style)
         elif len(differences):
             draw_band(axes, found.steps, differences, found.run.agent.label, style)
-    axes.set_xlabel("step")
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION},\nless that of the reference, paired")
     _add_legend(figure)
     return figure
@@ -138,7 +131,7 @@ def draw_samples(runs: list[RunResults]) -> Figure | None:
     for found, style in drawing:
         steps, samples = _rates(found.steps, found.curves("num_samples"))
         draw_band(axes, steps, samples, found.run.agent.label, style)
-    axes.set(xscale="log", yscale="log", xlabel="step", ylabel="samples per decision")
+    axes.set(xscale="log", yscale="log", ylabel="samples per decision")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
@@ -178,9 +171,9 @@ def draw_performance_profile(results: Results) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[list[RunResults]], Figure | None]] = {
+FIGURES: Drawings = {
     "regret": draw_regret,
-    "regret-log-time": draw_log_regret,
+    "regret-log-time": partial(draw_regret, time_scale="log"),
     "differences": draw_differences,
     "final-regret": draw_final_regret,
     "samples": draw_samples,
@@ -207,7 +200,9 @@ def _wrapped(title: str) -> str:
 
 def _new_curves(runs: list[RunResults]) -> tuple[Figure, Axes]:
     subtitle = f"{_count(runs)}; bands: 95 % interval of the mean"
-    return _new_figure(runs[0].run.environment.label, subtitle)
+    figure, axes = _new_figure(runs[0].run.environment.label, subtitle)
+    axes.set_xlabel("step")
+    return figure, axes
 
 
 def _count(runs: list[RunResults]) -> str:

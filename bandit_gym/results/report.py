@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from bandit_gym.experiments.experiment import Entry
+from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import RESULTS_VERSION
-from bandit_gym.results.results import QUANTILES, Results, aggregate, regret_name, summarise
+from bandit_gym.results.results import Results
+from bandit_gym.results.summary import QUANTILES, aggregate, regret_name, summarise
 
 NOTHING = "-"
 Row = Mapping[Any, Any]
+Cells = dict[str, Callable[[Row], str]]  # title -> what a row has below it
 
 
 def describe(results: Results, *, details: bool = False) -> str:
@@ -60,13 +64,8 @@ def draw_regret(results: Results, directory: Path) -> list[Path]:
     """Draw the regret over time, one picture per environment, and return the PNG files."""
     from bandit_gym.results import plots
 
-    pictures = []
-    for number, environment in enumerate(results.experiment.environments):
-        runs = results.usable(environment)
-        if runs:
-            picture, _ = plots.save(plots.draw_regret(runs), directory / f"{number:02d}-regret")
-            pictures.append(picture)
-    return pictures
+    figures = plots.draw_each(results, {"regret": plots.draw_regret})
+    return [plots.save(figure, directory / name)[0] for name, figure in figures]
 
 
 def timing(results: Results) -> list[dict[str, Any]]:
@@ -90,55 +89,40 @@ def _describe_environment(
         f"{environment.label}: {max(row['replications'] for row in rows)} replications of "
         f"{experiment.horizon} steps, seed {experiment.seed}. Means ± 95 % intervals."
     )
-    header = (
-        "agent",
-        regret_name(environment),
-        f"less {results.experiment.agents[0].label}'s, paired",
-        "p (Holm)",
-        "best arm found",
-        "samples/decision",
-        "µs/decision",
-    )
-    lines = [
-        (
-            row["agent"],
-            _estimate(row, "pseudo_regret"),
-            _estimate(row, "difference"),
-            _p_value(row["p_holm"]),
-            _number(row["best_arm_found"], "{:.0%}"),
-            _number(row["samples_per_decision"], "{:.1f}"),
-            _number(times[row["env"], row["agent"]], "{:.2f}"),
-        )
-        for row in rows
-    ]
-    return "\n".join([title, *_align([header, *lines]), _define_regret(environment)])
+    cells: Cells = {
+        "agent": lambda row: row["agent"],
+        regret_name(environment): lambda row: _estimate(row, "pseudo_regret"),
+        f"less {experiment.agents[0].label}'s, paired": lambda row: _estimate(row, "difference"),
+        "p (Holm)": lambda row: _p_value(row["p_holm"]),
+        COLUMNS["best_arm_found"].title: lambda row: _number(row["best_arm_found"], "{:.0%}"),
+        "samples/decision": lambda row: _number(row["samples_per_decision"], "{:.1f}"),
+        "µs/decision": lambda row: _number(times[row["env"], row["agent"]], "{:.2f}"),
+    }
+    return "\n".join([title, *_tabulate(rows, cells), _define_regret(environment)])
 
 
 def _define_regret(environment: Entry) -> str:
     over = "the noise" if "means" in environment.options else "instances drawn from the prior"
     return (
-        f"{regret_name(environment).capitalize()}: sum over steps of best mean - pulled mean, "
-        f"averaged over {over}."
+        f"{regret_name(environment).capitalize()}: sum over steps of "
+        f"{COLUMNS['pseudo_regret'].definition}, averaged over {over}."
     )
 
 
 def _describe_spread(rows: Sequence[Row]) -> str:
+    realised, simple = COLUMNS["realised_regret"], COLUMNS["simple_regret"]
     title = (
-        "Realised regret: sum over steps of best mean - reward. "
-        "Simple regret: best mean - mean of the most pulled arm.\n"
+        f"{realised.title.capitalize()}: sum over steps of {realised.definition}. "
+        f"{simple.title.capitalize()}: {simple.definition}.\n"
         "Quantiles are those of the pseudo-regret over replications."
     )
-    header = ("agent", "realised regret", "simple regret", *QUANTILES)
-    lines = [
-        (
-            row["agent"],
-            _estimate(row, "realised_regret"),
-            _estimate(row, "simple_regret", digits=4),
-            *(f"{row[name]:.1f}" for name in QUANTILES),
-        )
-        for row in rows
-    ]
-    return "\n".join([title, *_align([header, *lines])])
+    cells: Cells = {
+        "agent": lambda row: row["agent"],
+        realised.title: lambda row: _estimate(row, "realised_regret"),
+        simple.title: lambda row: _estimate(row, "simple_regret", digits=4),
+        **{name: partial(_quantile, name) for name in QUANTILES},
+    }
+    return "\n".join([title, *_tabulate(rows, cells)])
 
 
 def _describe_aggregate(rows: Sequence[Row]) -> str:
@@ -146,8 +130,11 @@ def _describe_aggregate(rows: Sequence[Row]) -> str:
         "All environments: interquartile mean, over environments and replications, of the "
         "pseudo-regret\nas a share of what uniform play loses. Means ± 95 % intervals."
     )
-    lines = [(row["agent"], _estimate(row, "score_iqm", digits=3)) for row in rows]
-    return "\n".join([title, *_align([("agent", "score"), *lines])])
+    cells: Cells = {
+        "agent": lambda row: row["agent"],
+        "score": lambda row: _estimate(row, "score_iqm", digits=3),
+    }
+    return "\n".join([title, *_tabulate(rows, cells)])
 
 
 def _version_note(results: Results) -> Iterator[str]:
@@ -159,7 +146,7 @@ def _version_note(results: Results) -> Iterator[str]:
 
 
 def _warnings(results: Results) -> Iterator[str]:
-    made_with = {str(receipt["versions"]) for run in results.runs for receipt in run.receipts}
+    made_with = {str(block.receipt["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
         yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
     if results.num_missing:
@@ -189,13 +176,18 @@ def _number(value: float, form: str) -> str:
     return NOTHING if math.isnan(value) else form.format(value)
 
 
+def _quantile(name: str, row: Row) -> str:
+    return f"{row[name]:.1f}"
+
+
 def _p_value(value: float) -> str:
     return "<0.001" if value < 0.001 else _number(value, "{:.3f}")
 
 
-def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the rows with their columns aligned, the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        yield "  ".join([row[0].ljust(widths[0]), *cells[1:]])
+def _tabulate(rows: Sequence[Row], cells: Cells) -> Iterator[str]:
+    """Yield aligned lines, titles first; the first column to the left, the others to the right."""
+    lines = [list(cells), *([write(row) for write in cells.values()] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *others in lines:
+        aligned = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        yield "  ".join([first.ljust(widths[0]), *aligned])

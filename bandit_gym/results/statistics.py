@@ -17,6 +17,7 @@ from bandit_gym.likelihoods import Likelihood
 from bandit_gym.typing import FloatArray
 
 NUM_RESAMPLES = 1999
+RESAMPLING_SEED = 0
 MAX_SKEWNESS = 0.1
 """Student's interval is trusted up to a skewness of this times sqrt(R)."""
 
@@ -43,7 +44,7 @@ def is_normality_doubtful(values: FloatArray) -> bool:
     return abs(float(stats.skew(values))) > MAX_SKEWNESS * math.sqrt(len(values))
 
 
-def mean_interval(values: FloatArray, *, confidence: float = 0.95, seed: int = 0) -> Interval:
+def mean_interval(values: FloatArray, *, confidence: float = 0.95) -> Interval:
     """Estimate a mean from (R,) independent values.
 
     Student's interval, or the studentised bootstrap where `is_normality_doubtful`: on skewed data
@@ -60,24 +61,24 @@ def mean_interval(values: FloatArray, *, confidence: float = 0.95, seed: int = 0
     tail = (1 - confidence) / 2
     error = values.std(ddof=1) / math.sqrt(len(values))
     if is_normality_doubtful(values):
-        draws = _studentised_means(values, seed)
+        draws = _studentised_means(values)
         upper, lower = np.quantile(draws, [1 - tail, tail], method="inverted_cdf")
     else:
         upper = stats.t.ppf(1 - tail, len(values) - 1)
         lower = -upper
     if not np.isfinite([upper, lower]).all():
-        return bootstrap_interval(values[:, None], _batch_mean, confidence=confidence, seed=seed)
+        return bootstrap_interval(values[:, None], _batch_mean, confidence=confidence)
     return Interval(mean, float(mean - upper * error), float(mean - lower * error))
 
 
-def proportion_interval(values: FloatArray, *, confidence: float = 0.95) -> Interval:
+def proportion_interval(values: FloatArray) -> Interval:
     """Estimate a probability from (R,) values in [0, 1], by Wilson's score interval.
 
     References:
         Wilson, "Probable inference, the law of succession, and statistical inference" (1927).
     """
     count, share = len(values), float(np.mean(values))
-    z = stats.norm.ppf((1 + confidence) / 2)
+    z = stats.norm.ppf(0.975)
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2) / (1 + z**2 / count)
     return Interval(share, float(centre - half), float(centre + half))
@@ -88,7 +89,6 @@ def bootstrap_interval(
     statistic: Callable[[FloatArray], FloatArray],
     *,
     confidence: float = 0.95,
-    seed: int = 0,
 ) -> Interval:
     """Estimate any statistic of (R, E) values by resampling replications, the rows.
 
@@ -100,14 +100,13 @@ def bootstrap_interval(
         values: (R, E).
         statistic: turns a batch of B such tables, (B, R, E), into (B,) numbers.
         confidence: nominal coverage.
-        seed: of the resampling.
     """
     tail = (1 - confidence) / 2
-    low, high = np.quantile(_resample(values, statistic, seed), [tail, 1 - tail])
+    low, high = np.quantile(_resample(values, statistic), [tail, 1 - tail])
     return Interval(float(statistic(values[None])[0]), float(low), float(high))
 
 
-def paired_p_value(differences: FloatArray, *, seed: int = 0) -> float:
+def paired_p_value(differences: FloatArray) -> float:
     """Test whether (R,) paired differences have mean 0, two-sided.
 
     Student's test, or where `is_normality_doubtful` a test by random flips of the signs.
@@ -118,7 +117,7 @@ def paired_p_value(differences: FloatArray, *, seed: int = 0) -> float:
         return 1.0 if differences[0] == 0 else 0.0
     if not is_normality_doubtful(differences):
         return float(stats.ttest_1samp(differences, 0.0).pvalue)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(RESAMPLING_SEED)
     signs = rng.choice(np.array([-1, 1], np.int8), size=(NUM_RESAMPLES, len(differences)))
     exceed = np.count_nonzero(abs(signs @ differences) >= abs(np.sum(differences)))
     return float((1 + exceed) / (1 + NUM_RESAMPLES))
@@ -187,7 +186,7 @@ def _batch_mean(values: FloatArray) -> FloatArray:
     return values.mean(axis=(1, 2))
 
 
-def _studentised_means(values: FloatArray, seed: int) -> FloatArray:
+def _studentised_means(values: FloatArray) -> FloatArray:
     """Resample (mean - true mean) / standard error, treating `values` as the population."""
     centre, scale = values.mean(), math.sqrt(len(values))
 
@@ -196,14 +195,12 @@ def _studentised_means(values: FloatArray, seed: int) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(distances == 0, 0.0, distances / errors)
 
-    return _resample(values, studentise, seed)
+    return _resample(values, studentise)
 
 
-def _resample(
-    values: FloatArray, statistic: Callable[[FloatArray], FloatArray], seed: int
-) -> FloatArray:
+def _resample(values: FloatArray, statistic: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """Return the statistic of each of `NUM_RESAMPLES` samples of the rows, with replacement."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(RESAMPLING_SEED)
     at_once = max(1, MAX_RESAMPLED_VALUES // values.size)
     sizes = [min(at_once, NUM_RESAMPLES - done) for done in range(0, NUM_RESAMPLES, at_once)]
     picks = (rng.integers(len(values), size=(size, len(values))) for size in sizes)

@@ -94,5 +94,5 @@ def _compare(size: Size, cache: str, **options: object) -> Finished:
     with TemporaryDirectory() as folder:
         options |= {"replications": size[0], "horizon": size[1], "out": f"{folder}/results"}
         listed = [f"--{name}={value}" for name, value in options.items()]
-        command = ["-m", "bandit_gym.cli", "compare", *listed, "--agents", *AGENTS]
+        command = ["-m", "bandit_gym", "compare", *listed, "--agents", *AGENTS]
         return run_process(command, {"NUMBA_CACHE_DIR": cache})

@@ -180,7 +180,7 @@ def test_export_writes_every_row_as_csv(tmp_path):
 
 
 def test_output_is_plain_when_not_in_a_terminal(tmp_path):
-    command = [sys.executable, "-m", "bandit_gym.cli", "compare", "--agents", "random"]
+    command = [sys.executable, "-m", "bandit_gym", "compare", "--agents", "random"]
     options = ["--replications", "2", "--horizon", "5", "--backend", "serial", "--out", tmp_path]
     done = subprocess.run([*command, *map(str, options)], capture_output=True, text=True)
     assert done.returncode == 0
@@ -199,7 +199,7 @@ def test_a_worker_that_dies_leaves_a_resumable_folder_and_says_how_to_go_on(tmp_
 def test_ctrl_c_leaves_a_resumable_folder_and_says_how_to_go_on(tmp_path, backend):
     out = tmp_path / "out"
     file = write_file(tmp_path, agents=["stub_agents:Tired"], replications=100, block_size=2)
-    command = [sys.executable, "-m", "bandit_gym.cli", "run", str(file), "--out", str(out)]
+    command = [sys.executable, "-m", "bandit_gym", "run", str(file), "--out", str(out)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
     process = subprocess.Popen(
         [*command, "--backend", backend, "--workers", "2"],

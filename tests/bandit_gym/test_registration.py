@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 
 import gymnasium as gym
 import pytest
@@ -46,6 +47,19 @@ def test_import_loads_nothing_heavy() -> None:
     assert result.stdout.strip() == "[]", result.stderr
 
 
+@pytest.mark.parametrize("package", ["bandit_gym", "bandit_gym.experiments", "bandit_gym.results"])
+def test_every_name_that_a_package_lists_is_there(package: str) -> None:
+    module = import_module(package)
+    assert dir(module)
+    assert dir(module) == sorted(module.__all__)
+    assert [name for name in dir(module) if not hasattr(module, name)] == []
+
+
+def test_a_name_that_a_package_does_not_list_is_refused() -> None:
+    with pytest.raises(AttributeError, match="module 'bandit_gym' has no attribute 'Experimint'"):
+        bandit_gym.Experimint  # noqa: B018  # the look-up is what is tested
+
+
 def test_module_spelling_needs_no_other_import() -> None:
     code = "import gymnasium as gym; print(gym.make('bandit_gym:BernoulliBandit-v0').spec.id)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -64,7 +78,7 @@ def test_make_builds_every_id_without_a_warning(env_id: str) -> None:
 
 def test_spec_survives_json_with_arguments() -> None:
     prior = {"name": "truncated_normal", "mean": 0.5, "std": [0.1, 0.2, 0.3]}
-    env = gym.make("BernoulliBandit-v0", num_arms=3, prior=prior, observation="counts")
+    env = gym.make("BernoulliBandit-v0", num_arms=3, prior=prior, observation="counts", horizon=9)
     spec = EnvSpec.from_json(env.spec.to_json())
     assert spec == env.spec
     assert gym.make(spec).unwrapped.problem == env.unwrapped.problem

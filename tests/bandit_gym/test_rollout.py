@@ -7,7 +7,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
-from bandit_gym.rollout import AGENT_STREAM, rollout
+from bandit_gym.rollout import AGENT_STREAM, play, rollout
 
 
 class CountdownBandit(gym.Env):
@@ -95,6 +95,24 @@ def test_rollout_gives_the_agent_a_stream_that_no_lane_of_the_environment_has():
     state = agent.seed.generate_state(4).tolist()
     assert agent.seed.spawn_key == (AGENT_STREAM,)
     assert all(np.random.SeedSequence(7 + i).generate_state(4).tolist() != state for i in range(5))
+
+
+def test_a_step_tells_the_time_of_the_agent_without_that_of_the_world(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("bandit_gym.rollout.perf_counter", lambda: clock[0])
+
+    def takes(seconds, method):
+        def slow(*args, **kwargs):
+            clock[0] += seconds
+            return method(*args, **kwargs)
+
+        return slow
+
+    agent, env = Tape(), CountdownBandit(2)
+    agent.act, agent.observe = takes(1.0, agent.act), takes(2.0, agent.observe)
+    env.step = takes(10.0, env.step)
+    steps = play(agent, env, env_seed=0, agent_seed=np.random.SeedSequence(0))
+    assert [step.agent_seconds for step in steps] == [3.0, 3.0]
 
 
 def test_rollout_stops_at_the_horizon():

@@ -1,16 +1,14 @@
 """The page about Stable-Baselines3 runs as it stands."""
 
-import re
-from pathlib import Path
-
 import pytest
+from documents import blocks, read, run
 
 pytest.importorskip("stable_baselines3")
 import torch
 
 from agents import sb3
 
-PAGE = Path(__file__).parents[2] / "docs" / "stable-baselines3.md"
+PAGE = "docs/stable-baselines3.md"
 
 
 @pytest.mark.slow
@@ -18,13 +16,13 @@ def test_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.set_num_threads(1)
     names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
-        exec(block, names)
+    for block in blocks(PAGE):
+        run(block, names)
     assert names["racing_return"] > 11  # of 20 pulls; random play earns 10 on average
     assert names["ppo_return"] > 10
     assert names["episodes"].lengths.tolist() == [50]
 
 
 def test_page_mentions_every_public_name():
-    page = PAGE.read_text(encoding="utf-8")
+    page = read(PAGE)
     assert all(name in page for name in set(sb3.__all__) - {"AgentPolicy"})

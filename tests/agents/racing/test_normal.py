@@ -17,7 +17,7 @@ from agents.racing.normal import (
     factorise,
     find_moments,
 )
-from bandit_gym.envs.worlds import unit_vector_covariance
+from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import LogitNormal

@@ -13,7 +13,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from agents import ExactThompson
 from agents.sb3 import OnlineSB3
-from bandit_gym.envs.families import BernoulliBanditEnv
+from bandit_gym.envs.families.bernoulli import BernoulliBanditEnv
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.rollout import rollout

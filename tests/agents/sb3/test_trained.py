@@ -77,7 +77,9 @@ def test_sb3_agent_runs_in_rollout_on_lanes_and_alone(models, name):
     agent = SB3Agent(models[name])
     assert rollout(agent, make_env(name), seed=1).actions.shape == (2, 10)
     mode = "history" if name == "RecurrentPPO" else "counts"
-    env = gym.make("bandit_gym:BernoulliBandit-v0", num_arms=NUM_ARMS, observation=mode)
+    env = gym.make(
+        "bandit_gym:BernoulliBandit-v0", num_arms=NUM_ARMS, observation=mode, horizon=1000
+    )
     assert rollout(agent, env, seed=1, horizon=4).actions.shape == (1, 4)
 
 

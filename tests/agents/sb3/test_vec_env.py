@@ -17,7 +17,7 @@ from bandit_gym.envs.observations import OBSERVATIONS
 
 def reference(env_id, **options):
     """Make SB3's own vector environment over single ones, without its Monitor."""
-    options = {"num_arms": NUM_ARMS, "max_episode_steps": 10} | options
+    options = {"num_arms": NUM_ARMS, "max_episode_steps": 10, "horizon": 10} | options
     env_id = f"bandit_gym:{env_id}"
     return make_vec_env(lambda: gym.make(env_id, **options), 3, monitor_dir=None)
 

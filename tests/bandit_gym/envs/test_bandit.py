@@ -19,8 +19,8 @@ from gymnasium.wrappers import (
 )
 
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
+from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
 from bandit_gym.envs.observations import OBSERVATIONS
-from bandit_gym.envs.worlds import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
@@ -51,7 +51,9 @@ def play(env: gym.Env, num_steps: int, seed: int = 0) -> list[Any]:
 def test_env_passes_gymnasiums_check_without_a_warning(env_id: str, observation: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_env(gym.make(env_id, observation=observation, render_mode="ansi").unwrapped)
+        check_env(
+            gym.make(env_id, observation=observation, horizon=9, render_mode="ansi").unwrapped
+        )
 
 
 @every_observation
@@ -60,7 +62,7 @@ def test_env_passes_sb3s_check_without_a_warning(env_id: str, observation: str) 
     sb3_checker = pytest.importorskip("stable_baselines3.common.env_checker")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        sb3_checker.check_env(gym.make(env_id, observation=observation).unwrapped)
+        sb3_checker.check_env(gym.make(env_id, observation=observation, horizon=9).unwrapped)
 
 
 @every_id
@@ -111,7 +113,7 @@ def test_reset_draws_fresh_means_from_the_prior(env_id: str) -> None:
 
 @every_id
 def test_episode_is_the_same_again_under_the_same_seed(env_id: str) -> None:
-    env = gym.make(env_id, observation="counts")
+    env = gym.make(env_id, observation="counts", horizon=1000)
     runs = [(env.reset(seed=5), play(env, 20)) for _ in range(2)]
     assert data_equivalence(*runs, exact=True)
 
@@ -150,7 +152,7 @@ def test_fixed_means_leave_the_prior_that_agents_are_told() -> None:
 
 @every_id
 def test_pickled_env_continues_identically_in_mid_episode(env_id: str) -> None:
-    env = gym.make(env_id, observation="history")
+    env = gym.make(env_id, observation="history", horizon=1000)
     env.reset(seed=3)
     play(env, 7)
     twin = pickle.loads(pickle.dumps(env))
@@ -181,7 +183,7 @@ def test_wrappers_of_gymnasium_run(env_id: str) -> None:
 
 
 def test_time_aware_observation_wraps_counts() -> None:
-    env = TimeAwareObservation(gym.make("BernoulliBandit-v0", observation="counts"))
+    env = TimeAwareObservation(gym.make("BernoulliBandit-v0", observation="counts", horizon=1000))
     observation, _ = env.reset(seed=0)
     assert observation in env.observation_space
 
@@ -234,7 +236,7 @@ def test_gaussian_std_scales_the_noise() -> None:
 
 def test_bandit_env_takes_a_problem_of_ones_own() -> None:
     problem = BanditProblem(Bernoulli(), Beta(1.0, 3.0), 5)
-    env = BanditEnv(problem, observation="counts")
+    env = BanditEnv(problem, observation="counts", horizon=9)
     check_env(env, skip_render_check=True)
     assert env.problem is problem
     assert BanditVectorEnv(2, problem).reset(seed=0)[1]["means"].shape == (2, 5)
@@ -256,7 +258,7 @@ def test_manual_describes_every_argument(env_id: str) -> None:
 
 @pytest.mark.parametrize("action", [-1, 10, 0.0, 1.5, "0", None, True, [0], np.array([0])])
 def test_step_refuses_what_is_not_an_action_and_stays_put(action: Any) -> None:
-    env = gym.make("BernoulliBandit-v0", observation="history").unwrapped
+    env = gym.make("BernoulliBandit-v0", observation="history", horizon=9).unwrapped
     env.reset(seed=0)
     twin = pickle.loads(pickle.dumps(env))
     with pytest.raises(InvalidAction, match="action must"):
@@ -296,7 +298,10 @@ BAD_ARGUMENTS = [
     ({"means": [0.5] * 9 + ["a"]}, TypeError, "means must be"),
     ({"observation": "count"}, ValueError, "observation must be one of.*'counts'"),
     ({"observation": None}, TypeError, "observation must be one of"),
-    ({"horizon": 5}, TypeError, "unexpected keyword argument 'horizon'"),
+    ({"observation": "counts"}, ValueError, "horizon must be given where observation is 'counts'"),
+    ({"horizon": 0}, ValueError, "horizon must be a positive integer, got 0"),
+    ({"horizon": 5.0}, TypeError, "horizon must be a positive integer, got 5.0"),
+    ({"limit": 5}, TypeError, "unexpected keyword argument 'limit'"),
     ({"prior": {"name": "betta", "alpha": 1, "beta": 1}}, ValueError, "'beta'"),
 ]
 

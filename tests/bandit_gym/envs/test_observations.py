@@ -1,5 +1,7 @@
 """What agents see: by hand, bounded, the same in both forms, and nothing of the means."""
 
+import re
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -7,14 +9,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from families import ALL_ENV_IDS
+from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
 from bandit_gym.envs import bandit, vector
-from bandit_gym.envs.bandit import BanditEnv
 from bandit_gym.envs.observations import Observer, PlayRecord, scale_rewards
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta
-from bandit_gym.problem import BanditProblem
 
 LEARNING_MODES = ("counts", "history")
 every_id = pytest.mark.parametrize("env_id", ALL_ENV_IDS)
@@ -30,20 +29,20 @@ def record_of(plays: list[tuple[int, float]], num_arms: int) -> PlayRecord:
 
 def test_counts_show_pulls_empirical_means_and_time_left() -> None:
     record = record_of([(0, 1.0), (0, 0.0), (2, 1.0)], num_arms=3)
-    shown = Observer("counts", (0.0, 1.0), 3).encode(record, horizon=10)
+    shown = Observer("counts", (0.0, 1.0), 3, horizon=10).encode(record)
     np.testing.assert_allclose(shown, [[0.2, 0.0, 0.1, 0.5, 0.5, 1.0, 0.7]], rtol=1e-6)
 
 
 def test_history_shows_last_action_last_reward_and_time_left() -> None:
     record = record_of([(0, 5.0), (2, 3.0)], num_arms=3)
-    shown = Observer("history", (0.0, inf), 3).encode(record, horizon=10)
+    shown = Observer("history", (0.0, inf), 3, horizon=10).encode(record)
     np.testing.assert_allclose(shown, [[0.0, 0.0, 1.0, 0.75, 0.8]], rtol=1e-6)
 
 
 @every_learning_mode
 def test_observation_stays_in_its_space_beyond_the_horizon(observation: str) -> None:
-    observer = Observer(observation, (0.0, 1.0), 2)
-    shown = observer.encode(record_of([(1, 1.0)] * 5, num_arms=2), horizon=3)[0]
+    observer = Observer(observation, (0.0, 1.0), 2, horizon=3)
+    shown = observer.encode(record_of([(1, 1.0)] * 5, num_arms=2))[0]
     assert shown in observer.space
     assert shown[-1] == 0.0
 
@@ -57,7 +56,7 @@ def test_record_copies_what_it_is_given() -> None:
 
 @every_learning_mode
 def test_observation_at_reset_says_that_nothing_was_seen(observation: str) -> None:
-    env = gym.make("PoissonBandit-v0", num_arms=2, observation=observation)
+    env = gym.make("PoissonBandit-v0", num_arms=2, observation=observation, horizon=9)
     expected = {"counts": [0.0, 0.0, 0.5, 0.5, 1.0], "history": [0.0, 0.0, 0.5, 1.0]}
     assert env.reset(seed=0)[0].tolist() == expected[observation]
 
@@ -90,7 +89,7 @@ def test_forgotten_lanes_start_afresh_and_others_do_not() -> None:
 @every_learning_mode
 @every_id
 def test_observations_are_bounded_float32_of_the_space(env_id: str, observation: str) -> None:
-    env = gym.make(env_id, observation=observation, max_episode_steps=30)
+    env = gym.make(env_id, observation=observation, horizon=30, max_episode_steps=30)
     observations = [env.reset(seed=0)[0], *(env.step(step % 10)[0] for step in range(30))]
     assert env.observation_space.is_bounded()
     assert all(shown in env.observation_space for shown in observations)
@@ -100,7 +99,8 @@ def test_observations_are_bounded_float32_of_the_space(env_id: str, observation:
 @every_learning_mode
 @pytest.mark.parametrize("limit", [None, 50])
 def test_time_left_ends_with_the_time_limit(observation: str, limit: int | None) -> None:
-    env = gym.make("BernoulliBandit-v0", observation=observation, max_episode_steps=limit)
+    options = {"observation": observation, "horizon": limit or 1000, "max_episode_steps": limit}
+    env = gym.make("BernoulliBandit-v0", **options)
     assert env.reset(seed=0)[0][-1] == 1.0
     truncated, num_steps = False, 0
     while not truncated:
@@ -110,23 +110,68 @@ def test_time_left_ends_with_the_time_limit(observation: str, limit: int | None)
     assert shown[-1] == 0.0
 
 
-def test_time_left_ends_with_the_tightest_of_several_limits() -> None:
-    env = TimeLimit(gym.make("BernoulliBandit-v0", observation="counts"), 20)
+@every_learning_mode
+def test_time_left_is_that_of_the_horizon_and_not_of_wrappers(observation: str) -> None:
+    env = gym.make("BernoulliBandit-v0", observation=observation, horizon=20, max_episode_steps=7)
+    env = TimeLimit(env, 5)
     env.reset(seed=0)
     assert env.step(0)[0][-1] == np.float32(1 - 1 / 20)
 
 
-def test_time_left_ignores_the_limit_of_another_env() -> None:
-    inner = BanditEnv(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), observation="counts")
+@every_learning_mode
+@pytest.mark.parametrize("limit", [None, 20])
+def test_single_env_that_is_not_told_the_horizon_is_refused(
+    observation: str, limit: int | None
+) -> None:
+    text = (
+        f"horizon must be given where observation is '{observation}', got None; it is the time "
+        "limit, 1000 unless max_episode_steps is another."
+    )
+    with pytest.raises(ValueError, match=re.escape(text)):
+        gym.make("BernoulliBandit-v0", observation=observation, max_episode_steps=limit)
 
-    class Outer(gym.Env[Any, Any]):
-        observation_space, action_space = inner.observation_space, inner.action_space
 
-        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-            return inner.reset(seed=seed)
+@every_learning_mode
+@pytest.mark.parametrize("limit", [{}, {"max_episode_steps": 20}])
+def test_vector_env_has_its_time_limit_as_horizon_unless_told_another(
+    observation: str, limit: dict[str, int]
+) -> None:
+    make = partial(gym.make_vec, "BernoulliBandit-v0", 2, observation=observation, **limit)
+    horizon, shown = limit.get("max_episode_steps", 1000), []
+    for venv in (make(), make(horizon=horizon), make(horizon=7)):
+        venv.reset(seed=0)
+        shown.append(venv.step(np.zeros(2, int))[0])
+    np.testing.assert_array_equal(shown[0], shown[1])
+    assert (shown[0][:, -1] == np.float32(1 - 1 / horizon)).all()
+    assert (shown[2][:, -1] == np.float32(1 - 1 / 7)).all()
 
-    TimeLimit(Outer(), 5).reset(seed=0)
-    assert inner.step(0)[0][-1] == np.float32(1 - 1 / 1000)
+
+WAYS = {
+    "make": lambda **options: gym.make("BernoulliBandit-v0", **options),
+    "module": lambda **options: gym.make("bandit_gym:BernoulliBandit-v0", **options),
+    "sync": lambda **options: gym.make_vec(
+        "BernoulliBandit-v0", 1, vectorization_mode="sync", **options
+    ),
+    "SyncVectorEnv": lambda **options: SyncVectorEnv(
+        [lambda: gym.make("BernoulliBandit-v0", **options)]
+    ),
+    "from its spec": lambda **options: gym.make(gym.make("BernoulliBandit-v0", **options).spec),
+}
+
+
+@every_learning_mode
+@pytest.mark.parametrize("make", WAYS.values(), ids=WAYS)
+def test_env_made_any_way_shows_what_the_native_one_shows(observation: str, make: Any) -> None:
+    options = {"observation": observation, "max_episode_steps": 20}
+    native = gym.make_vec("BernoulliBandit-v0", 1, **options)
+    env = make(horizon=20, **options)
+    np.testing.assert_array_equal(
+        np.reshape(env.reset(seed=1)[0], (1, -1)), native.reset(seed=1)[0]
+    )
+    for _ in range(5):
+        action = np.zeros(1, int) if isinstance(env, gym.vector.VectorEnv) else 0
+        shown = np.reshape(env.step(action)[0], (1, -1))
+        np.testing.assert_array_equal(shown, native.step(np.zeros(1, int))[0])
 
 
 @pytest.mark.parametrize("form", [bandit, vector], ids=["single", "vector"])
@@ -138,7 +183,8 @@ def test_observations_are_the_same_when_means_are_swapped_and_rewards_held(
     make = gym.make if form is bandit else gym.make_vec
     shown = []
     for means in ([0.1, 0.9], [0.9, 0.1]):
-        env = make("BernoulliBandit-v0", num_arms=2, means=means, observation=observation)
+        options = {"num_arms": 2, "observation": observation, "horizon": 1000}
+        env = make("BernoulliBandit-v0", means=means, **options)
         shown.append([env.reset(seed=0)[0].tolist()])
         for action in (0, 1, 1, 0):
             batch = action if form is bandit else np.array([action])

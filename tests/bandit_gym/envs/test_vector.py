@@ -93,7 +93,7 @@ def ragged_transcript(venv: VectorEnv, num_steps: int) -> list[Any]:
 def test_native_env_equals_sync_when_episodes_are_ragged(
     env_id: str, observation: str, mode: AutoresetMode
 ) -> None:
-    options = {"observation": observation, "max_episode_steps": 5}
+    options = {"observation": observation, "horizon": 5, "max_episode_steps": 5}
     native = ragged_transcript(make_native(env_id, mode, **options), 40)
     assert_same(native, ragged_transcript(make_sync(env_id, mode, **options), 40))
 
@@ -113,7 +113,7 @@ def test_native_env_equals_sync_when_every_lane_ends_at_once(mode: AutoresetMode
 
 @every_mode
 def test_native_env_equals_sync_when_episodes_last_one_step(mode: AutoresetMode) -> None:
-    options = {"max_episode_steps": 1, "observation": "history"}
+    options = {"max_episode_steps": 1, "observation": "history", "horizon": 1}
     native = ragged_transcript(make_native("PoissonBandit-v0", mode, **options), 10)
     assert_same(native, ragged_transcript(make_sync("PoissonBandit-v0", mode, **options), 10))
 
@@ -132,8 +132,9 @@ def test_native_env_equals_sync_beyond_a_block_of_noise(
 
 @pytest.mark.parametrize("limit", [None, 0, -1])
 def test_native_env_without_a_limit_equals_sync(limit: int | None) -> None:
-    native = make_native("GaussianBandit-v0", max_episode_steps=limit, observation="counts")
-    sync = make_sync("GaussianBandit-v0", max_episode_steps=-1, observation="counts")
+    options = {"observation": "counts", "horizon": 1000}
+    native = make_native("GaussianBandit-v0", max_episode_steps=limit, **options)
+    sync = make_sync("GaussianBandit-v0", max_episode_steps=-1, **options)
     assert_same(native.reset(seed=3), sync.reset(seed=3))
     for _ in range(1010):
         ours, theirs = native.step([0, 1, 2, 0]), sync.step(np.array([0, 1, 2, 0]))
@@ -150,6 +151,7 @@ def test_native_env_equals_async() -> None:
             vectorization_mode="async",
             num_arms=NUM_ARMS,
             observation="counts",
+            horizon=4,
             max_episode_steps=4,
         )
     try:
@@ -173,7 +175,7 @@ def test_native_env_equals_sync_with_fixed_means() -> None:
 def test_native_env_has_the_attributes_of_sync(env_id: str) -> None:
     native, sync = (
         make_native(env_id, observation="counts"),
-        make_sync(env_id, observation="counts"),
+        make_sync(env_id, observation="counts", horizon=1000),
     )
     for name in ("single_observation_space", "single_action_space", "metadata", "num_envs"):
         assert getattr(native, name) == getattr(sync, name)
@@ -370,7 +372,13 @@ def test_partial_reset_before_the_first_reset_is_refused() -> None:
         ({"autoreset_mode": "Never"}, ValueError, "autoreset_mode must be one of"),
         ({"observation": "full"}, ValueError, "observation must be one of"),
         ({"render_mode": "human"}, ValueError, "render_mode must be one of"),
-        ({"horizon": 5}, TypeError, "unexpected keyword argument 'horizon'"),
+        ({"horizon": 0}, ValueError, "horizon must be a positive integer, got 0"),
+        (
+            {"observation": "counts", "max_episode_steps": -1},
+            ValueError,
+            "horizon must be given where observation is 'counts', got None",
+        ),
+        ({"limit": 5}, TypeError, "unexpected keyword argument 'limit'"),
     ],
 )
 def test_vector_env_refuses_bad_arguments(

@@ -13,7 +13,7 @@ import pytest
 
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.results.results import load_results, summarise
+from bandit_gym.results import load_results, summarise
 
 SERIAL = Workers("serial")
 TESTS = Path(__file__).parents[2] / "support"

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from bandit_gym.experiments.recording import NUM_LOG_STEPS, Recorder, recorded_steps
+from bandit_gym.experiments.experiment import NUM_LOG_STEPS, recorded_steps
+from bandit_gym.experiments.recording import Recorder
 from bandit_gym.rollout import Step
 
 MEANS = np.array([[0.2, 0.6], [0.5, 0.1]])  # two lanes, two arms

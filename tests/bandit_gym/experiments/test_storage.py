@@ -2,8 +2,9 @@ import json
 
 import pytest
 
-from bandit_gym.experiments.experiment import Entry, Experiment
-from bandit_gym.experiments.storage import MANIFEST, BlockState, Store
+from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.experiments.storage import MANIFEST, Store
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 
 
@@ -29,13 +30,14 @@ def run():
 
 def test_store_gives_back_a_block_as_it_was_written(store, run):
     store.write_block(run, 3, b"block three", {"seconds": 1.5})
-    assert store.read_block(run, 3) == b"block three"
-    assert store.read_receipt(run, 3)["seconds"] == 1.5
-    assert store.state(run, 3) is BlockState.COMPLETE
+    data, receipt = store.read_block(run, 3)
+    assert data == b"block three"
+    assert receipt["seconds"] == 1.5
 
 
 def test_store_says_missing_when_there_is_nothing(store, run):
-    assert store.state(run, 0) is BlockState.MISSING
+    with pytest.raises(FileNotFoundError):
+        store.read_block(run, 0)
 
 
 @pytest.mark.parametrize("content", [b"", b"bloc", b"garbage", None], ids=str)
@@ -44,7 +46,8 @@ def test_store_says_damaged_when_a_block_is_torn_altered_or_gone(store, run, con
     store.block_path(run, 0).unlink()
     if content is not None:
         store.block_path(run, 0).write_bytes(content)
-    assert store.state(run, 0) is BlockState.DAMAGED
+    with pytest.raises(ValueError, match="must (match its checksum|be there together)"):
+        store.read_block(run, 0)
 
 
 @pytest.mark.parametrize("suffix", ["blocks", "receipts"])
@@ -54,8 +57,9 @@ def test_store_says_damaged_when_a_file_is_another_blocks(store, run, suffix):
     folder = store.directory / suffix / run.name
     first, second = sorted(folder.iterdir())
     first.write_bytes(second.read_bytes())
-    assert store.state(run, 0) is BlockState.DAMAGED
-    assert store.state(run, 1) is BlockState.COMPLETE
+    with pytest.raises(ValueError, match=r"must (match its checksum|be the receipt of block 0)"):
+        store.read_block(run, 0)
+    assert store.read_block(run, 1).data == b"block one"
 
 
 def test_store_says_damaged_when_both_files_are_those_of_another_run(store, run):
@@ -66,13 +70,15 @@ def test_store_says_damaged_when_both_files_are_those_of_another_run(store, run)
         (target,) = (store.directory / suffix / run.name).iterdir()
         (source,) = (store.directory / suffix / other.name).iterdir()
         target.write_bytes(source.read_bytes())
-    assert store.state(run, 0) is BlockState.DAMAGED
+    with pytest.raises(ValueError, match="must be the receipt of block 0"):
+        store.read_block(run, 0)
 
 
 def test_store_says_damaged_when_a_kill_came_before_the_receipt(store, run):
     store.write_block(run, 0, b"block", {})
     next((store.directory / "receipts" / run.name).iterdir()).unlink()
-    assert store.state(run, 0) is BlockState.DAMAGED
+    with pytest.raises(ValueError, match="must be there together with its receipt"):
+        store.read_block(run, 0)
 
 
 def test_store_forgets_a_failure_when_the_block_comes_out_after_all(store, run):
@@ -170,4 +176,5 @@ def test_store_refuses_to_add_to_results_of_another_version(store):
 def test_store_does_not_mix_in_a_block_of_another_version(store, run):
     store.write_block(run, 0, b"block", {})
     make_older(store.directory / "receipts" / run.name / "00000.json")
-    assert store.state(run, 0) is BlockState.DAMAGED
+    with pytest.raises(ValueError, match="must be the receipt of block 0"):
+        store.read_block(run, 0)

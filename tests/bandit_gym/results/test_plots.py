@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from fixed_instance import ENV, FIXED
 from matplotlib.figure import Figure
 
 from bandit_gym.experiments.execution import Workers, run_experiment
@@ -7,8 +8,6 @@ from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results import plots
 from bandit_gym.results.results import load_results
 
-ENV = "BernoulliBandit-v0"
-FIXED = {"env": ENV, "num_arms": 3, "means": [0.2, 0.5, 0.9]}
 SMC = {"agent": "smc", "num_particles": 20}
 
 

@@ -64,7 +64,7 @@ def test_agents_sb3_raises_one_line_that_says_what_to_install_when_sb3_is_absent
 @every_id
 @every_observation
 def test_environment_passes_sb3s_checker_without_warnings(env_id, observation):
-    env = gym.make(f"bandit_gym:{env_id}", observation=observation)
+    env = gym.make(f"bandit_gym:{env_id}", observation=observation, horizon=1000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from agents import KLUCB, SMCThompson
+from agents import KLUCB, BayesUCB, ExactThompson, SMCThompson
+from agents.oracle import action_probabilities
 from bandit_gym import cli
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
@@ -37,7 +38,7 @@ def test_env_pays_rewards_of_the_pulled_mean():
 
 @pytest.mark.parametrize("observation", ["constant", "counts", "history"])
 def test_vector_env_equals_the_single_one(observation):
-    options = {"num_arms": 3, "observation": observation, "max_episode_steps": 20}
+    options = {"num_arms": 3, "observation": observation, "horizon": 20, "max_episode_steps": 20}
     vector, single = gym.make_vec(ENV_ID, 4, **options), gym.make(ENV_ID, **options)
     batch, _ = vector.reset(seed=5)
     shown, _ = single.reset(seed=7)  # lane 2
@@ -59,18 +60,31 @@ def test_env_renders(mode):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda problem: KLUCB(problem),
+        KLUCB,
+        BayesUCB,
+        ExactThompson,
         lambda problem: SMCThompson(problem, num_particles=200),
         lambda problem: SMCThompson(
             problem, num_particles=200, resampling="systematic", move="random-walk"
         ),
     ],
-    ids=["kl_ucb", "smc", "smc, moved"],
+    ids=["kl_ucb", "bayes_ucb", "exact", "smc", "smc, moved"],
 )
 def test_agents_learn_which_arm_is_best(make):
     env = gym.make_vec(ENV_ID, 20, num_arms=3, means=[0.5, 1.0, 6.0])
     found = rollout(make(env.problem), env, seed=0, horizon=200)
     assert (found.actions[-20:] == 2).mean() > 0.8
+
+
+def test_exact_thompson_follows_the_oracle():
+    problem, num_lanes = geometric.geometric_problem(3), 20_000
+    counts, sums = np.array([6, 4, 0]), np.array([9.0, 11.0, 0.0])
+    agent = ExactThompson(problem)
+    agent.reset(num_lanes, seed=0)
+    agent.warm_start(counts, sums)
+    shares = np.bincount(agent.act(), minlength=3) / num_lanes
+    expected = action_probabilities(problem, counts, sums)
+    assert (abs(shares - expected) <= 4 * np.sqrt(expected * (1 - expected) / num_lanes)).all()
 
 
 def test_agent_pickles_and_goes_on_alike():

@@ -1,0 +1,128 @@
+"""The entries of an experiment, environments and agents: from names, dicts and grids to settings.
+
+An entry says all that its environment or agent is built from, so that equal entries share a digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+from bandit_gym.experiments.catalogue import (
+    ENTRY_KEYS,
+    resolve_agent,
+    resolve_environment,
+    short_name,
+)
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One environment or one agent of an experiment.
+
+    Attributes:
+        target: `module:Id-v0` of an environment, `module:Class` of an agent.
+        options: keyword arguments, JSON-able.
+        label: what tables and plots call it.
+    """
+
+    target: str
+    options: dict[str, Any]
+    label: str
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @cached_property
+    def digest(self) -> str:
+        """Content hash, as hexadecimal digits."""
+        return content_digest(asdict(self))
+
+
+def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
+    """Read a list of names, dicts and entries; `kind` is the key that holds a dict's name."""
+    if isinstance(entries, str | Mapping) or not isinstance(entries, Sequence):
+        raise TypeError(f"{field} must be a list of names or dicts, got {entries!r}.")
+    if not entries:
+        raise ValueError(f"{field} must have at least one entry, got none.")
+    found = tuple(entry for item in entries for entry in _expand(kind, item))
+    labels = [entry.label for entry in found]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(
+                f"{field} must have different labels, got {label!r} more than once; "
+                "remove one or give it a label."
+            )
+    return found
+
+
+def _expand(kind: str, item: Any) -> Iterator[Entry]:
+    """Yield one entry for each point of the item's grid; one in all if it has none."""
+    if isinstance(item, Entry):
+        yield item
+        return
+    settings: Any = {kind: item} if isinstance(item, str) else item
+    if not isinstance(settings, Mapping) or not isinstance(settings.get(kind), str):
+        raise TypeError(f"{kind} must be a name or a dict with the key {kind!r}, got {item!r}.")
+    options = {k: v for k, v in settings.items() if k not in (kind, *ENTRY_KEYS)}
+    grid = settings.get("grid", {})
+    _check_grid(kind, grid)
+    for values in itertools.product(*grid.values()):
+        point = dict(zip(grid, values, strict=True))
+        yield _make_entry(kind, settings[kind], options | point, _label(settings, point))
+
+
+def _check_grid(kind: str, grid: Any) -> None:
+    is_table = isinstance(grid, Mapping) and all(isinstance(v, list) and v for v in grid.values())
+    if not is_table:
+        raise TypeError(f"grid of {kind} must be a table of non-empty lists, got {grid!r}.")
+
+
+def _label(settings: Settings, point: Settings) -> str | None:
+    label = settings.get("label")
+    return None if label is None else f"{label}{_written(point)}"
+
+
+def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None) -> Entry:
+    resolve = resolve_environment if kind == "env" else resolve_agent
+    target = resolve(name, options)
+    options = _jsonable(kind, options)
+    return Entry(target, options, label or short_name(target) + _written(options))
+
+
+def write_entry(kind: str, entry: Entry) -> dict[str, Any]:
+    """Return a dict from which `read_entries` makes an equal entry."""
+    return {kind: entry.target, "label": entry.label, **entry.options}
+
+
+def _written(options: Settings) -> str:
+    if not options:
+        return ""
+    pairs = (f"{key}={_written_value(value)}" for key, value in options.items())
+    return f"({','.join(pairs)})"
+
+
+def _written_value(value: Any) -> str:
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
+        return f"{value['name']}{_written({k: v for k, v in value.items() if k != 'name'})}"
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+
+
+def _jsonable(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return json.loads(json.dumps(options, allow_nan=False))  # type: ignore[no-any-return]
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{kind} options must be JSON-able, got {options!r}.") from error
+
+
+def content_digest(content: Any) -> str:
+    """Return the content hash of what JSON can hold, as hexadecimal digits."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

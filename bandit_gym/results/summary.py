@@ -1,0 +1,127 @@
+"""Tables of estimates: what the stored replications of an experiment say, with intervals.
+
+Bayesian pseudo-regret is the sum over steps of max(means) - means[action], averaged over instances
+drawn from the prior (over the noise alone where the means are fixed). Realised regret has the
+reward in place of the pulled arm's mean; its expectation is the same and its variance is larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bandit_gym.experiments.catalogue import make_problem
+from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.entries import Entry
+from bandit_gym.results import statistics
+from bandit_gym.results.results import Results, RunResults, paired_differences
+from bandit_gym.results.statistics import Interval
+from bandit_gym.typing import FloatArray
+
+QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
+
+
+def summarise(results: Results) -> pd.DataFrame:
+    """Tabulate the state at the horizon, one row per run that can be reported.
+
+    Columns: `env`, `agent`, `replications`; `pseudo_regret`, `realised_regret`, `simple_regret`,
+    `best_arm_found` and `samples_per_decision` as estimates of means, each followed by the ends
+    `_low` and `_high` of its 95 % interval; quantiles of the pseudo-regret; `difference`, the mean
+    pseudo-regret less that of the environment's first agent, paired by replication, with its
+    interval and `p_holm`, corrected for the number of agents compared in the environment.
+
+    The table depends on the results alone, to the last bit.
+    """
+    rows: list[dict[str, Any]] = []
+    for environment in results.experiment.environments:
+        runs = results.usable(environment)
+        rows += _describe_all(runs, results.reference(environment))
+    return pd.DataFrame(rows)
+
+
+def regret_name(environment: Entry) -> str:
+    """Say in words which regret a table or an axis shows."""
+    title = COLUMNS["pseudo_regret"].title
+    return title if "means" in environment.options else f"Bayesian {title}"
+
+
+def lower_bound_slope(environment: Entry) -> float | None:
+    """Return the Lai-Robbins constant C of a fixed instance; None where means are drawn afresh."""
+    means = environment.options.get("means")
+    if means is None:
+        return None
+    likelihood = make_problem(environment.target, environment.options).likelihood
+    return statistics.lai_robbins_slope(likelihood, np.asarray(means))
+
+
+def _describe_all(runs: list[RunResults], reference: RunResults | None) -> Iterator[dict[str, Any]]:
+    differences = [_final_differences(found, reference) for found in runs]
+    p_values = [statistics.paired_p_value(values) for values in differences]
+    corrected = statistics.holm(p_values)
+    for found, values, p_value in zip(runs, differences, corrected, strict=True):
+        difference = _spread("difference", statistics.mean_interval(values))
+        yield _describe(found) | difference | {"p_holm": p_value}
+
+
+def _final_differences(found: RunResults, reference: RunResults | None) -> FloatArray:
+    """Return the paired differences at the horizon, one NaN where there is nothing to compare."""
+    if reference is None or found is reference:
+        return np.array([np.nan])
+    _, differences = paired_differences(found, reference, "pseudo_regret")
+    return differences[:, -1] if len(differences) else np.array([np.nan])
+
+
+def _describe(found: RunResults) -> dict[str, Any]:
+    run = found.run
+    regret = found.final("pseudo_regret")
+    row: dict[str, Any] = {
+        "env": run.environment.label,
+        "agent": run.agent.label,
+        "replications": len(regret),
+    }
+    for name in (name for name, column in COLUMNS.items() if column.title):
+        is_share = COLUMNS[name].unit == "share"
+        estimate = statistics.proportion_interval if is_share else statistics.mean_interval
+        row |= _spread(name, estimate(found.final(name)))
+    samples = found.final("num_samples") / run.horizon
+    row |= _spread("samples_per_decision", statistics.mean_interval(samples))
+    return row | {name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()}
+
+
+def _spread(name: str, interval: Interval) -> dict[str, float]:
+    return dict(zip((name, f"{name}_low", f"{name}_high"), interval, strict=True))
+
+
+def aggregate(results: Results) -> pd.DataFrame:
+    """Tabulate each agent over all environments: interquartile mean of scores and its interval.
+
+    A score is a replication's final pseudo-regret divided by what uniform play loses on average in
+    that environment: 0 is perfect, 1 no better than chance. Only replications and agents present in
+    every environment count.
+    """
+    rows = []
+    for agent, scores in normalised_scores(results).items():
+        interval = statistics.bootstrap_interval(scores, statistics.interquartile_mean)
+        rows.append({"agent": agent, "replications": len(scores), **_spread("score_iqm", interval)})
+    return pd.DataFrame(rows)
+
+
+def normalised_scores(results: Results) -> dict[str, FloatArray]:
+    """Return for each agent label the (R, E) scores that `aggregate` describes."""
+    scores = {}
+    for agent in results.experiment.agents:
+        runs = [found for found in results.runs if found.run.agent == agent]
+        if all(found.is_usable for found in runs):
+            common = reduce(np.intersect1d, [found.replications for found in runs])
+            columns = [_score(found)[np.isin(found.replications, common)] for found in runs]
+            scores[agent.label] = np.stack(columns, axis=1)
+    return scores
+
+
+def _score(found: RunResults) -> FloatArray:
+    scores: FloatArray = found.final("pseudo_regret") / found.final("uniform_regret").mean()
+    return scores

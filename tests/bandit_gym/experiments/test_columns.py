@@ -1,0 +1,51 @@
+import io
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from bandit_gym.experiments.columns import COLUMNS, to_parquet
+from bandit_gym.experiments.experiment import Experiment
+
+DIAGNOSTICS = {"num_samples", "effective_sample_size", "is_capped", "is_degenerate"}
+
+
+@pytest.fixture(scope="module")
+def table():
+    """A block of 2 lanes and 3 steps of which the rewards and a diagnostic are recorded."""
+    (run,) = Experiment(
+        environments=["BernoulliBandit-v0"], agents=["random"], horizon=3, block_size=2
+    ).runs
+    recorded = {"thoughts": np.ones((2, 3)), "reward": np.arange(6.0).reshape(2, 3)}
+    return pq.read_table(io.BytesIO(to_parquet(run, 1, recorded)))
+
+
+def test_every_column_is_computed_in_one_way_or_told_by_the_agent():
+    ways = {
+        name: sum(way is not None for way in (c.of_block, c.adds, c.shows, c.follows))
+        for name, c in COLUMNS.items()
+    }
+    assert {name for name, count in ways.items() if count == 0} == DIAGNOSTICS
+    assert max(ways.values()) == 1
+
+
+def test_file_has_the_declared_columns_and_then_other_diagnostics(table):
+    assert table.column_names == [*COLUMNS, "thoughts"]
+
+
+def test_file_says_what_its_columns_mean(table):
+    told = {field.name: field.metadata[b"description"].decode() for field in table.schema}
+    assert told.pop("thoughts") == "sum over steps of the agent's diagnostic"
+    assert told == {name: column.meaning for name, column in COLUMNS.items()}
+
+
+def test_rows_are_sorted_by_replication_and_step(table):
+    assert table["replication"].to_pylist() == [2, 2, 2, 3, 3, 3]
+    assert table["step"].to_pylist() == [1, 2, 3] * 2
+    assert table["reward"].to_pylist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert set(table["agent"].to_pylist()) == {"random"}
+
+
+def test_blanks_stand_where_nothing_is_known(table):
+    assert table["action"].to_pylist() == [-1] * 6
+    assert np.isnan(table["pseudo_regret"].to_numpy()).all()

@@ -1,0 +1,178 @@
+"""The page about the architecture: its recipes work as they stand, from outside the packages."""
+
+import re
+import sys
+from types import ModuleType
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from documents import blocks, read, run
+from gymnasium.envs.registration import registry
+from gymnasium.utils.env_checker import check_env
+
+from agents import ExactThompson, RacingThompson, SMCThompson
+from agents.oracle import action_probabilities
+from bandit_gym.cli import main
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
+from bandit_gym.rollout import rollout
+
+COUNTS, SUMS = np.array([8, 5, 3, 0]), np.array([4.0, 2.0, 2.0, 0.0])
+NUM_LANES = 4000
+
+
+@pytest.fixture
+def recipe(request, monkeypatch):
+    """The module that a recipe's code makes, importable under the name that the page gives it."""
+    heading, name = request.param
+    (code,) = blocks(f"docs/architecture.md#{heading}")
+    module = ModuleType(name)
+    monkeypatch.setitem(sys.modules, name, module)
+    known = set(registry)
+    run(code, vars(module))
+    yield module
+    for name in set(registry) - known:
+        del registry[name]
+
+
+def command(heading, folder):
+    """Return the arguments that the page gives to `bandit-gym`, and others for a short run."""
+    (text,) = re.findall(r"`bandit-gym ([^`]*)`", read(f"docs/architecture.md#{heading}"))
+    short = ["--replications", "10", "--horizon", "20", "--backend", "serial"]
+    return [*text.split(), *short, "--out", str(folder / "results")]
+
+
+def not_yet(reason):
+    return pytest.mark.xfail(strict=True, reason=reason)
+
+
+def take(heading, name):
+    return pytest.mark.parametrize("recipe", [(heading, name)], indirect=True, ids=[name])
+
+
+def test_page_has_a_recipe_for_each_of_the_four():
+    headings = ("A likelihood", "A prior", "An agent", "An observation")
+    assert all(len(blocks(f"docs/architecture.md#{heading}")) == 1 for heading in headings)
+
+
+@take("A prior", "kumaraswamy")
+def test_prior_sample_has_the_law_of_its_density(recipe, rng):
+    prior = recipe.Kumaraswamy(2, 5)
+    draws = prior.sample(rng, (NUM_LANES, 2))
+    grid = np.linspace(0.001, 0.999, 2000)
+    density = np.exp(prior.arm_log_density(grid))
+    mean = (grid * density).sum() / density.sum()
+    assert abs(draws.mean() - mean) < 4 * draws.std() / np.sqrt(draws.size)
+
+
+@pytest.mark.parametrize(
+    ("agent_class", "options"),
+    [
+        (ExactThompson, {}),
+        (RacingThompson, {"proposal": "matched", "stopping": 200}),
+        (SMCThompson, {"resampling": "systematic", "move": "random-walk"}),
+    ],
+)
+@take("A prior", "kumaraswamy")
+def test_prior_is_followed_by_every_kind_of_agent(recipe, agent_class, options):
+    problem = BanditProblem(Bernoulli(), recipe.Kumaraswamy(2, 5), 4)
+    num_lanes = 400 if agent_class is SMCThompson else NUM_LANES
+    agent = agent_class(problem, **options)
+    agent.reset(num_lanes, seed=0)
+    agent.warm_start(COUNTS, SUMS)
+    shares = np.bincount(agent.act(), minlength=4) / num_lanes
+    expected = action_probabilities(problem, COUNTS, SUMS)
+    sizes = agent.diagnostics().get("effective_sample_size", np.array([np.inf]))
+    bias = 1 / sizes.mean()  # of m weighted draws
+    assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / num_lanes) + bias).all()
+
+
+@take("A prior", "kumaraswamy")
+def test_prior_makes_the_world_that_the_page_says(recipe):
+    env = gym.make("bandit_gym:BernoulliBandit-v0", prior=recipe.Kumaraswamy(2, 5))
+    _, info = env.reset(seed=0)
+    assert ((info["means"] > 0) & (info["means"] < 1)).all()
+
+
+@take("An agent", "top_two")
+def test_agent_plays_the_law_of_top_two_sampling(recipe):
+    problem = BanditProblem(Bernoulli(), Beta(2.0, 2.0), 4)
+    agent = recipe.TopTwoThompson(problem, share=0.3)
+    agent.reset(NUM_LANES, seed=0)
+    agent.warm_start(COUNTS, SUMS)
+    shares = np.bincount(agent.act(), minlength=4) / NUM_LANES
+    best = action_probabilities(problem, COUNTS, SUMS)
+    odds = best / (1 - best)
+    expected = best * (0.3 + 0.7 * (odds.sum() - odds))  # sum over leaders j != i of p_j/(1-p_j)
+    assert expected.sum() == pytest.approx(1.0)
+    assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / NUM_LANES)).all()
+
+
+@take("An agent", "top_two")
+def test_agent_plays_on_the_command_line(recipe, tmp_path, capsys):
+    assert main(command("An agent", tmp_path)) == 0
+    assert "TopTwoThompson" in capsys.readouterr().out
+
+
+@take("A likelihood", "my_geometric")
+def test_likelihood_has_the_rewards_that_it_says(recipe, rng):
+    means = np.array([0.2, 1.0, 5.0])
+    draws = recipe.Geometric().sample(means, rng.random((NUM_LANES, 3)))
+    chances = 1 / (1 + means)
+    for k in (0, 1, 2):  # P(k) = p (1 - p)^k
+        expected = chances * (1 - chances) ** k
+        shares = (draws == k).mean(axis=0)
+        assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / NUM_LANES)).all()
+    assert draws.mean(axis=0) == pytest.approx(
+        means, abs=4 * np.sqrt((means + means**2) / NUM_LANES).max()
+    )
+
+
+@take("A likelihood", "my_geometric")
+def test_likelihood_is_learned_in_its_own_environment(recipe):
+    env = gym.make_vec("MyGeometricBandit-v0", num_envs=50)
+    agent = SMCThompson(recipe.PROBLEM, resampling="systematic", move="random-walk")
+    found = rollout(agent, env, seed=0, horizon=200).pseudo_regret
+    early, late = found[:, :50].mean(axis=1), found[:, 150:].mean(axis=1)
+    fall = early - late
+    assert fall.mean() > 4 * fall.std() / np.sqrt(len(fall))
+
+
+@not_yet("a likelihood of one's own lacks what built-in ones have")
+@take("A likelihood", "my_geometric")
+def test_likelihood_plays_on_the_command_line(recipe, tmp_path, capsys):
+    assert main(command("A likelihood", tmp_path)) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ("exact", "racing", "smc"))
+
+
+@take("An observation", "averages")
+def test_observation_is_the_average_reward_of_each_arm(recipe):
+    env = recipe.Averages(gym.make("bandit_gym:BernoulliBandit-v0", num_arms=3))
+    observation, _ = env.reset(seed=0)
+    assert observation.tolist() == [0.0, 0.0, 0.0]
+    rewards = [env.step(action)[1] for action in (1, 1, 2, 1)]
+    expected = [0.0, np.mean([*rewards[:2], rewards[3]]), rewards[2]]
+    assert env.record.empirical_means[0] == pytest.approx(expected)
+
+
+@take("An observation", "averages")
+def test_observation_passes_gymnasiums_checker(recipe):
+    env = gym.make("bandit_gym:GaussianBandit-v0", num_arms=3, disable_env_checker=True)
+    check_env(recipe.Averages(env), skip_render_check=True)
+
+
+@take("An observation", "averages")
+def test_observation_is_shown_in_every_lane(recipe):
+    env = gym.make_vec(
+        "bandit_gym:PoissonBandit-v0",
+        num_envs=2,
+        num_arms=3,
+        vectorization_mode="sync",
+        wrappers=[recipe.Averages],
+    )
+    env.reset(seed=0)
+    observation, rewards, *_ = env.step(np.array([0, 2]))
+    assert observation.tolist() == [[rewards[0], 0.0, 0.0], [0.0, 0.0, rewards[1]]]

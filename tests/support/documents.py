@@ -1,0 +1,35 @@
+"""Code and links of the project's pages, as a reader would take them."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = tuple(sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")}))
+
+
+def read(path):
+    """Return the text of a page, or of what one of its headings stands above.
+
+    Args:
+        path: of the page, under the root; behind a "#" may stand a heading, as it is written.
+    """
+    page, _, heading = path.partition("#")
+    text = (ROOT / page).read_text(encoding="utf-8")
+    if heading:
+        (text,) = re.findall(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#+ |\Z)", text, re.M | re.S)
+    return text
+
+
+def blocks(path, language="python"):
+    """Return the blocks of code in what `read` returns."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", read(path), re.M | re.S)
+
+
+def run(code, names=None):
+    """Run a block of code, from outside all modules, and return what it prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "example", "exec"), {"__name__": "example"} if names is None else names)
+    return printed.getvalue()
