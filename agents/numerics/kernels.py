@@ -19,8 +19,8 @@ from numpy.random import Generator
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.draw_tables import Tables as DrawTables
 from agents.numerics.draw_tables import draw_from_table, find_table
-from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA, NORMAL
-from agents.numerics.variates import draw_gammas, draw_normals
+from agents.numerics.families import BETA, GAMMA, NORMAL
+from agents.numerics.variates import draw_gammas
 
 TINY = 1e-300
 ALMOST_ONE = 1 - 2.0**-53
@@ -72,18 +72,6 @@ class Draws(NamedTuple):
     winners: np.ndarray
 
 
-class Scratch(NamedTuple):
-    """Space to compute in.
-
-    Attributes:
-        rows: (at least 4, m) numbers.
-        pending: (at least m,) int64 indices of draws that are not settled yet.
-    """
-
-    rows: np.ndarray
-    pending: np.ndarray
-
-
 @inner
 def make_draws(num_lanes: int, num_arms: int, num_samples: int) -> Draws:
     """Return room for draws, all of weight 1."""
@@ -100,18 +88,20 @@ def fill(out: np.ndarray, value: float) -> None:
 
 
 @inner
-def draw_means(rng: Generator, laws: MeanLaws, out: np.ndarray, scratch: Scratch) -> None:
-    """Fill `out` (m,) with one draw from each of m laws, strictly inside the means' support."""
-    first, second, rows, pending = laws.first, laws.second, scratch.rows, scratch.pending
+def draw_means(rng: Generator, laws: MeanLaws, out: np.ndarray, spare: np.ndarray) -> None:
+    """Fill `out` (m,) with one draw from each of m laws, strictly inside the means' support.
+
+    `spare` (m,) is overwritten.
+    """
+    first, second = laws.first, laws.second
     if laws.family == NORMAL:
-        draw_normals(rng, out, rows[0], pending)
         for j in range(out.size):
-            out[j] = first[j] / second[j] + out[j] / math.sqrt(second[j])
+            out[j] = first[j] / second[j] + rng.standard_normal() / math.sqrt(second[j])
         return
-    draw_gammas(rng, first, out, rows[:3], pending)
+    draw_gammas(rng, first, out)
     if laws.family == BETA:
-        draw_gammas(rng, second, rows[3], rows[:3], pending)
-        combine_gammas(rng, laws, out, rows[3])
+        draw_gammas(rng, second, spare)
+        combine_gammas(rng, laws, out, spare)
     elif laws.family == GAMMA:
         for j in range(out.size):
             out[j] = max(out[j] / second[j], TINY)
@@ -140,45 +130,34 @@ def combine_gammas(rng: Generator, laws: MeanLaws, out: np.ndarray, other: np.nd
 
 @inner
 def draw_from_kept_table(
-    rng: Generator, law: MeanLaws, tables: DrawTables, slot: int, out: np.ndarray, scratch: Scratch
+    rng: Generator,
+    law: MeanLaws,
+    tables: DrawTables,
+    slot: int,
+    out: np.ndarray,
+    places: np.ndarray,
 ) -> bool:
-    """Do as `draw_arms` for one law, five times faster, or return False if it suits no table."""
-    first, second = law.first[0], law.second[0]
-    if law.family == NORMAL:
-        return False
-    c1, c2 = (second - 1.0, 0.0) if law.family == BETA else (0.0, -1.0)
-    if not find_table(tables, slot, first - 1.0, c1, c2):
+    """Do as `draw_arms` for one Beta law, or return False if it suits no table."""
+    if not find_table(tables, slot, law.first[0] - 1.0, law.second[0] - 1.0):
         return False
     numbers, cells, offsets = tables.numbers[slot], tables.cells[slot], tables.offsets[slot]
-    draw_from_table(rng, numbers, cells, offsets, out, scratch.rows[0], scratch.pending)
-    if law.family == GAMMA:
-        scale = 1.0 / second
-        for j in range(out.size):
-            out[j] *= scale
-    elif law.family == INVERSE_GAMMA:
-        for j in range(out.size):
-            out[j] = second / out[j]
+    draw_from_table(rng, numbers, cells, offsets, out, places, np.empty(out.size, dtype=np.int64))
     return True
 
 
 @inner
-def draw_arms(rng: Generator, laws: MeanLaws, out: np.ndarray, scratch: Scratch) -> None:
+def draw_arms(rng: Generator, laws: MeanLaws, out: np.ndarray, spare: np.ndarray) -> None:
     """Fill `out` (A m,) with m draws from each of A laws, one law after the other.
 
-    Args:
-        rng: source of randomness.
-        laws: of A means.
-        out: receives the draws.
-        scratch: of 6 rows.
+    `spare` (3, at least A m) is overwritten.
     """
-    first, second = scratch.rows[4, : out.size], scratch.rows[5, : out.size]
+    first, second = spare[0, : out.size], spare[1, : out.size]
     num_samples = out.size // laws.first.size
     for i in range(laws.first.size):
         part = slice(i * num_samples, (i + 1) * num_samples)
         fill(first[part], laws.first[i])
         fill(second[part], laws.second[i])
-    each = MeanLaws(laws.family, first, second)
-    draw_means(rng, each, out, Scratch(scratch.rows[:4, : out.size], scratch.pending))
+    draw_means(rng, MeanLaws(laws.family, first, second), out, spare[2, : out.size])
 
 
 @inner
@@ -224,10 +203,9 @@ def draw_chunk(
         draws: receives means and winners.
     """
     num_lanes, num_arms, num_samples = draws.means.shape
-    has_tables = len(tables.keys) > 0
+    has_tables = laws.family == BETA and len(tables.keys) > 0
     step = 1 if has_tables else max(1, BLOCK_SIZE // num_samples)
-    best, size = np.empty(num_samples), step * num_samples
-    scratch = Scratch(np.empty((6, size)), np.empty(size, dtype=np.int64))
+    best, spare = np.empty(num_samples), np.empty((3, step * num_samples))
     for r in range(num_lanes):
         lane, means, winners = lanes[r], draws.means[r], draws.winners[r]
         flat = means.reshape(num_arms * num_samples)
@@ -237,8 +215,8 @@ def draw_chunk(
             first, second = laws.first[lane, start:stop], laws.second[lane, start:stop]
             arms = MeanLaws(laws.family, first, second)
             out = flat[start * num_samples : stop * num_samples]
-            if not has_tables or not draw_from_kept_table(rng, arms, tables, slot, out, scratch):
-                draw_arms(rng, arms, out, scratch)
+            if not has_tables or not draw_from_kept_table(rng, arms, tables, slot, out, spare[0]):
+                draw_arms(rng, arms, out, spare)
             for i in range(start, stop):
                 compare_means(rng, means, i, best, winners)
 
@@ -264,13 +242,12 @@ def draw_best_arms(
     for start in range(0, num_lanes, BLOCK_SIZE):
         lanes = slice(start, min(start + BLOCK_SIZE, num_lanes))
         size = lanes.stop - start
-        means, best, rows = np.empty((num_arms, size)), np.empty(size), np.empty((6, size))
-        laws = MeanLaws(prior.family, rows[4], rows[5])
-        scratch = Scratch(rows, np.empty(size, dtype=np.int64))
+        means, best, spare = np.empty((num_arms, size)), np.empty(size), np.empty((3, size))
+        laws = MeanLaws(prior.family, spare[0], spare[1])
         fill(best, -np.inf)
         for i in range(num_arms):
             add_data(prior, i, counts[lanes, i], sums[lanes, i], laws)
-            draw_means(rng, laws, means[i], scratch)
+            draw_means(rng, laws, means[i], spare[2])
             if prior.parameters[i, 1] == 0.0:
                 favour_missing(counts[lanes, i], means[i])
             compare_means(rng, means, i, best, actions[lanes])

@@ -15,6 +15,7 @@ from numpy.random import Generator
 
 from agents.numerics.draw_tables import NO_TABLES, make_tables
 from agents.numerics.draw_tables import Tables as DrawTables
+from agents.numerics.families import BETA
 from agents.numerics.kernels import Draws, MeanLaws, draw_chunk, make_draws
 from agents.posteriors.conjugate import ConjugatePosterior
 from agents.racing.proposal import Proposal, prior_log_density
@@ -106,7 +107,8 @@ class ConjugateProposal(Proposal):
         their content follows from the statistics.
         """
         num_draws = self.expected_samples * self.problem.num_arms
-        if num_draws < MIN_TABLE_DRAWS or self.counts.size > MAX_TABLES:
+        is_dear = num_draws < MIN_TABLE_DRAWS or self.counts.size > MAX_TABLES
+        if is_dear or self.posterior.family != BETA:
             return NO_TABLES
         if len(self._tables.keys) != self.counts.size:
             self._tables = make_tables(self.counts.size)
