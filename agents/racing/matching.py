@@ -92,9 +92,9 @@ def match_proposal(problem: BanditProblem) -> Proposal:
 
 def effective_share(proposal: Proposal) -> float:
     """Return effective samples per sample, without data; 0 if no weight is positive."""
-    empty = np.zeros((1, proposal.problem.num_arms), dtype=np.int64)
-    draw = proposal.draw(np.random.default_rng(0), empty, empty.astype(float), NUM_TRIAL_SAMPLES)
-    log_weights = draw[0]
+    rng, shape = np.random.default_rng(0), (1, proposal.problem.num_arms)
+    proposal.follow(rng, np.zeros(shape, dtype=np.int64), np.zeros(shape))
+    log_weights = proposal.draw(rng, np.arange(1), NUM_TRIAL_SAMPLES).log_weights
     if log_weights.max() == -np.inf:
         return 0.0
     weights = np.exp(log_weights - log_weights.max())
