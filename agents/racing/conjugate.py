@@ -69,7 +69,7 @@ class ConjugateProposal(Proposal):
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.follow`."""
-        super().follow(rng, counts, sums)
+        self.counts, self.sums = counts, sums
         is_missing = self.is_missing(counts)
         first, second = self.posterior.parameters(counts, sums)
         if is_missing.any():
