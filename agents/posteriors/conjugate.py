@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -99,12 +100,19 @@ def data_weights(likelihood: Likelihood) -> np.ndarray:
     return np.array(TABLE_1[type(likelihood)].weights, dtype=np.float64) / variance
 
 
+@cache
+def _natural_weights(likelihood: Likelihood) -> np.ndarray:
+    """Return (2, 5) what a pull and a unit of reward add to the coefficients of the features."""
+    slopes = TABLE_1[type(likelihood)].law.natural[:, 1:] @ data_weights(likelihood)
+    return np.ascontiguousarray(slopes.T)
+
+
 def likelihood_coefficients(
     likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray
 ) -> np.ndarray:
     """Return the (..., K, 5) coefficients of the log-likelihood in the five features."""
-    slopes = TABLE_1[type(likelihood)].law.natural[:, 1:] @ data_weights(likelihood)
-    return np.stack([counts, sums], axis=-1) @ slopes.T
+    pull, unit = _natural_weights(likelihood)
+    return counts[..., None] * pull + sums[..., None] * unit
 
 
 class ConjugatePosterior(Posterior):
