@@ -14,7 +14,6 @@ Letters: K arms, C cells.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,9 +41,6 @@ _SLOWEST_DECAY = 1e-3
 _POINTS = np.arange(7) / 6
 _FIT = np.linalg.inv(np.vander(_POINTS[::2], increasing=True))
 _POWERS = np.vander(_POINTS, 4, increasing=True)
-
-LogDensity = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""From u to the log-density there, and to the size of its rounding errors."""
 
 
 class Mesh(NamedTuple):
@@ -122,7 +118,7 @@ def make_mesh(problem: BanditProblem) -> Mesh:
             continue
         edges = first_edges(coordinate, np.concatenate([support[arm], draws[:, arm]]))
         edges = edges[np.append(True, np.diff(edges) > _shortest(edges[1:]))]
-        cells = resolve_arm(arm_density(problem, coordinate, support, arm), edges, arm)
+        cells = resolve_arm(ArmDensity(problem, coordinate, support, arm), edges)
         _require_decay(cells, arm, problem)
         arms.append(_trim(cells))
     return _pack(problem, coordinate, arms, twins)
@@ -144,93 +140,105 @@ def find_twins(problem: BanditProblem, support: np.ndarray, draws: np.ndarray) -
     return np.array([first.setdefault(each.tobytes(), arm) for arm, each in enumerate(columns)])
 
 
-def arm_density(
-    problem: BanditProblem, coordinate: Coordinate, support: np.ndarray, arm: int
-) -> LogDensity:
-    """Return the log-density of one arm's u, for u of any shape."""
+@dataclass
+class ArmDensity:
+    """The log-density of one arm's u, and what was seen of it.
 
-    def log_density(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        means = coordinate.means(u)
-        everywhere = np.repeat(means.reshape(-1, 1), problem.num_arms, axis=1)
-        values = log_prior(problem, support, everywhere)[:, arm].reshape(u.shape)
-        log_slope = coordinate.log_slope(u)
+    Attributes:
+        problem: likelihood and prior.
+        coordinate: u.
+        support: (K, 2) lowest and highest mean of each arm.
+        arm: whose.
+        top: the largest value seen so far.
+    """
+
+    problem: BanditProblem
+    coordinate: Coordinate
+    support: np.ndarray
+    arm: int
+    top: float = -np.inf
+
+    def at(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-density at u of any shape, and the size of its rounding errors."""
+        means = self.coordinate.means(u)
+        everywhere = np.repeat(means.reshape(-1, 1), self.problem.num_arms, axis=1)
+        values = log_prior(self.problem, self.support, everywhere)[:, self.arm].reshape(u.shape)
+        log_slope = self.coordinate.log_slope(u)
         noise = 16 * np.finfo(float).eps * np.exp(np.log(np.abs(means) + 1e-300) - log_slope)
         return values + log_slope, noise
 
-    return log_density
+    def measure(self, left: np.ndarray, right: np.ndarray) -> Cells:
+        """Return cells with their values, of which `top` becomes the largest."""
+        values, noise = self.at(left[:, None] + (right - left)[:, None] * _POINTS)
+        noise = noise.max(axis=1)
+        self.top = max(self.top, values.max(initial=-np.inf))
+        values = np.where(values < self.top - _ABYSS, -np.inf, values)
+        with np.errstate(invalid="ignore"):
+            misfit = np.abs(values[:, ::2] @ _FIT.T @ _POWERS.T - values)
+            bend = np.abs(values[:, 0] - 2 * values[:, 3] + values[:, 6])
+            change = values.max(axis=1) - values.min(axis=1)
+            is_smooth = (bend <= _LARGEST_BEND) & (change <= _LARGEST_CHANGE)
+            is_deep = values.max(axis=1) < self.top - _DEEP
+            is_fitted = (misfit <= self.tolerance(values, noise)).all(axis=1)
+        is_fitted &= np.isfinite(values).all(axis=1)
+        is_good = _is_empty(values) | (is_fitted & (is_smooth | is_deep))
+        return Cells(left, right, values, noise, is_good)
+
+    def tolerance(self, values: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """Return the (C, 7) misfits that are allowed, larger where only absurd data would lead."""
+        return _TOLERANCE * np.maximum(1.0, (self.top - values) / 10) ** 1.5 + noise[:, None]
 
 
-def resolve_arm(log_density: LogDensity, edges: np.ndarray, arm: int) -> Cells:
+def resolve_arm(density: ArmDensity, edges: np.ndarray) -> Cells:
     """Return cells that are good or jumps: halved until they are, then merged while they stay so.
 
     Merging takes away what the first edges and the search for jumps left in between.
     """
-    top = np.array([-np.inf])
-    cells = _measure(log_density, edges[:-1], edges[1:], top)
+    cells = density.measure(edges[:-1], edges[1:])
     todo = cells.take(_can_be_halved(cells))
     cells = cells.take(~_can_be_halved(cells))
     while len(todo.left):
         if len(todo.left) + len(cells.left) > 20 * MAX_CELLS:
-            raise ValueError(_roughness_message(arm))
+            raise ValueError(_roughness_message(density.arm))
         middle = (todo.left + todo.right) / 2
         left = np.concatenate([todo.left, middle])
-        new = _measure(log_density, left, np.concatenate([middle, todo.right]), top)
+        new = density.measure(left, np.concatenate([middle, todo.right]))
         cells, todo = cells.join(new.take(~_can_be_halved(new))), new.take(_can_be_halved(new))
-    cells = _merge_all(log_density, cells, top)
+    cells = _merge_all(density, cells)
     if len(cells.left) > MAX_CELLS:
-        raise ValueError(_roughness_message(arm))
+        raise ValueError(_roughness_message(density.arm))
     return cells
 
 
-def _merge_all(log_density: LogDensity, cells: Cells, top: np.ndarray) -> Cells:
+def _merge_all(density: ArmDensity, cells: Cells) -> Cells:
     idle, offset = 0, 0
     while idle < 2:
-        merged = _merge_pairs(log_density, cells, top, offset)
+        merged = _merge_pairs(density, cells, offset)
         idle = idle + 1 if len(merged.left) == len(cells.left) else 0
         cells, offset = merged, 1 - offset
     return cells
 
 
-def _merge_pairs(log_density: LogDensity, cells: Cells, top: np.ndarray, offset: int) -> Cells:
+def _merge_pairs(density: ArmDensity, cells: Cells, offset: int) -> Cells:
     """Merge every other cell with the next one, where both are good and remain so."""
     first = np.arange(offset, len(cells.left) - 1, 2)
     first = first[cells.is_good[first] & cells.is_good[first + 1]]
-    both = _measure(log_density, cells.left[first], cells.right[first + 1], top)
-    is_true = both.is_good & _agrees(both, cells.take(first), top)
-    is_true &= _agrees(both, cells.take(first + 1), top)
+    both = density.measure(cells.left[first], cells.right[first + 1])
+    is_true = both.is_good & _agrees(density, both, cells.take(first))
+    is_true &= _agrees(density, both, cells.take(first + 1))
     gone = np.concatenate([first[is_true], first[is_true] + 1])
     return cells.take(np.delete(np.arange(len(cells.left)), gone)).join(both.take(is_true))
 
 
-def _agrees(whole: Cells, part: Cells, top: np.ndarray) -> np.ndarray:
+def _agrees(density: ArmDensity, whole: Cells, part: Cells) -> np.ndarray:
     """Return where the cubic of a cell holds at the points of its part, which may be far denser."""
     u = part.left[:, None] + (part.right - part.left)[:, None] * _POINTS
     t = (u - whole.left[:, None]) / (whole.right - whole.left)[:, None]
     coefficients = _coefficients(whole)
     with np.errstate(invalid="ignore"):
         fitted = sum(coefficients[:, [power]] * t**power for power in range(4))
-        is_close = np.abs(fitted - part.values) <= 2 * _tolerance(part.values, part.noise, top)
+        is_close = np.abs(fitted - part.values) <= 2 * density.tolerance(part.values, part.noise)
     return (is_close | (_is_empty(part.values)[:, None] & (fitted == -np.inf))).all(axis=1)
-
-
-def _measure(
-    log_density: LogDensity, left: np.ndarray, right: np.ndarray, top: np.ndarray
-) -> Cells:
-    """Return cells with their values; `top` (1,) is raised to the largest of them."""
-    values, noise = log_density(left[:, None] + (right - left)[:, None] * _POINTS)
-    top[0] = max(top[0], values.max(initial=-np.inf))
-    values = np.where(values < top - _ABYSS, -np.inf, values)
-    noise = noise.max(axis=1)
-    with np.errstate(invalid="ignore"):
-        misfit = np.abs(values[:, ::2] @ _FIT.T @ _POWERS.T - values)
-        bend = np.abs(values[:, 0] - 2 * values[:, 3] + values[:, 6])
-        change = values.max(axis=1) - values.min(axis=1)
-        is_smooth = (bend <= _LARGEST_BEND) & (change <= _LARGEST_CHANGE)
-        is_deep = values.max(axis=1) < top[0] - _DEEP
-        is_fitted = (misfit <= _tolerance(values, noise, top)).all(axis=1)
-    is_fitted &= np.isfinite(values).all(axis=1)
-    is_good = _is_empty(values) | (is_fitted & (is_smooth | is_deep))
-    return Cells(left, right, values, noise, is_good)
 
 
 def _trim(cells: Cells) -> Cells:
@@ -239,11 +247,6 @@ def _trim(cells: Cells) -> Cells:
     if len(inside) == 0:
         return cells
     return cells.take(np.arange(inside[0], inside[-1] + 1))
-
-
-def _tolerance(values: np.ndarray, noise: np.ndarray, top: np.ndarray) -> np.ndarray:
-    """Return the (C, 7) misfits that are allowed, larger where only absurd data would lead."""
-    return _TOLERANCE * np.maximum(1.0, (top - values) / 10) ** 1.5 + noise[:, None]
 
 
 def _is_empty(values: np.ndarray) -> np.ndarray:
