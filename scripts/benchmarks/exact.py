@@ -7,7 +7,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -19,7 +19,10 @@ from benchmarks.games import play_from_start
 from benchmarks.plain_numpy import BetaThompson
 from benchmarks.session import Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
-from benchmarks.workers.rewards import NUM_ARMS, NUM_STEPS, reward_table
+from benchmarks.workers.one_lane import NUM_ARMS, NUM_STEPS, new_game
+
+Learner = tuple[Callable[[], int], Callable[[int, int], None]]
+"""How an arm is chosen, and how its reward is learned."""
 
 PEER_NAMES = ("mabwiser", "river", "smpybandits")
 NUM_LANES = 2000
@@ -72,26 +75,23 @@ def _problem(shape: float = 1.0) -> BanditProblem:
 
 def _ours_single() -> Contestant:
     agent = ExactThompson(_problem())
-    rewards = reward_table()
 
-    def play() -> None:
+    def start() -> Learner:
         agent.reset(seed=0)
-        for row in rewards:
-            arm = agent.act()
-            agent.observe(arm, row[arm])
+        return agent.act, agent.observe
 
-    return rounds_of(play, NUM_STEPS)
+    return rounds_of(new_game(start), NUM_STEPS)
 
 
 def _plain_single() -> Contestant:
-    rewards = reward_table()
-
-    def play() -> None:
+    def start() -> Learner:
         rng = np.random.default_rng(0)
         successes, failures = np.ones(NUM_ARMS), np.ones(NUM_ARMS)
-        for row in rewards:
-            arm = rng.beta(successes, failures).argmax()
-            successes[arm] += row[arm]
-            failures[arm] += 1 - row[arm]
 
-    return rounds_of(play, NUM_STEPS)
+        def learn(arm: int, reward: int) -> None:
+            successes[arm] += reward
+            failures[arm] += 1 - reward
+
+        return lambda: rng.beta(successes, failures).argmax(), learn
+
+    return rounds_of(new_game(start), NUM_STEPS)

@@ -12,7 +12,7 @@ from agents import ExactThompson
 from bandit_gym.problem import BanditProblem
 from benchmarks.session import HORIZON
 from benchmarks.timing import Contestant, rounds_of
-from benchmarks.workers.rewards import NUM_ARMS
+from benchmarks.workers.one_lane import NUM_ARMS
 
 
 class Learner(Protocol):

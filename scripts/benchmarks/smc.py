@@ -13,7 +13,7 @@ from benchmarks.games import play_from_start
 from benchmarks.plain_numpy import ParticleThompson
 from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
 from benchmarks.timing import Row, summarise
-from benchmarks.workers.rewards import NUM_ARMS
+from benchmarks.workers.one_lane import NUM_ARMS
 
 NUM_PARTICLES = 1000
 NUM_STEPS = 50
