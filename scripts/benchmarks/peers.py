@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import venv
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -37,12 +36,11 @@ class Worker:
     """
 
     def __init__(self, python: Path, script: Path) -> None:
-        self._errors = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill up
         self._process = subprocess.Popen(
-            [str(python), str(script)],
+            [str(python), "-u", str(script)],  # its last words come last
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=subprocess.STDOUT,
             text=True,
         )
         self.versions: dict[str, str] = json.loads(self._answer("ready"))
@@ -57,16 +55,14 @@ class Worker:
     def close(self) -> None:
         """End its input, upon which it stops."""
         self._process.communicate()
-        self._errors.close()
 
     def _answer(self, word: str) -> str:
         """Return what follows the word; libraries may print other lines before it."""
+        line = "it ended without a word"
         for line in self._process.stdout:
             if line.startswith(word + " "):
                 return line.removeprefix(word + " ")
-        self._process.wait()
-        self._errors.seek(0)
-        raise RuntimeError(_last_line(self._errors.read()))
+        raise RuntimeError(line.strip())
 
 
 class Peers(ExitStack):
@@ -105,7 +101,7 @@ class Peers(ExitStack):
 def _install(name: str) -> Path:
     """Make the peer's environment unless it is there; return its interpreter."""
     home, requirements = HOME / name, PEERS[name]
-    python = home / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    python = home / "bin" / "python"
     record = home / "requirements.txt"
     wanted = "\n".join(requirements)
     if record.exists() and record.read_text() == wanted:
@@ -115,11 +111,7 @@ def _install(name: str) -> Path:
     command = [str(python), "-m", "pip", "install", "--quiet", *requirements]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"pip failed: {_last_line(done.stderr)}")
+        last_line = done.stderr.strip().rpartition("\n")[2]
+        raise RuntimeError(f"pip failed: {last_line}")
     record.write_text(wanted)
     return python
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "it ended without a word"

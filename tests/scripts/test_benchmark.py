@@ -319,19 +319,19 @@ def test_check_fails_and_keeps_the_rows_when_a_process_fails(monkeypatch, capsys
 def test_peak_memory_is_the_processes_own():
     held = np.ones(30_000_000)  # 229 MiB, which a process that we started would begin with
     assert held.sum() == held.size
-    assert run_process(["-c", "pass"]).peak_mib < 100
-    assert run_process(["-c", "x = bytearray(2**27); x[::4096] = x[::4096]"]).peak_mib > 128
+    assert run_process("-c", "pass")["peak_mib"] < 100
+    assert run_process("-c", "x = bytearray(2**27); x[::4096] = x[::4096]")["peak_mib"] > 128
 
 
 def test_process_that_fails_says_why():
     with pytest.raises(RuntimeError, match="failed:\n(.|\n)*ValueError: no such thing"):
-        run_process(["-c", "raise ValueError('no such thing')"])
+        run_process("-c", "raise ValueError('no such thing')")
 
 
 def test_process_hears_its_environment_and_takes_time():
     code = "import os, time; assert os.environ['GREETING'] == 'hello'; time.sleep(0.5)"
-    finished = run_process(["-c", code], {"GREETING": "hello"})
-    assert finished.time("wall") >= 0.5 > finished.time("processor") > 0
+    finished = run_process("-c", code, GREETING="hello")
+    assert finished["wall"] >= 0.5 > finished["processor"] > 0
 
 
 def write_worker(folder: Path, body: str) -> Path:
@@ -351,8 +351,9 @@ def test_worker_does_the_rounds_it_is_told(tmp_path):
 
 
 def test_worker_that_fails_says_its_last_words(tmp_path):
+    body = "print('noise'); raise ImportError('no such thing')"
     with pytest.raises(RuntimeError, match="ImportError: no such thing"):
-        Worker(Path(sys.executable), write_worker(tmp_path, "raise ImportError('no such thing')"))
+        Worker(Path(sys.executable), write_worker(tmp_path, body))
 
 
 def test_peers_are_started_once_and_stopped_at_the_end(monkeypatch, tmp_path):

@@ -22,13 +22,9 @@ def time_rounds(do_round, work, num_rounds, clock):
     read = CLOCKS[clock]
     done = 0.0
     start = read()
-    if work is None:
-        for _ in range(num_rounds):
-            done += do_round()
-    else:
-        for _ in range(num_rounds):
-            do_round()
-        done = work * num_rounds
+    for _ in range(num_rounds):
+        returned = do_round()
+        done += returned if work is None else work
     return read() - start, done
 
 
