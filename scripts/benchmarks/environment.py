@@ -15,7 +15,6 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
 from bandit_gym import ENV_IDS
-from benchmarks import plain_numpy
 from benchmarks.session import HORIZON, Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
 
@@ -112,8 +111,13 @@ def _sync_step(env_id: str, num_lanes: int) -> Contestant:
 
 
 def _plain_step(num_lanes: int) -> Contestant:
+    """Compute the least that a Bernoulli environment has to: rewards and pseudo-regrets."""
     rng = np.random.default_rng(0)
     means = rng.random((num_lanes, 10))
-    actions = rng.integers(10, size=num_lanes)
-    step = partial(plain_numpy.step_bernoulli, rng, means, means.max(axis=1), actions)
+    best, actions = means.max(axis=1), rng.integers(10, size=num_lanes)
+
+    def step() -> tuple[np.ndarray, np.ndarray]:
+        pulled = means[np.arange(num_lanes), actions]
+        return (rng.random(num_lanes) < pulled).astype(float), best - pulled
+
     return rounds_of(step, num_lanes)

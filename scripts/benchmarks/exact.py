@@ -12,10 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from agents import ExactThompson
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta
-from bandit_gym.problem import BanditProblem
-from benchmarks.games import play_from_start
+from benchmarks.games import conjugate_problem, play_from_start
 from benchmarks.plain_numpy import BetaThompson
 from benchmarks.session import Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
@@ -39,24 +36,24 @@ def measurements(session: Session) -> Iterator[Measurement]:
         {"exact.many.numpy": ("plain NumPy", "ours")},
         "decision",
         lambda: play_from_start(
-            {"ours": ExactThompson(_problem()), "plain NumPy": BetaThompson(NUM_ARMS)},
+            {"ours": ExactThompson(conjugate_problem(1.0)), "plain NumPy": BetaThompson(NUM_ARMS)},
             NUM_BATCH_STEPS,
             num_lanes,
         ),
     )
+    problem = conjugate_problem(5.0)
     num_steps = session.effort.length(NUM_GRID_STEPS, minimum=50)
     yield session.match(
         f"exact TS, {num_lanes} lanes x {num_steps} steps: ",
         {"exact.many.grid": ("grid", "conjugate")},
         "decision",
-        lambda: play_from_start(_methods("grid", "conjugate"), num_steps, num_lanes),
+        lambda: play_from_start(
+            {name: ExactThompson(problem, method=name) for name in ("grid", "conjugate")},
+            num_steps,
+            num_lanes,
+        ),
     )
     yield _one(session)
-
-
-def _methods(*names: str) -> dict[str, ExactThompson]:
-    """Make agents that find the same posterior, with tables and where conjugacy would do."""
-    return {name: ExactThompson(_problem(5.0), method=name) for name in names}
 
 
 def _one(session: Session) -> Measurement:
@@ -69,12 +66,8 @@ def _one(session: Session) -> Measurement:
     return session.match("exact TS, one lane: ", ratios, "decision", contestants)
 
 
-def _problem(shape: float = 1.0) -> BanditProblem:
-    return BanditProblem(Bernoulli(), Beta(shape, shape), NUM_ARMS)
-
-
 def _ours_single() -> Contestant:
-    agent = ExactThompson(_problem())
+    agent = ExactThompson(conjugate_problem(1.0))
 
     def start() -> Learner:
         agent.reset(seed=0)

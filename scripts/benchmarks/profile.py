@@ -21,14 +21,13 @@ from agents import RacingThompson
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.simulation import simulate_block
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import TruncatedNormal
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
+from benchmarks.games import NUM_ARMS, PRIOR
 from benchmarks.racing import UserPrior
 from benchmarks.session import BLOCK_SIZE, HORIZON
 
 NUM_FUNCTIONS = 14
-PRIOR = TruncatedNormal(0.5, 0.1)
 
 
 def profile_racing(num_lanes: int = BLOCK_SIZE, horizon: int = HORIZON) -> str:
@@ -51,7 +50,7 @@ def _play_block(num_lanes: int, horizon: int) -> None:
 
 
 def _play_user(num_lanes: int, horizon: int) -> None:
-    agent = RacingThompson(BanditProblem(Bernoulli(), UserPrior(PRIOR), 10))
+    agent = RacingThompson(BanditProblem(Bernoulli(), UserPrior(PRIOR), NUM_ARMS))
     env = gym.make_vec("bandit_gym:BernoulliBandit-v0", num_envs=num_lanes, prior=PRIOR.to_dict())
     rollout(agent, env, seed=0, horizon=horizon)
 
