@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -74,25 +74,20 @@ def verdict(row: Row, bars: Mapping[str, Bar] = BARS) -> str:
 
 
 def judged(rows: Iterable[Row], state: str, bars: Mapping[str, Bar] = BARS) -> list[str]:
-    """Return one line for each row with a bar that got this verdict: what it is and must be."""
+    """Return one line for each bar whose row got this verdict: what it is and must be.
+
+    A bar without a row is "absent"; where there is no value, the line tells why.
+    """
+    found = {key: Row(key, "", None, note="not run") for key in bars}
+    found |= {row.key: row for row in rows if row.key in bars}
     return [
-        f"{row.key}: {_measured(row)}, must be {_condition(bars[row.key])}"
-        for row in rows
-        if row.key in bars and verdict(row, bars) == state
+        f"{key}: {row.note if row.value is None else _comparison(row, bars[key])}"
+        for key, row in found.items()
+        if verdict(row, bars) == state
     ]
 
 
-def unmeasured(rows: Sequence[Row], bars: Mapping[str, Bar] = BARS) -> list[str]:
-    """Return one line for each bar that no value was measured for, with the reason if known."""
-    measured = {row.key for row in rows if row.value is not None}
-    notes = {row.key: row.note for row in rows}
-    return [f"{key}: {notes.get(key, 'not run')}" for key in bars if key not in measured]
-
-
-def _measured(row: Row) -> str:
+def _comparison(row: Row, bar: Bar) -> str:
     interval = "" if row.low is None else f" [{row.low:.3g}, {row.high:.3g}]"
-    return f"{row.value:.3g} {row.unit}{interval}"
-
-
-def _condition(bar: Bar) -> str:
-    return f"{'at least' if bar.is_floor else 'at most'} {bar.value:g}"
+    condition = f"{'at least' if bar.is_floor else 'at most'} {bar.value:g}"
+    return f"{row.value:.3g} {row.unit}{interval}, must be {condition}"

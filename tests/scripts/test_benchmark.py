@@ -9,7 +9,7 @@ from pathlib import Path
 import benchmark
 import numpy as np
 import pytest
-from benchmarks.bars import BARS, Bar, at_least, at_most, judged, unmeasured, verdict
+from benchmarks.bars import BARS, Bar, at_least, at_most, judged, verdict
 from benchmarks.peers import WORKERS, Peers, Worker
 from benchmarks.plain_numpy import race
 from benchmarks.processes import run_process
@@ -264,10 +264,10 @@ def test_judged_names_the_rows_of_a_verdict_and_their_bars():
     assert judged([*rows, coin], "noisy", bars) == ["good: 1.1 x [0.9, 1.2], must be at least 1"]
 
 
-def test_unmeasured_names_bars_without_a_value():
+def test_judged_names_bars_without_a_value():
     rows = [make_row("gone", None, note="river is absent: no wheel"), make_row("good", 3.0)]
     bars = {"gone": at_least(2), "good": at_least(1), "other": at_most(1)}
-    assert unmeasured(rows, bars) == ["gone: river is absent: no wheel", "other: not run"]
+    assert judged(rows, "absent", bars) == ["gone: river is absent: no wheel", "other: not run"]
 
 
 @pytest.mark.parametrize(
