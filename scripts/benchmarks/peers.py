@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import venv
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.timing import Contestant
@@ -28,15 +28,15 @@ PEERS = {
 """Name of a peer's environment, and of its worker -> what pip installs for it."""
 
 
-class Worker:
-    """A running worker; call it as any contestant.
+class Worker(subprocess.Popen):
+    """A running worker, to be called as any contestant; it stops where its `with` block ends.
 
     Raises:
         RuntimeError: if it ends without an answer; carries its last words.
     """
 
     def __init__(self, python: Path, script: Path) -> None:
-        self._process = subprocess.Popen(
+        super().__init__(
             [str(python), "-u", str(script)],  # its last words come last
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -47,21 +47,17 @@ class Worker:
 
     def __call__(self, num_rounds: int, clock: str) -> tuple[float, float]:
         """Have it do some rounds."""
-        self._process.stdin.write(f"{num_rounds} {clock}\n")
-        self._process.stdin.flush()
+        print(num_rounds, clock, file=self.stdin, flush=True)
         seconds, work = self._answer("done").split()
         return float(seconds), float(work)
-
-    def close(self) -> None:
-        """End its input, upon which it stops."""
-        self._process.communicate()
 
     def _answer(self, word: str) -> str:
         """Return what follows the word; libraries may print other lines before it."""
         line = "it ended without a word"
-        for line in self._process.stdout:
+        for line in self.stdout:
             if line.startswith(word + " "):
                 return line.removeprefix(word + " ")
+        self.wait()
         raise RuntimeError(line.strip())
 
 
@@ -92,8 +88,7 @@ class Peers(ExitStack):
 
     def _start(self, name: str) -> Worker | str:
         try:
-            worker = Worker(_install(name), WORKERS / f"{name}_worker.py")
-            return self.enter_context(closing(worker))
+            return self.enter_context(Worker(_install(name), WORKERS / f"{name}_worker.py"))
         except (RuntimeError, OSError) as error:
             return str(error)
 

@@ -344,9 +344,8 @@ def write_worker(folder: Path, body: str) -> Path:
 
 def test_worker_does_the_rounds_it_is_told(tmp_path):
     body = "print('noise'); from protocol import serve; serve(lambda: 7, None, 'numpy')"
-    worker = Worker(Path(sys.executable), write_worker(tmp_path, body))
-    seconds, work = worker(3, "processor")
-    worker.close()
+    with Worker(Path(sys.executable), write_worker(tmp_path, body)) as worker:
+        seconds, work = worker(3, "processor")
     assert work == 21
     assert seconds >= 0
     assert worker.versions.keys() == {"python", "numpy"}
