@@ -18,9 +18,6 @@ from benchmarks.session import Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
 from benchmarks.workers.one_lane import NUM_ARMS, NUM_STEPS, new_game
 
-Learner = tuple[Callable[[], int], Callable[[int, int], None]]
-"""How an arm is chosen, and how its reward is learned."""
-
 PEER_NAMES = ("mabwiser", "river", "smpybandits")
 NUM_LANES = 2000
 NUM_BATCH_STEPS = 100
@@ -69,7 +66,7 @@ def _one(session: Session) -> Measurement:
 def _ours_single() -> Contestant:
     agent = ExactThompson(conjugate_problem(1.0))
 
-    def start() -> Learner:
+    def start() -> tuple[Callable, Callable]:
         agent.reset(seed=0)
         return agent.act, agent.observe
 
@@ -77,7 +74,7 @@ def _ours_single() -> Contestant:
 
 
 def _plain_single() -> Contestant:
-    def start() -> Learner:
+    def start() -> tuple[Callable, Callable]:
         rng = np.random.default_rng(0)
         successes, failures = np.ones(NUM_ARMS), np.ones(NUM_ARMS)
 

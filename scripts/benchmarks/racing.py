@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import cycle
 
 import numpy as np
 
@@ -157,15 +157,14 @@ def _plain_loop(
 ) -> Contestant:
     rng = np.random.default_rng(0)
     name = likelihood.name
-    samplers = [reference_sampler(name, rng, *lane) for lane in zip(counts, sums, strict=True)]
-    turn = count()
+    lanes = zip(counts, sums, strict=True)
+    samplers = cycle([reference_sampler(name, rng, *lane) for lane in lanes])
 
     def log_weight(means: np.ndarray) -> float:
         return log_density(means) - log_reference(name, means)
 
     def decide() -> float:
-        sampler = samplers[next(turn) % len(samplers)]
-        return race(sampler, log_weight, rng.gumbel(size=NUM_ARMS), DELTA, SIGMA)[1]
+        return race(next(samplers), log_weight, rng.gumbel(size=NUM_ARMS), DELTA, SIGMA)[1]
 
     return rounds_of(decide)
 
