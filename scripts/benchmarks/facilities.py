@@ -18,7 +18,12 @@ from numpy.random import Generator
 from scipy import special, stats
 
 from agents import ExactThompson
-from agents.numerics.draw_tables import Tables, draw_from_table, keep_draw_table, make_draw_tables
+from agents.numerics.draw_tables import (
+    DrawTables,
+    draw_from_table,
+    keep_draw_table,
+    make_draw_tables,
+)
 from agents.numerics.kernels import BLOCK_SIZE
 from agents.numerics.variates import draw_gammas
 from agents.numerics.vector_math import exp_all, log_all
@@ -78,7 +83,7 @@ def beta_by_gammas(rng: Generator, shapes: np.ndarray, out: np.ndarray, other: n
 
 
 def beta_by_table(
-    rng: Generator, tables: Tables, is_kept: bool, out: np.ndarray, spare: np.ndarray
+    rng: Generator, tables: DrawTables, is_kept: bool, out: np.ndarray, spare: np.ndarray
 ) -> None:
     """Draw from a table that is built where none is kept."""
     if not is_kept:
