@@ -35,17 +35,16 @@ def _steps(session: Session, env_id: str, label: str) -> Measurement:
     num_lanes = session.effort.width(LANES[label])
     key = f"environment.{_name(env_id)}.{label}"
     ratios = {f"{key}.sync": ("SyncVectorEnv", "native")}
+    makers = {
+        "native": partial(_native_episode, env_id, num_lanes),
+        "SyncVectorEnv": partial(_sync_step, env_id, num_lanes),
+    }
     if _name(env_id) == "bernoulli":
         ratios[f"{key}.limit"] = "native", "plain NumPy"
+        makers["plain NumPy"] = partial(_plain_step, num_lanes)
 
     def contestants() -> Contestants:
-        found = {
-            "native": _native_episode(env_id, num_lanes),
-            "SyncVectorEnv": _sync_step(env_id, num_lanes),
-        }
-        if len(ratios) == 2:
-            found["plain NumPy"] = _plain_step(num_lanes)
-        return found
+        return {name: make() for name, make in makers.items()}
 
     title = f"{_name(env_id)} step, {num_lanes} lanes: "
     return session.match(title, ratios, "step of a lane", contestants)

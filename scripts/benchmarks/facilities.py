@@ -142,11 +142,8 @@ def _gammas() -> Contestants:
 
 
 def _table() -> Contestants:
-    rng, tables, out, spare = (
-        np.random.default_rng(0),
-        make_draw_tables(1),
-        *np.empty((2, NUM_RACE)),
-    )
+    rng, tables = np.random.default_rng(0), make_draw_tables(1)
+    out, spare = np.empty((2, NUM_RACE))
     shapes = np.repeat([[ALPHA], [BETA]], NUM_RACE, axis=1)
     return {
         "ours": _loops(NUM_RACE, beta_by_table, rng, tables, True, out, spare),
