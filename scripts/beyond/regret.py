@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from pages.command import Task
 from pages.figures import add_legend, new_panels
 from pages.page import Section, Verdict, graded, markdown_table, written
-from pages.simulations import Runs, difference, final_differences, final_regret, simulate
+from pages.simulations import Runs, difference, differences, final_regret, simulate
 
 from bandit_gym.results.plots import COLOURS
 from bandit_gym.results.statistics import Interval, holm, paired_p_value
@@ -50,7 +50,7 @@ def _difference(runs: Runs, label: str) -> Interval:
 
 def _p_values(runs: Runs) -> dict[str, float]:
     others = [label for label in runs if label != TRUTH]
-    values = [paired_p_value(final_differences(runs[label], runs[TRUTH])) for label in others]
+    values = [paired_p_value(differences(runs[label], runs[TRUTH])) for label in others]
     return dict(zip(others, holm(values).tolist(), strict=True))
 
 

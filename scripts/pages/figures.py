@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from bandit_gym.results.plots import draw_band, styles
+from bandit_gym.results.results import RunResults
 
 
 def new_panels(
@@ -24,6 +28,14 @@ def new_panels(
     for axes in panels[len(titles) :]:
         axes.remove()
     return figure, list(panels[: len(titles)])
+
+
+def draw_regret(axes: Axes, runs: Mapping[str, Sequence[RunResults]]) -> None:
+    """Draw each agent's mean regret over time and its band, over the replications of its runs."""
+    for (label, found), style in zip(runs.items(), styles(), strict=False):
+        curves = np.concatenate([each.curves("pseudo_regret") for each in found])
+        draw_band(axes, found[0].steps, curves, label, style)
+    axes.set(xlabel="step", ylabel="Bayesian pseudo-regret so far", ylim=(0, None))
 
 
 def add_legend(figure: Figure, num_columns: int, title: str | None = None) -> None:
