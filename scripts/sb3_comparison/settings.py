@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 LEARNS = "learns inside the instance"
 FROZEN = "trained across instances, frozen"
@@ -16,19 +15,18 @@ MEANS = [0.1, 0.3, 0.5, 0.7, 0.9]
 NUM_ARMS = 5
 
 
-BAYESIAN = (
+LEARNERS = (
     {"agent": "exact", "label": "exact TS"},
     {"agent": "racing", "label": "Racing TS"},
     {"agent": "ucb1", "label": "UCB1"},
     {"agent": "random", "label": "random"},
+    {
+        "agent": "agents.sb3:OnlineSB3",
+        "algorithm": "A2C",
+        "learning_rate": 0.02,
+        "label": "online A2C",
+    },
 )
-ONLINE_A2C = {
-    "agent": "agents.sb3:OnlineSB3",
-    "algorithm": "A2C",
-    "learning_rate": 0.02,
-    "label": "online A2C",
-}
-LEARNERS = (*BAYESIAN, ONLINE_A2C)
 
 
 @dataclass(frozen=True)
@@ -94,29 +92,24 @@ class World:
     learners: tuple[dict[str, Any], ...] = LEARNERS
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(NamedTuple):
     """How much of everything.
 
     Attributes:
-        ppo_steps: pulls to train PPO on, per world.
-        dqn_steps: pulls to train DQN on, per world.
-        recurrent_steps: pulls to train RecurrentPPO on, per world.
+        num_steps: algorithm -> pulls to train it on, per world.
         replications: evaluation episodes in a world of random instances.
         instance_replications: evaluation episodes on the fixed instance.
         instance_horizon: pulls of each of them.
     """
 
-    ppo_steps: int
-    dqn_steps: int
-    recurrent_steps: int
+    num_steps: dict[str, int]
     replications: int
     instance_replications: int
     instance_horizon: int
 
 
-QUICK = Size(150_000, 100_000, 120_000, 500, 40, 500)
-FULL = Size(1_000_000, 300_000, 1_000_000, 1000, 60, 2000)
+QUICK = Size({"PPO": 150_000, "DQN": 100_000, "RecurrentPPO": 120_000}, 500, 40, 500)
+FULL = Size({"PPO": 1_000_000, "DQN": 300_000, "RecurrentPPO": 1_000_000}, 1000, 60, 2000)
 
 
 def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
@@ -137,8 +130,6 @@ def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
 
 def _random_world(title: str, env: str, size: Size, seed: int) -> World:
     options, horizon = {"num_arms": NUM_ARMS}, 50
-    counts, history = ({**options, "observation": name} for name in ("counts", "history"))
-    make = partial(Training, env=env, horizon=horizon, seed=seed)
     return World(
         title=f"{title}, {NUM_ARMS} arms",
         env=env,
@@ -146,15 +137,19 @@ def _random_world(title: str, env: str, size: Size, seed: int) -> World:
         horizon=horizon,
         replications=size.replications,
         block_size=100,
-        trainings=(
-            make("PPO on counts", env_options=counts, num_steps=size.ppo_steps, **PPO),
-            make("DQN on counts", env_options=counts, num_steps=size.dqn_steps, **DQN),
-            make(
-                "RecurrentPPO on history", env_options=history, num_steps=size.recurrent_steps,
-                **RECURRENT,
-            ),
+        trainings=tuple(
+            Training(
+                f"{model['algorithm']} on {observation}",
+                env=env,
+                env_options=options | {"observation": observation},
+                horizon=horizon,
+                num_steps=size.num_steps[model["algorithm"]],
+                seed=seed,
+                **model,
+            )
+            for observation, model in (("counts", PPO), ("counts", DQN), ("history", RECURRENT))
         ),
-    )  # fmt: skip
+    )
 
 
 PPO: dict[str, Any] = {
