@@ -62,12 +62,3 @@ FIGURE_2 = tuple(
     for seed in range(4)
 )
 """The paper gives neither dimension nor law of u: uniform on the sphere in 10 dimensions."""
-
-FULL = {
-    "table2": {"replications": 400, "fit_replications": 200, "horizon": 1000},
-    "fig1a": {"priors": 20, "replications": 50, "horizon": 1000},
-    "fig1b": {"replications": 100, "horizon": 10_000},
-    "fig2": {"replications": 50, "horizon": 10_000},
-    "theorem1": {"problems": 40, "races": 500},
-}
-"""Sizes at scale 1."""
