@@ -176,8 +176,9 @@ def measure(
     for h, row in enumerate(rows):
         if "wins" in row:
             add_distance(row, histories.probabilities[h])
-        row |= {"step": histories.steps[h], "truth_error": histories.errors[h]}
-        row |= {"setting": setting.label, "family": setting.family}
+        told = {"step": histories.steps[h], "truth_error": histories.errors[h]}
+        if_any = {"failure": None, "resampling_tv": np.nan, "resampling_floor_high": np.nan}
+        rows[h] = {"setting": setting.label, "family": setting.family, **told, **if_any, **row}
     return rows
 
 
