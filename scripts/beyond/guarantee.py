@@ -99,13 +99,13 @@ def _rows_of_problems(sizes: Mapping[str, int]) -> list[Row]:
 
 def _arm_laws() -> dict[str, np.ndarray]:
     halves = 0.5 ** np.arange(NUM_ARMS)
-    rare = np.full(NUM_ARMS, 0.02)
-    rare[0] = 1 - rare[1:].sum()
+    rare = np.array([0.82] + [0.02] * 9)
     return {"equal": np.full(NUM_ARMS, 0.1), "halving": halves / halves.sum(), "one of 82 %": rare}
 
 
 def _weight_laws() -> list[Law]:
     ones, slope = np.ones(NUM_ARMS), np.linspace(0.2, 1.8, NUM_ARMS)
+    hundred_at_last = np.append(ones[:-1], 100.0)
     return [
         Law("all 1", lambda rng, winners: np.zeros(winners.shape), ones),
         Law("by arm, 0.2 to 1.8", lambda rng, winners: np.log(slope)[winners], slope),
@@ -114,12 +114,7 @@ def _weight_laws() -> list[Law]:
         Law("Pareto, index 2.5", _pareto(2.5), ones),
         Law("Pareto, index 1.5", _pareto(1.5), ones),
         Law("last arm's: 50 in 1 of 50", _rare(50.0, 1 / 50), ones),
-        Law(
-            "last arm's: 100,000 in 1 of 1,000",
-            _rare(100_000.0, 1 / 1000),
-            np.where(np.arange(NUM_ARMS) == NUM_ARMS - 1, 100.0, 1.0),
-            is_trusted=False,
-        ),
+        Law("last arm's: 100,000 in 1 of 1,000", _rare(1e5, 1 / 1000), hundred_at_last, False),
     ]
 
 

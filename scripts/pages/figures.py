@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -39,12 +38,9 @@ def draw_regret(axes: Axes, runs: Mapping[str, Sequence[RunResults]]) -> None:
 
 
 def add_legend(figure: Figure, num_columns: int, title: str | None = None) -> None:
-    """Name below the panels what is in them, each label once."""
-    handles: dict[str, Artist] = {}
-    for axes in figure.axes:
-        lines, labels = axes.get_legend_handles_labels()
-        handles |= dict(zip(labels, lines, strict=True))
+    """Name below the panels what is in the first, which has all that is in the others."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=num_columns,
-        fontsize="small", title=title,
+        handles, labels, loc="outside lower center", ncols=num_columns, fontsize="small",
+        title=title,
     )  # fmt: skip
