@@ -88,10 +88,9 @@ def _row(label: str, step: int, distances: np.ndarray, floor: float) -> dict[str
 
 
 def _table(found: pd.DataFrame) -> str:
-    found = found.assign(cell=[_cell(row) for row in found.itertuples()])
     return markdown_table([
         {"problem": problem, "particles": label}
-        | {f"t = {step:,}": cell for step, cell in zip(rows["step"], rows["cell"], strict=True)}
+        | {f"t = {row.step:,}": _cell(row) for row in rows.itertuples()}
         for (problem, label), rows in found.groupby(["problem", "particles"], sort=False)
     ])  # fmt: skip
 

@@ -68,7 +68,9 @@ def count_arms(
     """
     lanes = min(setting.num_lanes, num_decisions)
     num_rounds = -(-num_decisions // lanes)
-    num_batches, num_repeats = (num_rounds, 1) if setting.is_persistent else (1, num_rounds)
+    # What a lane of particles drew once serves it for a whole run: it makes one decision.
+    is_persistent = isinstance(agent, SMCThompson)
+    num_batches, num_repeats = (num_rounds, 1) if is_persistent else (1, num_rounds)
     decisions: list[list[pd.DataFrame]] = [[] for _ in histories.steps]
     rows: list[dict[str, Any]] = [{} for _ in histories.steps]
     for batch in seed.spawn(num_batches):

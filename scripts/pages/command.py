@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -108,11 +108,8 @@ def add_scale(parser: argparse.ArgumentParser) -> None:
 
 
 def _read_scale(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= 1000:
-        message = f"scale must be a number above 0 and at most 1000, got {text!r}."
-        raise argparse.ArgumentTypeError(message)
-    return value
+    with suppress(ValueError):
+        if 0 < (value := float(text)) <= 1000:
+            return value
+    message = f"scale must be a number above 0 and at most 1000, got {text!r}."
+    raise argparse.ArgumentTypeError(message)
