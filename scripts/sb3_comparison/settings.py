@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any, NamedTuple
+
+from bandit_gym.experiments.entries import content_digest
 
 LEARNS = "learns inside the instance"
 FROZEN = "trained across instances, frozen"
@@ -64,7 +64,7 @@ class Training:
         """Content hash of everything that shapes the weights, SB3's version included."""
         content = asdict(self) | {"stable_baselines3": version("stable_baselines3")}
         del content["label"], content["deterministic"]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+        return content_digest(content)[:16]
 
 
 @dataclass(frozen=True)
