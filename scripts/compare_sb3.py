@@ -51,7 +51,7 @@ def compare(compared: Sequence[World], out: Path, *, title: str, workers: Worker
     """
     panels = []
     for world in compared:
-        models = [train_once(training, out / "models") for training in world.trainings]
+        models = [train_once(world, training, out / "models") for training in world.trainings]
         panels.append(evaluate(world, models, out, workers))
     table = tabulate(panels)
     table.to_csv(out / "table.csv", index=False)

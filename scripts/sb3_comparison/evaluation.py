@@ -49,13 +49,11 @@ def evaluate(world: World, models: Sequence[Trained], folder: Path, workers: Wor
     task = Task({"replications": world.replications, "horizon": world.horizon}, folder, workers)
     entries = {"constant": list(world.learners)}
     for trained in models:
-        observation = trained.training.env_options["observation"]
-        entries.setdefault(observation, []).append(_entry(trained))
+        entries.setdefault(trained.training.observation, []).append(_entry(trained))
     runs: Runs = {}
     for observation, agents in entries.items():
         print(f"playing {world.title}, observation {observation!r}", flush=True)
-        env = {"env": world.env, **world.env_options, "observation": observation}
-        env["label"] = world.title
+        env = world.entry(observation) | {"label": world.title}
         sizes = {"seed": EVALUATION_SEED, "block_size": world.block_size}
         runs |= simulate(task, [env], agents, **sizes)[world.title]
     return Panel(world, runs, {trained.training.label: trained for trained in models})

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-from bandit_gym.experiments.entries import content_digest
 
 LEARNS = "learns inside the instance"
 FROZEN = "trained across instances, frozen"
@@ -34,12 +31,9 @@ class Training:
     """One model to train across instances of a world.
 
     Attributes:
-        label: what tables and figures call the trained agent.
         algorithm: name of an algorithm of SB3 or sb3-contrib.
         policy: SB3's name of the network.
-        env: environment id.
-        env_options: its keyword arguments, the observation mode included.
-        horizon: pulls per episode.
+        observation: mode of the environments.
         num_envs: environments stepped together.
         num_steps: pulls to train on, over all environments.
         seed: of the network, the environments and the exploration.
@@ -47,12 +41,9 @@ class Training:
         deterministic: whether the trained agent plays its best action always.
     """
 
-    label: str
     algorithm: str
     policy: str
-    env: str
-    env_options: dict[str, Any]
-    horizon: int
+    observation: str
     num_envs: int
     num_steps: int
     seed: int
@@ -60,11 +51,9 @@ class Training:
     deterministic: bool
 
     @property
-    def digest(self) -> str:
-        """Content hash of everything that shapes the weights, SB3's version included."""
-        content = asdict(self) | {"stable_baselines3": version("stable_baselines3")}
-        del content["label"], content["deterministic"]
-        return content_digest(content)[:16]
+    def label(self) -> str:
+        """What tables and figures call the trained agent."""
+        return f"{self.algorithm} on {self.observation}"
 
 
 @dataclass(frozen=True)
@@ -91,6 +80,10 @@ class World:
     trainings: tuple[Training, ...] = ()
     learners: tuple[dict[str, Any], ...] = LEARNERS
 
+    def entry(self, observation: str) -> dict[str, Any]:
+        """Return the environment as experiments name it, with a mode of observation."""
+        return {"env": self.env, **self.env_options, "observation": observation}
+
 
 class Size(NamedTuple):
     """How much of everything.
@@ -114,12 +107,23 @@ FULL = Size({"PPO": 1_000_000, "DQN": 300_000, "RecurrentPPO": 1_000_000}, 1000,
 
 def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
     """Return the three worlds: random Bernoulli, random dependent, one fixed instance."""
+    bernoulli, dependent = "BernoulliBandit-v0", "DependentPriorBandit-v0"
+    random: dict[str, Any] = {
+        "env_options": {"num_arms": NUM_ARMS},
+        "horizon": 50,
+        "replications": size.replications,
+        "block_size": 100,
+        "trainings": tuple(
+            Training(**model, num_steps=size.num_steps[model["algorithm"]], seed=seed)
+            for model in (PPO, DQN, RECURRENT)
+        ),
+    }
     return (
-        _random_world("Bernoulli, uniform prior", "BernoulliBandit-v0", size, seed),
-        _random_world("Dependent prior", "DependentPriorBandit-v0", size, seed),
+        World(f"Bernoulli, uniform prior, {NUM_ARMS} arms", bernoulli, **random),
+        World(f"Dependent prior, {NUM_ARMS} arms", dependent, **random),
         World(
             title=f"Bernoulli, fixed means {', '.join(map(str, MEANS))}",
-            env="BernoulliBandit-v0",
+            env=bernoulli,
             env_options={"num_arms": NUM_ARMS, "means": MEANS},
             horizon=size.instance_horizon,
             replications=size.instance_replications,
@@ -128,33 +132,10 @@ def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
     )
 
 
-def _random_world(title: str, env: str, size: Size, seed: int) -> World:
-    options, horizon = {"num_arms": NUM_ARMS}, 50
-    return World(
-        title=f"{title}, {NUM_ARMS} arms",
-        env=env,
-        env_options=options,
-        horizon=horizon,
-        replications=size.replications,
-        block_size=100,
-        trainings=tuple(
-            Training(
-                f"{model['algorithm']} on {observation}",
-                env=env,
-                env_options=options | {"observation": observation},
-                horizon=horizon,
-                num_steps=size.num_steps[model["algorithm"]],
-                seed=seed,
-                **model,
-            )
-            for observation, model in (("counts", PPO), ("counts", DQN), ("history", RECURRENT))
-        ),
-    )
-
-
 PPO: dict[str, Any] = {
     "algorithm": "PPO",
     "policy": "MlpPolicy",
+    "observation": "counts",
     "num_envs": 32,
     "deterministic": False,
     "options": {
@@ -169,6 +150,7 @@ PPO: dict[str, Any] = {
 DQN: dict[str, Any] = {
     "algorithm": "DQN",
     "policy": "MlpPolicy",
+    "observation": "counts",
     "num_envs": 16,
     "deterministic": True,
     "options": {
@@ -185,6 +167,7 @@ DQN: dict[str, Any] = {
 RECURRENT: dict[str, Any] = {
     "algorithm": "RecurrentPPO",
     "policy": "MlpLstmPolicy",
+    "observation": "history",
     "num_envs": 64,
     "deterministic": False,
     "options": {
