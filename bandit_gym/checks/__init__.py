@@ -7,11 +7,10 @@ package uses, so that inner functions need not look again.
 
 from bandit_gym.checks.arguments import (
     check_choice,
-    check_has_method,
-    check_has_name,
     check_integer,
     check_keys,
     check_real,
+    make_named,
 )
 from bandit_gym.checks.calls import call
 from bandit_gym.checks.fit import check_fit
@@ -29,24 +28,3 @@ from bandit_gym.checks.parameters import (
     check_parameter,
     check_same_length,
 )
-
-__all__ = [
-    "RewardRule",
-    "call",
-    "check_actions",
-    "check_choice",
-    "check_covariance",
-    "check_fit",
-    "check_has_method",
-    "check_has_name",
-    "check_integer",
-    "check_interval",
-    "check_keys",
-    "check_mask",
-    "check_parameter",
-    "check_real",
-    "check_rewards",
-    "check_same_length",
-    "check_statistics",
-    "message",
-]
