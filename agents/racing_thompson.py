@@ -23,15 +23,13 @@ prior's density need not be normalised.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.random import SeedSequence
 
 from agents.base import Agent
-from agents.numerics.draw_tables import NO_TABLES, Tables, make_tables
-from agents.racing.conjugate import ConjugateProposal
 from agents.racing.matching import make_proposal
 from agents.racing.races import Races
 from agents.racing.stopping import StoppingRule, fixed_rule, paper_rule, self_normalised_rule
@@ -43,21 +41,6 @@ THRESHOLDS = ("printed", "shortened")
 SCALES = ("value", "weight", "supremum")
 UNPULLED = ("matched", "pull")
 STOPPING = ("paper", "self-normalised")
-
-TILE_SIZE = 1 << 16
-"""Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
-
-CALL_COST = 2000.0
-"""What a round of drawing, weighing and racing costs at any size, in means drawn from tables."""
-
-ROW_COST = 10.0
-"""What each arm of each race costs in a round at any size, in draws of its mean."""
-
-MIN_TABLE_DRAWS = 150.0
-"""Draws that repay the making of a table; a step makes one in each lane, the pulled arm's."""
-
-MAX_TABLES = 1 << 15
-"""Tables kept at most, which fill 90 MB; with more lanes and arms than that, draws go without."""
 
 
 class RacingThompson(Agent):
@@ -132,120 +115,48 @@ class RacingThompson(Agent):
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget everything; see `Agent.reset`."""
         super().reset(num_envs, seed)
-        self._expected_samples = float(16 if isinstance(self.stopping, str) else self.stopping)
-        self._tables = NO_TABLES
+        self._proposal.expected_samples = self._rule.first_guess
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the tables out of copies and pickles: they follow from the statistics."""
-        return self.__dict__ | {"_tables": NO_TABLES}
+    def race(self) -> Races:
+        """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
+        gumbels = self.rng.gumbel(size=self.counts.shape)  # line 5
+        races = Races.start(self._rule, gumbels)  # line 6
+        if self.scale == "supremum":
+            races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
+        lanes = self._pull_first(races)
+        self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8
+        races.run(self.rng, self._proposal, lanes)  # lines 7 to 15
+        return races
+
+    def _choose(self) -> np.ndarray:
+        races = self.race()
+        self._diagnostics = {
+            "num_samples": races.num_samples,
+            "effective_sample_size": races.effective_sample_size(),
+            "is_capped": races.is_capped(),
+        }
+        return np.argmax(races.totals, axis=1)  # line 16
+
+    def _pull_first(self, races: Races) -> np.ndarray:
+        """Return the lanes that race; the others are given an arm that was never pulled."""
+        if self.unpulled_arms == "matched":
+            return self._lanes
+        is_missing = self._proposal.is_missing(self.counts)
+        races.totals[is_missing] = 1.0 + self.rng.random(np.count_nonzero(is_missing))
+        return np.flatnonzero(~is_missing.any(axis=1))
 
     def _make_rule(self) -> StoppingRule:
         if not isinstance(self.stopping, str):
             return fixed_rule(self.stopping)
         if self.stopping == "self-normalised":
             return self_normalised_rule(self.delta, self.effective_samples, self.max_samples)
-        return paper_rule(self.threshold, self.delta, self.sigma, self.max_samples)
-
-    def _choose(self) -> np.ndarray:
-        race = self.race()
-        self._report(race)
-        return np.argmax(race.totals, axis=1)  # line 16
-
-    def race(self) -> Races:
-        """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
-        race = Races(self.rng.gumbel(size=self.counts.shape))  # lines 5 and 6
-        if self.scale == "supremum":
-            race.log_scale[:] = self._log_supremum + race.gumbels.max(axis=1)
-        running = self._pull_first(race)
-        parameters = self._proposal.parameters(self.counts, self.sums)
-        tables = self._find_tables()
-        if isinstance(self._proposal, ConjugateProposal) and self._proposal.is_natural:
-            race.run_alone(
-                self.rng, running, self._proposal, parameters, tables,
-                self._rule, self.scale == "value", self._chunk_size(),
-            )  # fmt: skip
-        else:
-            self._run_together(race, running, parameters, tables)
-        return race
-
-    def _run_together(
-        self,
-        race: Races,
-        running: np.ndarray,
-        parameters: Any,
-        tables: Tables,
-    ) -> None:
-        """Run the races in rounds, so that a user's log-density is called for many at once."""
-        while running.size:  # line 7
-            num_left = self._rule.cap - race.num_samples[running].max()
-            num_samples = min(self._chunk_size(len(running)), num_left)
-            is_over = np.empty(len(running), dtype=bool)
-            for tile in _tiles(len(running), num_samples * self.problem.num_arms):
-                lanes = running[tile]
-                log_weights, winners = self._proposal.draw_rows(  # line 8
-                    self.rng, lanes, parameters, tables, num_samples
-                )
-                is_over[tile] = race.run(  # lines 9 to 14
-                    lanes, log_weights, winners, self._rule, self.scale == "value"
-                )
-            running = running[~is_over]
-
-    def _pull_first(self, race: Races) -> np.ndarray:
-        """Return the lanes that race; the others are given an arm that was never pulled."""
-        is_missing = self._proposal.is_missing(self.counts)
-        if self.unpulled_arms == "matched" or not is_missing.any():
-            return np.arange(self.num_lanes)
-        race.totals[is_missing] = 1.0 + self.rng.random(np.count_nonzero(is_missing))
-        return np.flatnonzero(~is_missing.any(axis=1))
-
-    def _find_tables(self) -> Tables:
-        """Return the tables of all lanes and arms, or none where they would not pay.
-
-        The choice is a function of the state that is reset and pickled; the tables themselves are
-        not, for their content follows from the statistics.
-        """
-        num_tables = self.counts.size
-        num_draws = self._expected_samples * self.problem.num_arms
-        is_too_few = num_draws < MIN_TABLE_DRAWS
-        if is_too_few or num_tables > MAX_TABLES or not self._proposal.has_tables:
-            return NO_TABLES
-        if len(self._tables.keys) != num_tables:
-            self._tables = make_tables(num_tables)
-        return self._tables
-
-    def _chunk_size(self, num_races: int | None = None) -> int:
-        """Balance the cost of another chunk against samples drawn beyond a race's end.
-
-        Args:
-            num_races: that share the cost of a call, or None if there is no call.
-        """
-        if not isinstance(self.stopping, str):
-            size = TILE_SIZE / self.problem.num_arms
-        else:
-            cost = ROW_COST
-            if num_races:
-                cost += CALL_COST / (self.problem.num_arms * num_races * self._proposal.draw_cost)
-            size = math.sqrt(2 * self._expected_samples * cost)
-        return max(1, min(round(size), self._rule.cap))
-
-    def _report(self, race: Races) -> None:
-        self._expected_samples = max(1.0, float(race.num_samples.mean()))
-        is_at_end = race.num_samples == self._rule.cap
-        self._diagnostics = {
-            "num_samples": race.num_samples,
-            "effective_sample_size": race.effective_sample_size(),
-            "is_capped": is_at_end & isinstance(self.stopping, str),
-        }
+        by_value = self.scale == "value"
+        return paper_rule(
+            self.threshold, self.delta, self.sigma, self.max_samples, by_value=by_value
+        )
 
 
 def _check_stopping(stopping: str | int) -> str | int:
     if isinstance(stopping, str):
         return check_choice("stopping", stopping, STOPPING)
     return check_integer("stopping", stopping, minimum=1)
-
-
-def _tiles(num_rows: int, row_size: int) -> Iterator[slice]:
-    """Split rows into slices of about TILE_SIZE numbers."""
-    step = max(1, TILE_SIZE // row_size)
-    for start in range(0, num_rows, step):
-        yield slice(start, start + step)

@@ -10,7 +10,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
@@ -180,9 +180,13 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    commands.add_parser("list", help="show environments and agents").set_defaults(command=_list)
+    def add(command: Callable[..., int], text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(command.__name__[1:], help=text)
+        added.set_defaults(command=command)
+        return added
 
-    compare = commands.add_parser("compare", help="run agents in one environment and report")
+    add(_list, "show environments and agents")
+    compare = add(_compare, "run agents in one environment and report")
     compare.add_argument("--env", default=DEFAULT_ENVIRONMENT, help=", ".join(ENV_IDS))
     compare.add_argument("--env-options", default="{}", metavar="JSON", help="its arguments")
     compare.add_argument(
@@ -192,37 +196,21 @@ def _make_parser() -> argparse.ArgumentParser:
         metavar="NAME[:OPTION=VALUE,...]",
         help="the first is the reference of the differences",
     )
-    compare.add_argument("--replications", type=int, default=100)
-    compare.add_argument("--horizon", type=int, default=1000)
-    compare.add_argument("--seed", type=int, default=0)
-    _add_out(compare)
-    _add_workers(compare)
-    compare.set_defaults(command=_compare)
-
-    run = commands.add_parser("run", help="run an experiment file (TOML or JSON) and report")
+    for option, default in (("--replications", 100), ("--horizon", 1000), ("--seed", 0)):
+        compare.add_argument(option, type=int, default=default)
+    run = add(_run, "run an experiment file (TOML or JSON) and report")
     run.add_argument("file", type=Path)
-    _add_out(run)
-    _add_workers(run)
-    run.set_defaults(command=_run)
-
-    resume = commands.add_parser("resume", help="go on with an experiment that was interrupted")
-    resume.add_argument("directory", type=Path)
-    _add_workers(resume)
-    resume.set_defaults(command=_resume)
-
-    report = commands.add_parser("report", help="tables and figures of what is stored so far")
-    report.add_argument("directory", type=Path)
-    report.set_defaults(command=_report)
-
-    export = commands.add_parser("export", help="write all stored rows into one file")
-    export.add_argument("directory", type=Path)
+    resume = add(_resume, "go on with an experiment that was interrupted")
+    report = add(_report, "tables and figures of what is stored so far")
+    export = add(_export, "write all stored rows into one file")
     export.add_argument("--csv", nargs="?", type=Path, metavar="FILE", help="DIR/results.csv")
-    export.set_defaults(command=_export)
+    for reader in (resume, report, export):
+        reader.add_argument("directory", type=Path)
+    for starter in (compare, run):
+        starter.add_argument("--out", type=Path, help="folder; default: results/NAME-CONTENT")
+    for worker in (compare, run, resume):
+        _add_workers(worker)
     return parser
-
-
-def _add_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, help="folder; default: results/NAME-CONTENT")
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:

@@ -118,7 +118,7 @@ def play(
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
     agent.reset(num_envs=num_envs, seed=agent_seed)
-    means = _reset_means(info)
+    means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
     while is_alive.any():
         start = perf_counter()
@@ -161,10 +161,6 @@ def _number_of_steps(env: Environment, horizon: int | None) -> int:
             f"make the environment with max_episode_steps={horizon}."
         )
     return horizon
-
-
-def _reset_means(info: dict[str, Any]) -> FloatArray | None:
-    return np.atleast_2d(info["means"]) if "means" in info else None
 
 
 def _pseudo_regrets(info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:

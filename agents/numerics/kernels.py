@@ -1,33 +1,83 @@
-"""Compiled inner loops: drawing arm means, weighing them, racing them.
+"""Compiled inner loops that draw arm means from conjugate laws and find the best arm of a draw.
 
-Each is an ordinary function of scalars, arrays and a NumPy Generator; `kernel.py_func` is the same
+Each is an ordinary function of records, arrays and a NumPy Generator; `kernel.py_func` is the same
 function uncompiled and gives the same result from the same generator. Importing this module
 imports numba, so agents import it when first needed. Machine code is cached on disk.
 
-Letters: K arms, R rows (races), m samples in a chunk. Families are those of
-`agents.posteriors.conjugate`.
+Letters: K arms, N lanes, R of them drawn for, m samples. Families are those of
+`agents.numerics.families`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
-from agents.numerics.draw_tables import Tables, draw_from_table, find_table
-from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA, NORMAL
-from agents.numerics.variates import draw_gammas, draw_normals
-from agents.numerics.vector_math import log_all
+from agents.numerics.draw_tables import Tables as DrawTables
+from agents.numerics.draw_tables import draw_from_table, find_table
+from agents.numerics.families import BETA, GAMMA, NORMAL
+from agents.numerics.variates import draw_gammas
 
 TINY = 1e-300
 ALMOST_ONE = 1 - 2.0**-53
-X, REST, X_REST = range(3)
 
 BLOCK_SIZE = 400
 """Means drawn at a time, of one arm or of several: enough for loops to pay, and few enough for
 their scratch space to stay in the nearest cache."""
+
+
+class MeanLaws(NamedTuple):
+    """Conjugate laws of means: rows of Table 1, the data added.
+
+    Attributes:
+        family: BETA, INVERSE_GAMMA, NORMAL or GAMMA.
+        first: first parameter of each law, as `ConjugatePosterior.parameters` returns it.
+        second: second parameter of each, in an array of the same shape.
+    """
+
+    family: int
+    first: np.ndarray
+    second: np.ndarray
+
+
+class ConjugatePrior(NamedTuple):
+    """Conjugate laws of K means without data, and what data add to them.
+
+    Attributes:
+        family: BETA, INVERSE_GAMMA, NORMAL or GAMMA.
+        parameters: (K, 2) first and second, as in `ConjugatePosterior.prior`.
+        weights: (2, 2) what a pull and a unit of reward add to the first and to the second.
+    """
+
+    family: int
+    parameters: np.ndarray
+    weights: np.ndarray
+
+
+class Draws(NamedTuple):
+    """Vectors of means for R lanes, and what they weigh.
+
+    Attributes:
+        means: (R, K, m) means.
+        log_weights: (R, m) log w of each draw, up to a constant.
+        winners: (R, m) int64 arm with the largest mean of each draw, ties broken at random.
+    """
+
+    means: np.ndarray
+    log_weights: np.ndarray
+    winners: np.ndarray
+
+
+@inner
+def make_draws(num_lanes: int, num_arms: int, num_samples: int) -> Draws:
+    """Return room for draws, all of weight 1."""
+    means = np.empty((num_lanes, num_arms, num_samples))
+    winners = np.empty((num_lanes, num_samples), dtype=np.int64)
+    return Draws(means, np.zeros(winners.shape), winners)
 
 
 @inner
@@ -38,36 +88,21 @@ def fill(out: np.ndarray, value: float) -> None:
 
 
 @inner
-def draw_means(
-    rng: Generator,
-    family: int,
-    first: np.ndarray,
-    second: np.ndarray,
-    out: np.ndarray,
-    spare: np.ndarray,
-    pending: np.ndarray,
-) -> None:
-    """Fill `out` (m,) with posterior draws of means.
+def draw_means(rng: Generator, laws: MeanLaws, out: np.ndarray, spare: np.ndarray) -> None:
+    """Fill `out` (m,) with one draw from each of m laws, strictly inside the means' support.
 
-    Args:
-        rng: source of randomness.
-        family: BETA, INVERSE_GAMMA, NORMAL or GAMMA.
-        first: (m,) first posterior parameters, as `ConjugatePosterior.parameters` returns them.
-        second: (m,) second posterior parameters.
-        out: receives the draws, strictly inside the mean's support.
-        spare: (at least 4, at least m) scratch space.
-        pending: (at least m,) int64 scratch space.
+    `spare` (m,) is overwritten.
     """
-    if family == NORMAL:
-        draw_normals(rng, out, spare[0], pending)
+    first, second = laws.first, laws.second
+    if laws.family == NORMAL:
         for j in range(out.size):
-            out[j] = first[j] / second[j] + out[j] / math.sqrt(second[j])
+            out[j] = first[j] / second[j] + rng.standard_normal() / math.sqrt(second[j])
         return
-    draw_gammas(rng, first, out, spare[:3], pending)
-    if family == BETA:
-        draw_gammas(rng, second, spare[3], spare[:3], pending)
-        combine_gammas(rng, first, second, out, spare[3])
-    elif family == GAMMA:
+    draw_gammas(rng, first, out)
+    if laws.family == BETA:
+        draw_gammas(rng, second, spare)
+        combine_gammas(rng, laws, out, spare)
+    elif laws.family == GAMMA:
         for j in range(out.size):
             out[j] = max(out[j] / second[j], TINY)
     else:
@@ -76,14 +111,12 @@ def draw_means(
 
 
 @inner
-def combine_gammas(
-    rng: Generator, alpha: np.ndarray, beta: np.ndarray, out: np.ndarray, other: np.ndarray
-) -> None:
+def combine_gammas(rng: Generator, laws: MeanLaws, out: np.ndarray, other: np.ndarray) -> None:
     """Turn Gamma(alpha) variates in `out` and Gamma(beta) in `other` into Beta ones in `out`.
 
     Where both are too small for a floating-point number, so is the mean or its distance from 1.
     """
-    num_lost = 0
+    alpha, beta, num_lost = laws.first, laws.second, 0
     for j in range(out.size):
         total = out[j] + other[j]
         num_lost += total == 0.0
@@ -96,33 +129,35 @@ def combine_gammas(
 
 
 @inner
-def draw_means_from_table(
+def draw_from_kept_table(
     rng: Generator,
-    family: int,
-    first: float,
-    second: float,
+    law: MeanLaws,
+    tables: DrawTables,
+    slot: int,
     out: np.ndarray,
     places: np.ndarray,
-    pending: np.ndarray,
-    tables: Tables,
-    slot: int,
 ) -> bool:
-    """Do as `draw_means`, five times faster, or return False if the density suits no table."""
-    if family == NORMAL:
-        return False
-    c1, c2 = (second - 1.0, 0.0) if family == BETA else (0.0, -1.0)
-    if not find_table(tables, slot, first - 1.0, c1, c2):
+    """Do as `draw_arms` for one Beta law, or return False if it suits no table."""
+    if not find_table(tables, slot, law.first[0] - 1.0, law.second[0] - 1.0):
         return False
     numbers, cells, offsets = tables.numbers[slot], tables.cells[slot], tables.offsets[slot]
-    draw_from_table(rng, numbers, cells, offsets, out, places, pending)
-    if family == GAMMA:
-        scale = 1.0 / second
-        for j in range(out.size):
-            out[j] *= scale
-    elif family == INVERSE_GAMMA:
-        for j in range(out.size):
-            out[j] = second / out[j]
+    draw_from_table(rng, numbers, cells, offsets, out, places, np.empty(out.size, dtype=np.int64))
     return True
+
+
+@inner
+def draw_arms(rng: Generator, laws: MeanLaws, out: np.ndarray, spare: np.ndarray) -> None:
+    """Fill `out` (A m,) with m draws from each of A laws, one law after the other.
+
+    `spare` (3, at least A m) is overwritten.
+    """
+    first, second = spare[0, : out.size], spare[1, : out.size]
+    num_samples = out.size // laws.first.size
+    for i in range(laws.first.size):
+        part = slice(i * num_samples, (i + 1) * num_samples)
+        fill(first[part], laws.first[i])
+        fill(second[part], laws.second[i])
+    draw_means(rng, MeanLaws(laws.family, first, second), out, spare[2, : out.size])
 
 
 @inner
@@ -156,126 +191,78 @@ def compare_means(
 
 @kernel
 def draw_chunk(
-    rng: Generator,
-    family: int,
-    first: np.ndarray,
-    second: np.ndarray,
-    rows: np.ndarray,
-    tables: Tables,
-    means: np.ndarray,
-    winners: np.ndarray,
+    rng: Generator, laws: MeanLaws, tables: DrawTables, lanes: np.ndarray, draws: Draws
 ) -> None:
-    """Draw the means of all arms, and find the best of each draw.
+    """Draw the means of all arms, and find the best of each draw; weights stay as they are.
 
     Args:
         rng: source of randomness.
-        family: law of a mean.
-        first: (N, K) first posterior parameters.
-        second: (N, K) second posterior parameters.
-        rows: (R,) the lanes, of N, to draw for.
+        laws: (N, K) of them.
         tables: N * K, made, kept and remade as needed; or none, to draw without.
-        means: (R, K, m) receives the draws, arm by arm.
-        winners: (R, m) receives the arm with the largest mean, ties broken at random.
+        lanes: (R,) the lanes, of N, to draw for.
+        draws: receives means and winners.
     """
-    num_rows, num_arms, num_samples = means.shape
-    has_tables = len(tables.keys) > 0
+    num_lanes, num_arms, num_samples = draws.means.shape
+    has_tables = laws.family == BETA and len(tables.keys) > 0
     step = 1 if has_tables else max(1, BLOCK_SIZE // num_samples)
-    best, spare = np.empty(num_samples), np.empty((6, step * num_samples))
-    pending = np.empty(step * num_samples, dtype=np.int64)
-    for r in range(num_rows):
-        a, b, x = first[rows[r]], second[rows[r]], means[r].reshape(num_arms * num_samples)
+    best, spare = np.empty(num_samples), np.empty((3, step * num_samples))
+    for r in range(num_lanes):
+        lane, means, winners = lanes[r], draws.means[r], draws.winners[r]
+        flat = means.reshape(num_arms * num_samples)
         fill(best, -np.inf)
         for start in range(0, num_arms, step):
-            stop, slot = min(start + step, num_arms), rows[r] * num_arms + start
-            out = x[start * num_samples : stop * num_samples]
-            if not has_tables or not draw_means_from_table(
-                rng, family, a[start], b[start], out, spare[0], pending, tables, slot
-            ):
-                draw_arms(rng, family, a[start:stop], b[start:stop], out, spare, pending)
+            stop, slot = min(start + step, num_arms), lane * num_arms + start
+            first, second = laws.first[lane, start:stop], laws.second[lane, start:stop]
+            arms = MeanLaws(laws.family, first, second)
+            out = flat[start * num_samples : stop * num_samples]
+            if not has_tables or not draw_from_kept_table(rng, arms, tables, slot, out, spare[0]):
+                draw_arms(rng, arms, out, spare)
             for i in range(start, stop):
-                compare_means(rng, means[r], i, best, winners[r])
-
-
-@inner
-def draw_arms(
-    rng: Generator,
-    family: int,
-    first: np.ndarray,
-    second: np.ndarray,
-    out: np.ndarray,
-    spare: np.ndarray,
-    pending: np.ndarray,
-) -> None:
-    """Fill `out` (A m,) with m posterior draws of each arm's mean; see `draw_means`.
-
-    Args:
-        rng: source of randomness.
-        family: law of a mean.
-        first: (A,) first posterior parameters.
-        second: (A,) second posterior parameters.
-        out: receives the draws, arm by arm.
-        spare: (6, at least A m) scratch space.
-        pending: (at least A m,) int64 scratch space.
-    """
-    num_samples = out.size // first.size
-    for i in range(first.size):
-        part = slice(i * num_samples, (i + 1) * num_samples)
-        fill(spare[4, part], first[i])
-        fill(spare[5, part], second[i])
-    a, b = spare[4, : out.size], spare[5, : out.size]
-    draw_means(rng, family, a, b, out, spare[:4, : out.size], pending)
+                compare_means(rng, means, i, best, winners)
 
 
 @kernel
-def draw_best(
+def draw_best_arms(
     rng: Generator,
-    family: int,
-    prior: np.ndarray,
-    weights: np.ndarray,
+    prior: ConjugatePrior,
     counts: np.ndarray,
     sums: np.ndarray,
     actions: np.ndarray,
 ) -> None:
-    """Draw every arm's mean once in each row, and find the best.
+    """Draw every arm's mean once in each lane, and find the best.
 
     Args:
         rng: source of randomness.
-        family: law of a mean.
-        prior: (K, 2) parameters of the prior, as in `ConjugatePosterior`.
-        weights: (2, 2) what a pull and a unit of reward add to them.
-        counts: (R, K) pulls of each arm.
-        sums: (R, K) total reward of each arm; an arm without a posterior comes before all others.
-        actions: (R,) receives the best arm, ties broken at random.
+        prior: of all lanes.
+        counts: (N, K) pulls of each arm.
+        sums: (N, K) total reward of each arm; an arm without a posterior comes before all others.
+        actions: (N,) receives the best arm, ties broken at random.
     """
-    num_rows, num_arms = counts.shape
-    for start in range(0, num_rows, BLOCK_SIZE):
-        rows = slice(start, min(start + BLOCK_SIZE, num_rows))
-        size = rows.stop - start
-        means, spare = np.empty((num_arms, size)), np.empty((7, size))
-        pending = np.empty(size, dtype=np.int64)
-        fill(spare[6], -np.inf)
+    num_lanes, num_arms = counts.shape
+    for start in range(0, num_lanes, BLOCK_SIZE):
+        lanes = slice(start, min(start + BLOCK_SIZE, num_lanes))
+        size = lanes.stop - start
+        means, best, spare = np.empty((num_arms, size)), np.empty(size), np.empty((3, size))
+        laws = MeanLaws(prior.family, spare[0], spare[1])
+        fill(best, -np.inf)
         for i in range(num_arms):
-            find_parameters(prior[i], weights, counts[rows, i], sums[rows, i], spare[4], spare[5])
-            draw_means(rng, family, spare[4], spare[5], means[i], spare, pending)
-            if prior[i, 1] == 0.0:
-                favour_missing(counts[rows, i], means[i])
-            compare_means(rng, means, i, spare[6], actions[rows])
+            add_data(prior, i, counts[lanes, i], sums[lanes, i], laws)
+            draw_means(rng, laws, means[i], spare[2])
+            if prior.parameters[i, 1] == 0.0:
+                favour_missing(counts[lanes, i], means[i])
+            compare_means(rng, means, i, best, actions[lanes])
 
 
 @inner
-def find_parameters(
-    prior: np.ndarray,
-    weights: np.ndarray,
-    counts: np.ndarray,
-    sums: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
+def add_data(
+    prior: ConjugatePrior, arm: int, counts: np.ndarray, sums: np.ndarray, laws: MeanLaws
 ) -> None:
-    """Fill `first` and `second` (m,) with an arm's posterior parameters, given (m,) statistics."""
-    for j in range(first.size):
+    """Set `laws` (m,) to an arm's posterior laws, given (m,) statistics."""
+    parameters, weights = prior.parameters[arm], prior.weights
+    for j in range(counts.size):
         n, s = counts[j], sums[j]
-        first[j] = prior[0] + weights[0, 0] * n + weights[0, 1] * s
-        second[j] = prior[1] + weights[1, 0] * n + weights[1, 1] * s
+        laws.first[j] = parameters[0] + weights[0, 0] * n + weights[0, 1] * s
+        laws.second[j] = parameters[1] + weights[1, 0] * n + weights[1, 1] * s
 
 
 @inner
@@ -284,116 +271,3 @@ def favour_missing(counts: np.ndarray, means: np.ndarray) -> None:
     for j in range(means.size):
         if counts[j] == 0:
             means[j] = np.inf
-
-
-@kernel
-def add_log_densities(
-    means: np.ndarray,
-    coefficients: np.ndarray,
-    sets: np.ndarray,
-    rows: np.ndarray,
-    support: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    """Add the log-densities of independent arms, up to a constant, to `out`.
-
-    Args:
-        means: (R, K, m) means, in the open support of the likelihood's mean.
-        coefficients: (L, K, 5) of the features log x, log(1 - x), x, x^2, 1/x.
-        sets: (N, K) which of the L sets of coefficients holds for an arm of a lane.
-        rows: (R,) the lanes, of N, that the means are of.
-        support: (K, 2) interval outside which the density is 0.
-        out: (R, m) receives the sum over arms.
-    """
-    logs, products = np.empty(3), np.empty((4, means.shape[2]))
-    fill(logs, 0.0)
-    for kind in range(3):
-        fill(products[kind], 1.0)
-    for r in range(means.shape[0]):
-        for i in range(means.shape[1]):
-            c0, c1, c2, c3, c4 = coefficients[sets[rows[r], i], i]
-            if c0 == c1:
-                multiply_logs(X_REST, c0, means[r, i], logs, products, out[r])
-            else:
-                multiply_logs(X, c0, means[r, i], logs, products, out[r])
-                multiply_logs(REST, c1, means[r, i], logs, products, out[r])
-            add_rational(c2, c3, c4, means[r, i], out[r])
-            cut_support(support[i, 0], support[i, 1], means[r, i], out[r])
-        for kind in range(3):
-            flush_logs(kind, logs, products, out[r])
-
-
-@inner
-def multiply_logs(
-    kind: int,
-    coefficient: float,
-    x: np.ndarray,
-    logs: np.ndarray,
-    products: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    """Add coefficient * log(y) to `out`, later: with one logarithm for all arms of a coefficient.
-
-    The sum of the logarithms of y = x, 1 - x or x (1 - x), by kind, is that of their product,
-    which is taken to `out` when the coefficient changes or before it could leave the range of
-    floating-point numbers.
-
-    Args:
-        kind: X, REST or X_REST.
-        coefficient: of log(y).
-        x: (m,) means.
-        logs: (3,) coefficient of the products so far, of each kind.
-        products: (4, m) products so far, and scratch space.
-        out: (m,) receives the logarithms of the products done with.
-    """
-    if coefficient == 0.0:
-        return
-    if coefficient != logs[kind]:
-        flush_logs(kind, logs, products, out)
-        logs[kind] = coefficient
-    product, num_extreme = products[kind], 0
-    for j in range(x.size):
-        num_extreme += not 1e-250 < product[j] * factor(kind, x[j]) < 1e250
-    if num_extreme > 0:
-        flush_logs(kind, logs, products, out)
-        logs[kind] = coefficient
-    for j in range(x.size):
-        product[j] *= factor(kind, x[j])
-
-
-@inner
-def factor(kind: int, x: float) -> float:
-    """Return y of `multiply_logs`."""
-    if kind == X:
-        return x
-    return 1.0 - x if kind == REST else x * (1.0 - x)
-
-
-@inner
-def flush_logs(kind: int, logs: np.ndarray, products: np.ndarray, out: np.ndarray) -> None:
-    """Take the logarithms of the products of a kind to `out`, and start again from 1."""
-    if logs[kind] != 0.0:
-        log_all(products[kind], products[3])
-        for j in range(out.size):
-            out[j] += logs[kind] * products[kind, j]
-        fill(products[kind], 1.0)
-        logs[kind] = 0.0
-
-
-@inner
-def add_rational(c2: float, c3: float, c4: float, x: np.ndarray, out: np.ndarray) -> None:
-    """Add c2 x + c3 x^2 + c4 / x."""
-    if c2 != 0.0 or c3 != 0.0:
-        for j in range(x.size):
-            out[j] += (c2 + c3 * x[j]) * x[j]
-    if c4 != 0.0:
-        for j in range(x.size):
-            out[j] += c4 / x[j]
-
-
-@inner
-def cut_support(low: float, high: float, x: np.ndarray, out: np.ndarray) -> None:
-    """Put -inf where x is outside [low, high]."""
-    if low > -np.inf or high < np.inf:
-        for j in range(x.size):
-            out[j] = -np.inf if x[j] < low or x[j] > high else out[j]

@@ -65,6 +65,14 @@ def _conjugate_need(problem: BanditProblem) -> str:
     return f"be conjugate to {likelihood.name} rewards, a {row.prior.__name__},"
 
 
+def _any_need(problem: BanditProblem) -> str:
+    """Say what a prior needs for any of the exact kinds, given the likelihood."""
+    density = "offer arm_log_density (arms independent a priori)"
+    if not has_row(problem.likelihood):
+        return f"{density} beside {problem.likelihood.name} rewards, which have no row in Table 1"
+    return f"be conjugate, {density} or be a TruncatedMultivariateNormal"
+
+
 KINDS = {
     "conjugate": Kind(
         lambda problem: is_conjugate(problem.likelihood, problem.prior),
@@ -94,10 +102,7 @@ def exact_method(problem: BanditProblem) -> str:
     for method, kind in KINDS.items():
         if kind.fits(problem):
             return method
-    raise ValueError(
-        "problem.prior must be conjugate, offer arm_log_density (arms independent a priori) or be "
-        f"a TruncatedMultivariateNormal, got {problem.prior!r}; {OTHERS}."
-    )
+    raise ValueError(f"problem.prior must {_any_need(problem)}, got {problem.prior!r}; {OTHERS}.")
 
 
 def oracle_method(problem: BanditProblem) -> str:
@@ -109,10 +114,7 @@ def oracle_method(problem: BanditProblem) -> str:
     for method in ("grid", "gibbs"):
         if KINDS[method].fits(problem):
             return method
-    raise TypeError(
-        "problem.prior must offer arm_log_density (arms independent a priori) or be a "
-        f"TruncatedMultivariateNormal, with built-in rewards, got {problem.prior!r}."
-    )
+    raise TypeError(f"problem.prior must {_any_need(problem)}, got {problem.prior!r}.")
 
 
 def exact_posterior(

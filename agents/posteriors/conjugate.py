@@ -150,12 +150,11 @@ class ConjugatePosterior(Posterior):
         """
         if self._ahead is not None:
             return self._ahead.draw_best(rng, self._counts, self._sums)
-        from agents.numerics.kernels import draw_best
+        from agents.numerics.kernels import ConjugatePrior, draw_best_arms
 
         actions = np.empty(len(self._counts), dtype=np.int64)
-        draw_best(
-            rng, self.family, self.prior, self.weights, self._counts, self._sums, actions
-        )  # fmt: skip
+        prior = ConjugatePrior(self.family, self.prior, self.weights)
+        draw_best_arms(rng, prior, self._counts, self._sums, actions)
         return actions
 
     def mean(self) -> np.ndarray:

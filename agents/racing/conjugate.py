@@ -3,21 +3,30 @@
 A draw mu from it has weight w(mu) = pi(mu) / prod_j q_0(mu_j), where q_0 is the conjugate prior
 behind the proposal: the likelihood of the data is in both posteriors and cancels.
 
-Letters: K arms, N lanes, R races (rows), m samples.
+Letters: K arms, N lanes, R of them drawn for, m samples.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
+from agents.numerics.draw_tables import NO_TABLES, make_tables
+from agents.numerics.draw_tables import Tables as DrawTables
+from agents.numerics.families import BETA
+from agents.numerics.kernels import Draws, MeanLaws, draw_chunk, make_draws
 from agents.posteriors.conjugate import ConjugatePosterior
 from agents.racing.proposal import Proposal, prior_log_density
+from agents.racing.weighing import LogWeight, WeighedLaws, add_log_weights
 from bandit_gym.problem import BanditProblem
 
-if TYPE_CHECKING:
-    from agents.numerics.draw_tables import Tables
+MIN_TABLE_DRAWS = 150.0
+"""Draws that repay the making of a table; a step makes one in each lane, the pulled arm's."""
+
+MAX_TABLES = 1 << 15
+"""Tables kept at most, which fill 90 MB; with more lanes and arms than that, draws go without."""
 
 
 class ConjugateProposal(Proposal):
@@ -29,77 +38,81 @@ class ConjugateProposal(Proposal):
         stand_in: replaces `posterior` for an arm without data whose conjugate prior is improper.
 
     Attributes:
-        is_natural: whether the kernels can weigh the draws themselves, log-weights being linear in
-            the features of `agents.posteriors.conjugate`.
+        is_natural: whether log-weights are linear in the features of `agents.racing.weighing`, so
+            that the prior's log-density need not be called.
     """
 
-    has_tables, draw_cost = True, 1.0
+    draw_cost = 1.0
 
     def __init__(
         self, problem: BanditProblem, posterior: ConjugatePosterior, stand_in: ConjugatePosterior
     ) -> None:
-        self.problem = problem
-        self.posterior = posterior
-        self.stand_in = stand_in
-        self.is_natural = hasattr(problem.prior, "natural_parameters")
-        num_arms = problem.num_arms
-        self.coefficients = -np.stack([q.natural_parameters() for q in (posterior, stand_in)])
-        self.support = np.tile([-np.inf, np.inf], (num_arms, 1))
+        super().__init__(problem)
+        self.posterior, self.stand_in = posterior, stand_in
+        prior: Any = problem.prior
+        self.is_natural = problem.offers("natural_parameters")
+        self._coefficients = -np.stack([q.natural_parameters() for q in (posterior, stand_in)])
+        self._support = np.tile([-np.inf, np.inf], (problem.num_arms, 1))
         if self.is_natural:
-            self.coefficients += problem.prior.natural_parameters(num_arms)  # type: ignore[attr-defined]
-            self.support = problem.prior.arm_support(num_arms)  # type: ignore[attr-defined]
+            self._coefficients += prior.natural_parameters(problem.num_arms)
+            self._support = problem.arm_support()
+        self._is_improper = ~posterior.is_proper()
+        self._tables = NO_TABLES
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the tables out of copies and pickles: they follow from the statistics."""
+        return self.__dict__ | {"_tables": NO_TABLES}
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no posterior of its own and the stand-in serves."""
-        return (counts == 0) & ~self.posterior.is_proper()
+        return (counts == 0) & self._is_improper
 
-    def parameters(
-        self, counts: np.ndarray, sums: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (N, K) first and second parameters and, int8, which set of coefficients is theirs.
-
-        Args:
-            counts: (N, K) pulls of each arm.
-            sums: (N, K) total reward of each arm.
-        """
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Bring every lane to its data; see `Posterior.follow`."""
+        super().follow(rng, counts, sums)
         is_missing = self.is_missing(counts)
         first, second = self.posterior.parameters(counts, sums)
         if is_missing.any():
             own, other = (first, second), self.stand_in.parameters(counts, sums)
             first, second = (np.where(is_missing, b, a) for a, b in zip(own, other, strict=True))
-        return first, second, is_missing.view(np.int8)
+        self._laws = MeanLaws(self.posterior.family, first, second)
+        self._log_weight = LogWeight(self._coefficients, is_missing.view(np.int8), self._support)
 
-    def draw_rows(
-        self,
-        rng: np.random.Generator,
-        rows: np.ndarray,
-        parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
-        tables: Tables,
-        num_samples: int,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw m vectors of means for each race; see `Proposal.draw_rows`."""
-        from agents.numerics.kernels import add_log_densities, draw_chunk
-
-        first, second, sets = parameters
-        means = np.empty((len(rows), first.shape[1], num_samples))
-        winners = np.empty((len(rows), num_samples), dtype=np.int64)
-        draw_chunk(rng, self.posterior.family, first, second, rows, tables, means, winners)
-        log_weights = np.zeros(winners.shape)
+    def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
+        """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
+        draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
+        draw_chunk(rng, self._laws, self._worthwhile_tables(), lanes, draws)
         if not self.is_natural:
-            log_weights += prior_log_density(self.problem, means)
-        add_log_densities(means, self.coefficients, sets, rows, self.support, log_weights)
-        return log_weights, winners
+            draws.log_weights[:] = prior_log_density(self.problem, draws.means)
+        add_log_weights(self._log_weight, lanes, draws)
+        return draws
+
+    def weighed_laws(self) -> WeighedLaws | None:
+        """Return laws and weights for compiled loops; None where only the prior can weigh."""
+        if not self.is_natural:
+            return None
+        return WeighedLaws(self._laws, self._worthwhile_tables(), self._log_weight)
 
     def log_supremum(self) -> float:
         """Return log sup w(mu); see `Proposal.log_supremum`."""
         if not self.is_natural:
             return super().log_supremum()
-        low, high = self.problem.likelihood.support
-        support = np.clip(self.support, low, high)
-        return sum(
-            _log_supremum_of_arm(c, *bounds)
-            for c, bounds in zip(self.coefficients[0], support, strict=True)
-        )
+        arms = zip(self._coefficients[0], self._support, strict=True)
+        return sum(_log_supremum_of_arm(coefficients, *ends) for coefficients, ends in arms)
+
+    def _worthwhile_tables(self) -> DrawTables:
+        """Return the tables of all lanes and arms, or none where they would not pay.
+
+        The choice is a function of the state that is pickled; the tables themselves are not, for
+        their content follows from the statistics.
+        """
+        num_draws = self.expected_samples * self.problem.num_arms
+        is_dear = num_draws < MIN_TABLE_DRAWS or self.counts.size > MAX_TABLES
+        if is_dear or self.posterior.family != BETA:
+            return NO_TABLES
+        if len(self._tables.keys) != self.counts.size:
+            self._tables = make_tables(self.counts.size)
+        return self._tables
 
 
 def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> float:

@@ -13,19 +13,19 @@ those errors, and a sample is as good as a draw from the posterior.
 Where the prior does not say what its marginals are, normal laws cut to the support of the means
 stand in for them.
 
-Letters: K arms, N lanes, R races (rows), m samples.
+Letters: K arms, N lanes, R of them drawn for, m samples.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
-from agents.numerics.kernels import compare_means
+from agents.numerics.kernels import Draws, compare_means, make_draws
 from agents.numerics.vector_math import log_all
 from agents.posteriors.features import (
     Data,
@@ -36,12 +36,28 @@ from agents.posteriors.features import (
 )
 from agents.posteriors.grid import GridPosterior, Tables, invert_table
 from agents.posteriors.mesh import Mesh
-from agents.racing.proposal import Proposal, find_box, prior_log_density
-from bandit_gym.priors import Prior, TruncatedMultivariateNormal, TruncatedNormal
+from agents.racing.proposal import Proposal, prior_log_density
+from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 FAR = 1000.0
 """Standard deviations from the mean at which an unbounded support is cut for a stand-in."""
+
+
+class MarginalLaws(NamedTuple):
+    """Posteriors of the arms of N lanes, each on its own.
+
+    Attributes:
+        mesh: the marginal priors, and the likelihood.
+        tables: of N lanes and K arms, up to date.
+        counts: (N, K) pulls.
+        sums: (N, K) total rewards.
+    """
+
+    mesh: Mesh
+    tables: Tables
+    counts: np.ndarray
+    sums: np.ndarray
 
 
 class MarginalProposal(Proposal):
@@ -57,44 +73,34 @@ class MarginalProposal(Proposal):
         ValueError: if the marginals do not integrate or are too rough for tables.
     """
 
-    has_tables, draw_cost = False, 20.0
+    draw_cost = 20.0
 
     def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
-        self.problem = problem
-        marginals = find_marginals(problem, draws)
+        super().__init__(problem)
+        marginals = fit_marginals(problem, draws)
         is_same = marginals is problem.prior
-        self.tables = GridPosterior(problem if is_same else replace(problem, prior=marginals))
+        self.grid = GridPosterior(problem if is_same else replace(problem, prior=marginals))
 
-    def parameters(
-        self, counts: np.ndarray, sums: np.ndarray
-    ) -> tuple[Tables, np.ndarray, np.ndarray]:
-        """Return the tables of all N lanes, and the (N, K) statistics themselves.
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Bring every lane to its data; see `Posterior.follow`.
 
         Raises:
             ValueError: if the data have probability 0 under the marginals.
         """
-        self.tables.follow(np.random.default_rng(0), counts, sums)
-        return self.tables.tables, counts, sums
+        super().follow(rng, counts, sums)
+        self.grid.follow(rng, counts, sums)
+        self._laws = MarginalLaws(self.grid.mesh, self.grid.tables, counts, sums)
 
-    def draw_rows(
-        self,
-        rng: Generator,
-        rows: np.ndarray,
-        parameters: tuple[Tables, np.ndarray, np.ndarray],
-        tables: Any,
-        num_samples: int,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw m vectors of means for each race; as `Proposal.draw_rows`, which uses the tables."""
-        means = np.empty((len(rows), self.problem.num_arms, num_samples))
-        winners = np.empty((len(rows), num_samples), dtype=np.int64)
-        log_weights = np.zeros(winners.shape)
-        mesh = self.tables.mesh
-        draw_marginal_rows(rng, mesh, *parameters, rows, means, log_weights, winners)
-        log_weights += prior_log_density(self.problem, means)
-        return log_weights, winners
+    def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
+        """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
+        draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
+        draw_marginals(rng, self._laws, lanes, draws)
+        log_weights = draws.log_weights
+        log_weights += prior_log_density(self.problem, draws.means)
+        return draws
 
 
-def find_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
+def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
     """Return a prior under which arms are independent, with marginals like those of the problem's.
 
     Args:
@@ -102,66 +108,52 @@ def find_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
         draws: (M, K) from the prior.
     """
     prior: Any = problem.prior
-    if hasattr(prior, "arm_log_density"):
+    if problem.offers("arm_log_density"):
         return problem.prior
     mean, std = draws.mean(axis=0), draws.std(axis=0)
-    if isinstance(prior, TruncatedMultivariateNormal):
+    if problem.offers("normal_box"):
         mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms)
         std = np.sqrt(np.diag(prior.covariance))
-    low, high = find_box(problem).T
+    low, high = problem.arm_support().T
     low, high = np.maximum(low, mean - FAR * std), np.minimum(high, mean + FAR * std)
     return TruncatedNormal(*(column.tolist() for column in (mean, std, low, high)))
 
 
 @kernel
-def draw_marginal_rows(
-    rng: Generator,
-    mesh: Mesh,
-    tables: Tables,
-    counts: np.ndarray,
-    sums: np.ndarray,
-    rows: np.ndarray,
-    means: np.ndarray,
-    log_weights: np.ndarray,
-    winners: np.ndarray,
-) -> None:
+def draw_marginals(rng: Generator, laws: MarginalLaws, lanes: np.ndarray, draws: Draws) -> None:
     """Draw the means of all arms from their tables, weigh them, and find the best.
 
     Args:
         rng: source of randomness.
-        mesh: the marginal priors.
-        tables: of N lanes and K arms, up to date.
-        counts: (N, K) pulls.
-        sums: (N, K) total rewards.
-        rows: (R,) the lanes, of N, to draw for.
-        means: (R, K, m) receives the draws.
-        log_weights: (R, m) receives the log of likelihood over density of the draws, summed over
-            arms.
-        winners: (R, m) receives the arm with the largest mean, ties broken at random.
+        laws: of N lanes.
+        lanes: (R,) the lanes, of N, to draw for.
+        draws: receives means and winners; to its log-weights are added the logs of likelihood over
+            density of the draws, summed over arms.
     """
-    num_rows, num_arms, num_samples = means.shape
+    num_lanes, num_arms, num_samples = draws.means.shape
     size = num_arms * num_samples  # arms side by side: short loops would cost more than their work
+    likelihood, tables = laws.mesh.likelihood, laws.tables
     u, ratio, first = np.empty(size), np.empty(size), np.empty(size)
     second, spare, best = np.empty(size), np.empty(size), np.empty(num_samples)
-    for r in range(num_rows):
-        lane = rows[r]
+    for r in range(num_lanes):
+        lane, out = lanes[r], draws.log_weights[r]
         for arm in range(num_arms):
             points, guide = tables.points[lane, arm], tables.guides[lane, arm]
             for j in range(arm * num_samples, (arm + 1) * num_samples):
                 u[j], ratio[j] = invert_table(points, guide, rng.random())
-        x = means[r].reshape(size)
-        set_means(mesh.likelihood.ends, u, x, spare)
-        invert_densities(mesh.likelihood.ends, x, ratio)
+        x = draws.means[r].reshape(size)
+        set_means(likelihood.ends, u, x, spare)
+        invert_densities(likelihood.ends, x, ratio)
         log_all(ratio, spare)
-        set_features(mesh.likelihood, u, first, second, spare)
+        set_features(likelihood, u, first, second, spare)
         best[:] = -np.inf
         for arm in range(num_arms):
             part = slice(arm * num_samples, (arm + 1) * num_samples)
-            add_multiple(1.0, ratio[part], log_weights[r])
-            if counts[lane, arm] > 0:
-                data = Data(float(counts[lane, arm]), sums[lane, arm])
-                add_log_likelihood(mesh.likelihood, data, first[part], second[part], log_weights[r])
-            compare_means(rng, means[r], arm, best, winners[r])
+            add_multiple(1.0, ratio[part], out)
+            data = Data(float(laws.counts[lane, arm]), laws.sums[lane, arm])
+            if data.pulls > 0.0:
+                add_log_likelihood(likelihood, data, first[part], second[part], out)
+            compare_means(rng, draws.means[r], arm, best, draws.winners[r])
 
 
 @inner

@@ -67,17 +67,20 @@ def match_proposal(problem: BanditProblem) -> Proposal:
     """Return a proposal that resembles the problem's own prior.
 
     That is the conjugate prior with the same moments, arm by arm, or a `MarginalProposal`, if its
-    draws without data are worth enough, or else the best of these and a `NormalProposal`. They are
-    judged with a fixed generator: the choice is a function of the problem.
+    draws without data are worth enough, or else the best of these and a `NormalProposal`. For
+    likelihoods that have no row in Table 1 only the second will do. Candidates are judged with a
+    fixed generator: the choice is a function of the problem.
+
+    Raises:
+        ValueError: if no candidate can stand in for the prior.
     """
-    posterior = matched_posterior(problem)
-    best: Proposal = ConjugateProposal(problem, posterior, posterior)
-    largest = effective_share(best)
-    if largest >= ENOUGH_CONJUGATE:
+    best, largest = _match_conjugate(problem) if has_row(problem.likelihood) else (None, 0.0)
+    if best is not None and largest >= ENOUGH_CONJUGATE:
         return best
     num_draws = min(NUM_FIT_DRAWS, max(NUM_TRIAL_SAMPLES, NUM_FIT_MEANS // problem.num_arms))
     draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
-    for kind in (MarginalProposal, NormalProposal):
+    kinds = (MarginalProposal, NormalProposal) if best is not None else (MarginalProposal,)
+    for kind in kinds:
         try:
             proposal = kind(problem, draws)
             share = effective_share(proposal)
@@ -87,14 +90,25 @@ def match_proposal(problem: BanditProblem) -> Proposal:
             best, largest = proposal, share
         if largest >= ENOUGH_MARGINAL:
             break
+    if best is None:
+        raise ValueError(
+            "problem.prior must have marginals that tables can hold, for proposal='matched' and "
+            f"{problem.likelihood.name} rewards, got {problem.prior!r}; SMCThompson takes any prior."
+        )
     return best
+
+
+def _match_conjugate(problem: BanditProblem) -> tuple[Proposal, float]:
+    posterior = matched_posterior(problem)
+    proposal = ConjugateProposal(problem, posterior, posterior)
+    return proposal, effective_share(proposal)
 
 
 def effective_share(proposal: Proposal) -> float:
     """Return effective samples per sample, without data; 0 if no weight is positive."""
-    empty = np.zeros((1, proposal.problem.num_arms), dtype=np.int64)
-    draw = proposal.draw(np.random.default_rng(0), empty, empty.astype(float), NUM_TRIAL_SAMPLES)
-    log_weights = draw[0]
+    rng, shape = np.random.default_rng(0), (1, proposal.problem.num_arms)
+    proposal.follow(rng, np.zeros(shape, dtype=np.int64), np.zeros(shape))
+    log_weights = proposal.draw(rng, np.arange(1), NUM_TRIAL_SAMPLES).log_weights
     if log_weights.max() == -np.inf:
         return 0.0
     weights = np.exp(log_weights - log_weights.max())

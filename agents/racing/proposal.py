@@ -4,79 +4,77 @@ A proposal draws vectors mu of means and gives each a weight w(mu), the density 
 posterior over that of the draw, up to a constant. Weights are exact whatever the proposal is; how
 close it comes to the true posterior decides how many draws are needed, never what they mean.
 
-Letters: K arms, N lanes, R races (rows), m samples.
+So a proposal is a posterior that can also weigh its draws: as `agents.posteriors.base` has it, what
+it says of the means is said of the true posterior, from weighted draws. A moment that is infinite
+cannot be told from one that is large.
+
+Letters: K arms, N lanes, R of them drawn for, m samples.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
+from agents.numerics.kernels import Draws
+from agents.posteriors.base import Posterior
+from agents.racing.weighing import WeighedLaws
 from bandit_gym.problem import BanditProblem
 
-if TYPE_CHECKING:
-    from agents.numerics.draw_tables import Tables
+NUM_DRAWS = 10_000
+"""Weighted draws for each lane that answers about the posterior rest on."""
+
+NUM_CANDIDATES = 1000
+"""Weighted draws for each lane of which `sample` keeps one."""
+
+TILE_SIZE = 1 << 16
+"""Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
 
 
-class Proposal:
+class Proposal(Posterior):
     """A way to draw arm means, and to weigh the draws for the problem's own prior.
 
-    Attributes:
+    Arguments:
         problem: likelihood and prior to weigh for.
-        has_tables: whether `agents.numerics.draw_tables` can serve the draws.
+
+    Attributes:
+        counts: (N, K) pulls that are followed.
+        sums: (N, K) total rewards that are followed.
+        expected_samples: that the next race will take on average, as far as races have shown; 0
+            before any. What pays by the number of draws is decided by it.
         draw_cost: of one mean, in those of a mean drawn from a table.
     """
 
-    problem: BanditProblem
-    has_tables: ClassVar[bool]
     draw_cost: ClassVar[float]
+
+    def __init__(self, problem: BanditProblem) -> None:
+        self.problem = problem
+        self.counts, self.sums = np.empty((2, 0, problem.num_arms))
+        self.expected_samples = 0.0
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no posterior of its own, given its pulls."""
         return np.zeros(counts.shape, dtype=bool)
 
-    def parameters(self, counts: np.ndarray, sums: np.ndarray) -> Any:
-        """Return what `draw_rows` needs to know of all N lanes, given (N, K) statistics."""
-        raise NotImplementedError
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Bring every lane to its data; see `Posterior.follow`."""
+        self.counts, self.sums = counts, sums
 
-    def draw_rows(
-        self,
-        rng: np.random.Generator,
-        rows: np.ndarray,
-        parameters: Any,
-        tables: Tables,
-        num_samples: int,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw m vectors of means for each race.
-
-        Args:
-            rng: source of randomness.
-            rows: (R,) each race's lane, of N.
-            parameters: of all N lanes, see `parameters`.
-            tables: of all N lanes and K arms, remade as needed, or none to draw without.
-            num_samples: m.
-
-        Returns:
-            (R, m) log w of each draw, up to a constant, and (R, m) int64 best arm of each draw.
+    @abstractmethod
+    def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
+        """Draw m weighted vectors of means for each of the given (R,) lanes.
 
         Raises:
             ValueError: if the prior's log-density is NaN or +inf, or has the wrong shape.
         """
-        raise NotImplementedError
 
-    def draw(
-        self, rng: np.random.Generator, counts: np.ndarray, sums: np.ndarray, num_samples: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw m vectors of means for each of R races, given (R, K) statistics, without tables.
-
-        Returns:
-            As `draw_rows`.
-        """
-        from agents.numerics.draw_tables import NO_TABLES
-
-        rows = np.arange(len(counts))
-        return self.draw_rows(rng, rows, self.parameters(counts, sums), NO_TABLES, num_samples)
+    def weighed_laws(self) -> WeighedLaws | None:
+        """Return what a compiled loop needs to draw and weigh by itself, or None if it cannot."""
+        return None
 
     def log_supremum(self) -> float:
         """Return log sup w(mu) over all means, up to the constant that `draw` leaves out.
@@ -88,6 +86,82 @@ class Proposal:
             "scale must be 'value' or 'weight' unless the prior offers natural_parameters, got "
             f"'supremum' for {self.problem.prior!r}."
         )
+
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, K) draw of the means: of NUM_CANDIDATES weighted ones, one by its weight.
+
+        Its law is off by about the weights' relative variance over NUM_CANDIDATES, and it costs
+        that many draws of each arm, a third of a millisecond for ten arms.
+        """
+        tiles = split_lanes(np.arange(len(self.counts)), NUM_CANDIDATES * self.problem.num_arms)
+        return np.concatenate([self._resample(rng, tile) for tile in tiles])
+
+    def mean(self) -> np.ndarray:
+        """Return the (N, K) expectations of the means."""
+        return np.array([means @ weights for means, weights, _ in self._weighted_draws()])
+
+    def std(self) -> np.ndarray:
+        """Return the (N, K) standard deviations of the means."""
+        variances = [
+            np.square(means - (means @ weights)[:, None]) @ weights
+            for means, weights, _ in self._weighted_draws()
+        ]
+        return np.sqrt(variances)
+
+    def quantile(self, p: np.ndarray | float) -> np.ndarray:
+        """Return the (N, K) quantiles of the means; see `Posterior.quantile`."""
+        rows = np.broadcast_to(p, self.counts.shape)
+        return np.array(
+            [
+                [weighted_quantile(x, weights, q) for x, q in zip(means, row, strict=True)]
+                for row, (means, weights, _) in zip(rows, self._weighted_draws(), strict=True)
+            ]
+        )
+
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities that each arm has the largest mean."""
+        num_arms = self.problem.num_arms
+        return np.array([np.bincount(won, w, num_arms) for _, w, won in self._weighted_draws()])
+
+    def _weighted_draws(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield each lane's (K, m) means, (m,) weights of sum 1, and (m,) winners.
+
+        The generator is fixed and made anew for each lane, so that a lane's answer is a function of
+        its own data.
+        """
+        for lane in range(len(self.counts)):
+            draws = self.draw(np.random.default_rng(0), np.array([lane]), NUM_DRAWS)
+            yield draws.means[0], self._normalise(draws.log_weights)[0], draws.winners[0]
+
+    def _resample(self, rng: Generator, lanes: np.ndarray) -> np.ndarray:
+        draws = self.draw(rng, lanes, NUM_CANDIDATES)
+        shares = self._normalise(draws.log_weights).cumsum(axis=1)
+        chosen = (shares < rng.random((len(lanes), 1)) * shares[:, -1:]).sum(axis=1)
+        return draws.means[np.arange(len(lanes)), :, chosen]
+
+    def _normalise(self, log_weights: np.ndarray) -> np.ndarray:
+        top = log_weights.max(axis=1, keepdims=True)
+        if (top == -np.inf).any():
+            raise ValueError(
+                "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
+                f"all {log_weights.shape[1]} draws for a lane, whose data are hardly possible "
+                "under the prior."
+            )
+        weights = np.exp(log_weights - top)
+        return weights / weights.sum(axis=1, keepdims=True)
+
+
+def split_lanes(lanes: np.ndarray, means_per_lane: int) -> list[np.ndarray]:
+    """Split (R,) lanes into parts of about TILE_SIZE means."""
+    step = max(1, TILE_SIZE // means_per_lane)
+    return [lanes[start : start + step] for start in range(0, len(lanes), step)]
+
+
+def weighted_quantile(x: np.ndarray, weights: np.ndarray, p: float) -> float:
+    """Return the quantile of (m,) weighted numbers, on lines through their middle ranks."""
+    order = np.argsort(x)
+    ranks = np.cumsum(weights[order]) - weights[order] / 2
+    return float(np.interp(p, ranks, x[order]))
 
 
 def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
@@ -108,11 +182,3 @@ def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
     if not (log_density < np.inf).all():
         raise ValueError("prior.log_density must be finite or -inf, got NaN or +inf.")
     return log_density
-
-
-def find_box(problem: BanditProblem) -> np.ndarray:
-    """Return the (K, 2) ends of the arms' intervals."""
-    prior: Any = problem.prior
-    if hasattr(prior, "arm_support"):
-        return np.array(prior.arm_support(problem.num_arms), dtype=np.float64)
-    return np.tile(problem.likelihood.support, (problem.num_arms, 1)).astype(np.float64)

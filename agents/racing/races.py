@@ -1,4 +1,4 @@
-"""The state of many races, and the inner loop of Algorithm 2 that runs them.
+"""Many races at once: what their samples add up to, and lines 7 to 15 of Algorithm 2.
 
 Letters: K arms, N lanes (one race each), R races still on, m samples.
 """
@@ -6,20 +6,32 @@ Letters: K arms, N lanes (one race each), R races still on, m samples.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
-from agents.numerics.draw_tables import Tables
-from agents.numerics.kernels import add_log_densities, draw_chunk, fill
-from agents.racing.conjugate import ConjugateProposal
+from agents.numerics.kernels import draw_chunk, make_draws
+from agents.racing.proposal import TILE_SIZE, Proposal, split_lanes
 from agents.racing.stopping import StoppingRule
+from agents.racing.weighing import WeighedLaws, add_log_weights
+
+CALL_COST = 2000.0
+"""What a round of drawing, weighing and racing costs at any size, in means drawn from tables."""
+
+ROW_COST = 10.0
+"""What each arm of each race costs in a round at any size, in draws of its mean."""
+
+SMALLEST = 5e-324
+"""The least positive number, to divide 0 by."""
 
 
-class Races:
-    """The state of N races: what their samples so far add up to.
+class Races(NamedTuple):
+    """N races, in the form that kernels read; all but the rule change as samples come in.
 
     Attributes:
+        rule: what ends a race.
         gumbels: (N, K) eps.
         totals: (N, K) sum over samples of v_i, divided by e^{log_scale}.
         squares: (N, K) sum over samples of v_i^2, divided by e^{2 log_scale}.
@@ -28,22 +40,56 @@ class Races:
         num_samples: (N,) samples drawn.
     """
 
-    def __init__(self, gumbels: np.ndarray) -> None:
-        self.gumbels = gumbels
-        self.totals = np.zeros_like(gumbels)
-        self.squares = np.zeros_like(gumbels)
-        self.log_scale = np.full(len(gumbels), -np.inf)
-        self.weight_sums = np.zeros((len(gumbels), 2))
-        self.num_samples = np.zeros(len(gumbels), dtype=np.int64)
+    rule: StoppingRule
+    gumbels: np.ndarray
+    totals: np.ndarray
+    squares: np.ndarray
+    log_scale: np.ndarray
+    weight_sums: np.ndarray
+    num_samples: np.ndarray
 
-    def run(
-        self,
-        lanes: np.ndarray,
-        log_weights: np.ndarray,
-        winners: np.ndarray,
-        rule: StoppingRule,
-        scale_by_value: bool,
-    ) -> np.ndarray:
+    @classmethod
+    def start(cls, rule: StoppingRule, gumbels: np.ndarray) -> Races:
+        """Return races without samples, given (N, K) eps."""
+        return cls(
+            rule=rule,
+            gumbels=gumbels,
+            totals=np.zeros_like(gumbels),
+            squares=np.zeros_like(gumbels),
+            log_scale=np.full(len(gumbels), -np.inf),
+            weight_sums=np.zeros((len(gumbels), 2)),
+            num_samples=np.zeros(len(gumbels), dtype=np.int64),
+        )
+
+    def run(self, rng: Generator, proposal: Proposal, lanes: np.ndarray) -> None:
+        """Run the races of the given (R,) lanes to their end, with draws from the proposal.
+
+        Where compiled loops can draw and weigh by themselves, all is one such loop, lane by lane.
+        Elsewhere races run in rounds, so that a user's log-density is called for many at once; that
+        does the same.
+
+        Raises:
+            ValueError: if a race ended at its last sample with every weight zero.
+        """
+        laws = proposal.weighed_laws()
+        if laws is None:
+            self._run_rounds(rng, proposal, lanes)
+        else:
+            run_lane_by_lane(rng, laws, self, lanes, self._chunk_size(proposal))
+            self._require_weight(lanes)
+        proposal.expected_samples = max(1.0, float(self.num_samples.sum()) / len(self.gumbels))
+
+    def _run_rounds(self, rng: Generator, proposal: Proposal, lanes: np.ndarray) -> None:
+        while lanes.size:  # line 7
+            num_left = self.rule.cap - self.num_samples[lanes].max()
+            num_samples = min(self._chunk_size(proposal, lanes.size), num_left)
+            is_over = []
+            for tile in split_lanes(lanes, num_samples * self.gumbels.shape[1]):
+                draws = proposal.draw(rng, tile, num_samples)  # line 8
+                is_over.append(self.feed(tile, draws.log_weights, draws.winners))  # lines 9 to 14
+            lanes = lanes[~np.concatenate(is_over)]
+
+    def feed(self, lanes: np.ndarray, log_weights: np.ndarray, winners: np.ndarray) -> np.ndarray:
         """Feed (R, m) samples to the races of the given lanes, each until it is decided.
 
         Returns:
@@ -52,130 +98,114 @@ class Races:
         Raises:
             ValueError: if a race ended at its last sample with every weight zero.
         """
-        is_over = np.zeros(len(lanes), dtype=bool)
-        _run_races(
-            lanes, log_weights, winners, rule, scale_by_value, self.gumbels, self.totals,
-            self.squares, self.log_scale, self.weight_sums, self.num_samples, is_over,
-        )  # fmt: skip
-        self._require_weight(lanes[is_over], rule)
+        is_over = feed_races(self, lanes, log_weights, winners)
+        self._require_weight(lanes[is_over])
         return is_over
-
-    def run_alone(
-        self,
-        rng: np.random.Generator,
-        lanes: np.ndarray,
-        proposal: ConjugateProposal,
-        parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
-        tables: Tables,
-        rule: StoppingRule,
-        scale_by_value: bool,
-        chunk_size: int,
-    ) -> None:
-        """Run the races of the given lanes to their end, drawing and weighing as they go.
-
-        For priors whose density is known to the kernels: all of it is one compiled loop, lane by
-        lane, which does what `Proposal.draw_rows` and `run` do in turn.
-
-        Args:
-            rng: source of randomness.
-            lanes: (R,) races to run.
-            proposal: to draw from.
-            parameters: of the proposal in all N lanes, see `ConjugateProposal.parameters`.
-            tables: of all lanes, or none.
-            rule: as for `run`.
-            scale_by_value: as for `run`.
-            chunk_size: samples to draw at a time.
-        """
-        first, second, sets = parameters
-        _run_alone(
-            rng, lanes, proposal.posterior.family, first, second, tables, proposal.coefficients,
-            sets, proposal.support, rule, scale_by_value, chunk_size, self.gumbels, self.totals,
-            self.squares, self.log_scale, self.weight_sums, self.num_samples,
-        )  # fmt: skip
-        self._require_weight(lanes, rule)
-
-    def _require_weight(self, lanes: np.ndarray, rule: StoppingRule) -> None:
-        """Refuse races that ended at their last sample with every weight zero."""
-        is_empty = self.weight_sums[lanes, 0] == 0.0
-        if is_empty.any():
-            raise ValueError(
-                "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
-                f"all {rule.cap} samples of the race in lane {lanes[is_empty][0]}, whose data are "
-                "hardly possible under the prior."
-            )
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) (sum w)^2 / sum w^2, between 1 and the number of samples; 0 before any."""
         total, squares = self.weight_sums.T
-        return np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
+        return total**2 / np.maximum(squares, SMALLEST)
+
+    def is_capped(self) -> np.ndarray:
+        """Return (N,) True where the cap ended a race that another rule might have."""
+        return (self.num_samples == self.rule.cap) & (not self.rule.is_fixed)
+
+    def _chunk_size(self, proposal: Proposal, num_races: int | None = None) -> int:
+        """Balance the cost of another chunk against samples drawn beyond a race's end.
+
+        Args:
+            proposal: to draw from.
+            num_races: that share the cost of a call, or None if there is no call.
+        """
+        num_arms = self.gumbels.shape[1]
+        cost = ROW_COST
+        if num_races:
+            cost += CALL_COST / (num_arms * num_races * proposal.draw_cost)
+        size = math.sqrt(2 * proposal.expected_samples * cost)
+        if self.rule.is_fixed:
+            size = TILE_SIZE / num_arms
+        return max(1, min(round(size), self.rule.cap))
+
+    def _require_weight(self, lanes: np.ndarray) -> None:
+        """Refuse races that ended at their last sample with every weight zero."""
+        sums = self.weight_sums[lanes, 0]
+        if not sums.all():
+            lane = lanes[sums == 0.0][0]
+            raise ValueError(
+                "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
+                f"all {self.rule.cap} samples of the race in lane {lane}, whose data are hardly "
+                "possible under the prior."
+            )
+
+
+class Sums(NamedTuple):
+    """What the samples of one race add up to; see `Races`.
+
+    Attributes:
+        totals: (K,) of v.
+        squares: (K,) of v^2.
+        weight_sums: (2,) of w and of w^2.
+        factors: (K,) e^{eps}.
+    """
+
+    totals: np.ndarray
+    squares: np.ndarray
+    weight_sums: np.ndarray
+    factors: np.ndarray
 
 
 @kernel
-def _run_races(
-    lanes: np.ndarray,
-    log_weights: np.ndarray,
-    winners: np.ndarray,
-    rule: StoppingRule,
-    scale_by_value: bool,
-    gumbels: np.ndarray,
-    totals: np.ndarray,
-    squares: np.ndarray,
-    log_scale: np.ndarray,
-    weight_sums: np.ndarray,
-    num_samples: np.ndarray,
-    is_over: np.ndarray,
-) -> None:
+def feed_races(
+    races: Races, lanes: np.ndarray, log_weights: np.ndarray, winners: np.ndarray
+) -> np.ndarray:
     """Lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time.
 
     Views of a lane's rows are taken once, for each costs as much as the rest of a sample.
     """
-    bars, is_paper = rule.bars, rule.enough_size == np.inf
-    scale_by_value = scale_by_value and is_paper  # the other rule divides by the largest weight
+    rule, is_over = races.rule, np.zeros(lanes.size, dtype=np.bool_)
+    bars, by_value, is_paper = rule.bars, rule.by_value, rule.enough_size == np.inf
     for r in range(lanes.size):
         n = lanes[r]
-        total, square, sums = totals[n], squares[n], weight_sums[n]
-        eps, factors = gumbels[n], np.exp(gumbels[n])
-        leader, second = _find_leaders(total)
-        d, scale = num_samples[n], log_scale[n]
+        total, square, weights = races.totals[n], races.squares[n], races.weight_sums[n]
+        eps, factors = races.gumbels[n], np.exp(races.gumbels[n])
+        sums = Sums(total, square, weights, factors)
+        leader, second = find_leaders(total)
+        d, scale = races.num_samples[n], races.log_scale[n]
         for j in range(log_weights.shape[1]):
-            d += 1
+            d += 1  # line 9: m is d + 1
             log_weight, i = log_weights[r, j], winners[r, j]
             if log_weight > -np.inf:
-                size = log_weight + eps[i] if scale_by_value else log_weight
+                size = log_weight + eps[i] if by_value else log_weight
                 if size > scale:
                     shrink = math.exp(scale - size)
-                    _rescale(shrink, total, square, sums)
+                    shrink_sums(sums, shrink)
                     second *= shrink
                     scale = size
                 weight = math.exp(log_weight - scale)
                 value = weight * factors[i]
-                sums[0] += weight
-                sums[1] += weight * weight
+                weights[0] += weight
+                weights[1] += weight * weight
                 total[i] += value  # line 10, times m
                 square[i] += value * value
                 if i != leader:  # line 11
                     second = max(second, min(total[i], total[leader]))
                     leader = i if total[i] > total[leader] else leader
-            is_decided = (total[leader] - second) / (d + 1) > bars[d]  # line 12: m is d + 1
+            is_decided = (total[leader] - second) / (d + 1) > bars[d]  # line 12
             if not is_paper and not is_decided and total[leader] > 0.0:
-                is_decided = _is_settled(rule, total, square, sums, factors, leader)
+                is_decided = is_settled(rule, sums, leader)
             if (is_decided and total[leader] > 0.0) or d == bars.size - 1:
                 is_over[r] = True
-                break
-        num_samples[n], log_scale[n] = d, scale
+                break  # line 13
+        races.num_samples[n], races.log_scale[n] = d, scale
+    return is_over
 
 
 @inner
-def _is_settled(
-    rule: StoppingRule,
-    total: np.ndarray,
-    squares: np.ndarray,
-    weight_sums: np.ndarray,
-    factors: np.ndarray,
-    leader: int,
-) -> bool:
+def is_settled(rule: StoppingRule, sums: Sums, leader: int) -> bool:
     """Apply the self-normalised rule of `stopping`, sums being in units of the largest w."""
-    if weight_sums[0] * weight_sums[0] >= rule.enough_size * weight_sums[1]:
+    total, squares, factors = sums.totals, sums.squares, sums.factors
+    if sums.weight_sums[0] * sums.weight_sums[0] >= rule.enough_size * sums.weight_sums[1]:
         return True
     level = rule.level + math.log(total.size - 1)
     if total[leader] < level * factors[leader]:  # no r < 1 could do
@@ -185,13 +215,13 @@ def _is_settled(
             bound = max(factors[leader], factors[i])
             gap = (total[leader] - total[i]) / bound
             variance = (squares[leader] + squares[i]) / (bound * bound)
-            if _find_evidence(rule.tilts, gap, variance) <= level:
+            if largest_evidence(rule.tilts, gap, variance) <= level:
                 return False
     return True
 
 
 @inner
-def _find_evidence(tilts: np.ndarray, gap: float, variance: float) -> float:
+def largest_evidence(tilts: np.ndarray, gap: float, variance: float) -> float:
     """Return the largest of r S - psi(r) V over the values of r."""
     best = 0.0
     for k in range(tilts.shape[0]):
@@ -200,7 +230,7 @@ def _find_evidence(tilts: np.ndarray, gap: float, variance: float) -> float:
 
 
 @inner
-def _find_leaders(total: np.ndarray) -> tuple[int, float]:
+def find_leaders(total: np.ndarray) -> tuple[int, float]:
     """Return the arm with the largest total, and the largest total of the others."""
     leader, second = 0, 0.0
     for i in range(1, total.size):
@@ -212,50 +242,26 @@ def _find_leaders(total: np.ndarray) -> tuple[int, float]:
 
 
 @inner
-def _rescale(
-    shrink: float, total: np.ndarray, squares: np.ndarray, weight_sums: np.ndarray
-) -> None:
+def shrink_sums(sums: Sums, shrink: float) -> None:
     """Shrink sums to a new maximum of the scale, which keeps the order of the totals."""
-    for i in range(total.size):
-        total[i] *= shrink
-        squares[i] *= shrink * shrink
-    weight_sums[0] *= shrink
-    weight_sums[1] *= shrink * shrink
+    for i in range(sums.totals.size):
+        sums.totals[i] *= shrink
+        sums.squares[i] *= shrink * shrink
+    sums.weight_sums[0] *= shrink
+    sums.weight_sums[1] *= shrink * shrink
 
 
 @kernel
-def _run_alone(
-    rng: np.random.Generator,
-    lanes: np.ndarray,
-    family: int,
-    first: np.ndarray,
-    second: np.ndarray,
-    tables: Tables,
-    coefficients: np.ndarray,
-    sets: np.ndarray,
-    support: np.ndarray,
-    rule: StoppingRule,
-    scale_by_value: bool,
-    chunk_size: int,
-    gumbels: np.ndarray,
-    totals: np.ndarray,
-    squares: np.ndarray,
-    log_scale: np.ndarray,
-    weight_sums: np.ndarray,
-    num_samples: np.ndarray,
+def run_lane_by_lane(
+    rng: Generator, laws: WeighedLaws, races: Races, lanes: np.ndarray, chunk_size: int
 ) -> None:
     """Draw, weigh and race, a lane at a time, whose tables then stay in the core's own cache."""
-    is_over = np.empty(1, dtype=np.bool_)
+    num_arms, cap = races.gumbels.shape[1], races.rule.bars.size - 1
     for r in range(lanes.size):
-        lane, is_over[0] = lanes[r : r + 1], False
-        while not is_over[0]:
-            size = min(chunk_size, rule.bars.size - 1 - num_samples[lane[0]])
-            means = np.empty((1, first.shape[1], size))
-            winners, log_weights = np.empty((1, size), dtype=np.int64), np.empty((1, size))
-            fill(log_weights[0], 0.0)
-            draw_chunk(rng, family, first, second, lane, tables, means, winners)
-            add_log_densities(means, coefficients, sets, lane, support, log_weights)
-            _run_races(
-                lane, log_weights, winners, rule, scale_by_value, gumbels, totals, squares,
-                log_scale, weight_sums, num_samples, is_over,
-            )  # fmt: skip
+        lane, is_over = lanes[r : r + 1], False
+        while not is_over:
+            size = min(chunk_size, cap - races.num_samples[lane[0]])
+            draws = make_draws(1, num_arms, size)
+            draw_chunk(rng, laws.laws, laws.tables, lane, draws)
+            add_log_weights(laws.log_weight, lane, draws)
+            is_over = feed_races(races, lane, draws.log_weights, draws.winners)[0]

@@ -40,6 +40,10 @@ TILTS = np.array([(r, -math.log1p(-r) - r) for r in (0.05, 0.1, 0.2, 0.4, 0.8)])
 """(n, 2) r and psi(r). Small r tell close arms apart after many draws, large r far ones soon."""
 
 
+FIRST_GUESS = 16.0
+"""Samples that a race is expected to take before any was run."""
+
+
 class StoppingRule(NamedTuple):
     """What ends a race, by the number d = 0, ..., cap of its draws; the cap always does.
 
@@ -47,18 +51,30 @@ class StoppingRule(NamedTuple):
         bars: (cap + 1,) what the gap between the two best averages has to exceed, line 12.
         tilts: (n, 2) r and psi(r).
         level: log(n / delta); with log(K - 1) what the leader's evidence has to exceed.
-        enough_size: effective sample size that ends the race.
+        enough_size: effective sample size that ends the race; inf where the bars alone do.
+        by_value: whether v is divided by the largest v seen, and not by the largest w.
     """
 
     bars: np.ndarray
     tilts: np.ndarray
     level: float
     enough_size: float
+    by_value: bool
 
     @property
     def cap(self) -> int:
         """Largest number of draws."""
         return len(self.bars) - 1
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether nothing but the cap ends a race."""
+        return bool(self.bars[-1] == np.inf and self.enough_size == np.inf)
+
+    @property
+    def first_guess(self) -> float:
+        """Samples to expect of a race before any was run."""
+        return float(self.cap) if self.is_fixed else FIRST_GUESS
 
 
 def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
@@ -75,21 +91,23 @@ def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
     return np.sqrt(np.maximum(radicand, 0.0))
 
 
-def paper_rule(threshold: str, delta: float, sigma: float, cap: int) -> StoppingRule:
+def paper_rule(
+    threshold: str, delta: float, sigma: float, cap: int, *, by_value: bool
+) -> StoppingRule:
     """Return line 12 of Algorithm 2: f_1 - f_2 > 2 beta(m, delta) - sigma."""
     m = np.arange(cap + 1) + 1.0  # line 6: m is 1 before the first draw
     bars = np.full(cap + 1, np.inf)
     bars[1:] = 2 * threshold_function(threshold, m[1:], delta) - sigma
-    return StoppingRule(bars, TILTS, np.inf, np.inf)
+    return StoppingRule(bars, TILTS, np.inf, np.inf, by_value)
 
 
 def fixed_rule(num_samples: int) -> StoppingRule:
     """Return the rule that stops at exactly so many draws: the cap alone."""
     never = np.full(num_samples + 1, np.inf)
-    return StoppingRule(never, TILTS, np.inf, np.inf)
+    return StoppingRule(never, TILTS, np.inf, np.inf, by_value=True)
 
 
 def self_normalised_rule(delta: float, enough_size: float, cap: int) -> StoppingRule:
     """Return the rule that knows no scale; see the module."""
     never = np.full(cap + 1, np.inf)
-    return StoppingRule(never, TILTS, math.log(len(TILTS) / delta), enough_size)
+    return StoppingRule(never, TILTS, math.log(len(TILTS) / delta), enough_size, by_value=False)

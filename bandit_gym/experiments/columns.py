@@ -187,8 +187,7 @@ def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
     Returns:
         The bytes of a file with N S rows; the same bytes for the same values.
     """
-    columns = dict.fromkeys(recorded, _DIAGNOSTIC)
-    columns = COLUMNS | {name: columns[name] for name in columns if name not in COLUMNS}
+    columns = COLUMNS | {name: _DIAGNOSTIC for name in recorded if name not in COLUMNS}
     shape = (run.block_size, len(run.steps))
     fields, arrays = [], []
     for name, column in columns.items():

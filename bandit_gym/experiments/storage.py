@@ -74,7 +74,8 @@ class Store:
         with open(store.directory / LOCK, "a+", encoding="utf-8") as file:
             _lock(file, store.directory)
             store._check_free_for(experiment)  # again, now that nobody else can change it
-            store._remove_leftovers()
+            for leftover in store.directory.rglob("*.tmp"):  # of writers that were killed
+                leftover.unlink(missing_ok=True)
             manifest = {**_VERSIONS, "experiment": asdict(experiment)}
             write_atomically(store.directory / MANIFEST, _to_json(manifest))
             yield store
@@ -171,11 +172,6 @@ class Store:
                 "read it with the version of this package that wrote it, or choose another folder."
             )
         return dict(manifest)
-
-    def _remove_leftovers(self) -> None:
-        """Delete the temporary files of writers that were killed."""
-        for path in self.directory.rglob("*.tmp"):
-            path.unlink(missing_ok=True)
 
     def block_path(self, run: Run, block: int) -> Path:
         """Return where a block's Parquet file is, or will be."""

@@ -35,7 +35,8 @@ DPI = 200
 LEGEND_WIDTH, TITLE_WIDTH = 84, 64  # characters across a figure
 LEGEND_ROW = 0.19  # inches
 NUM_TIME_BINS = 40
-DEFINITION = f"({COLUMNS['pseudo_regret'].definition.replace('-', '−')}, summed)"
+PSEUDO_REGRET = COLUMNS["pseudo_regret"]
+DEFINITION = f"({PSEUDO_REGRET.definition.replace('-', '−')}, summed)"
 
 Style = dict[str, Any]
 Drawings = Mapping[str, Callable[[list[RunResults]], Figure | None]]
@@ -82,8 +83,7 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     axes.set_xscale(time_scale)
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION}")
     axes.set_ylim(0, top)
-    _add_legend(figure)
-    return figure
+    return _with_legend(figure)
 
 
 def draw_differences(runs: list[RunResults]) -> Figure | None:
@@ -99,8 +99,7 @@ def draw_differences(runs: list[RunResults]) -> Figure | None:
         elif len(differences):
             draw_band(axes, found.steps, differences, found.run.agent.label, style)
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION},\nless that of the reference, paired")
-    _add_legend(figure)
-    return figure
+    return _with_legend(figure)
 
 
 def draw_final_regret(runs: list[RunResults]) -> Figure:
@@ -111,11 +110,10 @@ def draw_final_regret(runs: list[RunResults]) -> Figure:
         shares = np.arange(1, len(values) + 1) / len(values)
         axes.step(values, shares, where="post", label=found.run.agent.label, **style)
     horizon = runs[0].run.horizon
-    axes.set_xlabel(f"pseudo-regret of one replication after {horizon} steps\n{DEFINITION}")
+    axes.set_xlabel(f"{PSEUDO_REGRET.title} of one replication after {horizon} steps\n{DEFINITION}")
     axes.set_ylabel("share of replications below")
     axes.set_ylim(0, 1)
-    _add_legend(figure)
-    return figure
+    return _with_legend(figure)
 
 
 def draw_samples(runs: list[RunResults]) -> Figure | None:
@@ -135,8 +133,7 @@ def draw_samples(runs: list[RunResults]) -> Figure | None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
-    _add_legend(figure)
-    return figure
+    return _with_legend(figure)
 
 
 def draw_arm_choice(runs: list[RunResults]) -> Figure:
@@ -151,8 +148,7 @@ def draw_arm_choice(runs: list[RunResults]) -> Figure:
     panels[-1].set_xlabel("step")
     figure.supylabel("share of pulls of the best arm, the second best, ...", fontsize="medium")
     figure.suptitle(_wrapped(runs[0].run.environment.label), fontsize="medium")
-    _add_legend(figure)
-    return figure
+    return _with_legend(figure)
 
 
 def draw_performance_profile(results: Results) -> Figure:
@@ -164,11 +160,10 @@ def draw_performance_profile(results: Results) -> Figure:
     levels = np.linspace(0, highest, 400)
     for (label, values), style in zip(scores.items(), styles(), strict=False):
         axes.plot(levels, performance_profile(values, levels), label=label, **style)
-    axes.set_xlabel(f"pseudo-regret, as a share of what uniform play loses\n{DEFINITION}")
+    axes.set_xlabel(f"{PSEUDO_REGRET.title}, as a share of what uniform play loses\n{DEFINITION}")
     axes.set_ylabel("share of replications\nin all environments below")
     axes.set_ylim(0, 1)
-    _add_legend(figure)
-    return figure
+    return _with_legend(figure)
 
 
 FIGURES: Drawings = {
@@ -209,7 +204,7 @@ def _count(runs: list[RunResults]) -> str:
     return f"{max(len(found.replications) for found in runs)} replications"
 
 
-def _add_legend(figure: Figure) -> None:
+def _with_legend(figure: Figure) -> Figure:
     """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     width = max(map(len, labels), default=1)
@@ -219,6 +214,7 @@ def _add_legend(figure: Figure) -> None:
     figure.legend(
         handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small"
     )
+    return figure
 
 
 def _regret_so_far(runs: list[RunResults]) -> str:

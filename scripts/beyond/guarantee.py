@@ -156,11 +156,12 @@ def race_known(
     parts = []
     for start in range(0, num_races, LANES):
         size = (min(LANES, num_races - start), NUM_ARMS)
-        race = Races(np.tile(tie, (size[0], 1)) if is_tied else rng.gumbel(size=size))
+        gumbels = np.tile(tie, (size[0], 1)) if is_tied else rng.gumbel(size=size)
+        race = Races.start(rule, gumbels)
         lanes = np.arange(len(race.gumbels))
         while lanes.size:
             winners = rng.choice(NUM_ARMS, size=(lanes.size, CHUNK), p=shares)
-            lanes = lanes[~race.run(lanes, law.draw(rng, winners), winners, rule, False)]
+            lanes = lanes[~race.feed(lanes, law.draw(rng, winners), winners)]
         parts.append(_judge(race, target))
     return _join(parts)
 

@@ -118,13 +118,12 @@ def test_race_follows_algorithm_2_sample_by_sample(scale, rng):
     num_lanes, num_arms, num_draws = 40, 5, 400
     log_weights = rng.normal(scale=2.0, size=(num_lanes, num_draws))
     winners = rng.integers(num_arms, size=(num_lanes, num_draws))
-    race = Races(rng.gumbel(size=(num_lanes, num_arms)))
-    rule = paper_rule("printed", 0.1, 0.3, num_draws)
+    rule = paper_rule("printed", 0.1, 0.3, num_draws, by_value=scale == "value")
+    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)))
     lanes = np.arange(num_lanes)
     for start in range(0, num_draws, 7):  # in chunks, as the agent does
         part = slice(start, start + 7)
-        chunk = log_weights[lanes, part], winners[lanes, part]
-        lanes = lanes[~race.run(lanes, *chunk, rule, scale == "value")]
+        lanes = lanes[~race.feed(lanes, log_weights[lanes, part], winners[lanes, part])]
     for n in range(num_lanes):
         arm, d = literal_race(log_weights[n], winners[n], race.gumbels[n], 0.1, 0.3, scale)
         assert (race.totals[n].argmax(), race.num_samples[n]) == (arm, d)
@@ -294,9 +293,9 @@ def test_self_normalised_race_follows_its_definition_sample_by_sample(rng):
     num_lanes, num_arms, num_draws = 60, 3, 300
     log_weights = rng.normal(scale=1.0, size=(num_lanes, num_draws))
     winners = (rng.random((num_lanes, num_draws)) > 0.8).astype(np.int64)  # arm 0 leads clearly
-    race = Races(rng.gumbel(size=(num_lanes, num_arms)))
     rule = self_normalised_rule(0.1, 80.0, num_draws)
-    race.run(np.arange(num_lanes), log_weights, winners, rule, scale_by_value=True)
+    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)))
+    race.feed(np.arange(num_lanes), log_weights, winners)
     for n in range(num_lanes):
         expected = literal_self_normalised_race(
             log_weights[n], winners[n], race.gumbels[n], 0.1, 80.0
@@ -318,9 +317,8 @@ def test_self_normalised_race_that_is_clear_errs_within_its_promise(rng):
     delta, num_lanes, enough_size = 0.1, 4000, 300.0
     probabilities = np.array([0.82] + [0.02] * 9)  # nine arms that win rarely, at a high price
     winners, gumbels, best = races_of_known_law(rng, probabilities, num_lanes, 300)
-    race = Races(gumbels)
-    rule = self_normalised_rule(delta, enough_size, 300)
-    race.run(np.arange(num_lanes), np.zeros(winners.shape), winners, rule, scale_by_value=True)
+    race = Races.start(self_normalised_rule(delta, enough_size, 300), gumbels)
+    race.feed(np.arange(num_lanes), np.zeros(winners.shape), winners)
     is_clear = race.num_samples < enough_size
     share = (is_clear & (race.totals.argmax(axis=1) != best)).mean()
     assert is_clear.mean() > 0.4
@@ -331,9 +329,9 @@ def test_self_normalised_race_is_not_clear_on_few_effective_samples(rng):
     num_lanes, num_arms, delta = 2000, 5, 0.3
     log_weights = rng.normal(scale=2.0, size=(num_lanes, 400))
     winners = rng.choice(num_arms, size=log_weights.shape, p=[0.96, 0.01, 0.01, 0.01, 0.01])
-    race = Races(rng.gumbel(size=(num_lanes, num_arms)))
     rule = self_normalised_rule(delta, 1e9, 400)
-    race.run(np.arange(num_lanes), log_weights, winners, rule, scale_by_value=True)
+    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)))
+    race.feed(np.arange(num_lanes), log_weights, winners)
     is_clear = race.num_samples < 400
     assert is_clear.mean() > 0.1
     least = math.log(5 * (num_arms - 1) / delta)  # five values of r
@@ -344,10 +342,9 @@ def test_self_normalised_race_does_not_depend_on_the_scale(rng):
     log_weights, winners = rng.normal(size=(50, 400)), rng.integers(4, size=(50, 400))
     gumbels = rng.gumbel(size=(50, 4))
     ends = []
-    for shift, scale_by_value in [(0.0, True), (500.0, True), (-500.0, False)]:
-        race = Races(gumbels)
-        rule = self_normalised_rule(0.1, 30.0, 400)
-        race.run(np.arange(50), log_weights + shift, winners, rule, scale_by_value)
+    for shift in (0.0, 500.0, -500.0):
+        race = Races.start(self_normalised_rule(0.1, 30.0, 400), gumbels)
+        race.feed(np.arange(50), log_weights + shift, winners)
         ends.append((race.num_samples.tolist(), race.totals.argmax(axis=1).tolist()))
     assert ends[0] == ends[1] == ends[2]
 

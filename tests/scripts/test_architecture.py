@@ -108,7 +108,7 @@ def test_decision_passes_at_most_five_files(name):
     assert len(files) <= 5, files
 
 
-@not_yet("entries, catalogue and lending are asked for each block")
+@not_yet("entries, catalogue, lending and the fit of agent and world are asked for each block")
 def test_block_passes_at_most_ten_files():
     stops = block()
     assert stops[:1] == ["bandit_gym/experiments/execution.py"]

@@ -35,7 +35,8 @@ def run_families(folder: Path, *families: str) -> dict:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return run_families(tmp_path_factory.mktemp("run"), "environment", "exact", "racing", "smc")
+    families = "environment", "exact", "racing", "smc", "facilities"
+    return run_families(tmp_path_factory.mktemp("run"), *families)
 
 
 def make_row(key: str, value: float | None, *interval: float, note: str = "") -> Row:

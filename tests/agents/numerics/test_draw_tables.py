@@ -14,10 +14,8 @@ BETAS = [
     (1, 1), (1, 1 + 1e-9), (1.001, 1), (1.5, 1.2), (3, 4), (1, 30), (30, 1), (300, 700),
     (1e6, 3), (1, 1e6), (1e5, 1e5),
 ]  # fmt: skip
-GAMMAS = [1.0, 1 + 1e-9, 1.001, 1.5, 8.0, 1e3, 1e6]
-DENSITIES = [((a - 1, b - 1, 0.0), stats.beta(a, b)) for a, b in BETAS]
-DENSITIES += [((shape - 1, 0.0, -1.0), stats.gamma(shape)) for shape in GAMMAS]
-NAMES = [f"beta{pair}" for pair in BETAS] + [f"gamma({shape})" for shape in GAMMAS]
+DENSITIES = [((a - 1, b - 1), stats.beta(a, b)) for a, b in BETAS]
+NAMES = [f"beta{pair}" for pair in BETAS]
 
 every_density = pytest.mark.parametrize(("coefficients", "law"), DENSITIES, ids=NAMES)
 
@@ -72,14 +70,14 @@ def test_tail_beyond_the_body_has_the_shape_of_the_law(coefficients, law):
 
 
 def test_table_draws_stay_inside_the_support():
-    assert 0 < million((0.0, 29.0, 0.0)).min() and million((29.0, 0.0, 0.0)).max() < 1
+    assert 0 < million((0.0, 29.0)).min() and million((29.0, 0.0)).max() < 1
 
 
 @every_density
 def test_table_is_the_same_when_built_over_another(coefficients, law):
     del law
     fresh, used = make_tables(1), make_tables(1)
-    find_table(used, 0, 2.0, 3.0, 0.0)
+    find_table(used, 0, 2.0, 3.0)
     for tables in (fresh, used):
         assert find_table(tables, 0, *map(float, coefficients))
     for one, other in zip(fresh, used, strict=True):
@@ -88,18 +86,18 @@ def test_table_is_the_same_when_built_over_another(coefficients, law):
 
 def test_table_is_kept_while_the_density_stays():
     tables = make_tables(3)
-    find_table(tables, 1, 2.0, 3.0, 0.0)
+    find_table(tables, 1, 2.0, 3.0)
     tables.cells[1] = 77
-    find_table(tables, 1, 2.0, 3.0, 0.0)
+    find_table(tables, 1, 2.0, 3.0)
     assert (tables.cells[1] == 77).all()
 
 
-@pytest.mark.parametrize("coefficients", [(-0.5, 1.0, 0.0), (1.0, -0.5, 0.0), (-0.1, 0.0, -1.0)])
+@pytest.mark.parametrize("coefficients", [(-0.5, 1.0), (1.0, -0.5)])
 def test_density_that_is_not_log_concave_gets_no_table(coefficients):
     assert not find_table(make_tables(1), 0, *coefficients)
 
 
-@pytest.mark.parametrize("coefficients", [(2.0, 3.0, 0.0), (0.0, 29.0, 0.0), (7.0, 0.0, -1.0)])
+@pytest.mark.parametrize("coefficients", [(2.0, 3.0), (0.0, 29.0)])
 def test_table_draws_are_the_same_uncompiled(coefficients):
     again = draw(coefficients, 3000, 4, module.find_table, module.draw_from_table)
     np.testing.assert_array_equal(again, draw(coefficients, 3000, 4))
@@ -107,6 +105,6 @@ def test_table_draws_are_the_same_uncompiled(coefficients):
 
 def test_table_draws_do_not_depend_on_their_neighbours():
     # Those that need several attempts stay in their place: the order must tell nothing.
-    draws = np.stack([draw((2.0, 3.0, 0.0), 100, seed=seed) for seed in range(2000)])
+    draws = np.stack([draw((2.0, 3.0), 100, seed=seed) for seed in range(2000)])
     first, last = draws[:, :20].ravel(), draws[:, -20:].ravel()
     assert stats.ks_2samp(first, last).pvalue > 1e-3

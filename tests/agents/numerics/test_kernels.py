@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from numba import njit
@@ -8,6 +6,7 @@ from scipy import stats
 from agents.numerics import kernels
 from agents.numerics.draw_tables import NO_TABLES, make_tables
 from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA, NORMAL
+from agents.numerics.kernels import ConjugatePrior, MeanLaws, make_draws
 from agents.posteriors.conjugate import reference_posterior
 from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import Normal
@@ -33,23 +32,10 @@ with_and_without = pytest.mark.parametrize("num_tables", [0, 6], ids=["without",
 
 def draw(family, first, second, num_samples, num_tables, seed=1, draw_chunk=kernels.draw_chunk):
     first, second = np.atleast_2d(first).astype(float), np.atleast_2d(second).astype(float)
-    means = np.empty((*first.shape, num_samples))
-    winners = np.empty((len(first), num_samples), dtype=np.int64)
-    draw_chunk(
-        np.random.default_rng(seed), family, first, second, np.arange(len(first)),
-        make_tables(num_tables), means, winners,
-    )  # fmt: skip
-    return SimpleNamespace(means=means, winners=winners)
-
-
-def log_densities(means, coefficients, support=(-np.inf, np.inf)):
-    num_arms = means.shape[1]
-    out = np.zeros((len(means), means.shape[2]))
-    sets, rows = np.zeros(means.shape[:2], dtype=np.int8), np.arange(len(means))
-    table = np.broadcast_to(np.asarray(coefficients, float), (1, num_arms, 5)).copy()
-    limits = np.tile(np.asarray(support, float), (num_arms, 1))
-    kernels.add_log_densities(means, table, sets, rows, limits, out)
-    return out
+    laws, draws = MeanLaws(family, first, second), make_draws(*first.shape, num_samples)
+    rng, tables = np.random.default_rng(seed), make_tables(num_tables)
+    draw_chunk(rng, laws, tables, np.arange(len(first)), draws)
+    return draws
 
 
 @every_case
@@ -83,40 +69,40 @@ def test_compare_breaks_ties_uniformly(rng):
     assert shares == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3], abs=4 * np.sqrt(2 / 9 / NUM))
 
 
-def best_shares(family, first, second, draw_best=kernels.draw_best, num=NUM):
+def best_shares(family, first, second, draw_best_arms=kernels.draw_best_arms, num=NUM):
     """Return how often each arm is the best without data, given its prior's parameters."""
-    prior = np.stack([first, second], axis=1).astype(float)
-    counts, sums = np.zeros((num, len(prior)), dtype=np.int64), np.zeros((num, len(prior)))
+    prior = ConjugatePrior(family, np.stack([first, second], axis=1).astype(float), np.eye(2))
+    shape = (num, len(first))
     actions = np.empty(num, dtype=np.int64)
-    draw_best(np.random.default_rng(3), family, prior, np.eye(2), counts, sums, actions)
-    return np.bincount(actions, minlength=len(prior)) / num
+    rng = np.random.default_rng(3)
+    draw_best_arms(rng, prior, np.zeros(shape, dtype=np.int64), np.zeros(shape), actions)
+    return np.bincount(actions, minlength=len(first)) / num
 
 
-def test_draw_best_has_the_probability_of_a_beta_exceeding_another():
+def test_draw_best_arms_has_the_probability_of_a_beta_exceeding_another():
     # P(X > Y) for X ~ Beta(2, 1), Y ~ Beta(1, 1) is E[X] = 2 / 3.
     shares = best_shares(BETA, [2, 1], [1, 1])
     assert shares[0] == pytest.approx(2 / 3, abs=4 * np.sqrt(2 / 9 / NUM))
 
 
-def test_draw_best_prefers_missing_arms_evenly():
+def test_draw_best_arms_prefers_missing_arms_evenly():
     shares = best_shares(NORMAL, [50.0, 0, 0], [1.0, 0, 0])
     assert shares == pytest.approx([0, 0.5, 0.5], abs=4 * np.sqrt(0.25 / NUM))
 
 
 @pytest.mark.parametrize("family", [BETA, GAMMA, INVERSE_GAMMA, NORMAL])
-def test_draw_best_is_the_same_uncompiled(family):
+def test_draw_best_arms_is_the_same_uncompiled(family):
     pair = [2.5, 0.5, 3.0], [3.0, 0.5, 3.0]
-    again = best_shares(family, *pair, draw_best=kernels.draw_best.py_func, num=1001)
+    again = best_shares(family, *pair, draw_best_arms=kernels.draw_best_arms.py_func, num=1001)
     np.testing.assert_array_equal(again, best_shares(family, *pair, num=1001))
 
 
-def test_draw_best_adds_the_data_to_the_prior(rng):
+def test_draw_best_arms_adds_the_data_to_the_prior(rng):
     posterior = reference_posterior(BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), 2))
     counts, sums = np.array([[100_000, 100_000]]), np.array([[40_000.0, 45_000.0]])
     actions = np.empty(1, dtype=np.int64)
-    kernels.draw_best(
-        rng, posterior.family, posterior.prior, posterior.weights, counts, sums, actions
-    )
+    prior = ConjugatePrior(posterior.family, posterior.prior, posterior.weights)
+    kernels.draw_best_arms(rng, prior, counts, sums, actions)
     assert actions == [1]  # the averages are 0.4 and 0.45, 0.0016 standard deviation each
 
 
@@ -132,45 +118,15 @@ def test_chunks_are_the_same_uncompiled(family, num_tables):
 
 
 def test_chunk_does_not_depend_on_whether_tables_were_kept():
-    first, second = np.array([[2.0, 3.0]]), np.array([[5.0, 1.0]])
+    laws = MeanLaws(BETA, np.array([[2.0, 3.0]]), np.array([[5.0, 1.0]]))
     results = []
     kept = make_tables(2)
     for room in (kept, kept, make_tables(2)):
-        means, winners = np.empty((1, 2, 400)), np.empty((1, 400), dtype=np.int64)
-        rng = np.random.default_rng(7)
-        kernels.draw_chunk(rng, BETA, first, second, np.zeros(1, np.int64), room, means, winners)
-        results.append(means)
+        draws = make_draws(1, 2, 400)
+        kernels.draw_chunk(np.random.default_rng(7), laws, room, np.zeros(1, np.int64), draws)
+        results.append(draws.means)
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
-
-
-COEFFICIENTS = [
-    (4, 4, 0, 0, 0), (2, -0.5, 0, 0, 0), (0, 0, 3, -7, 0), (-3, 0, 0, 0, -2), (1, 2, 3, 4, 5),
-    np.random.default_rng(0).normal(size=(12, 5)),
-    np.repeat(np.random.default_rng(1).normal(size=(4, 5)), 3, axis=0),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("coefficients", COEFFICIENTS)
-def test_log_densities_are_sums_over_arms(coefficients, rng):
-    x = rng.uniform(size=(3, 12, 50))
-    features = np.stack([np.log(x), np.log1p(-x), x, x**2, 1 / x], axis=-1)
-    per_arm = np.broadcast_to(np.asarray(coefficients, float), (12, 5))[:, None]
-    expected = (features * per_arm).sum(axis=(-1, 1))
-    np.testing.assert_allclose(log_densities(x, coefficients), expected, rtol=1e-11, atol=1e-10)
-
-
-@pytest.mark.parametrize("magnitude", [1e-300, 1e-30, 1e30, 1e280])
-def test_log_densities_stay_finite_when_products_of_arms_would_not(magnitude, rng):
-    x = magnitude * rng.uniform(0.5, 1.0, size=(2, 40, 9))
-    expected = 1.5 * np.log(x).sum(axis=1)
-    np.testing.assert_allclose(log_densities(x, (1.5, 0, 0, 0, 0)), expected, rtol=1e-12)
-
-
-def test_log_densities_are_minus_infinity_outside_the_support():
-    x = np.array([[[0.1, 0.3, 0.9], [0.4, 0.4, 0.4]]])
-    out = log_densities(x, (0, 0, 1, 0, 0), support=(0.2, 0.5))
-    np.testing.assert_array_equal(out, [[-np.inf, 0.7, -np.inf]])
 
 
 def test_no_tables_are_left_as_they_are():

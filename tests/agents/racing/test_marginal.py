@@ -5,7 +5,7 @@ import pytest
 
 from agents import RacingThompson
 from agents.oracle import action_probabilities
-from agents.racing.marginal import MarginalProposal, find_marginals
+from agents.racing.marginal import MarginalProposal, fit_marginals
 from agents.racing.matching import effective_share, match_proposal
 from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
@@ -47,9 +47,10 @@ class Dependent:
 def _draw(problem, rng, counts=COUNTS, sums=SUMS):
     """Return a proposal's normalised weights (m,) and winners (m,)."""
     proposal = MarginalProposal(problem, problem.prior.sample(rng, (10_000, problem.num_arms)))
-    log_weights, winners = proposal.draw(rng, counts[None], sums[None], NUM_SAMPLES)
-    weights = np.exp(log_weights[0] - log_weights.max())
-    return weights / weights.sum(), winners[0]
+    proposal.follow(rng, counts[None], sums[None])
+    draws = proposal.draw(rng, np.arange(1), NUM_SAMPLES)
+    weights = np.exp(draws.log_weights[0] - draws.log_weights.max())
+    return weights / weights.sum(), draws.winners[0]
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "a user's own"])
@@ -79,16 +80,13 @@ def test_weights_mend_what_tables_get_wrong(rng):
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.2, 0.1), 4)
     proposal = MarginalProposal(problem, np.empty((0, 4)))
     counts, sums = COUNTS[None], SUMS[None]
-    tables, *_ = proposal.parameters(counts, sums)
-    tables.points[..., 2] **= 2.0  # densities that the masses contradict
+    proposal.follow(rng, counts, sums)
+    proposal.grid.tables.points[..., 2] **= 2.0  # densities that the masses contradict
     truth = action_probabilities(problem, counts, sums, tolerance=1e-6)[0]
-    parameters = (tables, counts, sums)
-    log_weights, winners = proposal.draw_rows(
-        rng, np.zeros(1, dtype=int), parameters, None, 400_000
-    )
-    weights = np.exp(log_weights[0] - log_weights.max())
+    draws = proposal.draw(rng, np.arange(1), 400_000)
+    weights = np.exp(draws.log_weights[0] - draws.log_weights.max())
     weights /= weights.sum()
-    wins = winners[0][:, None] == np.arange(4)
+    wins = draws.winners[0][:, None] == np.arange(4)
     errors = np.sqrt((weights**2) @ (wins - truth) ** 2)
     assert (abs(weights @ wins - truth) < 4 * errors).all()
     assert np.std(weights) * weights.size > 0.02
@@ -109,7 +107,7 @@ def test_own_posteriors_are_drawn_from_where_arms_depend_on_each_other_loosely()
 def test_an_independent_prior_is_its_own_marginals(rng):
     prior = LogitNormal(0.0, 1.0)
     problem = BanditProblem(Bernoulli(), prior, 3)
-    assert find_marginals(problem, prior.sample(rng, (10, 3))) is prior
+    assert fit_marginals(problem, prior.sample(rng, (10, 3))) is prior
 
 
 def test_racing_is_faithful_and_thrifty():
@@ -137,6 +135,6 @@ def test_marginals_of_unbounded_means_are_normal_laws_far_enough_cut(rng):
             return -0.5 * (square - np.square(means.sum(axis=-1)) / (1 + means.shape[-1]))
 
     problem = BanditProblem(Gaussian(), Factor(), 3)
-    marginals = find_marginals(problem, problem.prior.sample(rng, (10_000, 3)))
+    marginals = fit_marginals(problem, problem.prior.sample(rng, (10_000, 3)))
     np.testing.assert_allclose(marginals.std, np.sqrt(2), rtol=4 / np.sqrt(2 * 10_000))
     assert (marginals.arm_support(3)[:, 1] > 1000).all()

@@ -10,13 +10,7 @@ from agents import RacingThompson
 from agents.oracle import action_probabilities
 from agents.racing.conjugate import ConjugateProposal
 from agents.racing.matching import effective_share, match_proposal
-from agents.racing.normal import (
-    SITE_POWER,
-    NormalProposal,
-    draw_logistic,
-    factorise,
-    find_moments,
-)
+from agents.racing.normal import NormalProposal, factorise
 from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
@@ -50,10 +44,11 @@ class CommonFactor:
 
 def _weigh(proposal, rng, counts=COUNTS, sums=SUMS, num_samples=NUM_SAMPLES):
     """Return the action probabilities that weighted draws give, and their standard errors."""
-    log_weights, winners = proposal.draw(rng, counts[None], sums[None], num_samples)
-    weights = np.exp(log_weights[0] - log_weights.max())
+    proposal.follow(rng, counts[None], sums[None])
+    draws = proposal.draw(rng, np.arange(1), num_samples)
+    weights = np.exp(draws.log_weights[0] - draws.log_weights.max())
     weights /= weights.sum()
-    wins = winners[0][:, None] == np.arange(len(counts))
+    wins = draws.winners[0][:, None] == np.arange(len(counts))
     probabilities = weights @ wins
     return probabilities, np.sqrt((weights**2) @ (wins - probabilities) ** 2)
 
@@ -141,74 +136,6 @@ class OneMean:
 def test_a_singular_covariance_falls_back_on_conjugate_draws():
     proposal = match_proposal(BanditProblem(Bernoulli(), OneMean(), 3))
     assert isinstance(proposal, ConjugateProposal)
-
-
-def test_sites_follow_the_data_as_if_made_anew():
-    problem = _near_singular(Poisson())
-    followed, anew = (NormalProposal(problem, None) for _ in range(2))
-    followed.parameters(np.zeros((1, 4), dtype=int), np.zeros((1, 4)))
-    followed.parameters(COUNTS[None] // 2, SUMS[None] // 2)
-    for now, then in zip(
-        followed.parameters(COUNTS[None], SUMS[None]),
-        anew.parameters(COUNTS[None], SUMS[None]),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(now, then)
-
-
-def test_the_site_of_a_gaussian_arm_is_its_likelihood_to_a_power():
-    problem = _near_singular(Gaussian(0.5), low=-20.0, high=20.0)
-    sites, _ = NormalProposal(problem, None).parameters(COUNTS[None], SUMS[None])
-    np.testing.assert_allclose(sites[0, :, 0], SITE_POWER * SUMS / 0.25, atol=1e-3)
-    np.testing.assert_allclose(sites[0, :, 1], SITE_POWER * COUNTS / 0.25, rtol=1e-4, atol=1e-3)
-
-
-@pytest.mark.parametrize("count", [0, 3, 1000, 10**8])
-def test_moments_are_those_of_the_posterior(count):
-    marginal = np.array([0.5, 1e6, 0.0, 0.0, 0.0, 1.0])  # as good as uniform
-    coefficients = np.array([0.75 * count, 0.25 * count, 0.0, 0.0, 0.0])
-    law = stats.beta(0.75 * count + 1, 0.25 * count + 1)
-    mean, variance = find_moments(coefficients, marginal)
-    assert mean == pytest.approx(law.mean(), abs=0.01 * law.std())
-    assert variance == pytest.approx(law.var(), rel=0.01)
-
-
-@pytest.mark.parametrize(
-    "low, high",
-    [
-        (-1.0, 2.0),
-        (-0.1, 0.3),
-        (-math.inf, 0.5),
-        (0.2, 0.6),
-        (0.3, 8.0),
-        (2.0, math.inf),
-        (-4.0, -3.5),
-        (8.0, 8.05),
-        (30.0, 40.0),
-        (1e3, math.inf),
-        (-1e9, 1e9),
-        (0.5, 0.5 + 1e-6),
-    ],
-)
-def test_weighted_logistic_draws_have_the_law_of_the_truncated_normal(low, high, rng):
-    size, scale = 4000, 5.0
-    off, log_weights = np.full(size, 0.7), np.zeros(size)
-    ratios, spare = np.empty(size), np.empty((5, size))
-    ends = [0.7 + end / scale for end in (low, high)]  # from what the arm's mean is without others
-    draw_logistic(rng, *ends, scale, off, ratios, log_weights, spare)
-    z = (off - 0.7) * scale
-    assert ((z > low - 1e-9) & (z < high + 1e-9)).all()
-
-    side = (low, high) if low < 0 else (-high, -low)  # where SciPy has no cancellation
-    log_mass = special.log_ndtr(side[1]) + np.log1p(
-        -np.exp(special.log_ndtr(side[0]) - special.log_ndtr(side[1]))
-    )
-    weights = np.exp(log_weights - log_mass) * ratios / math.sqrt(2 * math.pi)
-    assert abs(weights.mean() - 1) < 4 * weights.std() / math.sqrt(size) + 1e-9
-    with np.errstate(invalid="ignore"):  # of SciPy's higher moments
-        errors = weights * (z - stats.truncnorm(low, high).mean())
-    assert abs(errors.mean()) < 4 * errors.std() / math.sqrt(size)
-    assert weights.mean() ** 2 / np.square(weights).mean() > 0.85
 
 
 def test_factorise_solves(rng):

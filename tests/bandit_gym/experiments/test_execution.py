@@ -1,7 +1,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -163,37 +162,6 @@ def test_an_environment_that_is_no_bayesian_bandit_is_refused(tmp_path):
     experiment = make_experiment(environments=["CartPole-v1"])
     with pytest.raises(ValueError, match="env must have a `problem`"):
         run_experiment(experiment, tmp_path / "out", workers=SERIAL)
-
-
-def test_an_unreachable_scheduler_is_one_clear_error(tmp_path):
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # taken, but nobody listens
-        address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
-        with pytest.raises(ConnectionError, match="scheduler must be reachable, got 'tcp://"):
-            run_experiment(make_experiment(), tmp_path, workers=Workers("dask", None, address))
-
-
-def test_a_listener_that_is_no_scheduler_is_one_clear_error(tmp_path, monkeypatch):
-    pytest.importorskip("distributed")
-    monkeypatch.setattr("bandit_gym.experiments.backends.SCHEDULER_TIMEOUT", 1.0)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(ConnectionError, match="scheduler must be reachable, got 'tcp://"):
-            run_experiment(make_experiment(), tmp_path, workers=Workers("dask", None, address))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("threads",), "backend must be one of 'loky', 'serial', 'dask', 'ray', got 'threads'"),
-        (("loky", 0), "num_workers must be a positive integer, got 0"),
-        (("loky", 2, "tcp://host:1"), "scheduler must be None for the backend 'loky'"),
-        (("dask", 2, "nonsense"), "scheduler must be an address like tcp://host:8786, got 'nons"),
-    ],
-)
-def test_workers_refuse_bad_values(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Workers(*arguments)
 
 
 def test_a_second_process_is_refused_and_the_first_one_unharmed(tmp_path):

@@ -2,9 +2,15 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from bandit_gym.experiments.experiment import Experiment, load_experiment
+from bandit_gym.experiments.experiment import (
+    NUM_LOG_STEPS,
+    Experiment,
+    load_experiment,
+    recorded_steps,
+)
 
 ENV = "BernoulliBandit-v0"
 PAGE = Path(__file__).parents[3] / "docs" / "experiments.md"
@@ -171,3 +177,16 @@ def test_experiment_of_the_page_is_one(tmp_path):
     runs = load_experiment(tmp_path / "experiment.toml").runs
     assert len(runs) == 2 * 3
     assert runs[1].agent.label == "Racing(delta=0.01)"
+
+
+def test_every_step_is_recorded_when_asked_for():
+    assert recorded_steps(5, "every").tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 10, 1000, 10**6])
+def test_log_schedule_is_short_and_ends_at_the_horizon(horizon):
+    steps = recorded_steps(horizon, "log")
+    assert len(steps) <= NUM_LOG_STEPS
+    assert steps[0] == 1
+    assert steps[-1] == horizon
+    assert (np.diff(steps) > 0).all()

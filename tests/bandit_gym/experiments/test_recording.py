@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from bandit_gym.experiments.experiment import NUM_LOG_STEPS, recorded_steps
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.rollout import Step
 
@@ -102,16 +101,3 @@ def test_recorder_keeps_nothing_between_the_recorded_steps():
 def test_recorder_leaves_out_regret_when_the_environment_tells_none():
     step = THREE_STEPS[0]._replace(pseudo_regrets=None, means=None)
     assert record([step], 1).keys() == {"reward", "num_samples", "action"}
-
-
-def test_every_step_is_recorded_when_asked_for():
-    assert recorded_steps(5, "every").tolist() == [1, 2, 3, 4, 5]
-
-
-@pytest.mark.parametrize("horizon", [1, 2, 3, 10, 1000, 10**6])
-def test_log_schedule_is_short_and_ends_at_the_horizon(horizon):
-    steps = recorded_steps(horizon, "log")
-    assert len(steps) <= NUM_LOG_STEPS
-    assert steps[0] == 1
-    assert steps[-1] == horizon
-    assert (np.diff(steps) > 0).all()

@@ -1,0 +1,220 @@
+"""What hand-written numerics buy: each against what NumPy, SciPy or Numba offer for the same work.
+
+Compiled loops take the blocks that agents give them, 100 times in a call, so that the call costs
+nothing. Gamma variates have the shapes of Beta posteriors spread over an episode; draws from a
+table are the 256 of a race under one of them, with the table kept or built for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.random import Generator
+from scipy import special, stats
+
+from agents import ExactThompson
+from agents.numerics.draw_tables import Tables, draw_from_table, find_table, make_tables
+from agents.numerics.kernels import BLOCK_SIZE
+from agents.numerics.variates import draw_gammas
+from agents.numerics.vector_math import exp_all, log_all
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.numerics import truncated_normal
+from bandit_gym.numerics.minimax_tilting import tilt_box
+from bandit_gym.numerics.poisson import poisson_quantile
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
+from benchmarks.session import Contestants, Measurement, Session
+from benchmarks.timing import Contestant, rounds_of
+
+NUM_REPEATS = 100
+NUM_RACE = 256
+NUM_QUANTILES = 2000
+NUM_BOXED = 100
+ALPHA, BETA = 31.0, 71.0
+"""Of the law that a race draws from."""
+
+compiled = njit(error_model="numpy")
+
+
+def measurements(session: Session) -> Iterator[Measurement]:
+    """Tell of variates, tables, vector code and draws ahead; of quantiles and boxes of worlds."""
+    matches: dict[str, tuple[str, tuple[str, ...], Callable[[], Contestants]]] = {
+        "gammas": (f"{BLOCK_SIZE} gamma variates", ("numba", "numpy"), _gammas),
+        "table": (f"{NUM_RACE} Beta variates of one law", ("gammas", "numpy", "built"), _table),
+        "exp": (f"exp of {BLOCK_SIZE}", ("numba", "numpy"), partial(_vectors, exp_in_place, "exp")),
+        "log": (f"log of {BLOCK_SIZE}", ("numba", "numpy"), partial(_vectors, log_in_place, "log")),
+        "ahead": ("exact TS, draws ahead", ("kernel",), _ahead),
+        "truncated": ("truncated normal quantiles", ("scipy",), _truncated),
+        "poisson-2": ("Poisson quantiles, mean 2", ("scipy", "pdtrik"), partial(_poisson, 2.0)),
+        "poisson-30": ("Poisson quantiles, mean 30", ("scipy", "pdtrik"), partial(_poisson, 30.0)),
+        "box-2": ("normal draws in a box, K = 2", ("rejection",), partial(_box, 2)),
+        "box-10": ("normal draws in a box, K = 10", ("rejection",), partial(_box, 10)),
+    }
+    for key, (title, others, contestants) in matches.items():
+        ratios = {f"facilities.{key}.{other}": (other, "ours") for other in others}
+        yield session.match(
+            f"{title}: ", ratios, "decision" if key == "ahead" else "number", contestants
+        )
+
+
+def numba_gammas(rng: Generator, shapes: np.ndarray, out: np.ndarray) -> None:
+    """Draw with the method that Numba gives a generator."""
+    for j in range(out.size):
+        out[j] = rng.standard_gamma(shapes[j])
+
+
+def beta_by_gammas(rng: Generator, shapes: np.ndarray, out: np.ndarray, other: np.ndarray) -> None:
+    """Draw as agents do where there is no table."""
+    draw_gammas(rng, shapes[0], out)
+    draw_gammas(rng, shapes[1], other)
+    for j in range(out.size):
+        out[j] /= out[j] + other[j]
+
+
+def beta_by_table(
+    rng: Generator, tables: Tables, is_kept: bool, out: np.ndarray, spare: np.ndarray
+) -> None:
+    """Draw from a table that is built where none is kept."""
+    if not is_kept:
+        tables.keys[0, 0] = np.nan
+    find_table(tables, 0, ALPHA - 1.0, BETA - 1.0)
+    numbers, cells, offsets = tables.numbers[0], tables.cells[0], tables.offsets[0]
+    draw_from_table(rng, numbers, cells, offsets, out, spare, np.empty(out.size, dtype=np.int64))
+
+
+def exp_in_place(x: np.ndarray, out: np.ndarray, spare: np.ndarray) -> None:
+    """Copy first: ours replaces its input."""
+    for j in range(out.size):
+        out[j] = x[j]
+    exp_all(out, spare)
+
+
+def log_in_place(x: np.ndarray, out: np.ndarray, spare: np.ndarray) -> None:
+    """Copy first: ours replaces its input."""
+    for j in range(out.size):
+        out[j] = x[j]
+    log_all(out, spare)
+
+
+def numba_exp(x: np.ndarray, out: np.ndarray) -> None:
+    """Call the C library for one number after the other."""
+    for j in range(out.size):
+        out[j] = math.exp(x[j])
+
+
+def numba_log(x: np.ndarray, out: np.ndarray) -> None:
+    """Call the C library for one number after the other."""
+    for j in range(out.size):
+        out[j] = math.log(x[j])
+
+
+def _loops(num: int, function: Callable, *arguments: Any) -> Contestant:
+    """Make a contestant of a function for kernels, which does `num` numbers."""
+    once = compiled(function)
+
+    @compiled
+    def repeat(*arguments: Any) -> None:
+        for _ in range(NUM_REPEATS):
+            once(*arguments)
+
+    return rounds_of(partial(repeat, *arguments), num * NUM_REPEATS)
+
+
+def _calls(num: int, function: Callable, *arguments: Any) -> Contestant:
+    """Make a contestant of a function for Python, which does `num` numbers."""
+    return rounds_of(partial(function, *arguments), num)
+
+
+def _gammas() -> Contestants:
+    rng, out = np.random.default_rng(0), np.empty(BLOCK_SIZE)
+    shapes = np.exp(rng.uniform(0, math.log(200), BLOCK_SIZE))
+    return {
+        "ours": _loops(BLOCK_SIZE, draw_gammas, rng, shapes, out),
+        "numba": _loops(BLOCK_SIZE, numba_gammas, rng, shapes, out),
+        "numpy": _calls(BLOCK_SIZE, rng.standard_gamma, shapes),
+    }
+
+
+def _table() -> Contestants:
+    rng, tables, out, spare = np.random.default_rng(0), make_tables(1), *np.empty((2, NUM_RACE))
+    shapes = np.repeat([[ALPHA], [BETA]], NUM_RACE, axis=1)
+    return {
+        "ours": _loops(NUM_RACE, beta_by_table, rng, tables, True, out, spare),
+        "built": _loops(NUM_RACE, beta_by_table, rng, tables, False, out, spare),
+        "gammas": _loops(NUM_RACE, beta_by_gammas, rng, shapes, out, spare),
+        "numpy": _calls(NUM_RACE, rng.beta, ALPHA, BETA, NUM_RACE),
+    }
+
+
+def _vectors(ours: Callable, name: str) -> Contestants:
+    x, out, spare = (
+        np.random.default_rng(0).uniform(1e-9, 1, BLOCK_SIZE),
+        *np.empty((2, BLOCK_SIZE)),
+    )
+    numba, numpy = {"exp": (numba_exp, np.exp), "log": (numba_log, np.log)}[name]
+    return {
+        "ours": _loops(BLOCK_SIZE, ours, x, out, spare),
+        "numba": _loops(BLOCK_SIZE, numba, x, out),
+        "numpy": _calls(BLOCK_SIZE, numpy, x, out),
+    }
+
+
+def _ahead() -> Contestants:
+    """Take two lanes for the kernel, which one lane alone does not call and which cost the same."""
+
+    def play(num_lanes: int) -> Contestant:
+        agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 10))
+        rewards = np.random.default_rng(0).integers(2, size=(500, num_lanes)).astype(float)
+
+        def episode() -> None:
+            agent.reset(num_lanes, seed=0)
+            for row in rewards:
+                agent.observe(agent.act(), row)
+
+        return rounds_of(episode, len(rewards))
+
+    return {"ours": play(1), "kernel": play(2)}
+
+
+def _truncated() -> Contestants:
+    rng = np.random.default_rng(0)
+    low, uniforms = rng.normal(0, 3, NUM_QUANTILES), rng.random(NUM_QUANTILES)
+    high = low + rng.exponential(3, NUM_QUANTILES)
+    return {
+        "ours": _calls(NUM_QUANTILES, truncated_normal.quantile, low, high, uniforms),
+        "scipy": _calls(NUM_QUANTILES, stats.truncnorm.ppf, uniforms, low, high),
+    }
+
+
+def _poisson(mean: float) -> Contestants:
+    uniforms = np.random.default_rng(0).random(NUM_QUANTILES)
+    return {
+        "ours": _calls(NUM_QUANTILES, poisson_quantile, np.float64(mean), uniforms),
+        "scipy": _calls(NUM_QUANTILES, stats.poisson.ppf, uniforms, mean),
+        "pdtrik": _calls(NUM_QUANTILES, special.pdtrik, uniforms, mean),
+    }
+
+
+def _box(num_arms: int) -> Contestants:
+    """Take the paper's dependent prior: unit vectors' covariance, mean 0.5, the unit box."""
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((num_arms, num_arms))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    mean = np.full(num_arms, 0.5)
+    box = tilt_box(mean, vectors @ vectors.T, np.zeros(num_arms), np.ones(num_arms))
+
+    def reject() -> None:
+        num_found = 0
+        while num_found < NUM_BOXED:
+            x = mean + rng.standard_normal((10_000, num_arms)) @ vectors.T
+            num_found += int(((x > 0) & (x < 1)).all(axis=1).sum())
+
+    return {
+        "ours": _calls(NUM_BOXED, box.sample, rng, NUM_BOXED),
+        "rejection": _calls(NUM_BOXED, reject),
+    }

@@ -1,0 +1,78 @@
+"""Each test runs a small package of kernels in processes of its own, as a user's edits would."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FILES = {
+    "__init__.py": "",
+    "constants.py": "FACTOR = 3.0\n",
+    "records.py": "from typing import NamedTuple\n\n"
+    "class Pair(NamedTuple):\n    first: float\n    second: float\n",
+    "callees.py": "import numpy as np\nfrom agents.numerics.compiled import inner\n"
+    "from tiny.constants import FACTOR\n\nEDGES = np.array([5.0, 7.0])\n\n"
+    "@inner\ndef shift(x):\n    return x + EDGES[0]\n\n"
+    "@inner\ndef scale(x):\n    return FACTOR * shift(x)\n",
+    "loops.py": "from agents.numerics.compiled import kernel\nfrom tiny.callees import scale\n\n"
+    "@kernel\ndef loop(pair):\n    return scale(pair.first)\n",
+}
+RUN = (
+    "from tiny.loops import loop; from tiny.records import Pair; "
+    "print(loop(Pair(1.0, 2.0)), sum(loop.stats.cache_hits.values()))"
+)
+EDITS = [
+    ("callees.py", "def scale(x):", 'def scale(x):\n    """Say so."""\n    # why', "18.0 1"),
+    ("records.py", "first: float\n    second", "second: float\n    first", "21.0 0"),
+    ("callees.py", "return x +", "return x -", "-12.0 0"),
+    ("callees.py", "[5.0,", "[6.0,", "21.0 0"),
+    ("constants.py", "3.0", "4.0", "24.0 0"),
+]
+"""A file, what to replace in it, and what `RUN` then prints."""
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """Return how to run the package, in a folder that holds nothing else."""
+    for name, text in FILES.items():
+        (tmp_path / "tiny").mkdir(exist_ok=True)
+        (tmp_path / "tiny" / name).write_text(text)
+    root = Path(__file__).parents[3]
+    paths = os.pathsep.join([str(tmp_path), str(root)])
+    env = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+    env.pop("NUMBA_CACHE_DIR", None)
+
+    def start(**settings):
+        command, pipe = [sys.executable, "-c", RUN], subprocess.PIPE
+        return subprocess.Popen(command, env=env | settings, stdout=pipe, text=True)
+
+    return start
+
+
+def output(process):
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return printed.strip()
+
+
+def test_compiled_code_is_that_of_the_sources_after_any_edit(tiny, tmp_path):
+    assert [output(tiny()), output(tiny())] == ["18.0 0", "18.0 1"]
+    for name, old, new, expected in EDITS:
+        path = tmp_path / "tiny" / name
+        text = path.read_text()
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new))
+        assert output(tiny()) == expected
+        path.write_text(text)
+    assert output(tiny()) == "18.0 0"
+    assert len(list(tmp_path.rglob("*.nbc"))) == 1
+
+
+def test_processes_that_compile_at_once_leave_one_file(tiny, tmp_path):
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    processes = [tiny(**cache) for _ in range(3)]
+    assert {output(process).partition(" ")[0] for process in processes} == {"18.0"}
+    assert [path.suffix for path in (tmp_path / "cache").glob("*/*")] == [".nbc"]
+    assert output(tiny(**cache)) == "18.0 1"

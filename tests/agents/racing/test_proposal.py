@@ -1,0 +1,117 @@
+"""What proposals say of the posterior, as every posterior does, from weighted draws."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from agents.oracle import action_probabilities
+from agents.posteriors.conjugate import conjugate_posterior
+from agents.racing.marginal import MarginalProposal
+from agents.racing.matching import make_proposal
+from agents.racing.normal import NormalProposal
+from agents.racing.proposal import NUM_DRAWS
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
+
+PROBLEM = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
+COUNTS, SUMS = np.array([[6, 3, 0], [9, 0, 2]]), np.array([[4.0, 1.0, 0.0], [8.0, 0.0, 0.0]])
+LAWS = stats.beta(*conjugate_posterior(PROBLEM).parameters(COUNTS, SUMS))
+
+
+def _draws_of_the_prior():
+    return PROBLEM.prior.sample(np.random.default_rng(0), (10_000, 3))
+
+
+KINDS = {
+    "reference": lambda: make_proposal(PROBLEM, "reference"),
+    "one's own": lambda: make_proposal(PROBLEM, Beta(2.0, 2.0)),
+    "marginal": lambda: MarginalProposal(PROBLEM, _draws_of_the_prior()),
+    "normal": lambda: NormalProposal(PROBLEM, _draws_of_the_prior()),
+}
+
+
+@pytest.fixture(params=KINDS)
+def proposal(request, rng):
+    made = KINDS[request.param]()
+    made.follow(rng, COUNTS, SUMS)
+    return made
+
+
+def _four_errors(proposal):
+    """Return four standard errors of averages of unit variance, (N, 1), by effective samples."""
+    draws = proposal.draw(np.random.default_rng(1), np.arange(2), NUM_DRAWS)
+    weights = np.exp(draws.log_weights)
+    return 4 * np.sqrt(np.square(weights).sum(axis=1, keepdims=True)) / weights.sum(axis=1)[:, None]
+
+
+def test_moments_are_those_of_the_posterior(proposal):
+    error = _four_errors(proposal)
+    assert (abs(proposal.mean() - LAWS.mean()) < error * LAWS.std()).all()
+    assert (abs(proposal.std() / LAWS.std() - 1) < error).all()  # their kurtosis is below 3
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, np.array([[0.9], [0.2]])])
+def test_quantiles_are_those_of_the_posterior(proposal, p):
+    ranks = LAWS.cdf(proposal.quantile(p))
+    assert (abs(ranks - p) < _four_errors(proposal) / 2).all()
+
+
+def test_best_arms_are_those_of_the_posterior(proposal):
+    found = proposal.best_arm_probabilities()
+    truth = [action_probabilities(PROBLEM, n, s) for n, s in zip(COUNTS, SUMS, strict=True)]
+    assert (abs(found - truth) < _four_errors(proposal) / 2).all()
+
+
+def test_samples_have_the_law_of_the_posterior(proposal, rng):
+    num_lanes = 4000
+    proposal.follow(rng, np.tile(COUNTS[0], (num_lanes, 1)), np.tile(SUMS[0], (num_lanes, 1)))
+    means = proposal.sample(rng)
+    for arm in range(3):
+        law = stats.beta(LAWS.args[0][0, arm], LAWS.args[1][0, arm])
+        assert stats.kstest(means[:, arm], law.cdf).pvalue > 1e-4
+
+
+def test_a_lane_says_the_same_alone(proposal, rng):
+    both = proposal.mean(), proposal.quantile(0.3)
+    proposal.follow(rng, COUNTS[1:], SUMS[1:])
+    for answers, alone in zip(both, (proposal.mean(), proposal.quantile(0.3)), strict=True):
+        np.testing.assert_array_equal(answers[1:], alone)
+
+
+@pytest.mark.parametrize("expected_samples", [0.0, 1e4], ids=["without tables", "with tables"])
+def test_a_pickled_copy_says_and_draws_the_same(proposal, expected_samples):
+    proposal.expected_samples = expected_samples
+    before = proposal.mean()
+    copy = pickle.loads(pickle.dumps(proposal))
+    np.testing.assert_array_equal(copy.mean(), before)
+    first, second = (each.sample(np.random.default_rng(3)) for each in (proposal, copy))
+    np.testing.assert_array_equal(first, second)
+
+
+class Nowhere:
+    """A prior whose density is lost once it has been accepted."""
+
+    is_lost = False
+
+    def sample(self, rng, shape):
+        return rng.random(shape)
+
+    def log_density(self, means):
+        return np.full(means.shape[:-1], -np.inf if self.is_lost else 0.0)
+
+
+@pytest.mark.parametrize("ask", ["mean", "std", "best_arm_probabilities"])
+def test_a_posterior_without_weight_is_refused(ask, rng):
+    prior = Nowhere()
+    proposal = make_proposal(BanditProblem(Bernoulli(), prior, 3), "reference")
+    prior.is_lost = True
+    proposal.follow(rng, COUNTS, SUMS)
+    with pytest.raises(
+        ValueError, match="must be above -inf at some draw .* got -inf at all 10000"
+    ):
+        getattr(proposal, ask)()
+    with pytest.raises(ValueError, match="got -inf at all 1000 draws"):
+        proposal.sample(rng)

@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+
+from agents import EpsilonGreedy, Greedy
+from bandit_gym.likelihoods import Bernoulli, Exponential
+from bandit_gym.priors import Beta, InverseGamma, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+
+
+def act(agent, counts, sums, num_envs=40):
+    agent.reset(num_envs, seed=0)
+    agent.warm_start(counts, sums)
+    return agent.act()
+
+
+def test_greedy_follows_averages_unless_told_otherwise():
+    problem = BanditProblem(Bernoulli(), Beta(50.0, 50.0), 2)
+    assert (act(Greedy(problem), [1, 100], [1, 60]) == 0).all()
+
+
+@pytest.mark.parametrize(
+    "prior", [Beta(50.0, 50.0), TruncatedNormal(0.5, 0.05)], ids=lambda prior: prior.name
+)
+def test_greedy_on_the_posterior_weighs_the_prior(prior):
+    # one success among one pull says less than 60 among 100 under a prior this narrow
+    problem = BanditProblem(Bernoulli(), prior, 2)
+    assert (act(Greedy(problem, estimate="posterior"), [1, 100], [1, 60]) == 1).all()
+
+
+def test_greedy_on_the_posterior_serves_a_dependent_prior():
+    prior = TruncatedMultivariateNormal(0.5, [[1.0, 0.9], [0.9, 1.0]])
+    agent = Greedy(BanditProblem(Bernoulli(), prior, 2), estimate="posterior")
+    assert (act(agent, [0, 40], [0, 4], num_envs=4) == 0).all()
+
+
+def test_infinite_posterior_mean_comes_first_and_is_no_error():
+    prior = InverseGamma(0.5, 1.0)  # no expectation without data
+    agent = Greedy(BanditProblem(Exponential(), prior, 2), estimate="posterior")
+    assert (act(agent, [0, 9], [0.0, 900.0]) == 0).all()
+    assert agent.estimates()[0, 0] == np.inf
+
+
+def test_epsilon_greedy_on_the_posterior_is_greedy_when_epsilon_is_0():
+    problem = BanditProblem(Bernoulli(), Beta(50.0, 50.0), 2)
+    agent = EpsilonGreedy(problem, epsilon=0.0, estimate="posterior")
+    assert (act(agent, [1, 100], [1, 60]) == 1).all()
+
+
+def test_estimate_must_be_a_known_one():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    with pytest.raises(ValueError, match="estimate must be one of 'average', 'posterior'"):
+        Greedy(problem, estimate="posteriors")
