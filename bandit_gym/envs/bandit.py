@@ -87,7 +87,7 @@ class BanditEnv(gym.Env[Any, Any]):
             return None
         if self._noise is None:
             raise ResetNeeded("reset must be called before render.")
-        view = LaneView.of(self.problem.likelihood, self._means, self._record, lane=0)
+        view = LaneView(self.problem.likelihood, self._means, self._record, 0)
         return render_lane(view, self.render_mode)
 
     def _observe(self) -> Any:

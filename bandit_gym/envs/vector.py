@@ -138,7 +138,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         if not self._streams:
             raise ResetNeeded("reset must be called before render.")
         views = (
-            LaneView.of(self.problem.likelihood, self._means, self._record, lane=lane)
+            LaneView(self.problem.likelihood, self._means, self._record, lane)
             for lane in range(self.num_envs)
         )
         return tuple(render_lane(view, self.render_mode) for view in views)
