@@ -11,6 +11,7 @@ import numpy as np
 from agents.posteriors.choosing import require_row
 from agents.posteriors.conjugate import (
     TABLE_1,
+    has_row,
     is_conjugate,
     matched_posterior,
     reference_posterior,
@@ -93,7 +94,7 @@ def match_proposal(problem: BanditProblem) -> Proposal:
     if best is None:
         raise ValueError(
             "problem.prior must have marginals that tables can hold, for proposal='matched' and "
-            f"{problem.likelihood.name} rewards, got {problem.prior!r}; SMCThompson takes any prior."
+            f"{problem.likelihood.name} rewards, got {problem.prior!r}; use SMCThompson."
         )
     return best
 
