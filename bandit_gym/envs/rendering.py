@@ -61,9 +61,12 @@ def check_render_mode(render_mode: str | None) -> str | None:
     return None if render_mode is None else check_choice("render_mode", render_mode, RENDER_MODES)
 
 
-def render_lane(view: LaneView, render_mode: str) -> Any:
-    """Draw one lane: a str for "ansi", an (H, W, 3) uint8 array for "rgb_array"."""
-    return render_text(view) if render_mode == "ansi" else render_picture(view)
+def render_lanes(
+    render_mode: str, likelihood: Likelihood, means: FloatArray, record: PlayRecord
+) -> tuple[Any, ...]:
+    """Draw each of N lanes: a str for "ansi", an (H, W, 3) uint8 array for "rgb_array"."""
+    views = (LaneView(likelihood, means, record, lane) for lane in range(len(means)))
+    return tuple(map(render_text if render_mode == "ansi" else render_picture, views))
 
 
 def render_text(view: LaneView) -> str:

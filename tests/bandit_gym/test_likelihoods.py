@@ -115,7 +115,8 @@ def test_harness_runs_and_reads_its_results(tmp_path):
     run_experiment(experiment, tmp_path / "data", workers=Workers("serial", 1))
     results = load_results(tmp_path / "data")
     assert not results.failed
-    assert {len(frame) > 0 for frame in results.frames()} == {True}
+    blocks = [block for run in results.runs for block in run.blocks]
+    assert [len(block.frame()) > 0 for block in blocks] == [True] * 4
 
 
 def test_command_compares_agents(tmp_path, capsys):
