@@ -122,7 +122,7 @@ def test_native_env_equals_sync_when_episodes_last_one_step(mode: AutoresetMode)
 def test_native_env_equals_sync_beyond_a_block_of_noise(
     env_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noise, "_MOST_STEPS", 16)
+    monkeypatch.setattr(noise, "_MOST_ROWS", 16)
     native, sync = make_native(env_id), make_sync(env_id)
     assert_same(native.reset(seed=3), sync.reset(seed=3))
     actions = np.random.default_rng(0).integers(NUM_ARMS, size=(100, NUM_ENVS))
@@ -393,7 +393,7 @@ def make_generators(num_envs: int) -> list[np.random.Generator]:
 
 
 def test_lane_noise_hands_each_lane_its_own_stream_in_order() -> None:
-    lane_noise = LaneNoise(3, max_steps=4)
+    lane_noise = LaneNoise(3, max_rows=4)
     lane_noise.restart(np.arange(3), make_generators(3))
     taken = np.array([lane_noise.take().copy() for _ in range(10)])
     expected = np.stack([generator.random(10) for generator in make_generators(3)], axis=1)
@@ -401,7 +401,7 @@ def test_lane_noise_hands_each_lane_its_own_stream_in_order() -> None:
 
 
 def test_lane_noise_restarts_one_lane_and_leaves_the_others() -> None:
-    lane_noise = LaneNoise(2, max_steps=4)
+    lane_noise = LaneNoise(2, max_rows=4)
     lane_noise.restart(np.arange(2), make_generators(2))
     before = [lane_noise.take().copy() for _ in range(3)]
     lane_noise.restart(np.array([1]), [np.random.default_rng(9)])
@@ -412,4 +412,4 @@ def test_lane_noise_restarts_one_lane_and_leaves_the_others() -> None:
 
 
 def test_lane_noise_keeps_its_memory_bounded() -> None:
-    assert LaneNoise(100_000, max_steps=None)._uniforms.nbytes <= 8 * 2**20
+    assert LaneNoise(100_000, max_rows=None)._uniforms.nbytes <= 8 * 2**20
