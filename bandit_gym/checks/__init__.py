@@ -15,7 +15,6 @@ from bandit_gym.checks.arguments import (
 from bandit_gym.checks.calls import call
 from bandit_gym.checks.fit import check_fit
 from bandit_gym.checks.lanes import (
-    RewardRule,
     check_actions,
     check_mask,
     check_rewards,
@@ -24,7 +23,6 @@ from bandit_gym.checks.lanes import (
 from bandit_gym.checks.messages import message
 from bandit_gym.checks.parameters import (
     check_covariance,
-    check_interval,
     check_parameter,
     check_same_length,
 )

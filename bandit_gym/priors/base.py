@@ -5,7 +5,7 @@ for the capability by name, and never looks at the prior's class.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -68,10 +68,7 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 
 BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | TruncatedMultivariateNormal
 
-PRIORS: dict[str, type[BuiltInPrior]] = {
-    prior.name: prior
-    for prior in (Beta, Gamma, InverseGamma, Normal, TruncatedNormal, TruncatedMultivariateNormal)
-}
+PRIORS: dict[str, type[BuiltInPrior]] = {law.name: law for law in get_args(BuiltInPrior)}
 
 
 def offers(prior: Any, capability: str) -> bool:

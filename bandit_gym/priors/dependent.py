@@ -10,12 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import (
-    check_covariance,
-    check_interval,
-    check_parameter,
-    check_same_length,
-)
+from bandit_gym.checks import check_covariance, check_parameter, check_same_length
 from bandit_gym.numerics.minimax_tilting import TiltedBox, tilt_box
 from bandit_gym.priors.mass import check_mass
 from bandit_gym.priors.parametric import ParametricPrior, columns
@@ -50,7 +45,6 @@ class TruncatedMultivariateNormal(ParametricPrior):
         for key in ("mean", "low", "high"):
             object.__setattr__(self, key, check_parameter(key, getattr(self, key)))
         check_same_length(covariance=self.covariance, mean=self.mean, low=self.low, high=self.high)
-        check_interval(self.low, self.high)
         stds = tuple(np.sqrt(np.diag(self.covariance)).tolist())
         check_mass(self.mean, stds, self.low, self.high)
 

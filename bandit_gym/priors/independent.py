@@ -9,7 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special
 
-from bandit_gym.checks import check_interval, check_parameter, check_same_length
+from bandit_gym.checks import check_parameter, check_same_length
 from bandit_gym.numerics import truncated_normal
 from bandit_gym.priors.mass import check_mass
 from bandit_gym.priors.parametric import ParametricPrior, columns
@@ -209,7 +209,6 @@ class TruncatedNormal(_NormalShape):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_interval(self.low, self.high)
         check_mass(self.mean, self.std, self.low, self.high)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
