@@ -6,7 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
-RESULTS_VERSION = 1
+RESULTS_VERSION = 2
 """Which numbers this engine draws, raised by hand whenever an agent or a world draws others.
 
 Neither names of runs nor random streams depend on it. `scripts/golden.py` tells when it is due.

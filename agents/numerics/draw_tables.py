@@ -58,7 +58,7 @@ def log_density(numbers: np.ndarray, z: float) -> float:
 
 
 @inner
-def find_end(numbers: np.ndarray, edge: float, is_positive: bool) -> float:
+def end_of_body(numbers: np.ndarray, edge: float, is_positive: bool) -> float:
     """Return a point between mode and edge with log f at about -LOG_BODY, or the edge itself.
 
     The edge is the end where f `is_positive` there and no lower than e^-LOG_BODY.
@@ -97,13 +97,13 @@ def describe(numbers: np.ndarray, c0: float, c1: float, num_cells: int) -> None:
     numbers[C0], numbers[C1] = c0, c1
     mode = c0 / (c0 + c1) if c0 + c1 > 0.0 else 0.5
     numbers[MODE] = min(max(mode, LOWEST), ALMOST_ONE)
-    numbers[LOW] = find_end(numbers, LOWEST, c0 == 0.0)
-    numbers[END] = find_end(numbers, ALMOST_ONE, c1 == 0.0)
+    numbers[LOW] = end_of_body(numbers, LOWEST, c0 == 0.0)
+    numbers[END] = end_of_body(numbers, ALMOST_ONE, c1 == 0.0)
     numbers[WIDTH] = (numbers[END] - numbers[LOW]) / num_cells
 
 
 @inner
-def build_table(
+def build_draw_table(
     c0: float, c1: float, numbers: np.ndarray, cells: np.ndarray, offsets: np.ndarray
 ) -> None:
     """Fill the table of one density.
@@ -250,12 +250,12 @@ def draw_from_table(
         count = reject(rng, numbers, offsets, cells, out, places, pending[:count])
 
 
-class Tables(NamedTuple):
+class DrawTables(NamedTuple):
     """Room for S tables.
 
     Attributes:
         keys: (S, 2) coefficients that the tables were built for, NaN at first.
-        numbers: (S, NUM_NUMBERS), see `build_table`.
+        numbers: (S, NUM_NUMBERS), see `build_draw_table`.
         cells: (S, MAX_BLOCKS).
         offsets: (S, NUM_CELLS).
     """
@@ -266,9 +266,9 @@ class Tables(NamedTuple):
     offsets: np.ndarray
 
 
-def make_tables(num_tables: int) -> Tables:
+def make_draw_tables(num_tables: int) -> DrawTables:
     """Return room for tables, none of them built: 2.7 kB each."""
-    return Tables(
+    return DrawTables(
         keys=np.full((num_tables, 2), np.nan),
         numbers=np.zeros((num_tables, NUM_NUMBERS)),
         cells=np.zeros((num_tables, MAX_BLOCKS), dtype=np.uint8),
@@ -276,16 +276,16 @@ def make_tables(num_tables: int) -> Tables:
     )
 
 
-NO_TABLES = make_tables(0)
+NO_TABLES = make_draw_tables(0)
 
 
 @inner
-def find_table(tables: Tables, slot: int, c0: float, c1: float) -> bool:
+def keep_draw_table(tables: DrawTables, slot: int, c0: float, c1: float) -> bool:
     """Make the table in a slot one of the given density, and say whether there is one."""
     if c0 < 0.0 or c1 < 0.0:
         return False
     key = tables.keys[slot]
     if key[0] != c0 or key[1] != c1:
-        build_table(c0, c1, tables.numbers[slot], tables.cells[slot], tables.offsets[slot])
+        build_draw_table(c0, c1, tables.numbers[slot], tables.cells[slot], tables.offsets[slot])
         key[0], key[1] = c0, c1
     return tables.numbers[slot, BLOCKS] > 0.0

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
-from agents.numerics.draw_tables import Tables as DrawTables
-from agents.numerics.draw_tables import draw_from_table, find_table
+from agents.numerics.draw_tables import DrawTables, draw_from_table, keep_draw_table
 from agents.numerics.families import BETA, GAMMA, NORMAL
 from agents.numerics.variates import draw_gammas
 
@@ -138,7 +137,7 @@ def draw_from_kept_table(
     places: np.ndarray,
 ) -> bool:
     """Do as `draw_arms` for one Beta law, or return False if it suits no table."""
-    if not find_table(tables, slot, law.first[0] - 1.0, law.second[0] - 1.0):
+    if not keep_draw_table(tables, slot, law.first[0] - 1.0, law.second[0] - 1.0):
         return False
     numbers, cells, offsets = tables.numbers[slot], tables.cells[slot], tables.offsets[slot]
     draw_from_table(rng, numbers, cells, offsets, out, places, np.empty(out.size, dtype=np.int64))

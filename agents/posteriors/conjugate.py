@@ -17,7 +17,11 @@ Letters: K arms, N lanes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -48,6 +52,7 @@ class Row:
         law: of the mean.
         prior: the class of such priors.
         reference: parameters of the reference prior.
+        parameters: makes first and second of such a prior.
         weights: (2, 2) what a pull and a unit of reward add to the first and second parameter,
             where rewards have a known variance in units of its inverse.
     """
@@ -55,16 +60,32 @@ class Row:
     law: Law
     prior: type
     reference: tuple[float, float]
+    parameters: Callable[[Any], tuple[Any, Any]]
     weights: tuple[tuple[float, float], tuple[float, float]]
 
 
+def _normal_parameters(prior: Any) -> tuple[np.ndarray, np.ndarray]:
+    precision = 1 / np.square(prior.std)
+    return np.asarray(prior.mean) * precision, precision
+
+
 TABLE_1: dict[type, Row] = {
-    likelihoods.Bernoulli: Row(BETA_LAW, priors.Beta, (1.0, 1.0), ((0, 1), (1, -1))),
-    likelihoods.Exponential: Row(
-        INVERSE_GAMMA_LAW, priors.InverseGamma, (1.0, 1.0), ((1, 0), (0, 1))
+    likelihoods.Bernoulli: Row(
+        BETA_LAW, priors.Beta, (1.0, 1.0), attrgetter("alpha", "beta"), ((0, 1), (1, -1))
     ),
-    likelihoods.Gaussian: Row(NORMAL_LAW, priors.Normal, (0.0, 0.0), ((0, 1), (1, 0))),
-    likelihoods.Poisson: Row(GAMMA_LAW, priors.Gamma, (0.5, 0.0), ((0, 1), (1, 0))),
+    likelihoods.Exponential: Row(
+        INVERSE_GAMMA_LAW,
+        priors.InverseGamma,
+        (1.0, 1.0),
+        attrgetter("shape", "scale"),
+        ((1, 0), (0, 1)),
+    ),
+    likelihoods.Gaussian: Row(
+        NORMAL_LAW, priors.Normal, (0.0, 0.0), _normal_parameters, ((0, 1), (1, 0))
+    ),
+    likelihoods.Poisson: Row(
+        GAMMA_LAW, priors.Gamma, (0.5, 0.0), attrgetter("shape", "rate"), ((0, 1), (1, 0))
+    ),
 }
 
 
@@ -79,12 +100,19 @@ def data_weights(likelihood: Likelihood) -> np.ndarray:
     return np.array(TABLE_1[type(likelihood)].weights, dtype=np.float64) / variance
 
 
+@cache
+def _natural_weights(likelihood: Likelihood) -> np.ndarray:
+    """Return (2, 5) what a pull and a unit of reward add to the coefficients of the features."""
+    slopes = TABLE_1[type(likelihood)].law.natural[:, 1:] @ data_weights(likelihood)
+    return np.ascontiguousarray(slopes.T)
+
+
 def likelihood_coefficients(
     likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray
 ) -> np.ndarray:
     """Return the (..., K, 5) coefficients of the log-likelihood in the five features."""
-    slopes = TABLE_1[type(likelihood)].law.natural[:, 1:] @ data_weights(likelihood)
-    return np.stack([counts, sums], axis=-1) @ slopes.T
+    pull, unit = _natural_weights(likelihood)
+    return counts[..., None] * pull + sums[..., None] * unit
 
 
 class ConjugatePosterior(Posterior):
@@ -208,12 +236,7 @@ def is_conjugate(likelihood: Likelihood, prior: priors.Prior) -> bool:
 
 def conjugate_posterior(problem: BanditProblem) -> ConjugatePosterior:
     """Return the posterior under the problem's own prior, which is conjugate."""
-    prior = problem.prior
-    if isinstance(prior, priors.Normal):
-        precision = 1 / np.square(prior.std)
-        pair = (np.asarray(prior.mean) * precision, precision)
-    else:
-        pair = tuple(vars(prior).values())
+    pair = TABLE_1[type(problem.likelihood)].parameters(problem.prior)
     columns = [np.broadcast_to(np.asarray(p, dtype=float), problem.num_arms) for p in pair]
     return ConjugatePosterior(problem.likelihood, np.stack(columns, axis=1))
 

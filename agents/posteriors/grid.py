@@ -52,7 +52,7 @@ NUM_RECENT = 4096
 MASS, PLACE, DENSITY = range(3)
 
 
-class Tables(NamedTuple):
+class PosteriorTables(NamedTuple):
     """Room for the tables of N lanes.
 
     Attributes:
@@ -68,11 +68,11 @@ class Tables(NamedTuple):
     recent: np.ndarray
 
 
-def empty_tables(mesh: Mesh, num_lanes: int) -> Tables:
+def empty_tables(mesh: Mesh, num_lanes: int) -> PosteriorTables:
     """Return room for tables, none of them built, with enough points for the mesh."""
     shape = (num_lanes, len(mesh.sizes))
     num_points = count_points(mesh)
-    return Tables(
+    return PosteriorTables(
         keys=np.full((*shape, 2), np.nan),
         points=np.zeros((*shape, num_points + 1, 3)),
         guides=np.zeros((*shape, num_points), dtype=np.uint16),
@@ -170,7 +170,7 @@ def fill_guide(points: np.ndarray, guide: np.ndarray) -> None:
 
 
 @inner
-def build_table(
+def build_posterior_table(
     mesh: Mesh, arm: int, data: Data, spare: np.ndarray, points: np.ndarray, guide: np.ndarray
 ) -> bool:
     """Fill the table of one posterior, or return False if that is 0 everywhere.
@@ -235,13 +235,15 @@ def kind_of(twin: int, pulls: float, total: float) -> int:
 
 
 @inner
-def holds(tables: Tables, lane: int, arm: int, pulls: float, total: float) -> bool:
+def holds(tables: PosteriorTables, lane: int, arm: int, pulls: float, total: float) -> bool:
     """Return whether a lane's table is the one for these statistics."""
     return tables.keys[lane, arm, 0] == pulls and tables.keys[lane, arm, 1] == total
 
 
 @inner
-def copy_table(tables: Tables, lane: int, arm: int, other_lane: int, other_arm: int) -> None:
+def copy_posterior_table(
+    tables: PosteriorTables, lane: int, arm: int, other_lane: int, other_arm: int
+) -> None:
     """Make an arm's table in a lane that of an arm with the same prior, in any lane."""
     points, guide = tables.points[lane, arm], tables.guides[lane, arm]
     for k in range(points.shape[0]):
@@ -252,7 +254,7 @@ def copy_table(tables: Tables, lane: int, arm: int, other_lane: int, other_arm: 
 
 
 @kernel
-def update_tables(mesh: Mesh, tables: Tables, counts: np.ndarray, sums: np.ndarray) -> int:
+def update_tables(mesh: Mesh, tables: PosteriorTables, counts: np.ndarray, sums: np.ndarray) -> int:
     """Build or copy the tables whose (N, K) statistics have changed.
 
     Returns:
@@ -270,11 +272,11 @@ def update_tables(mesh: Mesh, tables: Tables, counts: np.ndarray, sums: np.ndarr
             other_lane, other_arm = divmod(tables.recent[kind], num_arms)
             is_twin = mesh.twins[other_arm] == mesh.twins[arm]
             if is_twin and holds(tables, other_lane, other_arm, pulls, total):
-                copy_table(tables, lane, arm, other_lane, other_arm)
+                copy_posterior_table(tables, lane, arm, other_lane, other_arm)
             else:
                 data = Data(pulls, total)
                 points, guide = tables.points[lane, arm], tables.guides[lane, arm]
-                if not build_table(mesh, arm, data, spare, points, guide):
+                if not build_posterior_table(mesh, arm, data, spare, points, guide):
                     return lane * num_arms + arm
                 tables.recent[kind] = lane * num_arms + arm
             tables.keys[lane, arm, 0], tables.keys[lane, arm, 1] = pulls, total
@@ -282,7 +284,7 @@ def update_tables(mesh: Mesh, tables: Tables, counts: np.ndarray, sums: np.ndarr
 
 
 @kernel
-def invert_tables(tables: Tables, levels: np.ndarray, out: np.ndarray) -> None:
+def invert_tables(tables: PosteriorTables, levels: np.ndarray, out: np.ndarray) -> None:
     """Set out (N, K) to u at which the distribution functions are `levels` (N, K)."""
     for lane in range(levels.shape[0]):
         for arm in range(levels.shape[1]):
@@ -291,7 +293,7 @@ def invert_tables(tables: Tables, levels: np.ndarray, out: np.ndarray) -> None:
 
 
 @kernel
-def draw_best(rng: Generator, tables: Tables, actions: np.ndarray) -> None:
+def draw_best_of_tables(rng: Generator, tables: PosteriorTables, actions: np.ndarray) -> None:
     """Draw every arm's mean once in each lane, and find the best, ties broken at random."""
     num_lanes, num_arms = tables.keys.shape[:2]
     for lane in range(num_lanes):
@@ -311,7 +313,7 @@ def draw_best(rng: Generator, tables: Tables, actions: np.ndarray) -> None:
 class GridPosterior(Posterior):
     """Posteriors of arms that are independent a priori, each as a table.
 
-    Tables follow from the statistics: copies and pickles leave them out.
+    PosteriorTables follow from the statistics: copies and pickles leave them out.
 
     Arguments:
         problem: a likelihood and a prior with `arm_log_density`.
@@ -356,7 +358,7 @@ class GridPosterior(Posterior):
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
         actions = np.empty(len(self.tables.keys), dtype=np.int64)
-        draw_best(rng, self.tables, actions)
+        draw_best_of_tables(rng, self.tables, actions)
         return actions
 
     def mean(self) -> np.ndarray:

@@ -22,12 +22,11 @@ import numpy as np
 
 from agents.posteriors.features import Features, features_at, make_features
 from agents.posteriors.quadrature import Coordinate
-from bandit_gym.priors import IndependentPrior
 from bandit_gym.problem import BanditProblem
 
 NUM_DRAWS = 4096
-NUM_DRAWS_BUILT_IN = 64
-"""Draws show where a prior has spikes, which no built-in one has."""
+NUM_DRAWS_SMOOTH = 64
+"""Draws show where a prior has spikes, which one made of the five features has not."""
 NUM_TWIN_DRAWS = 1024
 LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
@@ -112,7 +111,7 @@ def make_mesh(problem: BanditProblem) -> Mesh:
             arm.
     """
     support = problem.arm_support()
-    num_draws = NUM_DRAWS_BUILT_IN if isinstance(problem.prior, IndependentPrior) else NUM_DRAWS
+    num_draws = NUM_DRAWS_SMOOTH if problem.offers("natural_parameters") else NUM_DRAWS
     draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
     coordinate = make_coordinate(support, draws)
     arms: list[Cells] = []

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.draw_tables import NO_TABLES, make_tables
-from agents.numerics.draw_tables import Tables as DrawTables
+from agents.numerics.draw_tables import NO_TABLES, DrawTables, make_draw_tables
 from agents.numerics.families import BETA
 from agents.numerics.kernels import Draws, MeanLaws, draw_chunk, make_draws
 from agents.posteriors.conjugate import ConjugatePosterior
@@ -69,7 +68,7 @@ class ConjugateProposal(Proposal):
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.follow`."""
-        super().follow(rng, counts, sums)
+        self.counts, self.sums = counts, sums
         is_missing = self.is_missing(counts)
         first, second = self.posterior.parameters(counts, sums)
         if is_missing.any():
@@ -111,7 +110,7 @@ class ConjugateProposal(Proposal):
         if is_dear or self.posterior.family != BETA:
             return NO_TABLES
         if len(self._tables.keys) != self.counts.size:
-            self._tables = make_tables(self.counts.size)
+            self._tables = make_draw_tables(self.counts.size)
         return self._tables
 
 

@@ -34,7 +34,7 @@ from agents.posteriors.features import (
     set_features,
     set_means,
 )
-from agents.posteriors.grid import GridPosterior, Tables, invert_table
+from agents.posteriors.grid import GridPosterior, PosteriorTables, invert_table
 from agents.posteriors.mesh import Mesh
 from agents.racing.proposal import Proposal, prior_log_density
 from bandit_gym.priors import Prior, TruncatedNormal
@@ -55,7 +55,7 @@ class MarginalLaws(NamedTuple):
     """
 
     mesh: Mesh
-    tables: Tables
+    tables: PosteriorTables
     counts: np.ndarray
     sums: np.ndarray
 

@@ -256,7 +256,7 @@ def run_lane_by_lane(
     rng: Generator, laws: WeighedLaws, races: Races, lanes: np.ndarray, chunk_size: int
 ) -> None:
     """Draw, weigh and race, a lane at a time, whose tables then stay in the core's own cache."""
-    num_arms, cap = races.gumbels.shape[1], races.rule.bars.size - 1
+    num_arms, cap = races.gumbels.shape[1], races.rule.cap
     for r in range(lanes.size):
         lane, is_over = lanes[r : r + 1], False
         while not is_over:

@@ -53,6 +53,8 @@ class StoppingRule(NamedTuple):
         level: log(n / delta); with log(K - 1) what the leader's evidence has to exceed.
         enough_size: effective sample size that ends the race; inf where the bars alone do.
         by_value: whether v is divided by the largest v seen, and not by the largest w.
+        cap: largest number of draws.
+        is_fixed: whether nothing but the cap ends a race.
     """
 
     bars: np.ndarray
@@ -60,16 +62,8 @@ class StoppingRule(NamedTuple):
     level: float
     enough_size: float
     by_value: bool
-
-    @property
-    def cap(self) -> int:
-        """Largest number of draws."""
-        return len(self.bars) - 1
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether nothing but the cap ends a race."""
-        return bool(self.bars[-1] == np.inf and self.enough_size == np.inf)
+    cap: int
+    is_fixed: bool = False
 
     @property
     def first_guess(self) -> float:
@@ -98,16 +92,17 @@ def paper_rule(
     m = np.arange(cap + 1) + 1.0  # line 6: m is 1 before the first draw
     bars = np.full(cap + 1, np.inf)
     bars[1:] = 2 * threshold_function(threshold, m[1:], delta) - sigma
-    return StoppingRule(bars, TILTS, np.inf, np.inf, by_value)
+    return StoppingRule(bars, TILTS, np.inf, np.inf, by_value, cap)
 
 
 def fixed_rule(num_samples: int) -> StoppingRule:
     """Return the rule that stops at exactly so many draws: the cap alone."""
     never = np.full(num_samples + 1, np.inf)
-    return StoppingRule(never, TILTS, np.inf, np.inf, by_value=True)
+    return StoppingRule(never, TILTS, np.inf, np.inf, True, num_samples, is_fixed=True)
 
 
 def self_normalised_rule(delta: float, enough_size: float, cap: int) -> StoppingRule:
     """Return the rule that knows no scale; see the module."""
     never = np.full(cap + 1, np.inf)
-    return StoppingRule(never, TILTS, math.log(len(TILTS) / delta), enough_size, by_value=False)
+    level = math.log(len(TILTS) / delta)
+    return StoppingRule(never, TILTS, level, enough_size, False, cap)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agents.numerics.compiled import inner, kernel
-from agents.numerics.draw_tables import Tables as DrawTables
+from agents.numerics.draw_tables import DrawTables
 from agents.numerics.kernels import Draws, MeanLaws, fill
 from agents.numerics.vector_math import log_all
 

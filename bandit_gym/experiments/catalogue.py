@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -82,6 +83,7 @@ def make_problem(target: str, options: Mapping[str, Any]) -> BanditProblem:
     return problem
 
 
+@cache
 def load_agent(target: str) -> Callable[..., BanditAgent]:
     """Import an agent's class.
 

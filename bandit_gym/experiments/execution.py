@@ -16,7 +16,7 @@ import joblib
 
 from bandit_gym.experiments.backends import Workers, connect
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.simulation import Outcome, build, simulate_block
+from bandit_gym.experiments.simulation import Outcome, check_run, simulate_block
 from bandit_gym.experiments.storage import Store
 
 __all__ = ["Progress", "Workers", "run_experiment"]
@@ -88,13 +88,12 @@ def run_experiment(
 
 def _check_buildable(run: Run) -> None:
     try:
-        _, env = build(run)
+        check_run(run)
     except Exception as error:
         raise ValueError(
             f"agent {run.agent.label} must be able to play {run.environment.label}, "
             f"got {type(error).__name__}: {error}"
         ) from error
-    env.close()
 
 
 def _unfinished(store: Store, experiment: Experiment) -> tuple[list[Task], tuple[str, ...]]:

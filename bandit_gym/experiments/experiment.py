@@ -48,6 +48,9 @@ class Run:
     recording: str
     block_size: int
 
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @property
     def name(self) -> str:
         """Readable labels and the content hash, fit for a file name."""

@@ -82,9 +82,14 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     problem = _problem(env)
     if problem is None:
         raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
-    agent = load_agent(run.agent.target)(problem, **run.agent.options)
+    return load_agent(run.agent.target)(problem, **run.agent.options), env
+
+
+def check_run(run: Run) -> None:
+    """Refuse a run whose agent and environment cannot be built, or do not fit each other."""
+    agent, env = build(run)
     check_fit(agent, env)
-    return agent, env
+    env.close()
 
 
 @cache

@@ -18,7 +18,7 @@ from numpy.random import Generator
 from scipy import special, stats
 
 from agents import ExactThompson
-from agents.numerics.draw_tables import Tables, draw_from_table, find_table, make_tables
+from agents.numerics.draw_tables import Tables, draw_from_table, keep_draw_table, make_draw_tables
 from agents.numerics.kernels import BLOCK_SIZE
 from agents.numerics.variates import draw_gammas
 from agents.numerics.vector_math import exp_all, log_all
@@ -82,7 +82,7 @@ def beta_by_table(
     """Draw from a table that is built where none is kept."""
     if not is_kept:
         tables.keys[0, 0] = np.nan
-    find_table(tables, 0, ALPHA - 1.0, BETA - 1.0)
+    keep_draw_table(tables, 0, ALPHA - 1.0, BETA - 1.0)
     numbers, cells, offsets = tables.numbers[0], tables.cells[0], tables.offsets[0]
     draw_from_table(rng, numbers, cells, offsets, out, spare, np.empty(out.size, dtype=np.int64))
 
@@ -141,7 +141,11 @@ def _gammas() -> Contestants:
 
 
 def _table() -> Contestants:
-    rng, tables, out, spare = np.random.default_rng(0), make_tables(1), *np.empty((2, NUM_RACE))
+    rng, tables, out, spare = (
+        np.random.default_rng(0),
+        make_draw_tables(1),
+        *np.empty((2, NUM_RACE)),
+    )
     shapes = np.repeat([[ALPHA], [BETA]], NUM_RACE, axis=1)
     return {
         "ours": _loops(NUM_RACE, beta_by_table, rng, tables, True, out, spare),

@@ -44,10 +44,6 @@ def command(heading, folder):
     return [*text.split(), *short, "--out", str(folder / "results")]
 
 
-def not_yet(reason):
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
 def take(heading, name):
     return pytest.mark.parametrize("recipe", [(heading, name)], indirect=True, ids=[name])
 
@@ -140,7 +136,6 @@ def test_likelihood_is_learned_in_its_own_environment(recipe):
     assert fall.mean() > 4 * fall.std() / np.sqrt(len(fall))
 
 
-@not_yet("a likelihood of one's own lacks what built-in ones have")
 @take("A likelihood", "my_geometric")
 def test_likelihood_plays_on_the_command_line(recipe, tmp_path, capsys):
     assert main(command("A likelihood", tmp_path)) == 0

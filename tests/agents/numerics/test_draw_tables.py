@@ -6,9 +6,9 @@ from numba import njit
 from scipy import stats
 
 from agents.numerics import draw_tables as module
-from agents.numerics.draw_tables import make_tables
+from agents.numerics.draw_tables import make_draw_tables
 
-find_table, draw_from_table = njit(module.find_table), njit(module.draw_from_table)
+keep_draw_table, draw_from_table = njit(module.keep_draw_table), njit(module.draw_from_table)
 
 BETAS = [
     (1, 1), (1, 1 + 1e-9), (1.001, 1), (1.5, 1.2), (3, 4), (1, 30), (30, 1), (300, 700),
@@ -20,9 +20,11 @@ NAMES = [f"beta{pair}" for pair in BETAS]
 every_density = pytest.mark.parametrize(("coefficients", "law"), DENSITIES, ids=NAMES)
 
 
-def draw(coefficients, num_draws, seed, find_table=find_table, draw_from_table=draw_from_table):
-    tables = make_tables(1)
-    assert find_table(tables, 0, *map(float, coefficients))
+def draw(
+    coefficients, num_draws, seed, keep_draw_table=keep_draw_table, draw_from_table=draw_from_table
+):
+    tables = make_draw_tables(1)
+    assert keep_draw_table(tables, 0, *map(float, coefficients))
     out, places = np.empty(num_draws), np.empty(num_draws)
     pending = np.empty(num_draws, dtype=np.int64)
     rng = np.random.default_rng(seed)
@@ -76,30 +78,30 @@ def test_table_draws_stay_inside_the_support():
 @every_density
 def test_table_is_the_same_when_built_over_another(coefficients, law):
     del law
-    fresh, used = make_tables(1), make_tables(1)
-    find_table(used, 0, 2.0, 3.0)
+    fresh, used = make_draw_tables(1), make_draw_tables(1)
+    keep_draw_table(used, 0, 2.0, 3.0)
     for tables in (fresh, used):
-        assert find_table(tables, 0, *map(float, coefficients))
+        assert keep_draw_table(tables, 0, *map(float, coefficients))
     for one, other in zip(fresh, used, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_table_is_kept_while_the_density_stays():
-    tables = make_tables(3)
-    find_table(tables, 1, 2.0, 3.0)
+    tables = make_draw_tables(3)
+    keep_draw_table(tables, 1, 2.0, 3.0)
     tables.cells[1] = 77
-    find_table(tables, 1, 2.0, 3.0)
+    keep_draw_table(tables, 1, 2.0, 3.0)
     assert (tables.cells[1] == 77).all()
 
 
 @pytest.mark.parametrize("coefficients", [(-0.5, 1.0), (1.0, -0.5)])
 def test_density_that_is_not_log_concave_gets_no_table(coefficients):
-    assert not find_table(make_tables(1), 0, *coefficients)
+    assert not keep_draw_table(make_draw_tables(1), 0, *coefficients)
 
 
 @pytest.mark.parametrize("coefficients", [(2.0, 3.0), (0.0, 29.0)])
 def test_table_draws_are_the_same_uncompiled(coefficients):
-    again = draw(coefficients, 3000, 4, module.find_table, module.draw_from_table)
+    again = draw(coefficients, 3000, 4, module.keep_draw_table, module.draw_from_table)
     np.testing.assert_array_equal(again, draw(coefficients, 3000, 4))
 
 

@@ -4,7 +4,7 @@ from numba import njit
 from scipy import stats
 
 from agents.numerics import kernels
-from agents.numerics.draw_tables import NO_TABLES, make_tables
+from agents.numerics.draw_tables import NO_TABLES, make_draw_tables
 from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 from agents.numerics.kernels import ConjugatePrior, MeanLaws, make_draws
 from agents.posteriors.conjugate import reference_posterior
@@ -33,7 +33,7 @@ with_and_without = pytest.mark.parametrize("num_tables", [0, 6], ids=["without",
 def draw(family, first, second, num_samples, num_tables, seed=1, draw_chunk=kernels.draw_chunk):
     first, second = np.atleast_2d(first).astype(float), np.atleast_2d(second).astype(float)
     laws, draws = MeanLaws(family, first, second), make_draws(*first.shape, num_samples)
-    rng, tables = np.random.default_rng(seed), make_tables(num_tables)
+    rng, tables = np.random.default_rng(seed), make_draw_tables(num_tables)
     draw_chunk(rng, laws, tables, np.arange(len(first)), draws)
     return draws
 
@@ -120,8 +120,8 @@ def test_chunks_are_the_same_uncompiled(family, num_tables):
 def test_chunk_does_not_depend_on_whether_tables_were_kept():
     laws = MeanLaws(BETA, np.array([[2.0, 3.0]]), np.array([[5.0, 1.0]]))
     results = []
-    kept = make_tables(2)
-    for room in (kept, kept, make_tables(2)):
+    kept = make_draw_tables(2)
+    for room in (kept, kept, make_draw_tables(2)):
         draws = make_draws(1, 2, 400)
         kernels.draw_chunk(np.random.default_rng(7), laws, room, np.zeros(1, np.int64), draws)
         results.append(draws.means)

@@ -17,6 +17,8 @@ from scipy.special import expit
 from agents.oracle import action_probabilities
 from agents.posteriors.choosing import KINDS
 from agents.posteriors.particles import ParticlePosterior
+from agents.racing.matching import make_proposal
+from agents.racing.proposal import NUM_DRAWS
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,
@@ -55,6 +57,8 @@ def make_posterior(kind, problem):
     """Return a posterior of the kind."""
     if kind == "particles":
         return ParticlePosterior(problem, [NUM_PARTICLES], resampling="systematic", num_moves=3)
+    if kind == "race":
+        return make_proposal(problem, "matched")
     return KINDS[kind].make(problem, 4)
 
 
@@ -119,7 +123,7 @@ def masses(problem, counts, sums, u):
 
 CASES = [
     (kind, likelihood, num_arms)
-    for kind in (*KINDS, "particles")
+    for kind in (*KINDS, "particles", "race")
     for likelihood in LIKELIHOODS
     for num_arms in (2, 10)
     if not (isinstance(likelihood, Geometric) and kind in ("conjugate", "gibbs"))
@@ -134,7 +138,7 @@ exact_cases = pytest.mark.parametrize(
 )
 NUM_LANES = 1000
 
-CDF_ERROR = {"conjugate": 1e-6, "grid": 1e-3, "gibbs": 0.0, "particles": 0.0}
+CDF_ERROR = {"conjugate": 1e-6, "grid": 1e-3, "gibbs": 0.0, "particles": 0.0, "race": 0.0}
 """What each kind promises beside its Monte Carlo error, of distribution functions."""
 
 
@@ -153,14 +157,26 @@ def rank(values, x, distribution):
 
 
 NOISY = ("gibbs", "particles")
-BIAS = {"conjugate": 0.0, "grid": 0.0, "gibbs": 0.005, "particles": 2 / NUM_PARTICLES}
+BIAS = {
+    "conjugate": 0.0,
+    "grid": 0.0,
+    "gibbs": 0.005,
+    "particles": 2 / NUM_PARTICLES,
+    "race": 4 / np.sqrt(NUM_DRAWS),
+}
 """In deviations. Gibbs: steps of a quarter of a conditional one, by the trapezoidal rule, are off
-by 1 / (12 * 16) of its variance. Particles: the bias of weighted averages is of order 1 / P."""
+by 1 / (12 * 16) of its variance. Particles: the bias of weighted averages is of order 1 / P. Race:
+four standard errors of so many draws, the same for lanes of the same data."""
+
+
+def num_asked(case):
+    """Return how many lanes are asked; a race's answer is of its data alone and takes 3 ms."""
+    return 8 if case[0] == "race" else NUM_LANES
 
 
 @every_case
 def test_means_are_those_of_quadrature(case):
-    _, posterior, _, _, which = follow(*case, NUM_LANES)
+    _, posterior, _, _, which = follow(*case, num_asked(case))
     average, std, *_ = law(*case)
     # |E - E'| <= int |F - F'| dx, over some eight deviations
     systematic = (8 * CDF_ERROR[case[0]] + BIAS[case[0]]) * std + 1e-9
@@ -169,7 +185,7 @@ def test_means_are_those_of_quadrature(case):
 
 @every_case
 def test_deviations_are_those_of_quadrature(case):
-    _, posterior, _, _, which = follow(*case, NUM_LANES)
+    _, posterior, _, _, which = follow(*case, num_asked(case))
     _, std, *_ = law(*case)
     # |V - V'| <= 2 int |x - E| |F - F'| dx, four deviations to either side: 16 variances
     systematic = (8 * CDF_ERROR[case[0]] + 2 * BIAS[case[0]]) * std + 1e-9
@@ -179,7 +195,7 @@ def test_deviations_are_those_of_quadrature(case):
 @every_case
 @pytest.mark.parametrize("level", LEVELS)
 def test_quantiles_are_those_of_quadrature(case, level):
-    _, posterior, _, _, which = follow(*case, NUM_LANES)
+    _, posterior, _, _, which = follow(*case, num_asked(case))
     _, _, x, distribution = law(*case)
     found = posterior.quantile(level)
     reached = np.empty(found.shape)
@@ -212,7 +228,7 @@ def test_draws_lie_below_the_quantiles_as_often_as_they_say(case):
 
 @every_case
 def test_best_arm_probabilities_are_those_of_the_oracle(case):
-    problem, posterior, counts, sums, which = follow(*case, NUM_LANES)
+    problem, posterior, counts, sums, which = follow(*case, num_asked(case))
     if case[0] == "gibbs":
         problem = BanditProblem(case[1], TruncatedNormal(0.5, 0.3, *BOX), case[2])
     truth = action_probabilities(problem, counts, sums)
