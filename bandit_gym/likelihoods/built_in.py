@@ -4,14 +4,15 @@ Each law is drawn by inverse CDF from one uniform per pull, so that two agents t
 uniforms meet the same noise whatever arms they choose.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
-from bandit_gym.checks import check_real
+from bandit_gym.checks import check_real, make_named
 from bandit_gym.likelihoods.base import Likelihood, inner_uniforms
 from bandit_gym.numerics.poisson import poisson_quantile
 from bandit_gym.typing import BoolArray, FloatArray, RealArray
@@ -157,3 +158,13 @@ class Poisson(Likelihood):
 LIKELIHOODS: dict[str, type[Likelihood]] = {
     likelihood.name: likelihood for likelihood in (Bernoulli, Exponential, Gaussian, Poisson)
 }
+
+
+def likelihood_from_dict(settings: Mapping[str, Any]) -> Likelihood:
+    """Make the likelihood that a dict such as `{"name": "gaussian", "std": 1.0}` describes.
+
+    Raises:
+        TypeError: if a value is of the wrong kind.
+        ValueError: if the name or a key is unknown, or a value is out of range.
+    """
+    return make_named("likelihood", settings, LIKELIHOODS)
