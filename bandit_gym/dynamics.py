@@ -51,11 +51,9 @@ def pull(
 
 def shortfalls(means: FloatArray) -> FloatArray:
     """Compute each arm's pseudo-regret, how far it falls short of the best: (N, K), all >= 0."""
-    best: FloatArray = means.max(axis=-1, keepdims=True)
-    return best - means
+    return means.max(axis=-1, keepdims=True) - means
 
 
 def optimal_actions(means: FloatArray) -> IntArray:
     """Find the arm of largest mean along the last axis, the first of several."""
-    best: IntArray = means.argmax(axis=-1)
-    return best
+    return means.argmax(axis=-1)

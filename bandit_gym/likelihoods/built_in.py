@@ -40,8 +40,7 @@ class Bernoulli(Likelihood):
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return 1 where 1 - uniform <= mean (1 - uniform is exact, 1 - mean is not)."""
-        is_success = np.subtract(1.0, uniforms) <= means
-        return is_success.astype(np.float64)
+        return (np.subtract(1.0, uniforms) <= means).astype(np.float64)
 
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return sqrt(mean (1 - mean))."""
@@ -137,8 +136,7 @@ class Poisson(Likelihood):
     def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is a whole number of at least 0."""
         values = np.asarray(rewards, dtype=np.float64)
-        is_possible: BoolArray = (values >= 0.0) & (values < inf) & (values == np.floor(values))
-        return is_possible
+        return (values >= 0.0) & (values < inf) & (values == np.floor(values))
 
     def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return s log(mean) - n mean."""
