@@ -12,14 +12,16 @@ from bandit_gym.checks import check_choice, check_keys
 from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
-    from agents.base import Agent
-    from agents.exact_thompson import ExactThompson
-    from agents.racing_thompson import RacingThompson
-    from agents.rules.bayes_ucb import BayesUCB
-    from agents.rules.greedy import EpsilonGreedy, Greedy
-    from agents.rules.ucb import KLUCB, UCB1
-    from agents.rules.uniform import UniformRandom
-    from agents.smc_thompson import SMCThompson
+    from agents.base import Agent as Agent
+    from agents.exact_thompson import ExactThompson as ExactThompson
+    from agents.racing_thompson import RacingThompson as RacingThompson
+    from agents.rules.bayes_ucb import BayesUCB as BayesUCB
+    from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
+    from agents.rules.greedy import Greedy as Greedy
+    from agents.rules.ucb import KLUCB as KLUCB
+    from agents.rules.ucb import UCB1 as UCB1
+    from agents.rules.uniform import UniformRandom as UniformRandom
+    from agents.smc_thompson import SMCThompson as SMCThompson
 
 AGENTS = {
     "racing": "agents:RacingThompson",
@@ -34,36 +36,23 @@ AGENTS = {
 }
 """Short names, as the command line takes them, and where the classes are."""
 
-_HOMES = {
-    "Agent": "base",
-    "BayesUCB": "rules.bayes_ucb",
-    "EpsilonGreedy": "rules.greedy",
-    "ExactThompson": "exact_thompson",
-    "Greedy": "rules.greedy",
-    "KLUCB": "rules.ucb",
-    "RacingThompson": "racing_thompson",
-    "SMCThompson": "smc_thompson",
-    "UCB1": "rules.ucb",
-    "UniformRandom": "rules.uniform",
-}
-
-__all__ = [
-    "AGENTS",
-    "Agent",
-    "BayesUCB",
-    "EpsilonGreedy",
-    "ExactThompson",
-    "Greedy",
-    "KLUCB",
-    "RacingThompson",
-    "SMCThompson",
-    "UCB1",
-    "UniformRandom",
-    "make_agent",
-]
-
-
-__getattr__, __dir__ = lend(__name__, _HOMES, "AGENTS", "make_agent")
+__getattr__, __dir__ = lend(
+    __name__,
+    {
+        "Agent": "base",
+        "BayesUCB": "rules.bayes_ucb",
+        "EpsilonGreedy": "rules.greedy",
+        "ExactThompson": "exact_thompson",
+        "Greedy": "rules.greedy",
+        "KLUCB": "rules.ucb",
+        "RacingThompson": "racing_thompson",
+        "SMCThompson": "smc_thompson",
+        "UCB1": "rules.ucb",
+        "UniformRandom": "rules.uniform",
+    },
+    *("AGENTS", "make_agent"),
+)
+__all__ = __dir__()
 
 
 def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:

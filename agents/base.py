@@ -50,7 +50,6 @@ class Agent:
         self.problem = problem
         self.num_envs: int | None = None
         self._rng: Generator | None = None
-        self._is_ready = False
         self._diagnostics: dict[str, np.ndarray] = {}
 
     @property
@@ -87,7 +86,6 @@ class Agent:
         self.sums = np.zeros(shape)
         self._lanes = np.arange(self.num_lanes)
         self._diagnostics = {}
-        self._is_ready = True
         self._restart(np.ones(self.num_lanes, dtype=bool))
 
     def reset_lanes(self, mask: np.ndarray) -> None:
@@ -155,7 +153,6 @@ class Agent:
         counts, sums = check_statistics(counts, sums, self.problem.likelihood, self.counts.shape)
         self.counts += counts
         self.sums += sums
-        self._absorb(counts, sums)
 
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Say how the last `act` went: a name and an (N,) array each; empty before the first."""
@@ -171,9 +168,6 @@ class Agent:
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Follow one reward in each of the given lanes."""
 
-    def _absorb(self, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Follow (N, K) statistics added at once."""
-
     def _count(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Add one reward in each of the given lanes; numbers and flat indices are the fast ones."""
         if len(lanes) == 1:
@@ -185,7 +179,7 @@ class Agent:
             self.sums.reshape(-1)[cells] += rewards
 
     def _require_reset(self) -> None:
-        if not self._is_ready:
+        if self._rng is None:
             raise ResetNeeded(f"call {type(self).__name__}.reset() before using the agent.")
 
 

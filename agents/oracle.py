@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,11 @@ from agents.posteriors.quadrature import (
     Panels,
     ToleranceError,
     best_arm_probabilities,
+    first_edges,
     halve,
+    log_prior,
+    make_coordinate,
+    require_density,
     resolve,
 )
 from bandit_gym.checks import check_real, check_statistics
@@ -38,8 +42,6 @@ NUM_DRAWS = 512
 NUM_PEAKS = 8
 QUADRATURE_TOLERANCE = 1e-6
 GIBBS_TOLERANCE = 2e-3
-
-Solver = Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]
 
 
 def action_probabilities(
@@ -82,12 +84,17 @@ def action_probabilities_with_error(
     Returns:
         (..., K) probabilities and (...) errors, none above the tolerance.
     """
-    counts, sums = _check_statistics(problem, counts, sums)
-    rows = counts.shape[:-1]
-    solve = _make_solver(problem, _check_tolerance(tolerance))
-    answers = [solve(n, s) for n, s in zip(_flatten(counts), _flatten(sums), strict=True)]
-    probabilities = np.array([p for p, _ in answers]).reshape(counts.shape)
-    return probabilities, np.array([error for _, error in answers]).reshape(rows)
+    shape, num_arms = np.shape(counts), problem.num_arms
+    if shape[-1:] != (num_arms,):
+        raise ValueError(f"counts must have shape (..., {num_arms}), got {shape!r}.")
+    num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
+    if tolerance is not None:
+        check_real("tolerance", tolerance, above=0.0, below=1.0)
+    solve = _make_solver(problem, tolerance)
+    rows = np.stack([num_pulls, totals], axis=-2).reshape(-1, 2, num_arms)
+    answers = [solve(*row) for row in rows]
+    probabilities = np.array([p for p, _ in answers]).reshape(shape)
+    return probabilities, np.array([error for _, error in answers]).reshape(shape[:-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,23 +128,15 @@ class ArmPosteriors:
     @cached_property
     def coordinate(self) -> Coordinate:
         """The coordinate shared by all arms."""
-        low, high = self.support[:, 0].min(), self.support[:, 1].max()
-        centre = np.median(self.draws)
-        origin = next((end for end in (low, high) if np.isfinite(end)), centre)
-        scale = np.median(np.abs(self.draws - origin))
-        return Coordinate(float(low), float(high), float(centre), max(float(scale), 1e-100))
+        return make_coordinate(self.support, self.draws)
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (M, K) log-densities, up to a constant per arm, at (M, K) means."""
-        prior: Any = self.problem.prior
-        likelihood = self.problem.likelihood
+        prior = log_prior(self.problem, self.support, means)
         with np.errstate(all="ignore"):
-            log_prior = prior.arm_log_density(means)
-            log_likelihood = likelihood.log_likelihood(means, self.counts, self.sums)
-            values = np.asarray(log_prior + log_likelihood, dtype=np.float64)
-        outside = (means < self.support[:, 0]) | (means > self.support[:, 1])
-        values = np.where(outside | (log_prior == -np.inf), -np.inf, values)
-        _require_density(values, means)
+            data = self.problem.likelihood.log_likelihood(means, self.counts, self.sums)
+            values = np.where(prior == -np.inf, -np.inf, prior + data)
+        require_density("the log-density of a posterior", values, means)
         return values
 
     def log_density_along(self, u: FloatArray) -> FloatArray:
@@ -147,11 +146,8 @@ class ArmPosteriors:
 
     def edges(self) -> FloatArray:
         """Return first panel ends: a coarse grid and every place where an arm may have a bulk."""
-        low, high = self.coordinate.limits
-        steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
-        grid = np.concatenate([-steps, steps, [low, high]])
-        ends = self.coordinate.positions(np.concatenate([self.support.ravel(), self._peaks()]))
-        return np.unique(np.clip(np.concatenate([grid, ends]), low, high))
+        breaks = np.concatenate([self.support.ravel(), self._peaks()])
+        return first_edges(self.coordinate, breaks)
 
     def _peaks(self) -> FloatArray:
         """Return the highest local maxima among the prior draws and the likelihood's maxima."""
@@ -165,25 +161,25 @@ class ArmPosteriors:
         return np.concatenate([np.take_along_axis(draws, order, axis=0).ravel(), most_likely])
 
 
-def _make_solver(problem: BanditProblem, tolerance: float | None) -> Solver:
+def _make_solver(
+    problem: BanditProblem, tolerance: float | None
+) -> Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]:
     """Return the function from (K,) counts and sums to (K,) probabilities and their error."""
-    method = oracle_method(problem)
-    if method == "gibbs":
+    if oracle_method(problem) == "gibbs":
         from agents.posteriors.gibbs import gibbs_probabilities  # brings numba
 
-        accuracy = tolerance or GIBBS_TOLERANCE
-        return lambda n, s: gibbs_probabilities(problem, n, s, tolerance=accuracy)
-    accuracy = tolerance or QUADRATURE_TOLERANCE
-    return lambda n, s: quadrature_probabilities(ArmPosteriors(problem, n, s), tolerance=accuracy)
+        return partial(gibbs_probabilities, problem, tolerance=tolerance or GIBBS_TOLERANCE)
+    return partial(quadrature_probabilities, problem, tolerance=tolerance or QUADRATURE_TOLERANCE)
 
 
 def quadrature_probabilities(
-    posteriors: ArmPosteriors, *, tolerance: float
+    problem: BanditProblem, counts: FloatArray, sums: FloatArray, *, tolerance: float
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities and their estimated error; raise if that misses `tolerance`.
 
     The panels are halved once more after they are fine enough, and the change is the estimate.
     """
+    posteriors = ArmPosteriors(problem, counts, sums)
     error, edges = np.inf, posteriors.edges()
     for doubt in (1e-2 * tolerance, 1e-4 * tolerance):
         panels = resolve(posteriors.log_density_along, edges, doubt)
@@ -205,31 +201,3 @@ def _compare(panels: Panels, finer: Panels, doubt: float) -> tuple[FloatArray, f
     total = probabilities.sum()
     error = change + abs(1 - total) + unresolved + finer.tails().sum()
     return probabilities / total, float(error)
-
-
-def _check_statistics(
-    problem: BanditProblem, counts: Any, sums: Any
-) -> tuple[FloatArray, FloatArray]:
-    shape = np.shape(counts)
-    if shape[-1:] != (problem.num_arms,):
-        raise ValueError(f"counts must have shape (..., {problem.num_arms}), got {shape!r}.")
-    num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
-    return num_pulls.astype(np.float64), totals
-
-
-def _check_tolerance(tolerance: float | None) -> float | None:
-    return None if tolerance is None else check_real("tolerance", tolerance, above=0.0, below=1.0)
-
-
-def _flatten(statistics: FloatArray) -> FloatArray:
-    return statistics.reshape(-1, statistics.shape[-1])
-
-
-def _require_density(values: FloatArray, means: FloatArray) -> None:
-    is_bad = np.isnan(values) | (values == np.inf)
-    if is_bad.any():
-        row, arm = np.argwhere(is_bad)[0]
-        raise ValueError(
-            f"the log-density of arm {arm} must be a number or -inf inside its support, got "
-            f"{values[row, arm]} at the mean {means[row, arm]}."
-        )

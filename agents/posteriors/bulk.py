@@ -10,6 +10,7 @@ Letters: K arms, C cells, m points, M + 1 points of a table.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,20 @@ NUM_SCOUTS = 16
 MAX_ZOOMS = 60
 ENOUGH_CELLS, ENOUGH_SCOUTS = 2, 4
 """A posterior that is felt at so many points, one after the other, needs no closer look."""
+
+
+class Places(NamedTuple):
+    """Where a posterior is looked at, from left to right, and what is seen there.
+
+    Attributes:
+        v: (m,) places, counted in cells from the low end.
+        u: (m,) the coordinate there.
+        heights: (m,) log-density there, up to a constant.
+    """
+
+    v: np.ndarray
+    u: np.ndarray
+    heights: np.ndarray
 
 
 @inner
@@ -62,39 +77,23 @@ def largest_of(x: np.ndarray) -> float:
 
 
 @inner
-def find_cell(edges: np.ndarray, size: int, u: float) -> int:
-    """Return the cell that u lies in, by bisection."""
-    low, high = 0, size
-    while high - low > 1:
-        middle = (low + high) // 2
-        if edges[middle] <= u:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@inner
-def evaluate_prior(
-    edges: np.ndarray, c: np.ndarray, is_jump: np.ndarray, cell: int, u: float
-) -> float:
-    """Return one arm's prior log-density of u in a cell, from its (C, 4) coefficients c."""
-    start, end = edges[cell], edges[cell + 1]
-    t = (u - start) / (end - start)
-    if is_jump[cell]:
-        return c[cell, 0] if t < 0.5 else c[cell, 1]
-    return c[cell, 0] + t * (c[cell, 1] + t * (c[cell, 2] + t * c[cell, 3]))
+def evaluate_prior(mesh: Mesh, arm: int, cell: int, u: float) -> float:
+    """Return one arm's prior log-density of u in a cell."""
+    start, end = mesh.edges[arm, cell], mesh.edges[arm, cell + 1]
+    c, t = mesh.coefficients[arm, cell], (u - start) / (end - start)
+    if mesh.is_jump[arm, cell]:
+        return c[0] if t < 0.5 else c[1]
+    return c[0] + t * (c[1] + t * (c[2] + t * c[3]))
 
 
 @inner
 def place_steps(mesh: Mesh, arm: int, v: np.ndarray, u: np.ndarray, out: np.ndarray) -> None:
     """Set u (m,) at v (m,) cells from the low end, and `out` to the prior log-density there."""
     edges, size = mesh.edges[arm], mesh.sizes[arm]
-    c, is_jump = mesh.coefficients[arm], mesh.is_jump[arm]
     for j in range(u.size):
         cell = min(int(v[j]), size - 1)
         u[j] = edges[cell] + (v[j] - cell) * (edges[cell + 1] - edges[cell])
-        out[j] = evaluate_prior(edges, c, is_jump, cell, u[j])
+        out[j] = evaluate_prior(mesh, arm, cell, u[j])
 
 
 @inner
@@ -104,19 +103,25 @@ def place_points(mesh: Mesh, arm: int, v: np.ndarray, u: np.ndarray, out: np.nda
     Every other point is at v (M / 2 + 1,) cells, and the others halfway between them in u.
     """
     edges, size = mesh.edges[arm], mesh.sizes[arm]
-    c, is_jump = mesh.coefficients[arm], mesh.is_jump[arm]
     place_steps(mesh, arm, v, u[::2], out[::2])
     cell = min(int(v[0]), size - 1)
     for k in range(1, u.size, 2):
         u[k] = 0.5 * (u[k - 1] + u[k + 1])
         while cell < size - 1 and edges[cell + 1] <= u[k]:
             cell += 1
-        out[k] = evaluate_prior(edges, c, is_jump, cell, u[k])
+        out[k] = evaluate_prior(mesh, arm, cell, u[k])
+
+
+@inner
+def look(mesh: Mesh, arm: int, data: Data, places: Places, spare: np.ndarray) -> float:
+    """Look at the posterior at `places.v` cells, and return the largest log-density seen."""
+    place_steps(mesh, arm, places.v, places.u, places.heights)
+    return weigh(mesh, data, places.u, places.heights, spare)
 
 
 @inner
 def set_steps(low: float, high: float, v: np.ndarray) -> None:
-    """Set v (m,) to equal steps from low to high."""
+    """Set v (m,) to equal steps from low to high, as `np.linspace` would in an array of its own."""
     step = (high - low) / (v.size - 1)
     for j in range(v.size):
         v[j] = low + j * step
@@ -126,8 +131,7 @@ def set_steps(low: float, high: float, v: np.ndarray) -> None:
 @inner
 def scout_mesh(mesh: Mesh, arm: int, data: Data, out: np.ndarray) -> float:
     """Set `out` (C + 1,) to the posterior log-density at the ends of cells; return the largest."""
-    for j in range(out.size):
-        out[j] = mesh.heights[arm, j]
+    out[:] = mesh.heights[arm, : out.size]
     if data.pulls > 0.0:
         first, second = mesh.features[0, arm, : out.size], mesh.features[1, arm, : out.size]
         add_log_likelihood(mesh.likelihood, data, first, second, out)
@@ -136,16 +140,15 @@ def scout_mesh(mesh: Mesh, arm: int, data: Data, out: np.ndarray) -> float:
 
 @inner
 def look_at_peak(
-    mesh: Mesh, arm: int, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndarray
+    mesh: Mesh, arm: int, data: Data, places: Places, spare: np.ndarray
 ) -> tuple[int, float]:
     """Return the cell of the mean that the data favour, and the log-density there."""
-    edges = mesh.edges[arm]
+    edges, u, height = mesh.edges[arm], places.u[:1], places.heights[-1:]
     place = to_coordinate(mesh, data.total / data.pulls)
     u[0] = min(max(place, edges[0]), edges[mesh.sizes[arm]])
-    cell = find_cell(edges, mesh.sizes[arm], u[0])
-    c, is_jump = mesh.coefficients[arm], mesh.is_jump[arm]
-    out[0] = evaluate_prior(edges, c, is_jump, cell, u[0])
-    return cell, weigh(mesh, data, u[:1], out[:1], spare)
+    cell = np.searchsorted(edges[: mesh.sizes[arm]], u[0], side="right") - 1
+    height[0] = evaluate_prior(mesh, arm, cell, u[0])
+    return cell, weigh(mesh, data, u, height, spare)
 
 
 @inner
@@ -160,15 +163,7 @@ def find_span(heights: np.ndarray, threshold: float) -> tuple[int, int]:
 
 
 @inner
-def find_bulk(
-    mesh: Mesh,
-    arm: int,
-    data: Data,
-    v: np.ndarray,
-    u: np.ndarray,
-    out: np.ndarray,
-    spare: np.ndarray,
-) -> int:
+def find_bulk(mesh: Mesh, arm: int, data: Data, places: Places, spare: np.ndarray) -> int:
     """Look for where the posterior has mass, and return at how many places, 0 if it has none.
 
     Looks at the ends of all cells, and at the mean that the data favour: a posterior too narrow
@@ -179,18 +174,17 @@ def find_bulk(
         mesh: of all arms' priors.
         arm: whose posterior.
         data: what it paid.
-        v: receives the places, from end to end of the mass, in cells.
-        u: receives the coordinate there.
-        out: receives the log-density there, up to a constant.
+        places: receives where there is mass, from end to end of it; two more than ends of cells.
         spare: (4, m) overwritten.
     """
-    size = mesh.sizes[arm]
-    top = scout_mesh(mesh, arm, data, out[: size + 1])
-    first, last = find_span(out[: size + 1], top - LOG_REACH)
+    size, (v, u, out) = mesh.sizes[arm], places
+    heights = out[: size + 1]
+    top = scout_mesh(mesh, arm, data, heights)
+    first, last = find_span(heights, top - LOG_REACH)
     is_narrow = data.pulls > 0.0 and last - first < ENOUGH_CELLS
     if is_narrow:
-        peak, height = look_at_peak(mesh, arm, data, u, out[size + 1 :], spare)
-        first, last = find_span(out[: size + 1], max(top, height) - LOG_REACH)
+        peak, height = look_at_peak(mesh, arm, data, places, spare)
+        first, last = find_span(heights, max(top, height) - LOG_REACH)
         if first > last:
             first, last = peak, peak + 1
         elif height > top - LOG_REACH:
@@ -199,31 +193,23 @@ def find_bulk(
         return 0
     first, last = max(first - 1, 0), min(last + 1, size)
     if is_narrow:
-        v, u, out = v[:NUM_SCOUTS], u[:NUM_SCOUTS], out[:NUM_SCOUTS]
-        return zoom(mesh, arm, data, float(first), float(last), v, u, out, spare)
+        scouts = Places(v[:NUM_SCOUTS], u[:NUM_SCOUTS], out[:NUM_SCOUTS])
+        return zoom(mesh, arm, data, scouts, float(first), float(last), spare)
     for k in range(last - first + 1):
         v[k], u[k], out[k] = first + k, mesh.edges[arm, first + k], out[first + k]
-    return tighten(mesh, arm, data, v, u, out, last - first, top - LOG_REACH, spare) + 1
+    return tighten(mesh, arm, data, places, last - first, top - LOG_REACH, spare) + 1
 
 
 @inner
 def zoom(
-    mesh: Mesh,
-    arm: int,
-    data: Data,
-    low: float,
-    high: float,
-    v: np.ndarray,
-    u: np.ndarray,
-    out: np.ndarray,
-    spare: np.ndarray,
+    mesh: Mesh, arm: int, data: Data, places: Places, low: float, high: float, spare: np.ndarray
 ) -> int:
     """Do as `find_bulk` for the mass in [low, high], in cells."""
+    v, u, out = places
     first, last = 0, 0
     for _ in range(MAX_ZOOMS):
         set_steps(low, high, v)
-        place_steps(mesh, arm, v, u, out)
-        top = weigh(mesh, data, u, out, spare)
+        top = look(mesh, arm, data, places, spare)
         if not top > -np.inf:
             return 0
         first, last = find_span(out, top - LOG_REACH)
@@ -233,20 +219,12 @@ def zoom(
             break
     for k in range(last - first + 1):
         v[k], u[k], out[k] = v[first + k], u[first + k], out[first + k]
-    return tighten(mesh, arm, data, v, u, out, last - first, top - LOG_REACH, spare) + 1
+    return tighten(mesh, arm, data, places, last - first, top - LOG_REACH, spare) + 1
 
 
 @inner
 def tighten(
-    mesh: Mesh,
-    arm: int,
-    data: Data,
-    v: np.ndarray,
-    u: np.ndarray,
-    out: np.ndarray,
-    last: int,
-    threshold: float,
-    spare: np.ndarray,
+    mesh: Mesh, arm: int, data: Data, places: Places, last: int, threshold: float, spare: np.ndarray
 ) -> int:
     """Halve the first and the last step until they are no longer than the others together.
 
@@ -255,19 +233,19 @@ def tighten(
     Returns:
         the new index of the last place: places at which mass is found are added.
     """
-    v_new, u_new, out_new = spare[3, :1], spare[3, 1:2], spare[3, 2:3]
+    v, u, heights = places
+    new = Places(spare[3, :1], spare[3, 1:2], spare[3, 2:3])
     for side in range(2):
         for _ in range(MAX_ZOOMS):
             end, following = (0, 1) if side == 0 else (last, last - 1)
             if not abs(u[end] - u[following]) > u[last - 1] - u[1] > 0.0 or last + 2 > u.size:
                 break
-            v_new[0] = 0.5 * (v[end] + v[following])
-            place_steps(mesh, arm, v_new, u_new, out_new)
-            height = weigh(mesh, data, u_new, out_new, spare)
+            new.v[0] = 0.5 * (v[end] + v[following])
+            height = look(mesh, arm, data, new, spare)
             if height > threshold:
                 last += 1
                 end = max(end, 1)
                 for k in range(last, end, -1):
-                    v[k], u[k], out[k] = v[k - 1], u[k - 1], out[k - 1]
-            v[end], u[end], out[end] = v_new[0], u_new[0], height
+                    v[k], u[k], heights[k] = v[k - 1], u[k - 1], heights[k - 1]
+            v[end], u[end], heights[end] = new.v[0], new.u[0], height
     return last

@@ -34,7 +34,7 @@ from numpy.random import Generator
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.vector_math import exp_all
 from agents.posteriors.base import Posterior
-from agents.posteriors.bulk import NUM_SCOUTS, find_bulk, largest_of, place_points, weigh
+from agents.posteriors.bulk import NUM_SCOUTS, Places, find_bulk, largest_of, place_points, weigh
 from agents.posteriors.features import Data
 from agents.posteriors.mesh import LOG_REACH, Mesh, make_mesh
 from agents.posteriors.quadrature import Coordinate
@@ -184,7 +184,7 @@ def build_posterior_table(
         guide: (M,) receives the guide.
     """
     v, u, out, rest = spare[0], spare[1], spare[2], spare[3:]
-    num_seen = find_bulk(mesh, arm, data, v, u, out, rest)
+    num_seen = find_bulk(mesh, arm, data, Places(v, u, out), rest)
     if num_seen == 0:
         return False
     mass, new = rest[0], rest[1, : len(points) // 2 + 1]

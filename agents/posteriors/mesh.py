@@ -15,13 +15,13 @@ Letters: K arms, C cells.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from agents.posteriors.features import Features, features_at, make_features
-from agents.posteriors.quadrature import Coordinate
+from agents.posteriors.quadrature import Coordinate, first_edges, log_prior, make_coordinate
 from bandit_gym.problem import BanditProblem
 
 NUM_DRAWS = 4096
@@ -120,9 +120,9 @@ def make_mesh(problem: BanditProblem) -> Mesh:
         if twin < arm:
             arms.append(arms[twin])
             continue
-        breaks = np.concatenate([support[arm], draws[:, arm]])
-        edges = first_edges(coordinate, breaks[np.isfinite(breaks)])
-        cells = resolve_arm(arm_density(problem, coordinate, support[arm], arm), edges, arm)
+        edges = first_edges(coordinate, np.concatenate([support[arm], draws[:, arm]]))
+        edges = edges[np.append(True, np.diff(edges) > _shortest(edges[1:]))]
+        cells = resolve_arm(arm_density(problem, coordinate, support, arm), edges, arm)
         _require_decay(cells, arm, problem)
         arms.append(_trim(cells))
     return _pack(problem, coordinate, arms, twins)
@@ -136,32 +136,12 @@ def find_twins(problem: BanditProblem, support: np.ndarray, draws: np.ndarray) -
         support: (K, 2) lowest and highest mean of each arm.
         draws: (M, K) from the prior, of which NUM_TWIN_DRAWS are looked at.
     """
-    prior: Any = problem.prior
     some = draws[:64].ravel()
     some = some[:: max(1, len(some) // NUM_TWIN_DRAWS)]
-    everywhere = np.repeat(some[:, None], problem.num_arms, axis=1)
-    with np.errstate(all="ignore"):
-        values = np.asarray(prior.arm_log_density(everywhere), dtype=float)
-    _require_shape(values, everywhere)
+    values = log_prior(problem, support, np.repeat(some[:, None], problem.num_arms, axis=1))
     first: dict[bytes, int] = {}
     columns = np.concatenate([values, support.T]).T
     return np.array([first.setdefault(each.tobytes(), arm) for arm, each in enumerate(columns)])
-
-
-def make_coordinate(support: np.ndarray, draws: np.ndarray) -> Coordinate:
-    """Return the coordinate that all arms share, so that the largest u is the largest mean."""
-    low, high = float(support[:, 0].min()), float(support[:, 1].max())
-    centre = float(np.median(draws))
-    origin = next((end for end in (low, high) if np.isfinite(end)), centre)
-    return Coordinate(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
-
-
-def first_edges(coordinate: Coordinate, breaks: np.ndarray) -> np.ndarray:
-    """Return u on a coarse grid, and at breaks: draws, which show where the prior has its bulks."""
-    steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
-    grid = np.concatenate([-steps, steps, coordinate.limits, coordinate.positions(breaks)])
-    edges = np.unique(np.clip(grid, *coordinate.limits))
-    return edges[np.append(True, np.diff(edges) > _shortest(edges[1:]))]
 
 
 def arm_density(
@@ -172,13 +152,7 @@ def arm_density(
     def log_density(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         means = coordinate.means(u)
         everywhere = np.repeat(means.reshape(-1, 1), problem.num_arms, axis=1)
-        prior: Any = problem.prior
-        with np.errstate(all="ignore"):
-            values = np.asarray(prior.arm_log_density(everywhere), dtype=float)
-        _require_shape(values, everywhere)
-        values = values[:, arm].reshape(u.shape)
-        values = np.where((means < support[0]) | (means > support[1]), -np.inf, values)
-        _require_density(values, means, arm)
+        values = log_prior(problem, support, everywhere)[:, arm].reshape(u.shape)
         log_slope = coordinate.log_slope(u)
         noise = 16 * np.finfo(float).eps * np.exp(np.log(np.abs(means) + 1e-300) - log_slope)
         return values + log_slope, noise
@@ -235,7 +209,7 @@ def _agrees(whole: Cells, part: Cells, top: np.ndarray) -> np.ndarray:
     coefficients = _coefficients(whole)
     with np.errstate(invalid="ignore"):
         fitted = sum(coefficients[:, [power]] * t**power for power in range(4))
-        is_close = np.abs(fitted - part.values) <= 2 * _tolerance(part, top)
+        is_close = np.abs(fitted - part.values) <= 2 * _tolerance(part.values, part.noise, top)
     return (is_close | (_is_empty(part.values)[:, None] & (fitted == -np.inf))).all(axis=1)
 
 
@@ -246,16 +220,17 @@ def _measure(
     values, noise = log_density(left[:, None] + (right - left)[:, None] * _POINTS)
     top[0] = max(top[0], values.max(initial=-np.inf))
     values = np.where(values < top - _ABYSS, -np.inf, values)
-    cells = Cells(left, right, values, noise.max(axis=1), np.zeros(len(left), dtype=bool))
+    noise = noise.max(axis=1)
     with np.errstate(invalid="ignore"):
         misfit = np.abs(values[:, ::2] @ _FIT.T @ _POWERS.T - values)
         bend = np.abs(values[:, 0] - 2 * values[:, 3] + values[:, 6])
         change = values.max(axis=1) - values.min(axis=1)
         is_smooth = (bend <= _LARGEST_BEND) & (change <= _LARGEST_CHANGE)
         is_deep = values.max(axis=1) < top[0] - _DEEP
-        is_fitted = (misfit <= _tolerance(cells, top)).all(axis=1)
+        is_fitted = (misfit <= _tolerance(values, noise, top)).all(axis=1)
     is_fitted &= np.isfinite(values).all(axis=1)
-    return replace(cells, is_good=_is_empty(values) | (is_fitted & (is_smooth | is_deep)))
+    is_good = _is_empty(values) | (is_fitted & (is_smooth | is_deep))
+    return Cells(left, right, values, noise, is_good)
 
 
 def _trim(cells: Cells) -> Cells:
@@ -266,9 +241,9 @@ def _trim(cells: Cells) -> Cells:
     return cells.take(np.arange(inside[0], inside[-1] + 1))
 
 
-def _tolerance(cells: Cells, top: np.ndarray) -> np.ndarray:
+def _tolerance(values: np.ndarray, noise: np.ndarray, top: np.ndarray) -> np.ndarray:
     """Return the (C, 7) misfits that are allowed, larger where only absurd data would lead."""
-    return _TOLERANCE * np.maximum(1.0, (top - cells.values) / 10) ** 1.5 + cells.noise[:, None]
+    return _TOLERANCE * np.maximum(1.0, (top - values) / 10) ** 1.5 + noise[:, None]
 
 
 def _is_empty(values: np.ndarray) -> np.ndarray:
@@ -312,23 +287,6 @@ def _pack(
         likelihood, coordinate.limits, sizes, edges, heights, features,
         coefficients, is_jump, twins,
     )  # fmt: skip
-
-
-def _require_shape(values: np.ndarray, means: np.ndarray) -> None:
-    if values.shape != means.shape:
-        raise ValueError(
-            f"problem.prior.arm_log_density must return shape {means.shape}, one log-density for "
-            f"each mean it is given, got shape {values.shape}."
-        )
-
-
-def _require_density(values: np.ndarray, means: np.ndarray, arm: int) -> None:
-    is_bad = np.isnan(values) | (values == np.inf)
-    if is_bad.any():
-        raise ValueError(
-            f"problem.prior.arm_log_density must be a number or -inf, got {values[is_bad][0]} for "
-            f"arm {arm} at the mean {means[is_bad][0]}."
-        )
 
 
 def _require_decay(cells: Cells, arm: int, problem: BanditProblem) -> None:

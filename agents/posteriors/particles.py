@@ -40,6 +40,9 @@ STEP = 2.4
 MAX_STAGES = 200
 """Of the bridge over which particles are led to many data that arrive all at once."""
 
+Rows = tuple[np.ndarray, np.ndarray]
+"""(R,) lanes and (R,) groups of populations."""
+
 
 class ParticlePosterior(Posterior):
     """Populations of weighted particles, renewed when their effective sample size falls.
@@ -67,23 +70,23 @@ class ParticlePosterior(Posterior):
         self._schedule = np.array(schedule)
         self._least_size = ess_threshold * float(self._schedule[0])
         self._is_split = resampling != "never" and problem.offers("arm_log_density")
+        arms = np.arange(problem.num_arms)
+        self._arms = arms[:, None] if self._is_split else arms[None]  # (G, D)
         self._counts = self._sums = np.empty((0, problem.num_arms))
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Draw the masked lanes' particles from the prior."""
         num_arms, num_particles = self.problem.num_arms, int(self._schedule.max())
         if len(mask) != len(self._counts) or mask.all():
-            groups, size = (num_arms, 1) if self._is_split else (1, num_arms)
+            groups, size = self._arms.shape
             shape = (len(mask), groups, num_particles)
             self._particles = np.empty((*shape, size))
-            self._log_weights, self._cumulative = np.empty(shape), np.empty(shape)
+            self._log_weights, self._cumulative = np.empty((2, *shape))
             self._sizes = np.empty(shape[:2])
-            self._is_degenerate = np.empty(shape[:2], dtype=bool)
-            self._is_stale = np.empty(shape[:2], dtype=bool)
+            self._is_degenerate, self._is_stale = np.empty((2, *shape[:2]), dtype=bool)
             self._counts, self._sums = np.zeros((2, len(mask), num_arms))
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
-        split = draws.transpose(0, 2, 1)[..., None] if self._is_split else draws[:, None]
-        self._particles[mask] = split
+        self._particles[mask] = draws[..., self._arms].swapaxes(1, 2)
         self._log_weights[mask] = 0.0
         self._is_stale[mask] = True
         self._counts[mask] = self._sums[mask] = 0.0
@@ -152,158 +155,147 @@ class ParticlePosterior(Posterior):
 
         It is treated as if all were equally likely.
         """
-        return np.any(self._is_degenerate, axis=1, keepdims=True)[:, 0]
+        return np.any(self._is_degenerate, axis=1)
 
     def _weights(self) -> np.ndarray:
         shape = self._log_weights.shape
-        weights, _ = self._weigh(*(rows.ravel() for rows in np.indices(shape[:2])))
+        weights, _ = self._weigh(self._all_rows())
         return weights.reshape(shape)
 
     def _per_arm(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K, P) means and weights."""
-        axes = (0, 1, 2) if self._is_split else (0, 2, 1)
-        particles = self._particles[..., 0] if self._is_split else self._particles[:, 0]
-        means = particles.transpose(axes)
+        lanes, _, num_particles, _ = self._particles.shape
+        means = self._particles.swapaxes(2, 3).reshape(lanes, -1, num_particles)
         return means, np.broadcast_to(self._weights(), means.shape)
 
     def _learn(
         self, rng: Generator, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray
     ) -> None:
         """Take in one reward in each of the given lanes."""
-        groups = arms if self._is_split else np.zeros_like(arms)
-        columns = np.zeros_like(arms) if self._is_split else arms
+        groups, columns = np.divmod(arms, self._arms.shape[1])
+        rows = lanes, groups
         means = self._particles[lanes, groups, :, columns]
-        self._log_weights[lanes, groups] += self.problem.likelihood.log_likelihood(
+        self._log_weights[rows] += self.problem.likelihood.log_likelihood(
             means, 1, rewards[:, None]
         )
-        self._is_stale[lanes, groups] = True
+        self._is_stale[rows] = True
         self._counts[lanes, arms] += 1
         self._sums[lanes, arms] += rewards
         if self.resampling != "never":
-            weights, _ = normalise(self._log_weights[lanes, groups])
+            weights, _ = normalise(self._log_weights[rows])
             is_poor = effective_sample_size(weights) < self._least_size
-            self._renew(rng, lanes[is_poor], groups[is_poor])
+            self._renew(rng, (lanes[is_poor], groups[is_poor]))
 
     def _absorb(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Take in (N, K) statistics by stages, each small enough to keep the particles alive."""
-        lanes, groups = (rows.ravel() for rows in np.indices(self._log_weights.shape[:2]))
+        rows = self._all_rows()
         self._is_stale[:] = True
         for stage in range(MAX_STAGES):
             news = counts - self._counts, sums - self._sums
-            share, gain = self._affordable_share(lanes, groups, *news)
-            if self.resampling == "never" or stage == MAX_STAGES - 1:
-                share = np.ones(len(lanes))
-            self._log_weights[lanes, groups] += share[:, None] * gain
-            rows: Any = (lanes, groups) if self._is_split else lanes
-            part = share if self._is_split else share[:, None]
-            self._counts[rows] += part * news[0][rows]
-            self._sums[rows] += part * news[1][rows]
-            lanes, groups = lanes[share < 1], groups[share < 1]
-            if not lanes.size:
+            gain = self._log_likelihood(self._particles[rows], rows, *news)
+            share = np.ones(len(gain))
+            if self.resampling != "never" and stage < MAX_STAGES - 1:
+                share = self._affordable_share(self._log_weights[rows], gain)
+            self._log_weights[rows] += share[:, None] * gain
+            cells = self._cells(rows)
+            self._counts[cells] += share[:, None] * news[0][cells]
+            self._sums[cells] += share[:, None] * news[1][cells]
+            rows = rows[0][share < 1], rows[1][share < 1]
+            if not rows[0].size:
                 return
-            self._renew(rng, lanes, groups)
+            self._renew(rng, rows)
 
-    def _affordable_share(
-        self, lanes: np.ndarray, groups: np.ndarray, counts: np.ndarray, sums: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (R,) how much of (N, K) new data each population can take without getting poor.
+    def _affordable_share(self, old: np.ndarray, gain: np.ndarray) -> np.ndarray:
+        """Return (R,) how much of new data each population can take without getting poor.
 
-        Also returns the (R, P) log-likelihood of all of the new data.
+        Args:
+            old: (R, P) log-weights.
+            gain: (R, P) log-likelihood of all of the new data.
         """
-        old = self._log_weights[lanes, groups]
-        gain = self._log_likelihood(self._particles[lanes, groups], lanes, groups, counts, sums)
-        low, share = np.zeros(len(lanes)), np.ones(len(lanes))
+        low, share = np.zeros(len(old)), np.ones(len(old))
         high = share
         for _ in range(30):
             weights, _ = normalise(old + share[:, None] * gain)
             is_fine = effective_sample_size(weights) >= self._least_size
             low, high = np.where(is_fine, share, low), np.where(is_fine, high, share)
             share = (low + high) / 2
-        return np.where(low > 0, low, share), gain
+        return np.where(low > 0, low, share)
 
-    def _renew(self, rng: Generator, lanes: np.ndarray, groups: np.ndarray) -> None:
+    def _renew(self, rng: Generator, rows: Rows) -> None:
         """Resample and move the given populations."""
-        if not lanes.size:
+        if not rows[0].size:
             return
-        weights, _ = normalise(self._log_weights[lanes, groups])
+        weights, _ = normalise(self._log_weights[rows])
         chosen = resample(rng, weights, self.resampling)
-        particles = np.take_along_axis(self._particles[lanes, groups], chosen[:, :, None], axis=1)
+        particles = np.take_along_axis(self._particles[rows], chosen[:, :, None], axis=1)
         for sweep in range(self.num_moves):
             directions = step_directions(particles, is_along_axes=sweep % 2 == 0)
-            particles = self._move(rng, particles, lanes, groups, directions)
-        self._particles[lanes, groups] = particles
-        self._log_weights[lanes, groups] = 0.0
+            particles = self._move(rng, particles, rows, directions)
+        self._particles[rows] = particles
+        self._log_weights[rows] = 0.0
 
     def _move(
-        self,
-        rng: Generator,
-        particles: np.ndarray,
-        lanes: np.ndarray,
-        groups: np.ndarray,
-        directions: np.ndarray,
+        self, rng: Generator, particles: np.ndarray, rows: Rows, directions: np.ndarray
     ) -> np.ndarray:
         """Return (R, P, D) particles after one Metropolis step along each of the directions."""
-        current = self._log_posterior(particles, lanes, groups)
+        current = self._log_posterior(particles, rows)
         for d in range(particles.shape[2]):
             sizes = STEP * rng.standard_normal(particles.shape[:2])
             proposed = particles + sizes[..., None] * directions[:, d, None]
-            log_density = self._log_posterior(proposed, lanes, groups)
+            log_density = self._log_posterior(proposed, rows)
             chance = -rng.standard_exponential(particles.shape[:2])
             is_accepted = log_density - current > chance
             particles = np.where(is_accepted[..., None], proposed, particles)
             current = np.where(is_accepted, log_density, current)
         return particles
 
-    def _log_posterior(
-        self, particles: np.ndarray, lanes: np.ndarray, groups: np.ndarray
-    ) -> np.ndarray:
+    def _log_posterior(self, particles: np.ndarray, rows: Rows) -> np.ndarray:
         """Return (R, P) log posterior densities given the data taken in, up to a constant."""
         prior: Any = self.problem.prior
-        likelihood = self.problem.likelihood
         low, high = self.problem.arm_support().T
-        arms = groups[:, None, None] if self._is_split else np.arange(self.problem.num_arms)
+        arms = self._arms[rows[1], None]
         is_inside = (particles >= low[arms]) & (particles <= high[arms])
-        is_possible = np.all(is_inside & likelihood.contains(particles), axis=2)
-        possible = self._particles[lanes, groups, :1]  # where a user's density may be asked
+        is_possible = np.all(is_inside & self.problem.likelihood.contains(particles), axis=2)
+        possible = self._particles[rows][:, :1]  # where a user's density may be asked
         inside = np.where(is_possible[..., None], particles, possible)
         if self._is_split:
             every_arm = np.broadcast_to(inside, (*inside.shape[:2], self.problem.num_arms))
-            log_prior = prior.arm_log_density(every_arm)[np.arange(len(groups)), :, groups]
+            log_prior = prior.arm_log_density(every_arm)[np.arange(len(arms)), :, rows[1]]
         else:
             log_prior = prior.log_density(inside)
-        data = self._log_likelihood(inside, lanes, groups, self._counts, self._sums)
+        data = self._log_likelihood(inside, rows, self._counts, self._sums)
         return np.where(is_possible, log_prior + data, -np.inf)
 
     def _log_likelihood(
-        self,
-        particles: np.ndarray,
-        lanes: np.ndarray,
-        groups: np.ndarray,
-        counts: np.ndarray,
-        sums: np.ndarray,
+        self, particles: np.ndarray, rows: Rows, counts: np.ndarray, sums: np.ndarray
     ) -> np.ndarray:
         """Return (R, P) log-likelihoods of (N, K) statistics under (R, P, D) particles."""
-        arms = groups[:, None] if self._is_split else np.arange(self.problem.num_arms)[None]
-        rows = (lanes[:, None], arms)
+        cells = self._cells(rows)
         terms = self.problem.likelihood.log_likelihood(
-            particles, counts[rows][:, None], sums[rows][:, None]
+            particles, counts[cells][:, None], sums[cells][:, None]
         )
         return terms.sum(axis=2)
 
-    def _weigh(self, lanes: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _all_rows(self) -> Rows:
+        lanes, groups = np.indices(self._log_weights.shape[:2]).reshape(2, -1)
+        return lanes, groups
+
+    def _cells(self, rows: Rows) -> Rows:
+        """Return the lanes, (R, 1), and the arms, (R, D), of the given populations."""
+        return rows[0][:, None], self._arms[rows[1]]
+
+    def _weigh(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return (R, P) weights of the given populations, and (R,) whether all were zero."""
-        sizes = self.num_taking_part()[lanes, None]
+        sizes = self.num_taking_part()[rows[0], None]
         takes_part = np.arange(self._log_weights.shape[2]) < sizes
-        log_weights = np.where(takes_part, self._log_weights[lanes, groups], -np.inf)
+        log_weights = np.where(takes_part, self._log_weights[rows], -np.inf)
         weights, is_degenerate = normalise(log_weights)
         return np.where(is_degenerate[:, None], takes_part / sizes, weights), is_degenerate
 
     def _refresh(self) -> None:
         """Weigh the populations that have new data; the others keep their cumulative weights."""
-        lanes, groups = np.nonzero(self._is_stale)
-        if not lanes.size:
-            return
-        weights, self._is_degenerate[lanes, groups] = self._weigh(lanes, groups)
-        self._cumulative[lanes, groups] = accumulate(weights)
-        self._sizes[lanes, groups] = effective_sample_size(weights)
-        self._is_stale[lanes, groups] = False
+        rows: Any = np.nonzero(self._is_stale)
+        weights, self._is_degenerate[rows] = self._weigh(rows)
+        self._cumulative[rows] = accumulate(weights)
+        self._sizes[rows] = effective_sample_size(weights)
+        self._is_stale[rows] = False

@@ -17,12 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
 from scipy.special import expit, log_expit
 
 from agents.posteriors.winning import exclusive_products
+from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import BoolArray, FloatArray
 
 NUM_NODES = 16
@@ -83,16 +85,13 @@ class Coordinate:
     def log_slope(self, u: FloatArray) -> FloatArray:
         """Return log dx/du, which turns a density of x into one of u."""
         low, high = self.low, self.high
-        slope: FloatArray
         if np.isfinite(low) and np.isfinite(high):
-            slope = np.log(high - low) + log_expit(u) + log_expit(-u)
-        elif np.isfinite(low):
-            slope = np.log(self.scale) + u
-        elif np.isfinite(high):
-            slope = np.log(self.scale) - u
-        else:
-            slope = np.log(self.scale / 2) + np.logaddexp(u, -u)
-        return slope
+            return np.asarray(np.log(high - low) + log_expit(u) + log_expit(-u))
+        if np.isfinite(low):
+            return np.log(self.scale) + u
+        if np.isfinite(high):
+            return np.log(self.scale) - u
+        return np.log(self.scale / 2) + np.logaddexp(u, -u)
 
     def positions(self, means: FloatArray) -> FloatArray:
         """Return u(x), clipped to `limits`."""
@@ -115,12 +114,55 @@ class Coordinate:
         """(2,) range of u in which x stays a few units in the last place away from its ends."""
         low, high = self.low, self.high
         far = np.log(_LARGEST / self.scale)
-        if not np.isfinite(low) and not np.isfinite(high):
-            return np.array([-far, far])
-        length = high - low if np.isfinite(low) and np.isfinite(high) else self.scale
+        length = high - low if np.isfinite(high - low) else self.scale
         left = np.log(_room_beside(low) / length) if np.isfinite(low) else -far
         right = -np.log(_room_beside(high) / length) if np.isfinite(high) else far
         return np.array([left, right])
+
+
+def make_coordinate(support: FloatArray, draws: FloatArray) -> Coordinate:
+    """Return the coordinate that all arms share, so that the largest u is the largest mean.
+
+    Args:
+        support: (K, 2) interval of each arm's mean.
+        draws: (S, K) from the prior, which show what is typical.
+    """
+    low, high = float(support[:, 0].min()), float(support[:, 1].max())
+    centre = float(np.median(draws))
+    origin = next((end for end in (low, high) if np.isfinite(end)), centre)
+    return Coordinate(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
+
+
+def first_edges(coordinate: Coordinate, means: FloatArray) -> FloatArray:
+    """Return increasing u from limit to limit: a coarse grid, and the places of some means."""
+    steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
+    grid = np.concatenate([-steps, steps, coordinate.limits, coordinate.positions(means)])
+    return np.unique(np.clip(grid, *coordinate.limits))
+
+
+def log_prior(problem: BanditProblem, support: FloatArray, means: FloatArray) -> FloatArray:
+    """Return the prior log-density of each arm at (M, K) means, -inf outside its support, (K, 2).
+
+    Raises:
+        ValueError: if it is no density; names the arm.
+    """
+    prior: Any = problem.prior
+    with np.errstate(all="ignore"):
+        values = np.asarray(prior.arm_log_density(means), dtype=np.float64)
+    values = np.where((means < support[:, 0]) | (means > support[:, 1]), -np.inf, values)
+    require_density("problem.prior.arm_log_density", values, means)
+    return values
+
+
+def require_density(name: str, values: FloatArray, means: FloatArray) -> None:
+    """Refuse (M, K) log-densities that are NaN or infinite at some of (M, K) means."""
+    is_bad = np.isnan(values) | (values == np.inf)
+    if is_bad.any():
+        row, arm = np.argwhere(is_bad)[0]
+        raise ValueError(
+            f"{name} must be a number or -inf, got {values[row, arm]} for arm {arm} at the mean "
+            f"{means[row, arm]}."
+        )
 
 
 @dataclass(frozen=True)
@@ -128,19 +170,17 @@ class Panels:
     """Log-densities of K arms at the nodes of P panels of the u-axis.
 
     Attributes:
-        left: (P,) left ends, increasing; each panel ends where the next begins.
-        right: (P,) right ends.
+        edges: (P + 1,) ends, increasing; each panel ends where the next begins.
         log_density: (P, Q, K) log-densities of u, not normalised.
     """
 
-    left: FloatArray
-    right: FloatArray
+    edges: FloatArray
     log_density: FloatArray
 
     @property
     def lengths(self) -> FloatArray:
         """(P,) lengths in u."""
-        return self.right - self.left
+        return np.diff(self.edges)
 
     @cached_property
     def density(self) -> FloatArray:
@@ -167,10 +207,13 @@ class Panels:
 
         The log-density is continued as the straight line through the nodes of the end panels.
         """
-        first, last = self.log_density[0], self.log_density[-1]
-        rise = _log_slope(first, self.lengths[0])
-        fall = -_log_slope(last, self.lengths[-1])
-        return _tail(self.density[0, 0], rise) + _tail(self.density[-1, -1], fall)
+        ends = np.array([self.density[0, 0], self.density[-1, -1]])
+        with np.errstate(invalid="ignore"):
+            rise = self.log_density[[0, -1], -1] - self.log_density[[0, -1], 0]
+        decay = rise / self.lengths[[0, -1], None] * [[1.0], [-1.0]]
+        decays = decay > 0
+        beyond = np.where(decays, ends / np.where(decays, decay, 1.0), np.inf)
+        return np.where(ends > 0, beyond, 0.0).sum(axis=0)
 
 
 def resolve(log_density: LogDensity, edges: FloatArray, tolerance: float) -> Panels:
@@ -186,7 +229,7 @@ def resolve(log_density: LogDensity, edges: FloatArray, tolerance: float) -> Pan
         ToleranceError: if the panels grow too many; its error bounds the mass in doubt.
         ValueError: if an arm has no mass anywhere.
     """
-    panels = _evaluate(log_density, edges[:-1], edges[1:])
+    panels = Panels(edges, _evaluate(log_density, edges[:-1], edges[1:]))
     while True:
         _require_mass(panels)
         is_rough = (panels.roughness > tolerance).any(axis=1) & _can_be_halved(panels)
@@ -194,22 +237,23 @@ def resolve(log_density: LogDensity, edges: FloatArray, tolerance: float) -> Pan
             return panels
         if len(is_rough) + is_rough.sum() > MAX_PANELS:
             error = float(panels.roughness.sum())
-            raise ToleranceError(_too_many_message(error), error)
+            raise ToleranceError(
+                f"{MAX_PANELS} panels leave a mass of {error:.2g} in doubt; the posteriors are too "
+                "narrow or too rough for this tolerance.",
+                error,
+            )
         panels = halve(log_density, panels, is_rough)
 
 
 def halve(log_density: LogDensity, panels: Panels, chosen: BoolArray | None = None) -> Panels:
     """Return the panels with the chosen ones, (P,) bool, or all, cut in two."""
     chosen = _can_be_halved(panels) if chosen is None else chosen
-    left, right = panels.left[chosen], panels.right[chosen]
-    middle = (left + right) / 2
-    new = _evaluate(log_density, np.concatenate([left, middle]), np.concatenate([middle, right]))
-    merged = [
-        np.concatenate([getattr(panels, name)[~chosen], getattr(new, name)])
-        for name in ("left", "right", "log_density")
-    ]
-    order = np.argsort(merged[0], kind="stable")
-    return Panels(*(column[order] for column in merged))
+    middles = (panels.edges[:-1] + panels.edges[1:])[chosen] / 2
+    edges = np.sort(np.concatenate([panels.edges, middles]))
+    old = np.repeat(np.arange(len(chosen)), 1 + chosen)
+    values, is_new = panels.log_density[old], chosen[old]
+    values[is_new] = _evaluate(log_density, edges[:-1][is_new], edges[1:][is_new])
+    return Panels(edges, values)
 
 
 def best_arm_probabilities(panels: Panels) -> FloatArray:
@@ -219,18 +263,17 @@ def best_arm_probabilities(panels: Panels) -> FloatArray:
 
 def _integrate(panels: Panels, values: FloatArray) -> FloatArray:
     """Return the (K,) integrals over u of (P, Q, K) values at the nodes."""
-    integrals: FloatArray = np.einsum("p,q,pqk->k", panels.lengths / 2, _WEIGHTS, values)
-    return integrals
+    return np.asarray(np.einsum("p,q,pqk->k", panels.lengths / 2, _WEIGHTS, values))
 
 
-def _evaluate(log_density: LogDensity, left: FloatArray, right: FloatArray) -> Panels:
+def _evaluate(log_density: LogDensity, left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the (P, Q, K) log-densities at the nodes of panels with these ends."""
     u = left[:, None] + (right - left)[:, None] * _FRACTIONS
-    values = log_density(u.ravel())
-    return Panels(left, right, values.reshape(*u.shape, -1))
+    return log_density(u.ravel()).reshape(*u.shape, -1)
 
 
 def _can_be_halved(panels: Panels) -> BoolArray:
-    size = np.maximum(np.abs(panels.left), np.abs(panels.right))
+    size = np.maximum(np.abs(panels.edges[:-1]), np.abs(panels.edges[1:]))
     return panels.lengths > 1e-14 * size + 1e-18
 
 
@@ -241,25 +284,6 @@ def _require_mass(panels: Panels) -> None:
             f"the posterior of arm {np.argmin(top)} must have some mass, got a density of 0 "
             "everywhere; do the data have a positive probability under the prior?"
         )
-
-
-def _too_many_message(error: float) -> str:
-    return (
-        f"{MAX_PANELS} panels leave a mass of {error:.2g} in doubt; the posteriors are too narrow "
-        "or too rough for this tolerance."
-    )
-
-
-def _log_slope(log_density: FloatArray, length: float) -> FloatArray:
-    with np.errstate(invalid="ignore"):
-        rise: FloatArray = log_density[-1] - log_density[0]
-    return rise / length
-
-
-def _tail(density: FloatArray, decay: FloatArray) -> FloatArray:
-    decays = decay > 0
-    beyond = np.where(decays, density / np.where(decays, decay, 1.0), np.inf)
-    return np.where(density > 0, beyond, 0.0)
 
 
 def _room_beside(end: float) -> float:

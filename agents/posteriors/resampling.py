@@ -72,15 +72,11 @@ def resample(rng: Generator, weights: np.ndarray, scheme: str) -> np.ndarray:
 def particles_at(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Return the (R, M) particles at which the cumulative weights pass the (R, M) places in [0, 1).
 
-    One binary search over all rows, row r shifted to [2 r, 2 r + 1].
+    A row at a time is as fast as one search over all rows.
     """
-    cumulative = np.cumsum(weights, axis=1)
-    cumulative /= cumulative[:, -1:]
-    shift = 2.0 * np.arange(len(weights))[:, None]
-    flat = np.searchsorted((cumulative + shift).ravel(), (places + shift).ravel(), side="right")
-    found = flat.reshape(places.shape) - weights.shape[1] * np.arange(len(weights))[:, None]
-    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
-    return np.minimum(found, last[:, None])  # rounding may take a place past the last weight
+    places = np.minimum(places, np.nextafter(1.0, 0.0))  # rounding may take a place to 1
+    rows = zip(accumulate(weights), places, strict=True)
+    return np.array([np.searchsorted(cumulative, row, side="right") for cumulative, row in rows])
 
 
 def accumulate(weights: np.ndarray) -> np.ndarray:
@@ -144,13 +140,10 @@ def _resample_residual(rng: Generator, weights: np.ndarray) -> np.ndarray:
     expected = weights * num_particles
     copies = np.floor(expected + 1e-9).astype(np.int64)
     rest = np.maximum(expected - copies, 0.0)
-    missing = num_particles - copies.sum(axis=1)
     chosen = np.empty(weights.shape, dtype=np.int64)
-    for row, count in enumerate(missing):
-        certain = np.repeat(np.arange(num_particles), copies[row])
-        drawn = certain[:0]
-        if count > 0:
-            places = rng.random((1, count))
-            drawn = particles_at(rest[row : row + 1] / rest[row].sum(), places)[0]
-        chosen[row] = np.concatenate([certain, drawn])[:num_particles]
+    for row, count in enumerate(copies.sum(axis=1)):
+        chosen[row, :count] = np.repeat(np.arange(num_particles), copies[row])
+        if count < num_particles:
+            places = rng.random((1, num_particles - count))
+            chosen[row, count:] = particles_at(rest[[row]], places)
     return chosen

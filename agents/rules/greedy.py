@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from agents.base import Agent, random_argmax
-from agents.posteriors.base import Posterior
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.problem import BanditProblem
@@ -29,9 +28,7 @@ class Greedy(Agent):
     def __init__(self, problem: BanditProblem, *, estimate: str = "average") -> None:
         super().__init__(problem)
         self.estimate = check_choice("estimate", estimate, ESTIMATES)
-        self._posterior: Posterior | None = None
-        if estimate == "posterior":
-            _, self._posterior = exact_posterior(problem)
+        self._posterior = exact_posterior(problem)[1] if estimate == "posterior" else None
 
     def estimates(self) -> np.ndarray:
         """Return the (N, K) estimates of the means."""

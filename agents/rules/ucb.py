@@ -32,10 +32,8 @@ class UCB1(Agent):
 
     def _choose(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            bonus = self.scale * np.sqrt(2 * log_t / self.counts)
-        indices = np.where(self.counts > 0, empirical_means(self) + bonus, np.inf)
-        return random_argmax(self.rng, indices)
+        bonus = self.scale * np.sqrt(2 * log_t / np.maximum(self.counts, 1))
+        return random_argmax(self.rng, empirical_means(self) + bonus)
 
 
 class KLUCB(Agent):

@@ -113,17 +113,10 @@ class OnlineSB3(Agent):
             self._values[lane] = policy.predict_values(observation).item()
 
     def _new_model(self) -> OnPolicyAlgorithm:
-        env = _Spaces(self.problem.num_arms)
+        env: Any = gym.Env()  # tells SB3 the spaces; it is never stepped
+        env.observation_space, env.action_space = Discrete(1), Discrete(self.problem.num_arms)
         with isolated(self.rng):
             options = copy.deepcopy(self._options)  # SB3 writes into policy_kwargs
             model = self._make("MlpPolicy", env, device="cpu", **options)
         model.set_logger(Logger(folder=None, output_formats=[]))
         return model
-
-
-class _Spaces(gym.Env[Any, Any]):
-    """Tells SB3 the spaces; it is never stepped."""
-
-    def __init__(self, num_arms: int) -> None:
-        self.observation_space = Discrete(1)
-        self.action_space = Discrete(num_arms)

@@ -8,12 +8,13 @@ it remembers. Letters: K arms, N lanes.
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Discrete, Space
+from gymnasium.spaces import Discrete
 from numpy.random import SeedSequence
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.save_util import load_from_zip_file
@@ -66,7 +67,6 @@ class SB3Agent:
         self.exploration_rate = float(getattr(model, "exploration_rate", 0.0))
         self.num_envs: int | None = None
         self._rng: np.random.Generator | None = None
-        self._is_ready = False
 
     @classmethod
     def load(cls, path: str | Path, *, deterministic: bool = False) -> SB3Agent:
@@ -82,10 +82,7 @@ class SB3Agent:
             FileNotFoundError: if there is no such file.
             ValueError: if the file is no model of SB3's, or torn.
         """
-        policy, exploration_rate = _read_policy(path)
-        agent = cls(policy, deterministic=deterministic)
-        agent.exploration_rate = exploration_rate
-        return agent
+        return cls(_read_model(path), deterministic=deterministic)
 
     @property
     def num_arms(self) -> int:
@@ -99,8 +96,14 @@ class SB3Agent:
 
     def check_spaces(self, env: gym.Env | gym.vector.VectorEnv | VecEnv) -> None:
         """Raise ValueError, saying which, unless both spaces of an environment fit the model."""
-        _check_space("observation", _lane_space(env, "observation"), self.policy.observation_space)
-        _check_space("action", _lane_space(env, "action"), self.policy.action_space)
+        for name in ("observation_space", "action_space"):
+            found = getattr(env, f"single_{name}", None) or getattr(env, name)
+            expected = getattr(self.policy, name)
+            if found != expected:
+                raise ValueError(
+                    f"env must have the {name.replace('_', ' ')} that the model was trained on, "
+                    f"{expected}, got {found}."
+                )
 
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget the episodes, not the training, and prepare for `num_envs` lanes.
@@ -117,7 +120,6 @@ class SB3Agent:
         self._memory: Memory | None = None
         self._next_memory: Memory | None = None
         self._is_start = np.ones(self.num_lanes, dtype=bool)
-        self._is_ready = True
 
     def reset_lanes(self, mask: np.ndarray) -> None:
         """Forget the episodes of the lanes where `mask`, (N,) bool, is True."""
@@ -136,17 +138,18 @@ class SB3Agent:
         Raises:
             ValueError: if the observation is not of the model's space.
         """
-        self._require_reset()
+        rng = self._require_reset()
         batch = self._check_observation(observation)
-        assert self._rng is not None
-        with isolated(self._rng):
+        with isolated(rng):
             actions, self._next_memory = self.policy.predict(
                 batch,
                 state=self._memory,
                 episode_start=self._is_start,
                 deterministic=self.deterministic,
             )
-        actions = self._explore(actions.astype(np.int64))
+        if not self.deterministic and self.exploration_rate > 0.0:
+            actions = self._explore(rng, actions)
+        actions = actions.astype(np.int64)
         return int(actions[0]) if self.num_envs is None else actions
 
     def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
@@ -176,13 +179,10 @@ class SB3Agent:
         """Return nothing: a frozen model has no more to say of a decision."""
         return {}
 
-    def _explore(self, actions: np.ndarray) -> np.ndarray:
+    def _explore(self, rng: np.random.Generator, actions: np.ndarray) -> np.ndarray:
         """Replace some actions by random ones, lane by lane; SB3's own DQN does all or none."""
-        if self.deterministic or self.exploration_rate == 0.0:
-            return actions
-        assert self._rng is not None
-        is_random = self._rng.random(self.num_lanes) < self.exploration_rate
-        return np.where(is_random, self._rng.integers(self.num_arms, size=self.num_lanes), actions)
+        is_random = rng.random(self.num_lanes) < self.exploration_rate
+        return np.where(is_random, rng.integers(self.num_arms, size=self.num_lanes), actions)
 
     def _check_observation(self, observation: Any) -> np.ndarray:
         space = self.policy.observation_space
@@ -206,9 +206,10 @@ class SB3Agent:
             return batch.dtype.kind in "iu" and bool(((batch >= 0) & (batch < space.n)).all())
         return batch.dtype.kind in "iuf"
 
-    def _require_reset(self) -> None:
-        if not self._is_ready:
+    def _require_reset(self) -> np.random.Generator:
+        if self._rng is None:
             raise ResetNeeded("call SB3Agent.reset() before using the agent.")
+        return self._rng
 
 
 def saved_model(
@@ -235,14 +236,22 @@ def saved_model(
     return agent
 
 
-def _read_policy(path: str | Path) -> tuple[BasePolicy, float]:
-    """Rebuild the policy of a saved model, and its exploration rate.
+def _read_model(path: str | Path) -> SimpleNamespace:
+    """Rebuild what acting needs of a saved model: its policy, and its exploration rate.
 
-    Only the policy is needed to act; its class is part of the file, the algorithm's is not.
+    The policy's class is part of the file, the algorithm's is not.
     """
     try:
-        data, parameters, _ = load_from_zip_file(path, device="cpu")
-        return _build_policy(data, parameters["policy"])
+        contents: Any = load_from_zip_file(path, device="cpu")
+        data, parameters, _ = contents
+        policy = data["policy_class"](
+            data["observation_space"],
+            data["action_space"],
+            BasePolicy._dummy_schedule,
+            **data["policy_kwargs"],
+        )
+        policy.load_state_dict(parameters["policy"])
+        return SimpleNamespace(policy=policy, exploration_rate=data.get("exploration_rate", 0.0))
     except OSError:
         raise
     except Exception as error:  # a file of another kind fails in many ways
@@ -250,27 +259,3 @@ def _read_policy(path: str | Path) -> tuple[BasePolicy, float]:
             "path must lead to a file that `save` of a Stable-Baselines3 model wrote, got "
             f"{str(path)!r}: {type(error).__name__}: {error}"
         ) from error
-
-
-def _build_policy(data: Any, weights: Any) -> tuple[BasePolicy, float]:
-    policy = data["policy_class"](
-        data["observation_space"],
-        data["action_space"],
-        BasePolicy._dummy_schedule,
-        **data["policy_kwargs"],
-    )
-    policy.load_state_dict(weights)
-    return policy, float(data.get("exploration_rate", 0.0))
-
-
-def _lane_space(env: Any, kind: str) -> Space:
-    space: Space = getattr(env, f"single_{kind}_space", None) or getattr(env, f"{kind}_space")
-    return space
-
-
-def _check_space(kind: str, found: Space, expected: Space) -> None:
-    if found != expected:
-        raise ValueError(
-            f"env must have the {kind} space that the model was trained on, {expected}, "
-            f"got {found}."
-        )

@@ -11,11 +11,8 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
-from bandit_gym.typing import BoolArray
-
 Infos = list[dict[str, Any]]
 
-_FINAL = ("final_obs", "final_info")
 _NO_LANES = (
     "the lanes of a vector environment are no environments of their own; "
     "use make_vec_env for single environments."
@@ -68,19 +65,14 @@ class GymnasiumVecEnv(VecEnv):
         observations, rewards, terminated, truncated, info = self.env.step(self._actions)
         dones = terminated | truncated
         infos = _split_info(info, self.num_envs)
-        if dones.any():
-            infos = self._put_last_steps_first(infos, info, dones)
+        for lane in np.flatnonzero(dones):
+            # SB3 returns the info of the last step, and keeps that of the reset.
+            last = {"terminal_observation": infos[lane].pop("final_obs")}
+            last = infos[lane].pop("final_info", {}) | last
+            self.reset_infos[lane], infos[lane] = infos[lane], last
         for lane_info, is_time_up in zip(infos, (truncated & ~terminated).tolist(), strict=True):
             lane_info["TimeLimit.truncated"] = is_time_up
         return observations, rewards, dones, infos
-
-    def _put_last_steps_first(self, infos: Infos, info: dict[str, Any], dones: BoolArray) -> Infos:
-        """Swap the infos of ended lanes: SB3 returns the last step's and stores the reset's."""
-        final_infos = _split_info(info.get("final_info", {}), self.num_envs)
-        for lane in np.flatnonzero(dones):
-            self.reset_infos[lane] = infos[lane]
-            infos[lane] = final_infos[lane] | {"terminal_observation": info["final_obs"][lane]}
-        return infos
 
     def close(self) -> None:
         """Close the vector environment."""
@@ -116,10 +108,9 @@ def _split_info(info: dict[str, Any], num_envs: int) -> Infos:
     """Turn a dict of arrays, each with the mask of its lanes, into one dict per lane."""
     infos: Infos = [{} for _ in range(num_envs)]
     for name, values in info.items():
-        if name.startswith("_") or name in _FINAL:
+        if name.startswith("_"):
             continue
-        mask = info.get(f"_{name}")
-        lanes = range(num_envs) if mask is None else np.flatnonzero(mask).tolist()
+        lanes = np.flatnonzero(info.get(f"_{name}", np.ones(num_envs))).tolist()
         if isinstance(values, dict):
             entries: Any = _split_info(values, num_envs)
         else:

@@ -324,6 +324,6 @@ def test_density_that_is_no_number_raises_and_names_the_arm(value):
             return np.where(np.arange(means.shape[-1]) == 1, value, 0.0) + means
 
     problem = _problem(Bernoulli(), Broken(stats.uniform(), (0.0, 1.0)))
-    message = f"log-density of arm 1 must be a number or -inf inside its support, got {value}"
+    message = f"arm_log_density must be a number or -inf, got {value} for arm 1 at the mean"
     with pytest.raises(ValueError, match=message):
         action_probabilities(problem, [0, 0], [0, 0])

@@ -63,7 +63,7 @@ def test_positions_of_means_outside_are_the_limits():
 def test_distributions_match_the_law(name):
     law, interval = LAWS[name]
     coordinate, panels, _ = _resolve(law, interval)
-    ends = coordinate.means(panels.right)
+    ends = coordinate.means(panels.edges[1:])
     np.testing.assert_allclose(panels.distributions()[:, -1, 0], law.cdf(ends), atol=1e-7)
 
 
@@ -82,7 +82,7 @@ def test_tails_are_infinite_when_the_density_does_not_decay():
 def test_halving_keeps_the_density_when_it_is_resolved():
     _, panels, log_density = _resolve(*LAWS["heavy tail"])
     finer = halve(log_density, panels)
-    assert len(finer.left) == 2 * len(panels.left)
+    assert len(finer.lengths) == 2 * len(panels.lengths)
     np.testing.assert_allclose(finer.density[::2, 0], panels.density[:, 0], rtol=1e-7)
 
 
