@@ -91,10 +91,14 @@ def _rows_of_known_law(num_races: int) -> list[Row]:
 
 def _rows_of_problems(sizes: Mapping[str, int]) -> list[Row]:
     return [
-        Row(f"random Bernoulli problems, {proposal} proposal", True,
-            judge(race_problems(sizes, proposal)), None)
+        Row(
+            f"random Bernoulli problems, {proposal} proposal",
+            is_trusted=True,
+            usual=judge(race_problems(sizes, proposal)),
+            tied=None,
+        )
         for proposal in ("reference", "matched")
-    ]  # fmt: skip
+    ]
 
 
 def _arm_laws() -> dict[str, np.ndarray]:
@@ -105,7 +109,7 @@ def _arm_laws() -> dict[str, np.ndarray]:
 
 def _weight_laws() -> list[Law]:
     ones, slope = np.ones(NUM_ARMS), np.linspace(0.2, 1.8, NUM_ARMS)
-    hundred_at_last = np.append(ones[:-1], 100.0)
+    lopsided = np.append(ones[:-1], 100.0)
     return [
         Law("all 1", lambda rng, winners: np.zeros(winners.shape), ones),
         Law("by arm, 0.2 to 1.8", lambda rng, winners: np.log(slope)[winners], slope),
@@ -114,7 +118,7 @@ def _weight_laws() -> list[Law]:
         Law("Pareto, index 2.5", _pareto(2.5), ones),
         Law("Pareto, index 1.5", _pareto(1.5), ones),
         Law("last arm's: 50 in 1 of 50", _rare(50.0, 1 / 50), ones),
-        Law("last arm's: 100,000 in 1 of 1,000", _rare(1e5, 1 / 1000), hundred_at_last, False),
+        Law("last arm's: 100,000 in 1 of 1,000", _rare(1e5, 1 / 1000), lopsided, is_trusted=False),
     ]
 
 
