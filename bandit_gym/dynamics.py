@@ -50,17 +50,10 @@ def pull(
 
 
 def shortfalls(means: FloatArray) -> FloatArray:
-    """Compute by how much each arm's mean falls short of the largest: (N, K), all >= 0."""
-    best: FloatArray = means.max(axis=-1, keepdims=True)
-    return best - means
-
-
-def pseudo_regret(means: FloatArray, actions: IntArray) -> FloatArray:
-    """Compute the (N,) pseudo-regrets of one pull per lane: max(means) - means[action]."""
-    return take_arms(shortfalls(means), actions)
+    """Compute each arm's pseudo-regret, how far it falls short of the best: (N, K), all >= 0."""
+    return means.max(axis=-1, keepdims=True) - means
 
 
 def optimal_actions(means: FloatArray) -> IntArray:
     """Find the arm of largest mean along the last axis, the first of several."""
-    best: IntArray = means.argmax(axis=-1)
-    return best
+    return means.argmax(axis=-1)

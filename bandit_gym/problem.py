@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import check_has_method, check_integer, check_keys, message
+from bandit_gym.checks import check_integer, check_keys, message
 from bandit_gym.likelihoods import LIKELIHOODS, Likelihood, likelihood_from_dict
 from bandit_gym.likelihoods.trial import try_likelihood
 from bandit_gym.priors import BuiltInPrior, Prior, prior_from_dict
@@ -72,11 +72,11 @@ class BanditProblem:
         Raises:
             TypeError: if the prior is the user's own and has no `to_dict`.
         """
-        prior: Any = self.prior
-        check_has_method("prior", prior, "to_dict")
+        if not hasattr(self.prior, "to_dict"):
+            raise TypeError(message("prior", "have a method 'to_dict'", self.prior))
         return {
             "likelihood": self.likelihood.to_dict(),
-            "prior": prior.to_dict(),
+            "prior": self.prior.to_dict(),
             "num_arms": self.num_arms,
         }
 

@@ -25,7 +25,7 @@ from pathlib import Path
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(variable, "1")  # read when NumPy and numba are imported
 
-from benchmarks.bars import judged, unmeasured  # noqa: E402
+from benchmarks.bars import judged  # noqa: E402
 from benchmarks.peers import Peers  # noqa: E402
 from benchmarks.report import document, print_report, write_markdown  # noqa: E402
 from benchmarks.session import Measurement, Session  # noqa: E402
@@ -96,12 +96,10 @@ def _measure(chosen: Sequence[Measurement]) -> Iterator[Row]:
 
 def _check(rows: Sequence[Row]) -> int:
     """Name bars missed, too close to tell or not measured; return 1 for misses and errors."""
-    found = {"not measured": unmeasured(rows)}
-    found |= {name: judged(rows, name) for name in ("noisy", "MISSED")}
-    for state, lines in found.items():
-        for line in lines:
-            print(f"{state}: {line}", file=sys.stderr)
-    return 1 if found["MISSED"] or any(row.note == FAILED for row in rows) else 0
+    for name, state in {"not measured": "absent", "noisy": "noisy", "MISSED": "MISSED"}.items():
+        for line in judged(rows, state):
+            print(f"{name}: {line}", file=sys.stderr)
+    return int(bool(judged(rows, "MISSED")) or any(row.note == FAILED for row in rows))
 
 
 def _make_parser() -> argparse.ArgumentParser:

@@ -16,20 +16,20 @@ import sys
 from collections.abc import Sequence
 
 from beyond import guarantee, particles, regret, thrift
-from beyond.settings import FULL
-from pages.command import Study, run_study
+from pages.command import Part, Study, run_study
 
 PARTS = {
-    "guarantee": guarantee.reproduce,
-    "thrift": thrift.reproduce,
-    "particles": particles.reproduce,
-    "regret": regret.reproduce,
+    "guarantee": Part(
+        guarantee.reproduce, {"races": 4000, "problems": 40, "races_per_problem": 500}
+    ),
+    "thrift": Part(thrift.reproduce, {"decisions": 1000, "horizon": 3000}),
+    "particles": Part(particles.reproduce, {"runs": 10, "horizon": 10_000}),
+    "regret": Part(regret.reproduce, {"replications": 400, "horizon": 10_000}),
 }
 STUDY = Study(
     title="Beyond the paper",
     text="± is the half width of a 95 % interval unless said otherwise.",
     parts=PARTS,
-    sizes=FULL,
     folder="results/beyond",
     num_workers=1,
 )

@@ -40,23 +40,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def compare(panels: Sequence[World], out: Path, *, title: str, workers: Workers) -> Path:
+def compare(compared: Sequence[World], out: Path, *, title: str, workers: Workers) -> Path:
     """Train, play and report everything; return the page.
 
     Args:
-        panels: the worlds, each with its agents.
+        compared: the worlds, each with its agents.
         out: folder of models, evaluations and the page.
         title: of the page.
         workers: who plays the evaluation episodes; training is done here, one after the other.
     """
-    played = []
-    for world in panels:
-        models = [train_once(training, out / "models") for training in world.trainings]
-        played.append((world, evaluate(world, models, out, workers)))
-    table = tabulate(played)
+    panels = []
+    for world in compared:
+        models = [train_once(world, training, out / "models") for training in world.trainings]
+        panels.append(evaluate(world, models, out, workers))
+    table = tabulate(panels)
     table.to_csv(out / "table.csv", index=False)
     page = out / "report.md"
-    write_page(page, title, NOTES.rstrip(), tell(played, table))
+    write_page(page, title, NOTES.rstrip(), tell(panels, table))
     return page
 
 

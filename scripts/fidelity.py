@@ -17,7 +17,7 @@ Columns of `fidelity.csv`, beside the settings:
                             that keep what they drew (SMC): averaging over runs hides a collapse
     resampling_tv           for races of fixed length, the distance from the law they have in theory
     resampling_floor_high   97.5 % quantile of that distance where the law holds
-    num_samples, effective_sample_size, is_capped    means over decisions
+    num_samples, effective_sample_size, is_capped, is_degenerate    means over decisions
     microseconds            processor time per step, many lanes at once: a decision and the
                             learning from its reward
     truth_error             estimated largest error of the exact probabilities
@@ -38,28 +38,6 @@ from pages.command import add_scale, new_parser
 from pages.page import write_page
 
 from agents.oracle import GIBBS_TOLERANCE
-
-COLUMNS = (
-    "setting",
-    "family",
-    "step",
-    "decisions",
-    "tv",
-    "floor",
-    "floor_high",
-    "excess",
-    "single_run_excess",
-    "resampling_tv",
-    "resampling_floor_high",
-    "num_samples",
-    "effective_sample_size",
-    "is_capped",
-    "microseconds",
-    "truth_error",
-    "failure",
-    "problem",
-    "seed",
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for table in joblib.Parallel(options.workers, return_as="generator")(jobs):
         tables.append(table)
         print(f"{len(tables)}/{len(names)}  {table['problem'].iloc[0]}", flush=True)
-        results = pd.concat(tables, ignore_index=True).reindex(columns=COLUMNS)
+        results = pd.concat(tables, ignore_index=True)
         results.to_csv(options.out / "fidelity.csv", index=False)
     title = "Fidelity: distance from exact Thompson sampling, and its cost"
     write_page(options.out / "fidelity.md", title, describe(results), tell(results))

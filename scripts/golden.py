@@ -16,8 +16,9 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,29 +39,21 @@ PACKAGES = ("numpy", "scipy", "numba", "gymnasium")
 Settings = dict[str, Any]
 
 CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.2}
-WORLDS: Mapping[str, tuple[str, Settings]] = {
-    **{name.removesuffix("Bandit-v0"): (name, {}) for name in ENV_IDS},
-    "Bernoulli, cut normal": ("BernoulliBandit-v0", {"prior": CUT}),
-    "Poisson, cut normal": ("PoissonBandit-v0", {"prior": CUT | {"high": 9.0}}),
-}
-VARIANTS: Mapping[str, tuple[str, Settings]] = {
-    "exact, reference": ("exact", {"prior": "reference"}),
-    "racing, matched": ("racing", {"proposal": "matched", "stopping": "self-normalised"}),
-    "racing, weight, shortened": ("racing", {"scale": "weight", "threshold": "shortened"}),
-    "racing, 200 samples": ("racing", {"stopping": 200}),
-    "smc, moved": (
-        "smc",
-        {"num_particles": 100, "resampling": "systematic", "move": "random-walk"},
-    ),
-}
-
-
-def cases() -> Iterator[tuple[str, Settings, str, Settings]]:
-    """Yield environment id and options, agent name and options: the worlds times the agents."""
-    agents = {name: (name, {}) for name in AGENTS} | dict(VARIANTS)
-    for env_id, env_options in WORLDS.values():
-        for name, options in agents.values():
-            yield env_id, env_options, name, options
+WORLDS: list[tuple[str, Settings]] = [
+    *((env_id, {}) for env_id in ENV_IDS),
+    ("BernoulliBandit-v0", {"prior": CUT}),
+    ("PoissonBandit-v0", {"prior": CUT | {"high": 9.0}}),
+]
+LEARNERS: list[tuple[str, Settings]] = [
+    *((name, {}) for name in AGENTS),
+    ("exact", {"prior": "reference"}),
+    ("racing", {"proposal": "matched", "stopping": "self-normalised"}),
+    ("racing", {"scale": "weight", "threshold": "shortened"}),
+    ("racing", {"stopping": 200}),
+    ("smc", {"num_particles": 100, "resampling": "systematic", "move": "random-walk"}),
+]
+CASES = [(*world, *learner) for world, learner in product(WORLDS, LEARNERS)]
+"""Environment id and options, agent name and options."""
 
 
 def digest(env_id: str, env_options: Settings, agent: str, agent_options: Settings) -> str:
@@ -75,15 +68,14 @@ def digest(env_id: str, env_options: Settings, agent: str, agent_options: Settin
 
 def name_case(env_id: str, env_options: Settings, agent: str, agent_options: Settings) -> str:
     """Name a case as its entry in the file does."""
-    parts = [json.dumps(options) for options in (env_options, agent_options)]
-    return f"{env_id} {parts[0]} {agent} {parts[1]}"
+    return f"{env_id} {json.dumps(env_options)} {agent} {json.dumps(agent_options)}"
 
 
 def compute() -> dict[str, str]:
     """Return name -> digest of every case."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of unfit settings; what they do is the point here
-        return {name_case(*case): digest(*case) for case in cases()}
+        return {name_case(*case): digest(*case) for case in CASES}
 
 
 def load() -> dict[str, Any]:
@@ -94,10 +86,7 @@ def load() -> dict[str, Any]:
 def is_reference_machine() -> bool:
     """Say whether the packages that decide the numbers are those of `constraints.txt`."""
     pinned = dict(re.findall(r"^([\w-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.M))
-    try:
-        return all(version(name) == pinned[name] for name in PACKAGES)
-    except PackageNotFoundError:
-        return False
+    return all(version(name) == pinned[name] for name in PACKAGES)
 
 
 def differences(found: Mapping[str, str], stored: Mapping[str, Any]) -> list[str]:
@@ -126,14 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--renew", action="store_true", help="store the present digests")
     options = parser.parse_args(arguments)
-    stored = load() if STORED.exists() else {"results_version": RESULTS_VERSION, "digests": {}}
-    found = compute()
-    for name in differences(found, stored):
+    stored, found = load(), compute()
+    differing = differences(found, stored)
+    for name in differing:
         print(f"differs: {name}")
     if options.renew:
         STORED.write_text(renew(found, stored))
-        return 0
-    return 1 if differences(found, stored) else 0
+    return int(bool(differing) and not options.renew)
 
 
 if __name__ == "__main__":

@@ -13,24 +13,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from pages.command import Study, run_study
+from pages.command import Part, Study, run_study
 from paper import regret_figures, table1, table2, theorem1
-from paper.settings import FULL
 
 FIGURES = {
-    "table1": table1.reproduce,
-    "table2": table2.reproduce,
-    "fig1a": regret_figures.reproduce_1a,
-    "fig1b": regret_figures.reproduce_1b,
-    "fig2": regret_figures.reproduce_2,
-    "theorem1": theorem1.reproduce,
+    "table1": Part(table1.reproduce, {}),
+    "table2": Part(
+        table2.reproduce, {"replications": 400, "fit_replications": 200, "horizon": 1000}
+    ),
+    "fig1a": Part(regret_figures.reproduce_1a, {"priors": 20, "replications": 50, "horizon": 1000}),
+    "fig1b": Part(regret_figures.reproduce_1b, {"replications": 100, "horizon": 10_000}),
+    "fig2": Part(regret_figures.reproduce_2, {"replications": 50, "horizon": 10_000}),
+    "theorem1": Part(theorem1.reproduce, {"problems": 40, "races": 500}),
 }
 STUDY = Study(
     title="Racing Thompson, reproduced",
     text="Regret is Bayesian pseudo-regret, the sum over steps of max(means) - means[action] "
     "averaged over instances drawn from the prior; ± is the half width of a 95 % interval.",
     parts=FIGURES,
-    sizes=FULL,
     folder="results/paper",
 )
 

@@ -7,16 +7,14 @@ package uses, so that inner functions need not look again.
 
 from bandit_gym.checks.arguments import (
     check_choice,
-    check_has_method,
-    check_has_name,
     check_integer,
     check_keys,
     check_real,
+    make_named,
 )
 from bandit_gym.checks.calls import call
 from bandit_gym.checks.fit import check_fit
 from bandit_gym.checks.lanes import (
-    RewardRule,
     check_actions,
     check_mask,
     check_rewards,
@@ -25,28 +23,6 @@ from bandit_gym.checks.lanes import (
 from bandit_gym.checks.messages import message
 from bandit_gym.checks.parameters import (
     check_covariance,
-    check_interval,
     check_parameter,
     check_same_length,
 )
-
-__all__ = [
-    "RewardRule",
-    "call",
-    "check_actions",
-    "check_choice",
-    "check_covariance",
-    "check_fit",
-    "check_has_method",
-    "check_has_name",
-    "check_integer",
-    "check_interval",
-    "check_keys",
-    "check_mask",
-    "check_parameter",
-    "check_real",
-    "check_rewards",
-    "check_same_length",
-    "check_statistics",
-    "message",
-]

@@ -1,12 +1,15 @@
 """Checks of single arguments: numbers, names, dicts, objects."""
 
 from collections.abc import Collection, Mapping
+from inspect import signature
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from bandit_gym.checks.messages import listed, message, nearest
+
+_T = TypeVar("_T")
 
 
 def check_integer(name: str, value: Any, *, minimum: int) -> int:
@@ -73,17 +76,27 @@ def check_keys(
             raise ValueError(message(name, f"have the key {key!r}", dict(mapping)))
 
 
-def check_has_name(name: str, settings: Any) -> None:
-    """Refuse what is not a dict with the key 'name', which says what other keys it may have."""
+def make_named(kind: str, settings: Any, classes: Mapping[str, type[_T]]) -> _T:
+    """Make the object that a dict such as `{"name": "gaussian", "std": 1.0}` describes.
+
+    Args:
+        kind: what it is in messages, e.g. "likelihood".
+        settings: the name, and the arguments of the class that has it.
+        classes: name -> class.
+
+    Raises:
+        TypeError: if a value is of the wrong kind.
+        ValueError: if the name or a key is unknown, a key is missing, or a value is out of range.
+    """
     if not isinstance(settings, Mapping) or "name" not in settings:
         error = ValueError if isinstance(settings, Mapping) else TypeError
-        raise error(message(name, "be a dict with the key 'name'", settings))
-
-
-def check_has_method(name: str, value: Any, method: str) -> None:
-    """Refuse an object without the method."""
-    if not callable(getattr(value, method, None)):
-        raise TypeError(message(name, f"have a method {method!r}", value))
+        raise error(message(kind, "be a dict with the key 'name'", settings))
+    cls = classes[check_choice(f"{kind} name", settings["name"], classes)]
+    parameters = signature(cls).parameters.values()
+    required = [each.name for each in parameters if each.default is each.empty]
+    optional = [each.name for each in parameters if each.default is not each.empty]
+    check_keys(kind, settings, required=["name", *required], optional=optional)
+    return cls(**{key: value for key, value in settings.items() if key != "name"})
 
 
 def _integer_rule(minimum: int) -> str:

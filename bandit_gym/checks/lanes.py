@@ -44,18 +44,14 @@ def check_actions(
         return np.array([actions], dtype=np.int64)
     name, rule = ("action", "an integer") if num_envs is None else ("actions", "integers")
     condition = f"be {rule} from 0 to {num_arms - 1}"
-    values = as_array(actions)
-    if values is None or values.dtype.kind not in "iu":
-        raise InvalidAction(message(name, condition, actions))
-    if values.shape != _lane_shape(num_envs):
-        raise InvalidAction(message(name, f"have {_shape_rule(num_envs)}", actions))
-    values = values.reshape(-1).astype(np.int64)
-    if mask is not None:
-        values[~mask] = 0
-    # Seen as unsigned, a negative action is a huge one: one comparison finds both kinds.
-    is_outside = values.view(np.uint64) >= num_arms
-    if np.count_nonzero(is_outside):  # three times as fast as any() for few lanes
-        raise InvalidAction(_lane_message(name, condition, values, is_outside, num_envs))
+    try:
+        values = _read_lanes(name, condition, actions, "iu", num_envs).astype(np.int64)
+        if mask is not None:
+            values[~mask] = 0
+        # Seen as unsigned, a negative action is a huge one: one comparison finds both kinds.
+        _refuse_lane(name, condition, values, values.view(np.uint64) >= num_arms, num_envs)
+    except (TypeError, ValueError) as error:
+        raise InvalidAction(str(error)) from None
     return values
 
 
@@ -82,19 +78,13 @@ def check_rewards(
             return np.array([rewards])
     name = "reward" if num_envs is None else "rewards"
     condition = f"be {rule.reward_rule} under {rule.name} rewards"
-    values = as_numbers(rewards, kinds="biuf")
-    if values is None:
-        raise TypeError(message(name, condition, rewards))
-    if values.shape != _lane_shape(num_envs):
-        raise ValueError(message(name, f"have {_shape_rule(num_envs)}", rewards))
-    values = values.reshape(-1)
+    values = _read_lanes(name, condition, rewards, "biuf", num_envs).astype(np.float64)
     if mask is not None:
-        values = np.where(mask, values, 0.0)
+        values[~mask] = 0.0
     is_impossible = ~rule.is_possible(values)
     if mask is not None:
         is_impossible &= mask
-    if np.count_nonzero(is_impossible):
-        raise ValueError(_lane_message(name, condition, values, is_impossible, num_envs))
+    _refuse_lane(name, condition, values, is_impossible, num_envs)
     return values
 
 
@@ -129,12 +119,7 @@ def check_statistics(
 
 def check_mask(name: str, mask: Any, num_envs: int) -> BoolArray:
     """Return a mask over lanes, (N,) bool; numbers are not taken for truth values."""
-    values = as_array(mask)
-    if values is None or values.dtype != np.bool_:
-        raise TypeError(message(name, "be an array of booleans", mask))
-    if values.shape != (num_envs,):
-        raise ValueError(message(name, f"have {_shape_rule(num_envs)}", mask))
-    return values
+    return _read_lanes(name, "be an array of booleans", mask, "b", num_envs)
 
 
 def _is_plain(action: Any) -> bool:
@@ -142,12 +127,27 @@ def _is_plain(action: Any) -> bool:
     return type(action) is int or isinstance(action, np.integer)
 
 
-def _lane_message(
+def _read_lanes(
+    name: str, condition: str, value: Any, kinds: str, num_envs: int | None
+) -> np.ndarray[Any, Any]:
+    """Return an array of one of NumPy's `kinds` with an entry per lane, one for a single run."""
+    values = as_array(value)
+    if values is None or values.dtype.kind not in kinds:
+        raise TypeError(message(name, condition, value))
+    shape = () if num_envs is None else (num_envs,)
+    if values.shape != shape:
+        rule = "no axes (one run)" if num_envs is None else f"shape {shape}, one per lane"
+        raise ValueError(message(name, f"have {rule}", value))
+    return values.reshape(-1)
+
+
+def _refuse_lane(
     name: str, condition: str, values: Any, is_wrong: BoolArray, num_envs: int | None
-) -> str:
-    lane = int(np.argmax(is_wrong))
-    text = message(name, condition, values[lane])
-    return text if num_envs is None else f"{text[:-1]} in lane {lane}."
+) -> None:
+    if np.count_nonzero(is_wrong):  # three times as fast as any() for few lanes
+        lane = int(np.argmax(is_wrong))
+        text = message(name, condition, values[lane])
+        raise ValueError(text if num_envs is None else f"{text[:-1]} in lane {lane}.")
 
 
 def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
@@ -167,11 +167,3 @@ def _refuse_arm(name: str, condition: str, values: FloatArray, is_wrong: BoolArr
         place = f"arm {arm}" + (f" of lane {lane[0]}" if len(lane) == 1 else "")
         text = message(name, condition, values[is_wrong][0])
         raise ValueError(f"{text[:-1]} for {place}.")
-
-
-def _lane_shape(num_envs: int | None) -> tuple[int, ...]:
-    return () if num_envs is None else (num_envs,)
-
-
-def _shape_rule(num_envs: int | None) -> str:
-    return "no axes (one run)" if num_envs is None else f"shape ({num_envs},), one per lane"

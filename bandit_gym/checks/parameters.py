@@ -35,12 +35,6 @@ def check_same_length(**parameters: Any) -> None:
                 raise ValueError(message(key, condition, length))
 
 
-def check_interval(low: Parameter, high: Parameter) -> None:
-    """Refuse an interval, or one per arm, whose lower end is not below its upper end."""
-    if not np.less(low, high).all():
-        raise ValueError(message("low", f"be below high ({high!r})", low))
-
-
 def check_covariance(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     """Return a covariance as rows of floats: symmetric and positive definite beyond rounding."""
     matrix = as_numbers(value)

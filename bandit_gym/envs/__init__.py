@@ -6,5 +6,3 @@ take any `BanditProblem`, with a likelihood or a prior of one's own.
 
 from bandit_gym.envs.bandit import BanditEnv
 from bandit_gym.envs.vector import BanditVectorEnv
-
-__all__ = ["BanditEnv", "BanditVectorEnv"]

@@ -12,7 +12,7 @@ from bandit_gym.checks import check_actions
 from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.observations import PlayRecord, make_observer
-from bandit_gym.envs.rendering import RENDER_MODES, LaneView, check_render_mode, render_lane
+from bandit_gym.envs.rendering import RENDER_MODES, check_render_mode, render_lanes
 from bandit_gym.problem import BanditProblem
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}
@@ -87,8 +87,7 @@ class BanditEnv(gym.Env[Any, Any]):
             return None
         if self._noise is None:
             raise ResetNeeded("reset must be called before render.")
-        view = LaneView.of(self.problem.likelihood, self._means, self._record, lane=0)
-        return render_lane(view, self.render_mode)
+        return render_lanes(self.render_mode, self.problem.likelihood, self._means, self._record)[0]
 
     def _observe(self) -> Any:
         return self._observer.split(self._observer.encode(self._record))[0]

@@ -1,15 +1,12 @@
 """Confidence intervals for the mean of one arm, the same way for every likelihood."""
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.typing import BoolArray, FloatArray
+from bandit_gym.typing import FloatArray
 
 _CHI_SQUARED_95 = 3.841458820694124  # 95 % quantile of chi-squared with one degree of freedom
-_NUM_DOUBLINGS = 60
 _NUM_HALVINGS = 50
 
 
@@ -34,30 +31,22 @@ def likelihood_interval(
     peak = likelihood.log_likelihood(centre, counts, sums)
     has_peak = np.isfinite(peak)
     peak = np.where(has_peak, peak, 0.0)
-
-    def is_inside(means: FloatArray) -> BoolArray:
-        return 2.0 * (peak - likelihood.log_likelihood(means, counts, sums)) <= _CHI_SQUARED_95
-
     step = likelihood.reward_std(centre) / np.sqrt(counts) + 1.0 / counts
+
+    def mean_at(share: FloatArray, end: float) -> FloatArray:
+        """Return the mean at a share of the way to an end of the support, which may be infinite."""
+        if np.isfinite(end):
+            return centre + share * (end - centre)
+        return centre + np.copysign(step * share / (1.0 - share), end)
+
+    def find_end(end: float) -> FloatArray:
+        inside, outside = np.zeros(centre.shape), np.ones(centre.shape)
+        for _ in range(_NUM_HALVINGS):
+            middle = 0.5 * (inside + outside)
+            drop = peak - likelihood.log_likelihood(mean_at(middle, end), counts, sums)
+            is_in = 2.0 * drop <= _CHI_SQUARED_95
+            inside, outside = np.where(is_in, middle, inside), np.where(is_in, outside, middle)
+        return np.where(has_peak, mean_at(inside, end), centre)
+
     low, high = likelihood.support
-    lower = _find_end(is_inside, centre, centre - step if np.isinf(low) else low)
-    upper = _find_end(is_inside, centre, centre + step if np.isinf(high) else high)
-    return np.where(has_peak, lower, centre), np.where(has_peak, upper, centre)
-
-
-def _find_end(
-    is_inside: Callable[[FloatArray], BoolArray], centre: FloatArray, guess: float | FloatArray
-) -> FloatArray:
-    """Find where the interval around `centre` ends: step past it by doubling, then halve."""
-    outside = np.broadcast_to(guess, centre.shape)
-    for _ in range(_NUM_DOUBLINGS):
-        is_in = is_inside(outside)
-        if not is_in.any():
-            break
-        outside = np.where(is_in, 2.0 * outside - centre, outside)
-    inside = centre
-    for _ in range(_NUM_HALVINGS):
-        middle = 0.5 * (inside + outside)
-        is_in = is_inside(middle)
-        inside, outside = np.where(is_in, middle, inside), np.where(is_in, outside, middle)
-    return inside
+    return find_end(low), find_end(high)

@@ -48,7 +48,6 @@ class PlayRecord:
     """
 
     def __init__(self, num_envs: int, num_arms: int) -> None:
-        self.elapsed = np.zeros(num_envs, dtype=np.int64)
         self.pulls = np.zeros((num_envs, num_arms), dtype=np.int64)
         self.reward_sums = np.zeros((num_envs, num_arms))
         self.last_actions = np.full(num_envs, -1, dtype=np.int64)
@@ -56,7 +55,6 @@ class PlayRecord:
 
     def add(self, actions: IntArray, rewards: FloatArray) -> None:
         """Add one pull per lane: (N,) actions and (N,) rewards."""
-        self.elapsed += 1
         pulled = np.arange(0, self.pulls.size, self.pulls.shape[1]) + actions
         self.pulls.reshape(-1)[pulled] += 1
         self.reward_sums.reshape(-1)[pulled] += rewards
@@ -65,7 +63,6 @@ class PlayRecord:
 
     def forget(self, lanes: BoolArray) -> None:
         """Start the lanes of the (N,) mask afresh."""
-        self.elapsed[lanes] = 0
         self.pulls[lanes] = 0
         self.reward_sums[lanes] = 0.0
         self.last_actions[lanes] = -1
@@ -111,9 +108,9 @@ class Observer:
             (N,) int64 zeros in the constant mode, else (N, size) float32 in [0, 1].
         """
         if self.mode == "constant":
-            return np.zeros(len(record.elapsed), dtype=np.int64)
+            return np.zeros(len(record.pulls), dtype=np.int64)
         parts = self._counts(record) if self.mode == "counts" else self._history(record)
-        time_left = np.maximum(1.0 - record.elapsed / self.horizon, 0.0)
+        time_left = np.maximum(1.0 - record.pulls.sum(axis=1) / self.horizon, 0.0)
         return np.column_stack((*parts, time_left)).astype(np.float32)
 
     def split(self, observations: NDArray[Any]) -> list[Any]:

@@ -3,7 +3,6 @@
 These are for people, so unlike observations they show the true means.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from bandit_gym.checks import check_choice
 from bandit_gym.envs.intervals import likelihood_interval
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.typing import FloatArray, IntArray
+from bandit_gym.typing import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,41 +25,24 @@ PULLS_COLOUR, LAST_COLOUR = "#999999", "#d55e00"
 MOST_LABELLED_ARMS = 25
 
 
-@dataclass(frozen=True)
 class LaneView:
     """Everything a picture of one lane shows.
 
-    Attributes:
+    Args:
         likelihood: law of the rewards.
-        means: (K,) true means.
-        pulls: (K,) pulls of each arm so far.
-        reward_sums: (K,) sums of their rewards.
-        last_action: the arm pulled last, -1 before the first pull.
+        means: (N, K) true means.
+        record: of the play in N lanes.
+        lane: the one to be seen.
     """
 
-    likelihood: Likelihood
-    means: FloatArray
-    pulls: IntArray
-    reward_sums: FloatArray
-    last_action: int
-
-    @classmethod
-    def of(
-        cls, likelihood: Likelihood, means: FloatArray, record: PlayRecord, *, lane: int
-    ) -> "LaneView":
-        """View one lane of (N, K) means and the record of their play."""
-        return cls(
-            likelihood,
-            means[lane],
-            record.pulls[lane],
-            record.reward_sums[lane],
-            int(record.last_actions[lane]),
-        )
-
-    @property
-    def best_arm(self) -> int:
-        """The arm with the largest true mean."""
-        return int(self.means.argmax())
+    def __init__(
+        self, likelihood: Likelihood, means: FloatArray, record: PlayRecord, lane: int
+    ) -> None:
+        self.likelihood = likelihood
+        self.means = means[lane]
+        self.best_arm = int(self.means.argmax())
+        self.pulls, self.reward_sums = record.pulls[lane], record.reward_sums[lane]
+        self.last_action = int(record.last_actions[lane])  # -1 before the first pull
 
     @property
     def title(self) -> str:
@@ -79,9 +61,12 @@ def check_render_mode(render_mode: str | None) -> str | None:
     return None if render_mode is None else check_choice("render_mode", render_mode, RENDER_MODES)
 
 
-def render_lane(view: LaneView, render_mode: str) -> Any:
-    """Draw one lane: a str for "ansi", an (H, W, 3) uint8 array for "rgb_array"."""
-    return render_text(view) if render_mode == "ansi" else render_picture(view)
+def render_lanes(
+    render_mode: str, likelihood: Likelihood, means: FloatArray, record: PlayRecord
+) -> tuple[Any, ...]:
+    """Draw each of N lanes: a str for "ansi", an (H, W, 3) uint8 array for "rgb_array"."""
+    views = (LaneView(likelihood, means, record, lane) for lane in range(len(means)))
+    return tuple(map(render_text if render_mode == "ansi" else render_picture, views))
 
 
 def render_text(view: LaneView) -> str:

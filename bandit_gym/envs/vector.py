@@ -22,7 +22,7 @@ from bandit_gym.envs.bandit import METADATA
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.noise import LaneNoise
 from bandit_gym.envs.observations import PlayRecord, make_observer
-from bandit_gym.envs.rendering import LaneView, check_render_mode, render_lane
+from bandit_gym.envs.rendering import check_render_mode, render_lanes
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
@@ -137,11 +137,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
             return None
         if not self._streams:
             raise ResetNeeded("reset must be called before render.")
-        views = (
-            LaneView.of(self.problem.likelihood, self._means, self._record, lane=lane)
-            for lane in range(self.num_envs)
-        )
-        return tuple(render_lane(view, self.render_mode) for view in views)
+        return render_lanes(self.render_mode, self.problem.likelihood, self._means, self._record)
 
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
@@ -163,7 +159,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
     def _observe(self) -> np.ndarray:
         return self._observer.encode(self._record)
 
-    def _begin(self, mask: BoolArray) -> None:
+    def _restart(self, mask: BoolArray) -> dict[str, Any]:
         """Start new episodes in the lanes of the mask, none of which waits any longer."""
         lanes = np.flatnonzero(mask)
         rngs = [self._streams[lane][0] for lane in lanes.tolist()]
@@ -176,9 +172,6 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         if self._waiting is not None:
             waiting = self._waiting & ~mask
             self._waiting = waiting if waiting.any() else None
-
-    def _restart(self, mask: BoolArray) -> dict[str, Any]:
-        self._begin(mask)
         actions = optimal_actions(self._means)
         return _masked_info(mask, means=self._means, optimal_action=actions)
 

@@ -4,14 +4,15 @@ Each law is drawn by inverse CDF from one uniform per pull, so that two agents t
 uniforms meet the same noise whatever arms they choose.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
 
-from bandit_gym.checks import check_real
+from bandit_gym.checks import check_real, make_named
 from bandit_gym.likelihoods.base import Likelihood, inner_uniforms
 from bandit_gym.numerics.poisson import poisson_quantile
 from bandit_gym.typing import BoolArray, FloatArray, RealArray
@@ -33,14 +34,13 @@ class Bernoulli(Likelihood):
 
     def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return s log(mean) + (n - s) log(1 - mean)."""
-        x, successes = np.asarray(means, dtype=np.float64), np.asarray(sums, dtype=np.float64)
-        value = special.xlogy(successes, x) + special.xlog1py(counts - successes, -x)
-        return np.where(self.contains(x), value, -inf)
+        failures = np.subtract(counts, sums)
+        value = special.xlogy(sums, means) + special.xlog1py(failures, np.negative(means))
+        return np.where(self.contains(means), value, -inf)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return 1 where 1 - uniform <= mean (1 - uniform is exact, 1 - mean is not)."""
-        is_success = np.subtract(1.0, uniforms) <= means
-        return is_success.astype(np.float64)
+        return (np.subtract(1.0, uniforms) <= means).astype(np.float64)
 
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return sqrt(mean (1 - mean))."""
@@ -68,11 +68,9 @@ class Exponential(Likelihood):
 
     def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return -n log(mean) - s / mean."""
-        is_inside = self.contains(means)
-        safe_means = np.where(is_inside, means, 1.0)
-        with np.errstate(over="ignore"):  # an overflow to -inf is right
-            value = -np.multiply(counts, np.log(safe_means)) - sums / safe_means
-        return np.where(is_inside, value, -inf)
+        with np.errstate(all="ignore"):  # an overflow to -inf is right, and outside all is
+            value = -np.multiply(counts, np.log(means)) - np.divide(sums, means)
+        return np.where(self.contains(means), value, -inf)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return -mean log(1 - uniform)."""
@@ -111,12 +109,10 @@ class Gaussian(Likelihood):
 
         The square is completed because n mean^2 - 2 s mean would cancel for large n.
         """
-        is_inside = self.contains(means)
-        safe_means = np.where(is_inside, means, 0.0)
         averages = np.divide(sums, np.maximum(counts, 1))
-        with np.errstate(over="ignore"):  # an overflow to -inf is right
-            value = -0.5 * np.multiply(counts, np.square((averages - safe_means) / self.std))
-        return np.where(is_inside, value, -inf)
+        with np.errstate(all="ignore"):  # an overflow to -inf is right, and outside all is
+            value = -0.5 * np.multiply(counts, np.square((averages - means) / self.std))
+        return np.where(self.contains(means), value, -inf)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return mean + std * z, with z the standard normal quantile."""
@@ -140,17 +136,13 @@ class Poisson(Likelihood):
     def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is a whole number of at least 0."""
         values = np.asarray(rewards, dtype=np.float64)
-        is_possible: BoolArray = (values >= 0.0) & (values < inf) & (values == np.floor(values))
-        return is_possible
+        return (values >= 0.0) & (values < inf) & (values == np.floor(values))
 
     def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return s log(mean) - n mean."""
-        is_inside = self.contains(means)
-        safe_means = np.where(is_inside, means, 1.0)
-        totals = np.asarray(sums, dtype=np.float64)
-        with np.errstate(over="ignore"):  # an overflow to -inf is right
-            value = special.xlogy(totals, safe_means) - np.multiply(counts, safe_means)
-        return np.where(is_inside, value, -inf)
+        with np.errstate(all="ignore"):  # an overflow to -inf is right, and outside all is
+            value = special.xlogy(sums, means) - np.multiply(counts, means)
+        return np.where(self.contains(means), value, -inf)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return the smallest count whose distribution function exceeds the uniform."""
@@ -164,3 +156,13 @@ class Poisson(Likelihood):
 LIKELIHOODS: dict[str, type[Likelihood]] = {
     likelihood.name: likelihood for likelihood in (Bernoulli, Exponential, Gaussian, Poisson)
 }
+
+
+def likelihood_from_dict(settings: Mapping[str, Any]) -> Likelihood:
+    """Make the likelihood that a dict such as `{"name": "gaussian", "std": 1.0}` describes.
+
+    Raises:
+        TypeError: if a value is of the wrong kind.
+        ValueError: if the name or a key is unknown, or a value is out of range.
+    """
+    return make_named("likelihood", settings, LIKELIHOODS)

@@ -14,18 +14,3 @@ from bandit_gym.priors.independent import (
     Normal,
     TruncatedNormal,
 )
-
-__all__ = [
-    "CAPABILITIES",
-    "PRIORS",
-    "Beta",
-    "BuiltInPrior",
-    "Gamma",
-    "IndependentPrior",
-    "InverseGamma",
-    "Normal",
-    "Prior",
-    "TruncatedMultivariateNormal",
-    "TruncatedNormal",
-    "prior_from_dict",
-]

@@ -5,13 +5,12 @@ for the capability by name, and never looks at the prior's class.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeGuard, get_args, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import check_choice, check_has_name, check_keys
+from bandit_gym.checks import check_choice, make_named
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
 from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.typing import FloatArray
@@ -69,10 +68,7 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 
 BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | TruncatedMultivariateNormal
 
-PRIORS: dict[str, type[BuiltInPrior]] = {
-    prior.name: prior
-    for prior in (Beta, Gamma, InverseGamma, Normal, TruncatedNormal, TruncatedMultivariateNormal)
-}
+PRIORS: dict[str, type[BuiltInPrior]] = {law.name: law for law in get_args(BuiltInPrior)}
 
 
 def offers(prior: Any, capability: str) -> bool:
@@ -109,9 +105,4 @@ def prior_from_dict(settings: Mapping[str, Any]) -> BuiltInPrior:
         TypeError: if a value is of the wrong kind.
         ValueError: if the name or a key is unknown, a key is missing, or a value is out of range.
     """
-    check_has_name("prior", settings)
-    cls = PRIORS[check_choice("prior name", settings["name"], PRIORS)]
-    required = [field.name for field in fields(cls) if field.default is MISSING]
-    optional = [field.name for field in fields(cls) if field.default is not MISSING]
-    check_keys("prior", settings, required=["name", *required], optional=optional)
-    return cls(**{key: value for key, value in settings.items() if key != "name"})
+    return make_named("prior", settings, PRIORS)

@@ -10,21 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import (
-    check_covariance,
-    check_interval,
-    check_parameter,
-    check_same_length,
-)
+from bandit_gym.checks import check_covariance, check_parameter, check_same_length
 from bandit_gym.numerics.minimax_tilting import TiltedBox, tilt_box
 from bandit_gym.priors.mass import check_mass
+from bandit_gym.priors.parametric import ParametricPrior, columns
 from bandit_gym.typing import FloatArray, Parameter
 
 Matrix = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
-class TruncatedMultivariateNormal:
+class TruncatedMultivariateNormal(ParametricPrior):
     """Normal(mean, covariance) given that all means lie in the box [low, high].
 
     Draws are exact and independent (see `minimax_tilting`). `mean` and `covariance` are those
@@ -49,7 +45,6 @@ class TruncatedMultivariateNormal:
         for key in ("mean", "low", "high"):
             object.__setattr__(self, key, check_parameter(key, getattr(self, key)))
         check_same_length(covariance=self.covariance, mean=self.mean, low=self.low, high=self.high)
-        check_interval(self.low, self.high)
         stds = tuple(np.sqrt(np.diag(self.covariance)).tolist())
         check_mass(self.mean, stds, self.low, self.high)
 
@@ -85,31 +80,18 @@ class TruncatedMultivariateNormal:
         """K, the size of the covariance."""
         return len(self.covariance)
 
-    @property
-    def support(self) -> tuple[float, float]:
-        """Lowest and highest mean over all arms."""
-        return float(np.min(self.low)), float(np.max(self.high))
-
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
-        limits = [np.broadcast_to(np.asarray(end), num_arms) for end in (self.low, self.high)]
-        return np.stack(limits, axis=1)
+        return columns(num_arms, self.low, self.high)
 
     @cached_property
     def precision(self) -> FloatArray:
         """(K, K) inverse of the covariance."""
         return self._whitening @ self._whitening.T
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
-        ends = {"mean": self.mean, "low": self.low, "high": self.high}
-        listed = {key: list(v) if isinstance(v, tuple) else v for key, v in ends.items()}
-        rows = [list(row) for row in self.covariance]
-        return {"name": self.name, "covariance": rows, **listed}
-
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be computed again, so that equal priors pickle alike."""
-        return {key: vars(self)[key] for key in ("mean", "covariance", "low", "high")}
+        return self._parameters()
 
     @cached_property
     def _whitening(self) -> FloatArray:
@@ -119,6 +101,5 @@ class TruncatedMultivariateNormal:
 
     @cached_property
     def _box(self) -> TiltedBox:
-        low, high = self.arm_support(self.num_arms).T
-        mean = np.broadcast_to(np.asarray(self.mean), self.num_arms)
+        mean, low, high = columns(self.num_arms, self.mean, self.low, self.high).T
         return tilt_box(mean, np.asarray(self.covariance), low, high)

@@ -1,18 +1,18 @@
 """Priors under which the arms' means are independent, each from a family with known density."""
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from abc import abstractmethod
+from dataclasses import dataclass
 from math import inf
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
 from scipy import special
 
-from bandit_gym.checks import check_interval, check_parameter, check_same_length
+from bandit_gym.checks import check_parameter, check_same_length
 from bandit_gym.numerics import truncated_normal
 from bandit_gym.priors.mass import check_mass
+from bandit_gym.priors.parametric import ParametricPrior, columns
 from bandit_gym.typing import FloatArray, Parameter
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
@@ -21,19 +21,14 @@ _LOG_ROOT_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True)
-class IndependentPrior(ABC):
+class IndependentPrior(ParametricPrior):
     """A prior that is a product of one density per arm.
 
-    Subclasses are frozen dataclasses; each field is a parameter, one number for all arms or a list
-    of one number per arm (kept as a tuple, so that priors compare, hash and pickle).
-
     Attributes:
-        name: the name used in dicts, e.g. "beta".
         positive: names of the parameters that must be above 0.
         ends: lowest and highest mean of every arm.
     """
 
-    name: ClassVar[str]
     positive: ClassVar[tuple[str, ...]]
     ends: ClassVar[tuple[float, float]]
 
@@ -67,32 +62,11 @@ class IndependentPrior(ABC):
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
-        return _columns(num_arms, *self.ends)
+        return columns(num_arms, *self.ends)
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (...) normalised log-density of (..., K) means; -inf outside the support."""
         return np.asarray(self.arm_log_density(means).sum(axis=-1))
-
-    @property
-    def num_arms(self) -> int | None:
-        """K if some parameter is given per arm, None if the prior fits any number of arms."""
-        lengths = [len(value) for value in self._parameters().values() if isinstance(value, tuple)]
-        return lengths[0] if lengths else None
-
-    @property
-    def support(self) -> tuple[float, float]:
-        """Lowest and highest mean over all arms."""
-        limits = self.arm_support(self.num_arms or 1)
-        return float(limits[:, 0].min()), float(limits[:, 1].max())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
-        parameters = self._parameters().items()
-        listed = {key: list(v) if isinstance(v, tuple) else v for key, v in parameters}
-        return {"name": self.name, **listed}
-
-    def _parameters(self) -> dict[str, Parameter]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True)
@@ -113,14 +87,14 @@ class Beta(IndependentPrior):
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return (alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)."""
         x = np.asarray(means, dtype=np.float64)
-        alpha, beta = np.asarray(self.alpha), np.asarray(self.beta)
+        alpha, beta = self._arrays()
         powers = special.xlogy(alpha - 1, x) + special.xlog1py(beta - 1, -x)
         return np.where((x >= 0) & (x <= 1), powers - special.betaln(alpha, beta), -inf)
 
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (alpha - 1, beta - 1, 0, 0, 0) of each arm."""
-        alpha, beta = np.asarray(self.alpha), np.asarray(self.beta)
-        return _columns(num_arms, alpha - 1, beta - 1, 0.0, 0.0, 0.0)
+        alpha, beta = self._arrays()
+        return columns(num_arms, alpha - 1, beta - 1, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -142,16 +116,16 @@ class Gamma(IndependentPrior):
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(rate) - log Gamma(shape) + (shape - 1) log x - rate x."""
         x = np.asarray(means, dtype=np.float64)
-        shape, rate = np.asarray(self.shape), np.asarray(self.rate)
-        is_inside = (x >= 0) & (x < inf)
-        safe = np.where(is_inside, x, 1.0)
+        shape, rate = self._arrays()
         constant = shape * np.log(rate) - special.gammaln(shape)
-        value = constant + special.xlogy(shape - 1, safe) - rate * safe
-        return np.where(is_inside, value, -inf)
+        with np.errstate(invalid="ignore"):  # outside the support
+            value = constant + special.xlogy(shape - 1, x) - rate * x
+        return np.where((x >= 0) & (x < inf), value, -inf)
 
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (shape - 1, 0, -rate, 0, 0) of each arm."""
-        return _columns(num_arms, np.asarray(self.shape) - 1, 0.0, -np.asarray(self.rate), 0.0, 0.0)
+        shape, rate = self._arrays()
+        return columns(num_arms, shape - 1, 0.0, -rate, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -177,61 +151,64 @@ class InverseGamma(IndependentPrior):
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(scale) - log Gamma(shape) - (shape + 1) log x - scale / x."""
         x = np.asarray(means, dtype=np.float64)
-        shape, scale = np.asarray(self.shape), np.asarray(self.scale)
-        is_inside = (x > 0) & (x < inf)
-        safe = np.where(is_inside, x, 1.0)
+        shape, scale = self._arrays()
         constant = shape * np.log(scale) - special.gammaln(shape)
-        with np.errstate(over="ignore"):
-            return np.where(is_inside, constant - (shape + 1) * np.log(safe) - scale / safe, -inf)
+        with np.errstate(all="ignore"):  # outside the support, and near 0
+            value = constant - (shape + 1) * np.log(x) - scale / x
+        return np.where((x > 0) & (x < inf), value, -inf)
 
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (-shape - 1, 0, 0, 0, -scale) of each arm."""
-        shape, scale = np.asarray(self.shape), np.asarray(self.scale)
-        return _columns(num_arms, -shape - 1, 0.0, 0.0, 0.0, -scale)
+        shape, scale = self._arrays()
+        return columns(num_arms, -shape - 1, 0.0, 0.0, 0.0, -scale)
 
 
 @dataclass(frozen=True)
-class Normal(IndependentPrior):
-    """Normal(mean, std) on the whole line."""
+class _NormalShape(IndependentPrior):
+    """A normal density, or a part of one."""
 
     mean: Parameter
     std: Parameter
 
-    name: ClassVar[str] = "normal"
     positive: ClassVar[tuple[str, ...]] = ("std",)
+
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
+        """Return -(x - mean)^2 / (2 std^2) - log(std) - log(2 pi) / 2."""
+        z = np.subtract(means, self.mean) / np.asarray(self.std)
+        return -0.5 * np.square(z) - np.log(self.std) - _LOG_ROOT_TWO_PI
+
+    def natural_parameters(self, num_arms: int) -> FloatArray:
+        """Return (0, 0, mean / std^2, -1 / (2 std^2), 0) of each arm."""
+        precision = 1 / np.square(self.std)
+        return columns(num_arms, 0.0, 0.0, np.multiply(self.mean, precision), -precision / 2, 0.0)
+
+
+@dataclass(frozen=True)
+class Normal(_NormalShape):
+    """Normal(mean, std) on the whole line."""
+
+    name: ClassVar[str] = "normal"
     ends: ClassVar[tuple[float, float]] = (-inf, inf)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape."""
         return np.asarray(self.mean) + np.asarray(self.std) * rng.standard_normal(shape)
 
-    def arm_log_density(self, means: FloatArray) -> FloatArray:
-        """Return -(x - mean)^2 / (2 std^2) - log(std) - log(2 pi) / 2."""
-        return _normal_log_density(means, self.mean, self.std)
-
-    def natural_parameters(self, num_arms: int) -> FloatArray:
-        """Return (0, 0, mean / std^2, -1 / (2 std^2), 0) of each arm."""
-        return _normal_natural_parameters(num_arms, self.mean, self.std)
-
 
 @dataclass(frozen=True)
-class TruncatedNormal(IndependentPrior):
+class TruncatedNormal(_NormalShape):
     """Normal(mean, std) given that it lies in [low, high].
 
     `mean` and `std` are those before truncation; `mean` may lie outside the interval.
     """
 
-    mean: Parameter
-    std: Parameter
     low: Parameter = 0.0
     high: Parameter = 1.0
 
     name: ClassVar[str] = "truncated_normal"
-    positive: ClassVar[tuple[str, ...]] = ("std",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_interval(self.low, self.high)
         check_mass(self.mean, self.std, self.low, self.high)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
@@ -244,35 +221,13 @@ class TruncatedNormal(IndependentPrior):
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the normal's log-density less the log of its mass in [low, high]."""
         x = np.asarray(means)
-        value = _normal_log_density(x, self.mean, self.std)
-        value = value - truncated_normal.log_mass(*self._limits())
+        value = super().arm_log_density(x) - truncated_normal.log_mass(*self._limits())
         return np.where((x >= self.low) & (x <= self.high), value, -inf)
-
-    def natural_parameters(self, num_arms: int) -> FloatArray:
-        """Return (0, 0, mean / std^2, -1 / (2 std^2), 0) of each arm."""
-        return _normal_natural_parameters(num_arms, self.mean, self.std)
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return [low, high] of each arm."""
-        return _columns(num_arms, self.low, self.high)
+        return columns(num_arms, self.low, self.high)
 
     def _limits(self) -> tuple[FloatArray, FloatArray]:
-        mean, std = np.asarray(self.mean), np.asarray(self.std)
-        return (np.asarray(self.low) - mean) / std, (np.asarray(self.high) - mean) / std
-
-
-def _columns(num_arms: int, *columns: ArrayLike) -> FloatArray:
-    """Return the columns, each one number or (K,) numbers, side by side in K rows."""
-    rows = [np.broadcast_to(np.asarray(column, dtype=np.float64), num_arms) for column in columns]
-    return np.stack(rows, axis=1)
-
-
-def _normal_log_density(x: FloatArray, mean: Parameter, std: Parameter) -> FloatArray:
-    z = np.subtract(x, mean) / np.asarray(std)
-    value: FloatArray = -0.5 * np.square(z) - np.log(std) - _LOG_ROOT_TWO_PI
-    return value
-
-
-def _normal_natural_parameters(num_arms: int, mean: Parameter, std: Parameter) -> FloatArray:
-    precision = 1 / np.square(std)
-    return _columns(num_arms, 0.0, 0.0, np.asarray(mean) * precision, -precision / 2, 0.0)
+        mean, std, low, high = self._arrays()
+        return (low - mean) / std, (high - mean) / std

@@ -10,7 +10,9 @@ _LARGEST_ROUNDING_ERROR = 1e-6
 
 
 def check_mass(mean: Parameter, std: Parameter, low: Parameter, high: Parameter) -> None:
-    """Refuse intervals whose mass under Normal(mean, std) is lost in rounding."""
+    """Refuse intervals that are empty, or whose mass under Normal(mean, std) rounding loses."""
+    if not np.less(low, high).all():
+        raise ValueError(message("low", f"be below high ({high!r})", low))
     m, s = np.asarray(mean), np.asarray(std)
     error = rounding_error((np.asarray(low) - m) / s, (np.asarray(high) - m) / s)
     if not (error < _LARGEST_ROUNDING_ERROR).all():

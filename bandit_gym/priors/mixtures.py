@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from bandit_gym.checks import check_parameter
-from bandit_gym.priors.independent import Beta, IndependentPrior, TruncatedNormal
+from bandit_gym.priors.independent import Beta, IndependentPrior, Normal, TruncatedNormal
 from bandit_gym.typing import FloatArray, Parameter
 
 _EDGE = 2.0**-53
@@ -109,11 +109,10 @@ class LogitNormal:
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) log-densities: normal in the log-odds, times their derivative."""
         x = np.asarray(means, dtype=np.float64)
-        is_inside = (x > 0) & (x < 1)
-        inside = np.where(is_inside, x, 0.5)
-        z = (special.logit(inside) - self.mean) / np.asarray(self.std)
-        log_normal = -0.5 * z**2 - np.log(self.std) - 0.5 * np.log(2 * np.pi)
-        return np.where(is_inside, log_normal - np.log(inside) - np.log1p(-inside), -np.inf)
+        with np.errstate(all="ignore"):  # outside the support
+            value = Normal(self.mean, self.std).arm_log_density(special.logit(x))
+            value = value - np.log(x) - np.log1p(-x)
+        return np.where((x > 0) & (x < 1), value, -np.inf)
 
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (...) log-density of (..., K) means."""

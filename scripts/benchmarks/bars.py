@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 from benchmarks.timing import Row
 
@@ -19,30 +20,19 @@ class Bar:
     """
 
     value: float
-    aim: float | None
-    is_floor: bool
+    aim: float | None = None
+    is_floor: bool = True
 
-    def is_met(self, value: float) -> bool:
+    def admits(self, value: float) -> bool:
         """Say whether a value keeps to the bar."""
-        return self._reaches(value, self.value)
-
-    def is_aimed(self, value: float) -> bool:
-        """Say whether a value reaches the aim as well, or the bar if that is all."""
-        return self._reaches(value, self.value if self.aim is None else self.aim)
-
-    def _reaches(self, value: float, limit: float) -> bool:
-        return value >= limit if self.is_floor else value <= limit
+        return value >= self.value if self.is_floor else value <= self.value
 
 
-def at_least(value: float, aim: float | None = None) -> Bar:
-    """Ask for a ratio of this size or more."""
-    return Bar(value, aim, is_floor=True)
+at_least = partial(Bar, is_floor=True)
+"""Asks for a ratio of this size or more."""
 
-
-def at_most(value: float, aim: float | None = None) -> Bar:
-    """Ask for a cost of this size or less."""
-    return Bar(value, aim, is_floor=False)
-
+at_most = partial(Bar, is_floor=False)
+"""Asks for a cost of this size or less."""
 
 BARS: Mapping[str, Bar] = {
     "environment.bernoulli.many.sync": at_least(30, 100),
@@ -76,32 +66,28 @@ def verdict(row: Row, bars: Mapping[str, Bar] = BARS) -> str:
         return ""
     bar = bars[row.key]
     ends = [row.value if end is None else end for end in (row.low, row.high)]
-    num_met = sum(bar.is_met(end) for end in ends)
+    num_met = sum(bar.admits(end) for end in ends)
     if num_met < 2:
         return "noisy" if num_met else "MISSED"
-    return "aim" if bar.is_aimed(row.value) else "met"
+    goal = bar if bar.aim is None else replace(bar, value=bar.aim)
+    return "aim" if goal.admits(row.value) else "met"
 
 
 def judged(rows: Iterable[Row], state: str, bars: Mapping[str, Bar] = BARS) -> list[str]:
-    """Return one line for each row with a bar that got this verdict: what it is and must be."""
+    """Return one line for each bar whose row got this verdict: what it is and must be.
+
+    A bar without a row is "absent"; where there is no value, the line tells why.
+    """
+    found = {key: Row(key, "", None, note="not run") for key in bars}
+    found |= {row.key: row for row in rows if row.key in bars}
     return [
-        f"{row.key}: {_measured(row)}, must be {_condition(bars[row.key])}"
-        for row in rows
-        if row.key in bars and verdict(row, bars) == state
+        f"{key}: {row.note if row.value is None else _comparison(row, bars[key])}"
+        for key, row in found.items()
+        if verdict(row, bars) == state
     ]
 
 
-def unmeasured(rows: Sequence[Row], bars: Mapping[str, Bar] = BARS) -> list[str]:
-    """Return one line for each bar that no value was measured for, with the reason if known."""
-    measured = {row.key for row in rows if row.value is not None}
-    notes = {row.key: row.note for row in rows}
-    return [f"{key}: {notes.get(key, 'not run')}" for key in bars if key not in measured]
-
-
-def _measured(row: Row) -> str:
+def _comparison(row: Row, bar: Bar) -> str:
     interval = "" if row.low is None else f" [{row.low:.3g}, {row.high:.3g}]"
-    return f"{row.value:.3g} {row.unit}{interval}"
-
-
-def _condition(bar: Bar) -> str:
-    return f"{'at least' if bar.is_floor else 'at most'} {bar.value:g}"
+    condition = f"{'at least' if bar.is_floor else 'at most'} {bar.value:g}"
+    return f"{row.value:.3g} {row.unit}{interval}, must be {condition}"

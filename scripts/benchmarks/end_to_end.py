@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from tempfile import TemporaryDirectory
 
@@ -35,45 +35,42 @@ def measurements(session: Session) -> Iterator[Measurement]:
 
 def _import(module: str) -> Contestant:
     def play(num_rounds: int, clock: str) -> tuple[float, float]:
-        runs = [run_process(["-c", f"import {module}"]) for _ in range(num_rounds)]
-        return sum(run.time(clock) for run in runs), num_rounds
+        runs = [run_process("-c", f"import {module}") for _ in range(num_rounds)]
+        return sum(run[clock] for run in runs), num_rounds
 
     return play
 
 
 def _comparisons(effort: Effort) -> Iterator[Row]:
-    """Time first comparisons, too small to matter, and real ones with what the last compiled."""
+    """Time first comparisons, too small to matter, and real ones with what the last compiled.
+
+    The real ones are the same comparison again and again, by turns with one worker and with two.
+    """
     repeats = MAX_REPEATS if effort.is_full else 1
-    times = [_compare_cold(FIRST_SIZE).time(effort.clock) for _ in range(repeats - 1)]
     with TemporaryDirectory() as cache:
-        times.append(_compare(FIRST_SIZE, cache).time(effort.clock))
+        first = [_compare(FIRST_SIZE) for _ in range(repeats - 1)]
+        first.append(_compare(FIRST_SIZE, cache))
         title = f"first compare ever, {_name(FIRST_SIZE)}: compilation and start-up"
-        yield summarise("end-to-end.cold-start", title, times, "s")
-        yield from _warm(effort, repeats, cache)
-
-
-def _cold(effort: Effort) -> list[Row]:
-    size = _size(effort)
-    seconds = _compare_cold(size).time(effort.clock)
-    return [summarise("end-to-end.cold", f"compare, {_name(size)}: cold", [seconds], "s")]
-
-
-def _warm(effort: Effort, repeats: int, cache: str) -> Iterator[Row]:
-    """Time the same comparison again and again, by turns with one worker and with two."""
-    size = _size(effort)
-    pairs = [[_compare(size, cache, workers=count) for count in (1, 2)] for _ in range(repeats)]
+        yield _timed("cold-start", title, first, effort)
+        size = _size(effort)
+        pairs = [[_compare(size, cache, workers=count) for count in (1, 2)] for _ in range(repeats)]
     alone, parallel = zip(*pairs, strict=True)
     label = f"compare, {_name(size)}: "
-    for key, title, runs in (
-        ("warm", "warm, 1 worker", alone),
-        ("workers", "warm, 2 workers", parallel),
-    ):
-        times = [run.time(effort.clock) for run in runs]
-        yield summarise(f"end-to-end.{key}", label + title, times, "s")
-    gains = [one.seconds / two.seconds for one, two in pairs]
+    yield _timed("warm", f"{label}warm, 1 worker", alone, effort)
+    yield _timed("workers", f"{label}warm, 2 workers", parallel, effort)
+    gains = [one["wall"] / two["wall"] for one, two in pairs]
     yield summarise("end-to-end.gain", f"{label}1 worker / 2 workers, wall clock", gains, "x")
-    peaks = [run.peak_mib for run in alone]
+    peaks = [run["peak_mib"] for run in alone]
     yield summarise("end-to-end.memory", f"{label}peak memory", peaks, "MiB")
+
+
+def _cold(effort: Effort) -> Iterator[Row]:
+    size = _size(effort)
+    yield _timed("cold", f"compare, {_name(size)}: cold", [_compare(size)], effort)
+
+
+def _timed(name: str, title: str, runs: Sequence[Finished], effort: Effort) -> Row:
+    return summarise(f"end-to-end.{name}", title, [run[effort.clock] for run in runs], "s")
 
 
 def _size(effort: Effort) -> Size:
@@ -84,15 +81,11 @@ def _name(size: Size) -> str:
     return f"{'+'.join(AGENTS)}, {size[0]} x {size[1]}"
 
 
-def _compare_cold(size: Size) -> Finished:
-    with TemporaryDirectory() as cache:
-        return _compare(size, cache)
-
-
-def _compare(size: Size, cache: str, **options: object) -> Finished:
-    """Run the command once, in a fresh folder, with compiled code kept in `cache`."""
+def _compare(size: Size, cache: str | None = None, **options: int) -> Finished:
+    """Run the command once, in a fresh folder; compiled code is kept in `cache`, or nowhere."""
     with TemporaryDirectory() as folder:
-        options |= {"replications": size[0], "horizon": size[1], "out": f"{folder}/results"}
-        listed = [f"--{name}={value}" for name, value in options.items()]
-        command = ["-m", "bandit_gym", "compare", *listed, "--agents", *AGENTS]
-        return run_process(command, {"NUMBA_CACHE_DIR": cache})
+        numbers = options | {"replications": size[0], "horizon": size[1]}
+        listed = [f"--{name}={value}" for name, value in numbers.items()]
+        command = ["-m", "bandit_gym", "compare", *listed, f"--out={folder}/results"]
+        cache = cache or f"{folder}/cache"
+        return run_process(*command, "--agents", *AGENTS, NUMBA_CACHE_DIR=cache)

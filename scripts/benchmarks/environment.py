@@ -15,7 +15,6 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
 from bandit_gym import ENV_IDS
-from benchmarks import plain_numpy
 from benchmarks.session import HORIZON, Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
 
@@ -36,17 +35,16 @@ def _steps(session: Session, env_id: str, label: str) -> Measurement:
     num_lanes = session.effort.width(LANES[label])
     key = f"environment.{_name(env_id)}.{label}"
     ratios = {f"{key}.sync": ("SyncVectorEnv", "native")}
+    makers = {
+        "native": partial(_native_episode, env_id, num_lanes),
+        "SyncVectorEnv": partial(_sync_step, env_id, num_lanes),
+    }
     if _name(env_id) == "bernoulli":
         ratios[f"{key}.limit"] = "native", "plain NumPy"
+        makers["plain NumPy"] = partial(_plain_step, num_lanes)
 
     def contestants() -> Contestants:
-        found = {
-            "native": _native_episode(env_id, num_lanes),
-            "SyncVectorEnv": _sync_step(env_id, num_lanes),
-        }
-        if len(ratios) == 2:
-            found["plain NumPy"] = _plain_step(num_lanes)
-        return found
+        return {name: make() for name, make in makers.items()}
 
     title = f"{_name(env_id)} step, {num_lanes} lanes: "
     return session.match(title, ratios, "step of a lane", contestants)
@@ -112,8 +110,13 @@ def _sync_step(env_id: str, num_lanes: int) -> Contestant:
 
 
 def _plain_step(num_lanes: int) -> Contestant:
+    """Compute the least that a Bernoulli environment has to: rewards and pseudo-regrets."""
     rng = np.random.default_rng(0)
     means = rng.random((num_lanes, 10))
-    actions = rng.integers(10, size=num_lanes)
-    step = partial(plain_numpy.step_bernoulli, rng, means, means.max(axis=1), actions)
+    best, actions = means.max(axis=1), rng.integers(10, size=num_lanes)
+
+    def step() -> tuple[np.ndarray, np.ndarray]:
+        pulled = means[np.arange(num_lanes), actions]
+        return (rng.random(num_lanes) < pulled).astype(float), best - pulled
+
     return rounds_of(step, num_lanes)

@@ -7,19 +7,16 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from agents import ExactThompson
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta
-from bandit_gym.problem import BanditProblem
-from benchmarks.games import play_from_start
+from benchmarks.games import conjugate_problem, play_from_start
 from benchmarks.plain_numpy import BetaThompson
 from benchmarks.session import Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
-from benchmarks.workers.rewards import NUM_ARMS, NUM_STEPS, reward_table
+from benchmarks.workers.one_lane import NUM_ARMS, NUM_STEPS, new_game
 
 PEER_NAMES = ("mabwiser", "river", "smpybandits")
 NUM_LANES = 2000
@@ -36,24 +33,24 @@ def measurements(session: Session) -> Iterator[Measurement]:
         {"exact.many.numpy": ("plain NumPy", "ours")},
         "decision",
         lambda: play_from_start(
-            {"ours": ExactThompson(_problem()), "plain NumPy": BetaThompson(NUM_ARMS)},
+            {"ours": ExactThompson(conjugate_problem(1.0)), "plain NumPy": BetaThompson(NUM_ARMS)},
             NUM_BATCH_STEPS,
             num_lanes,
         ),
     )
+    problem = conjugate_problem(5.0)
     num_steps = session.effort.length(NUM_GRID_STEPS, minimum=50)
     yield session.match(
         f"exact TS, {num_lanes} lanes x {num_steps} steps: ",
         {"exact.many.grid": ("grid", "conjugate")},
         "decision",
-        lambda: play_from_start(_methods("grid", "conjugate"), num_steps, num_lanes),
+        lambda: play_from_start(
+            {name: ExactThompson(problem, method=name) for name in ("grid", "conjugate")},
+            num_steps,
+            num_lanes,
+        ),
     )
     yield _one(session)
-
-
-def _methods(*names: str) -> dict[str, ExactThompson]:
-    """Make agents that find the same posterior, with tables and where conjugacy would do."""
-    return {name: ExactThompson(_problem(5.0), method=name) for name in names}
 
 
 def _one(session: Session) -> Measurement:
@@ -66,32 +63,25 @@ def _one(session: Session) -> Measurement:
     return session.match("exact TS, one lane: ", ratios, "decision", contestants)
 
 
-def _problem(shape: float = 1.0) -> BanditProblem:
-    return BanditProblem(Bernoulli(), Beta(shape, shape), NUM_ARMS)
-
-
 def _ours_single() -> Contestant:
-    agent = ExactThompson(_problem())
-    rewards = reward_table()
+    agent = ExactThompson(conjugate_problem(1.0))
 
-    def play() -> None:
+    def start() -> tuple[Callable, Callable]:
         agent.reset(seed=0)
-        for row in rewards:
-            arm = agent.act()
-            agent.observe(arm, row[arm])
+        return agent.act, agent.observe
 
-    return rounds_of(play, NUM_STEPS)
+    return rounds_of(new_game(start), NUM_STEPS)
 
 
 def _plain_single() -> Contestant:
-    rewards = reward_table()
-
-    def play() -> None:
+    def start() -> tuple[Callable, Callable]:
         rng = np.random.default_rng(0)
         successes, failures = np.ones(NUM_ARMS), np.ones(NUM_ARMS)
-        for row in rewards:
-            arm = rng.beta(successes, failures).argmax()
-            successes[arm] += row[arm]
-            failures[arm] += 1 - row[arm]
 
-    return rounds_of(play, NUM_STEPS)
+        def learn(arm: int, reward: int) -> None:
+            successes[arm] += reward
+            failures[arm] += 1 - reward
+
+        return lambda: rng.beta(successes, failures).argmax(), learn
+
+    return rounds_of(new_game(start), NUM_STEPS)

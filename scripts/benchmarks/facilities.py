@@ -18,16 +18,20 @@ from numpy.random import Generator
 from scipy import special, stats
 
 from agents import ExactThompson
-from agents.numerics.draw_tables import Tables, draw_from_table, keep_draw_table, make_draw_tables
+from agents.numerics.draw_tables import (
+    DrawTables,
+    draw_from_table,
+    keep_draw_table,
+    make_draw_tables,
+)
 from agents.numerics.kernels import BLOCK_SIZE
 from agents.numerics.variates import draw_gammas
 from agents.numerics.vector_math import exp_all, log_all
-from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
 from bandit_gym.numerics import truncated_normal
 from bandit_gym.numerics.minimax_tilting import tilt_box
 from bandit_gym.numerics.poisson import poisson_quantile
-from bandit_gym.priors import Beta
-from bandit_gym.problem import BanditProblem
+from benchmarks.games import conjugate_problem
 from benchmarks.session import Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
 
@@ -38,6 +42,8 @@ NUM_BOXED = 100
 ALPHA, BETA = 31.0, 71.0
 """Of the law that a race draws from."""
 
+EXP, LOG = (exp_all, math.exp, np.exp), (log_all, math.log, np.log)
+
 compiled = njit(error_model="numpy")
 
 
@@ -46,8 +52,8 @@ def measurements(session: Session) -> Iterator[Measurement]:
     matches: dict[str, tuple[str, tuple[str, ...], Callable[[], Contestants]]] = {
         "gammas": (f"{BLOCK_SIZE} gamma variates", ("numba", "numpy"), _gammas),
         "table": (f"{NUM_RACE} Beta variates of one law", ("gammas", "numpy", "built"), _table),
-        "exp": (f"exp of {BLOCK_SIZE}", ("numba", "numpy"), partial(_vectors, exp_in_place, "exp")),
-        "log": (f"log of {BLOCK_SIZE}", ("numba", "numpy"), partial(_vectors, log_in_place, "log")),
+        "exp": (f"exp of {BLOCK_SIZE}", ("numba", "numpy"), partial(_vectors, *EXP)),
+        "log": (f"log of {BLOCK_SIZE}", ("numba", "numpy"), partial(_vectors, *LOG)),
         "ahead": ("exact TS, draws ahead", ("kernel",), _ahead),
         "truncated": ("truncated normal quantiles", ("scipy",), _truncated),
         "poisson-2": ("Poisson quantiles, mean 2", ("scipy", "pdtrik"), partial(_poisson, 2.0)),
@@ -77,7 +83,7 @@ def beta_by_gammas(rng: Generator, shapes: np.ndarray, out: np.ndarray, other: n
 
 
 def beta_by_table(
-    rng: Generator, tables: Tables, is_kept: bool, out: np.ndarray, spare: np.ndarray
+    rng: Generator, tables: DrawTables, is_kept: bool, out: np.ndarray, spare: np.ndarray
 ) -> None:
     """Draw from a table that is built where none is kept."""
     if not is_kept:
@@ -87,30 +93,25 @@ def beta_by_table(
     draw_from_table(rng, numbers, cells, offsets, out, spare, np.empty(out.size, dtype=np.int64))
 
 
-def exp_in_place(x: np.ndarray, out: np.ndarray, spare: np.ndarray) -> None:
-    """Copy first: ours replaces its input."""
-    for j in range(out.size):
-        out[j] = x[j]
-    exp_all(out, spare)
+def copying(function: Callable) -> Callable:
+    """Copy first what a function replaces."""
+
+    def apply(x: np.ndarray, out: np.ndarray, spare: np.ndarray) -> None:
+        for j in range(out.size):
+            out[j] = x[j]
+        function(out, spare)
+
+    return apply
 
 
-def log_in_place(x: np.ndarray, out: np.ndarray, spare: np.ndarray) -> None:
-    """Copy first: ours replaces its input."""
-    for j in range(out.size):
-        out[j] = x[j]
-    log_all(out, spare)
-
-
-def numba_exp(x: np.ndarray, out: np.ndarray) -> None:
+def looping(function: Callable) -> Callable:
     """Call the C library for one number after the other."""
-    for j in range(out.size):
-        out[j] = math.exp(x[j])
 
+    def apply(x: np.ndarray, out: np.ndarray) -> None:
+        for j in range(out.size):
+            out[j] = function(x[j])
 
-def numba_log(x: np.ndarray, out: np.ndarray) -> None:
-    """Call the C library for one number after the other."""
-    for j in range(out.size):
-        out[j] = math.log(x[j])
+    return apply
 
 
 def _loops(num: int, function: Callable, *arguments: Any) -> Contestant:
@@ -141,11 +142,8 @@ def _gammas() -> Contestants:
 
 
 def _table() -> Contestants:
-    rng, tables, out, spare = (
-        np.random.default_rng(0),
-        make_draw_tables(1),
-        *np.empty((2, NUM_RACE)),
-    )
+    rng, tables = np.random.default_rng(0), make_draw_tables(1)
+    out, spare = np.empty((2, NUM_RACE))
     shapes = np.repeat([[ALPHA], [BETA]], NUM_RACE, axis=1)
     return {
         "ours": _loops(NUM_RACE, beta_by_table, rng, tables, True, out, spare),
@@ -155,15 +153,12 @@ def _table() -> Contestants:
     }
 
 
-def _vectors(ours: Callable, name: str) -> Contestants:
-    x, out, spare = (
-        np.random.default_rng(0).uniform(1e-9, 1, BLOCK_SIZE),
-        *np.empty((2, BLOCK_SIZE)),
-    )
-    numba, numpy = {"exp": (numba_exp, np.exp), "log": (numba_log, np.log)}[name]
+def _vectors(ours: Callable, numba: Callable, numpy: Callable) -> Contestants:
+    x = np.random.default_rng(0).uniform(1e-9, 1, BLOCK_SIZE)
+    out, spare = np.empty((2, BLOCK_SIZE))
     return {
-        "ours": _loops(BLOCK_SIZE, ours, x, out, spare),
-        "numba": _loops(BLOCK_SIZE, numba, x, out),
+        "ours": _loops(BLOCK_SIZE, copying(ours), x, out, spare),
+        "numba": _loops(BLOCK_SIZE, looping(numba), x, out),
         "numpy": _calls(BLOCK_SIZE, numpy, x, out),
     }
 
@@ -172,7 +167,7 @@ def _ahead() -> Contestants:
     """Take two lanes for the kernel, which one lane alone does not call and which cost the same."""
 
     def play(num_lanes: int) -> Contestant:
-        agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 10))
+        agent = ExactThompson(conjugate_problem(1.0))
         rewards = np.random.default_rng(0).integers(2, size=(500, num_lanes)).astype(float)
 
         def episode() -> None:
@@ -207,15 +202,13 @@ def _poisson(mean: float) -> Contestants:
 def _box(num_arms: int) -> Contestants:
     """Take the paper's dependent prior: unit vectors' covariance, mean 0.5, the unit box."""
     rng = np.random.default_rng(0)
-    vectors = rng.standard_normal((num_arms, num_arms))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    mean = np.full(num_arms, 0.5)
-    box = tilt_box(mean, vectors @ vectors.T, np.zeros(num_arms), np.ones(num_arms))
+    mean, covariance = np.full(num_arms, 0.5), unit_vector_covariance(num_arms, None, 0)
+    box = tilt_box(mean, covariance, np.zeros(num_arms), np.ones(num_arms))
 
     def reject() -> None:
         num_found = 0
         while num_found < NUM_BOXED:
-            x = mean + rng.standard_normal((10_000, num_arms)) @ vectors.T
+            x = rng.multivariate_normal(mean, covariance, 10_000, method="cholesky")
             num_found += int(((x > 0) & (x < 1)).all(axis=1).sum())
 
     return {

@@ -1,4 +1,4 @@
-"""Games that agents play to be measured: from the start, or to a moment of an episode."""
+"""Problems and games to measure agents by: from the start, or to a moment of an episode."""
 
 from __future__ import annotations
 
@@ -9,10 +9,24 @@ from typing import Any, Protocol
 import numpy as np
 
 from agents import ExactThompson
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 from benchmarks.session import HORIZON
 from benchmarks.timing import Contestant, rounds_of
-from benchmarks.workers.rewards import NUM_ARMS
+from benchmarks.workers.one_lane import NUM_ARMS
+
+PRIOR = TruncatedNormal(0.5, 0.1)
+
+
+def conjugate_problem(shape: float, num_arms: int = NUM_ARMS) -> BanditProblem:
+    """Return Bernoulli rewards under the prior Beta(shape, shape)."""
+    return BanditProblem(Bernoulli(), Beta(shape, shape), num_arms)
+
+
+def truncated_problem(num_arms: int = NUM_ARMS) -> BanditProblem:
+    """Return Bernoulli rewards under PRIOR, which is not conjugate to them."""
+    return BanditProblem(Bernoulli(), PRIOR, num_arms)
 
 
 class Learner(Protocol):

@@ -14,9 +14,7 @@ import numpy as np
 
 from agents import ExactThompson, RacingThompson, SMCThompson
 from agents.base import Agent
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta, TruncatedNormal
-from bandit_gym.problem import BanditProblem
+from benchmarks.games import conjugate_problem, truncated_problem
 from benchmarks.processes import run_process
 from benchmarks.session import BLOCK_SIZE, Measurement, Session
 from benchmarks.timing import Contestant, Row, rounds_of, summarise
@@ -25,22 +23,18 @@ BASELINE = 100
 NUM_PLAYED = 5
 NUM_ARM_LANES = 10
 FIXED_RACE = 64
-PRIOR = TruncatedNormal(0.5, 0.1)
 
 AGENTS: dict[str, Callable[[int], Agent]] = {
-    "exact": lambda k: ExactThompson(BanditProblem(Bernoulli(), Beta(5.0, 5.0), k)),
-    "racing": lambda k: RacingThompson(BanditProblem(Bernoulli(), PRIOR, k)),
-    "racing-fixed": lambda k: RacingThompson(
-        BanditProblem(Bernoulli(), PRIOR, k), stopping=FIXED_RACE
-    ),
-    "smc": lambda k: SMCThompson(BanditProblem(Bernoulli(), PRIOR, k)),
+    "exact": lambda k: ExactThompson(conjugate_problem(5.0, k)),
+    "racing": lambda k: RacingThompson(truncated_problem(k)),
+    "racing-fixed": lambda k: RacingThompson(truncated_problem(k), stopping=FIXED_RACE),
+    "smc": lambda k: SMCThompson(truncated_problem(k)),
 }
 """How to make each agent for K arms."""
 
 EXPERIMENT = """
 import sys, tempfile
-from bandit_gym.experiments.execution import run_experiment
-from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.experiments import Experiment, run_experiment
 experiment = Experiment(
     environments=("BernoulliBandit-v0",), agents=("exact",), replications=1, block_size=1,
     horizon=int(sys.argv[1]), recording="log",
@@ -136,10 +130,10 @@ def _play_on(agent: Agent, num_lanes: int, t: int, work: int = 1) -> Contestant:
 def _memory(session: Session) -> Iterator[Row]:
     """Compare the peak memory of a long experiment with that of a short one."""
     long, short = session.effort.length(1_000_000, minimum=2000), 1000
-    peaks = {horizon: run_process(["-c", EXPERIMENT, str(horizon)]) for horizon in (short, long)}
+    runs = {horizon: run_process("-c", EXPERIMENT, str(horizon)) for horizon in (short, long)}
     title = f"peak memory, T = {long:g}, log-spaced recording"
-    yield summarise("growth.memory", title, [peaks[long].peak_mib], "MiB")
-    ratio = peaks[long].peak_mib / peaks[short].peak_mib
+    yield summarise("growth.memory", title, [runs[long]["peak_mib"]], "MiB")
+    ratio = runs[long]["peak_mib"] / runs[short]["peak_mib"]
     title = f"peak memory: T = {long:g} / T = {short:g}"
-    note = f"in {peaks[long].seconds:.3g} s and {peaks[short].seconds:.3g} s"
+    note = f"in {runs[long]['wall']:.3g} s and {runs[short]['wall']:.3g} s"
     yield summarise("growth.memory.ratio", title, [ratio], "x", note)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import venv
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.timing import Contestant
@@ -29,44 +28,37 @@ PEERS = {
 """Name of a peer's environment, and of its worker -> what pip installs for it."""
 
 
-class Worker:
-    """A running worker; call it as any contestant.
+class Worker(subprocess.Popen):
+    """A running worker, to be called as any contestant; it stops where its `with` block ends.
 
     Raises:
         RuntimeError: if it ends without an answer; carries its last words.
     """
 
     def __init__(self, python: Path, script: Path) -> None:
-        self._errors = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill up
-        self._process = subprocess.Popen(
-            [str(python), str(script)],
+        super().__init__(
+            [str(python), "-u", str(script)],  # its last words come last
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._errors,
+            stderr=subprocess.STDOUT,
             text=True,
         )
         self.versions: dict[str, str] = json.loads(self._answer("ready"))
 
     def __call__(self, num_rounds: int, clock: str) -> tuple[float, float]:
         """Have it do some rounds."""
-        self._process.stdin.write(f"{num_rounds} {clock}\n")
-        self._process.stdin.flush()
+        print(num_rounds, clock, file=self.stdin, flush=True)
         seconds, work = self._answer("done").split()
         return float(seconds), float(work)
 
-    def close(self) -> None:
-        """End its input, upon which it stops."""
-        self._process.communicate()
-        self._errors.close()
-
     def _answer(self, word: str) -> str:
         """Return what follows the word; libraries may print other lines before it."""
-        for line in self._process.stdout:
+        line = "it ended without a word"
+        for line in self.stdout:
             if line.startswith(word + " "):
                 return line.removeprefix(word + " ")
-        self._process.wait()
-        self._errors.seek(0)
-        raise RuntimeError(_last_line(self._errors.read()))
+        self.wait()
+        raise RuntimeError(line.strip())
 
 
 class Peers(ExitStack):
@@ -96,8 +88,7 @@ class Peers(ExitStack):
 
     def _start(self, name: str) -> Worker | str:
         try:
-            worker = Worker(_install(name), WORKERS / f"{name}_worker.py")
-            return self.enter_context(closing(worker))
+            return self.enter_context(Worker(_install(name), WORKERS / f"{name}_worker.py"))
         except (RuntimeError, OSError) as error:
             return str(error)
 
@@ -105,7 +96,7 @@ class Peers(ExitStack):
 def _install(name: str) -> Path:
     """Make the peer's environment unless it is there; return its interpreter."""
     home, requirements = HOME / name, PEERS[name]
-    python = home / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    python = home / "bin" / "python"
     record = home / "requirements.txt"
     wanted = "\n".join(requirements)
     if record.exists() and record.read_text() == wanted:
@@ -115,11 +106,7 @@ def _install(name: str) -> Path:
     command = [str(python), "-m", "pip", "install", "--quiet", *requirements]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"pip failed: {_last_line(done.stderr)}")
+        last_line = done.stderr.strip().rpartition("\n")[2]
+        raise RuntimeError(f"pip failed: {last_line}")
     record.write_text(wanted)
     return python
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "it ended without a word"

@@ -15,18 +15,6 @@ from numpy.random import Generator
 from bandit_gym.problem import BanditProblem
 
 
-def step_bernoulli(
-    rng: Generator, means: np.ndarray, best: np.ndarray, actions: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pull (N,) actions: the least that a Bernoulli environment has to compute.
-
-    Returns:
-        (N,) rewards and (N,) pseudo-regrets.
-    """
-    pulled = means[np.arange(len(means)), actions]
-    return (rng.random(len(means)) < pulled).astype(float), best - pulled
-
-
 class BetaThompson:
     """Batched Thompson sampling for Bernoulli rewards and Beta(1, 1) priors, N lanes."""
 

@@ -1,4 +1,4 @@
-"""What the time of a Racing experiment goes to, as a table of functions.
+"""What the processor time of a Racing experiment goes to, as a table of functions.
 
 Compiled kernels appear under their own names, time of the compiled functions they call included.
 For a prior that the kernels know, that is one loop which does everything; so the same races are
@@ -9,11 +9,11 @@ are separate calls.
 from __future__ import annotations
 
 import cProfile
+import io
 import pstats
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import gymnasium as gym
 
@@ -21,15 +21,13 @@ from agents import RacingThompson
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.simulation import simulate_block
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import TruncatedNormal
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
+from benchmarks.games import NUM_ARMS, PRIOR
 from benchmarks.racing import UserPrior
 from benchmarks.session import BLOCK_SIZE, HORIZON
 
 NUM_FUNCTIONS = 14
-PROJECT = Path(__file__).parents[2]
-PRIOR = TruncatedNormal(0.5, 0.1)
 
 
 def profile_racing(num_lanes: int = BLOCK_SIZE, horizon: int = HORIZON) -> str:
@@ -52,7 +50,7 @@ def _play_block(num_lanes: int, horizon: int) -> None:
 
 
 def _play_user(num_lanes: int, horizon: int) -> None:
-    agent = RacingThompson(BanditProblem(Bernoulli(), UserPrior(PRIOR), 10))
+    agent = RacingThompson(BanditProblem(Bernoulli(), UserPrior(PRIOR), NUM_ARMS))
     env = gym.make_vec("bandit_gym:BernoulliBandit-v0", num_envs=num_lanes, prior=PRIOR.to_dict())
     rollout(agent, env, seed=0, horizon=horizon)
 
@@ -61,24 +59,7 @@ def _profile(name: str, play: Callable[[], None]) -> str:
     play()  # compiles
     profiler = cProfile.Profile(time.process_time)
     profiler.runcall(play)
-    statistics = pstats.Stats(profiler).sort_stats("tottime")
-    total = statistics.total_tt
-    lines = [
-        f"{name}: {total:.2f} s of processor time",
-        f"{'own':>6} {'with callees':>13} {'calls':>8}  function",
-    ]
-    for where in statistics.fcn_list[:NUM_FUNCTIONS]:
-        _, calls, own, cumulative, _ = statistics.stats[where]
-        shares = f"{own / total:6.1%} {cumulative / total:13.1%}"
-        lines.append(f"{shares} {calls:8d}  {_name(*where)}")
-    return "\n".join(lines)
-
-
-def _name(file: str, line: int, function: str) -> str:
-    """Name a function by its module, and what is not Python's by itself."""
-    path = Path(file)
-    if not path.is_file():
-        return function.strip("<>").removeprefix("built-in method ")
-    if path.is_relative_to(PROJECT) and "site-packages" not in path.parts:
-        return f"{path.relative_to(PROJECT)}: {function}"
-    return f"{path.parent.name}/{path.name}: {function}"
+    printed = io.StringIO()
+    statistics = pstats.Stats(profiler, stream=printed).strip_dirs()
+    statistics.sort_stats("tottime").print_stats(NUM_FUNCTIONS)
+    return f"{name}: {printed.getvalue().strip()}"

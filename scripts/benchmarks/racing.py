@@ -9,26 +9,26 @@ takes, in them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
+from itertools import cycle
 
 import numpy as np
 
 from agents import RacingThompson
+from bandit_gym.envs.families.dependent_prior import DependentPriorBanditEnv
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
-from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import TruncatedNormal
 from bandit_gym.problem import BanditProblem
-from benchmarks.games import play_histories
+from benchmarks.games import NUM_ARMS, PRIOR, play_histories, truncated_problem
 from benchmarks.plain_numpy import log_reference, race, reference_sampler
 from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
 
-NUM_ARMS = 10
 DELTA, SIGMA = 0.1, 0.1
 WORK = "sample"
 
 PRIORS: dict[Likelihood, TruncatedNormal] = {
-    Bernoulli(): TruncatedNormal(0.5, 0.1),
+    Bernoulli(): PRIOR,
     Exponential(): TruncatedNormal(1.0, 0.2, low=0.1, high=3.0),
     Gaussian(): TruncatedNormal(0.0, 1.0, low=-2.0, high=2.0),
     Poisson(): TruncatedNormal(2.0, 0.5, low=0.0, high=5.0),
@@ -91,40 +91,36 @@ def _against_numpy(
 
 
 def _dependent(session: Session) -> Measurement:
-    vectors = np.random.default_rng(0).standard_normal((NUM_ARMS, NUM_ARMS))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    prior = TruncatedMultivariateNormal(0.5, (vectors @ vectors.T).tolist())
-    precision = np.linalg.inv(vectors @ vectors.T)
+    problem = DependentPriorBanditEnv.make_problem(NUM_ARMS)
+    precision = problem.prior.precision
 
     def log_density(means: np.ndarray) -> float:
         return float(-0.5 * (means - 0.5) @ precision @ (means - 0.5))
 
-    problem = BanditProblem(Bernoulli(), prior, NUM_ARMS)
     return _against_numpy(session, problem, "dependent", log_density)
 
 
 def _user(session: Session) -> Measurement:
     num_lanes = session.effort.width(BLOCK_SIZE)
-    prior = PRIORS[Bernoulli()]
 
     def contestants() -> Contestants:
-        priors = {"built-in": prior, "user's log_density": UserPrior(prior)}
-        problems = {name: BanditProblem(Bernoulli(), p, NUM_ARMS) for name, p in priors.items()}
-        histories = play_histories(problems["built-in"], num_lanes)
-        return {name: _ours(problem, *histories)[0] for name, problem in problems.items()}
+        problem = truncated_problem()
+        hidden = replace(problem, prior=UserPrior(PRIOR))
+        histories = play_histories(problem, num_lanes)
+        built_in, users = (_ours(each, *histories)[0] for each in (problem, hidden))
+        return {"built-in": built_in, "user's log_density": users}
 
     ratios = {"racing.user.built-in": ("user's log_density", "built-in")}
     return session.match(f"Racing, {num_lanes} lanes: ", ratios, WORK, contestants)
 
 
 def _single(session: Session) -> Measurement:
-    prior, num_lanes = PRIORS[Bernoulli()], session.effort.width(BLOCK_SIZE)
-    problem = BanditProblem(Bernoulli(), prior, NUM_ARMS)
+    problem, num_lanes = truncated_problem(), session.effort.width(BLOCK_SIZE)
 
     def contestants() -> Contestants:
         histories = play_histories(problem, num_lanes)
         middle = [array[num_lanes // 2][None] for array in histories]  # of an episode
-        plain = _plain_loop(problem.likelihood, *middle, _plain_log_density(prior))
+        plain = _plain_loop(problem.likelihood, *middle, _plain_log_density(PRIOR))
         return {"ours": _ours(problem, *middle)[0], "plain loop": plain}
 
     ratios = {"racing.single.loop": ("plain loop", "ours")}
@@ -161,15 +157,14 @@ def _plain_loop(
 ) -> Contestant:
     rng = np.random.default_rng(0)
     name = likelihood.name
-    samplers = [reference_sampler(name, rng, *lane) for lane in zip(counts, sums, strict=True)]
-    turn = count()
+    lanes = zip(counts, sums, strict=True)
+    samplers = cycle([reference_sampler(name, rng, *lane) for lane in lanes])
 
     def log_weight(means: np.ndarray) -> float:
         return log_density(means) - log_reference(name, means)
 
     def decide() -> float:
-        sampler = samplers[next(turn) % len(samplers)]
-        return race(sampler, log_weight, rng.gumbel(size=NUM_ARMS), DELTA, SIGMA)[1]
+        return race(next(samplers), log_weight, rng.gumbel(size=NUM_ARMS), DELTA, SIGMA)[1]
 
     return rounds_of(decide)
 

@@ -7,9 +7,11 @@ import platform
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pages.page import markdown_table
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -52,8 +54,7 @@ def print_report(found: dict[str, Any], rows: Sequence[Row], console: Console) -
     console.print(_table(rows, found["effort"]))
     parts = {"machine": found["machine"], "versions": found["versions"], **found["peers"]}
     for heading, facts in parts.items():
-        listed = ", ".join(f"{key} {value}" for key, value in facts.items())
-        console.print(f"{heading}: {listed}", highlight=False, soft_wrap=True)
+        console.print(f"{heading}: {_listed(facts)}", highlight=False, soft_wrap=True)
 
 
 def write_markdown(found: dict[str, Any], rows: Sequence[Row], path: Path) -> None:
@@ -90,33 +91,29 @@ def _table(rows: Sequence[Row], effort: dict[str, Any]) -> Table:
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("row", "", COLUMNS[-1]) else "right")
     for row in rows:
-        *measured, state, costs = _cells(row)
+        *measured, state, costs = _cells(row).values()
         table.add_row(*measured, Text(state, COLOURS.get(state, "green")), costs)
     return table
 
 
 def _markdown(found: dict[str, Any], rows: Sequence[Row]) -> str:
     effort, where = found["effort"], found["machine"]
-    facts = {**found["versions"], **{name: peer.get(name, "") for name, peer in _peers(found)}}
-    lines = [
+    facts = dict(found["versions"])
+    for peer in found["peers"].values():
+        facts |= islice(peer.items(), 1, 2)  # after Python, the peer itself
+    head = (
         f"Effort {effort['name']}, {effort['repeats']} turns, {effort['clock']} clock; "
         f"{where['processor']}, {where['cores']} cores, load {where['load_average'][0]}; "
-        + ", ".join(f"{name} {version}" for name, version in facts.items() if version)
-        + ".",
-        "",
-        f"| {' | '.join(COLUMNS)} |".replace("|  |", "| |"),
-        "|---" * len(COLUMNS) + "|",
-        *(f"| {' | '.join(_cells(row))} |" for row in rows),
-    ]
-    return "\n".join(lines)
+        f"{_listed(facts)}."
+    )
+    return f"{head}\n\n{markdown_table([_cells(row) for row in rows])}"
 
 
-def _peers(found: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
-    """Return each peer that took part, under the name its distribution has."""
-    return [(next(iter([*facts][1:]), name), facts) for name, facts in found["peers"].items()]
+def _listed(facts: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Row) -> dict[str, str]:
     """Return what a row says in each of COLUMNS."""
     spread = "" if row.low is None else f"{row.low:.3g} to {row.high:.3g}"
     bar = BARS.get(row.key)
@@ -126,7 +123,8 @@ def _cells(row: Row) -> list[str]:
         limits = ["" if end is None else f"{sign} {end:g}" for end in (bar.value, bar.aim)]
     costs = " / ".join(f"{name} {format_seconds(cost)}" for name, cost in row.costs.items())
     notes = "; ".join(part for part in (costs and f"{costs} per {row.work}", row.note) if part)
-    return [row.title, format_value(row.value, row.unit), spread, *limits, verdict(row), notes]
+    cells = row.title, format_value(row.value, row.unit), spread, *limits, verdict(row), notes
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def _entry(row: Row) -> dict[str, Any]:
@@ -135,6 +133,5 @@ def _entry(row: Row) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    information = Path("/proc/cpuinfo")
-    named = re.search("model name.*: (.*)", information.read_text() if information.exists() else "")
-    return named[1] if named else platform.processor() or "unknown"
+    named = re.search("model name.*: (.*)", Path("/proc/cpuinfo").read_text())
+    return named[1] if named else "unknown"

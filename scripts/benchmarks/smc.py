@@ -6,14 +6,12 @@ import tracemalloc
 from collections.abc import Iterator
 
 from agents import SMCThompson
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import TruncatedNormal
 from bandit_gym.problem import BanditProblem
-from benchmarks.games import play_from_start
+from benchmarks.games import play_from_start, truncated_problem
 from benchmarks.plain_numpy import ParticleThompson
 from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
 from benchmarks.timing import Row, summarise
-from benchmarks.workers.rewards import NUM_ARMS
+from benchmarks.workers.one_lane import NUM_ARMS
 
 NUM_PARTICLES = 1000
 NUM_STEPS = 50
@@ -21,7 +19,7 @@ NUM_STEPS = 50
 
 def measurements(session: Session) -> Iterator[Measurement]:
     """Tell of episodes of 50 steps, the drawing of the particles included, and of memory."""
-    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), NUM_ARMS)
+    problem = truncated_problem()
     num_lanes = session.effort.width(BLOCK_SIZE)
     num_particles = session.effort.width(NUM_PARTICLES)
 

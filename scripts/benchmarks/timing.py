@@ -6,7 +6,6 @@ within each turn, and what is reported is the median of these ratios, with their
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -107,14 +106,10 @@ def measure(contestants: Mapping[str, Contestant | str], effort: Effort) -> Cost
     present = {name: play for name, play in contestants.items() if callable(play)}
     num_rounds = {name: _calibrate(play, effort) for name, play in present.items()}
     costs: dict[str, list[float]] = {name: [] for name in present}
-    gc.disable()
-    try:
-        for turn in range(effort.repeats):
-            for name in list(present) if turn % 2 == 0 else reversed(present):
-                seconds, work = present[name](num_rounds[name], effort.clock)
-                costs[name].append(seconds / work)
-    finally:
-        gc.enable()
+    for turn in range(effort.repeats):
+        for name in list(present) if turn % 2 == 0 else reversed(present):
+            seconds, work = present[name](num_rounds[name], effort.clock)
+            costs[name].append(seconds / work)
     absent = {name: reason for name, reason in contestants.items() if isinstance(reason, str)}
     return absent | {name: np.array(turns) for name, turns in costs.items()}
 

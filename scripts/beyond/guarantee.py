@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -78,34 +79,37 @@ def reproduce(task: Task) -> Section:
 
 def _rows_of_known_law(num_races: int) -> list[Row]:
     rng = np.random.default_rng(0)
-    return [
-        Row(
-            f"{law.name}; {arms}",
-            law.is_trusted,
-            race_known(rng, law, shares, num_races, is_tied=False),
-            race_known(rng, law, shares, num_races, is_tied=True),
+    rows = []
+    for law, (arms, shares) in product(_weight_laws(), _arm_laws().items()):
+        usual, tied = (
+            judge(race_known(rng, law, shares, num_races, is_tied=is_tied))
+            for is_tied in (False, True)
         )
-        for law in _weight_laws()
-        for arms, shares in _arm_laws().items()
-    ]
+        rows.append(Row(f"{law.name}; {arms}", law.is_trusted, usual, tied))
+    return rows
 
 
 def _rows_of_problems(sizes: Mapping[str, int]) -> list[Row]:
     return [
-        Row(f"random Bernoulli problems, {name} proposal", True, race_problems(sizes, name), None)
-        for name in ("reference", "matched")
+        Row(
+            f"random Bernoulli problems, {proposal} proposal",
+            is_trusted=True,
+            usual=judge(race_problems(sizes, proposal)),
+            tied=None,
+        )
+        for proposal in ("reference", "matched")
     ]
 
 
 def _arm_laws() -> dict[str, np.ndarray]:
     halves = 0.5 ** np.arange(NUM_ARMS)
-    rare = np.full(NUM_ARMS, 0.02)
-    rare[0] = 1 - rare[1:].sum()
+    rare = np.array([0.82] + [0.02] * 9)
     return {"equal": np.full(NUM_ARMS, 0.1), "halving": halves / halves.sum(), "one of 82 %": rare}
 
 
 def _weight_laws() -> list[Law]:
     ones, slope = np.ones(NUM_ARMS), np.linspace(0.2, 1.8, NUM_ARMS)
+    lopsided = np.append(ones[:-1], 100.0)
     return [
         Law("all 1", lambda rng, winners: np.zeros(winners.shape), ones),
         Law("by arm, 0.2 to 1.8", lambda rng, winners: np.log(slope)[winners], slope),
@@ -114,12 +118,7 @@ def _weight_laws() -> list[Law]:
         Law("Pareto, index 2.5", _pareto(2.5), ones),
         Law("Pareto, index 1.5", _pareto(1.5), ones),
         Law("last arm's: 50 in 1 of 50", _rare(50.0, 1 / 50), ones),
-        Law(
-            "last arm's: 100,000 in 1 of 1,000",
-            _rare(100_000.0, 1 / 1000),
-            np.where(np.arange(NUM_ARMS) == NUM_ARMS - 1, 100.0, 1.0),
-            is_trusted=False,
-        ),
+        Law("last arm's: 100,000 in 1 of 1,000", _rare(1e5, 1 / 1000), lopsided, is_trusted=False),
     ]
 
 
@@ -147,13 +146,12 @@ def _rare(size: float, chance: float) -> Weights:
 
 def race_known(
     rng: Generator, law: Law, shares: np.ndarray, num_races: int, *, is_tied: bool
-) -> Ends:
-    """Race with independent winners and weights of a known law."""
+) -> Iterator[tuple[Races, np.ndarray]]:
+    """Yield races with independent winners and weights of a known law, and the arms' law wanted."""
     values = shares * law.expectations
     target = values / values.sum()
     tie = -np.log(target) + 1e-6 * (np.arange(NUM_ARMS) == NUM_ARMS - 1)
     rule = self_normalised_rule(DELTA, ENOUGH, CAP)
-    parts = []
     for start in range(0, num_races, LANES):
         size = (min(LANES, num_races - start), NUM_ARMS)
         gumbels = np.tile(tie, (size[0], 1)) if is_tied else rng.gumbel(size=size)
@@ -162,32 +160,30 @@ def race_known(
         while lanes.size:
             winners = rng.choice(NUM_ARMS, size=(lanes.size, CHUNK), p=shares)
             lanes = lanes[~race.feed(lanes, law.draw(rng, winners), winners)]
-        parts.append(_judge(race, target))
-    return _join(parts)
+        yield race, target
 
 
-def race_problems(sizes: Mapping[str, int], proposal: str) -> Ends:
-    """Race on the random problems of Theorem 1's check."""
+def race_problems(sizes: Mapping[str, int], proposal: str) -> Iterator[tuple[Races, np.ndarray]]:
+    """Yield races on the random problems of Theorem 1's check, and the arms' law wanted."""
     options = {
         "stopping": "self-normalised", "delta": DELTA, "effective_samples": ENOUGH,
         "proposal": proposal, "max_samples": CAP,
     }  # fmt: skip
-    cases = enumerate(random_cases(sizes["problems"]))
-    num_races = sizes["races_per_problem"]
-    return _join([_judge(*case.race(num_races, seed, **options)) for seed, case in cases])
+    for seed, case in enumerate(random_cases(sizes["problems"])):
+        yield case.race(sizes["races_per_problem"], seed, **options)
 
 
-def _judge(race: Races, target: np.ndarray) -> Ends:
-    with np.errstate(divide="ignore"):
-        best = (race.gumbels + np.log(target)).argmax(axis=1)
-    arms = race.totals.argmax(axis=1)
-    is_clear = (race.effective_sample_size() < ENOUGH * (1 - 1e-9)) & (race.num_samples < CAP)
-    targets = np.broadcast_to(target, (len(arms), len(target)))
-    return Ends(arms, is_clear, arms != best, race.num_samples, targets)
-
-
-def _join(parts: list[Ends]) -> Ends:
-    return Ends(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+def judge(races: Iterable[tuple[Races, np.ndarray]]) -> Ends:
+    """Look at how races ended, given the law wanted of their arms."""
+    parts = []
+    for race, target in races:
+        with np.errstate(divide="ignore"):
+            best = (race.gumbels + np.log(target)).argmax(axis=1)
+        arms, num_samples = race.totals.argmax(axis=1), race.num_samples
+        is_clear = (race.effective_sample_size() < ENOUGH * (1 - 1e-9)) & (num_samples < CAP)
+        targets = np.broadcast_to(target, race.gumbels.shape)
+        parts.append((arms, is_clear, arms != best, num_samples, targets))
+    return Ends(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def excess(found: Ends) -> float:
@@ -216,17 +212,15 @@ def _cells(row: Row) -> dict[str, str]:
 
 
 def _verdicts(rows: list[Row]) -> list[Verdict]:
+    claims = {
+        True: "a race that is clear of all arms is wrong with probability at most δ, also for "
+        "heavy tails and for arms that tie",
+        False: "the same where an arm lives on weights too rare to be seen, which no rule that "
+        "knows no bound on the weights can promise",
+    }
     return [
-        _verdict(
-            "a race that is clear of all arms is wrong with probability at most δ, also for heavy "
-            "tails and for arms that tie",
-            [row for row in rows if row.is_trusted],
-        ),
-        _verdict(
-            "the same where an arm lives on weights too rare to be seen, which no rule that knows "
-            "no bound on the weights can promise",
-            [row for row in rows if not row.is_trusted],
-        ),
+        _verdict(claim, [row for row in rows if row.is_trusted == is_trusted])
+        for is_trusted, claim in claims.items()
     ]
 
 

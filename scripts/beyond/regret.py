@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pandas as pd
 from matplotlib.figure import Figure
 from pages.command import Task
 from pages.figures import add_legend, new_panels
 from pages.page import Section, Verdict, graded, markdown_table, written
-from pages.simulations import Runs, difference, final_differences, final_regret, simulate
+from pages.simulations import Runs, difference, differences, final_regret, simulate
+from paper.settings import REFERENCE_TS, TRUTH, truncated_normal_world
 
 from bandit_gym.results.plots import COLOURS
-from bandit_gym.results.statistics import Interval, holm, paired_p_value
-from beyond.settings import BASELINES, BLOCK_SIZE, FAITHFUL, WORLDS
+from bandit_gym.results.statistics import holm, paired_p_value
+
+MATCHED = {
+    "agent": "racing",
+    "proposal": "matched",
+    "stopping": "self-normalised",
+    "label": "Racing, matched",
+}
+MOVING = {"agent": "smc", "resampling": "systematic", "move": "random-walk", "label": "SMC, moves"}
+NEVER = {"agent": "smc", "label": "SMC, paper"}
+
+FAITHFUL = (MATCHED, MOVING)
+"""Agents that are meant to be Thompson sampling."""
+
+BASELINES = (REFERENCE_TS, NEVER)
+"""The paper's; its own Racing is in `reproduce_paper.py`, too dear for as many replications."""
+
+WORLDS = (
+    truncated_normal_world("N(0.5, 0.1²) cut to [0, 1]", 0.5, 0.1),
+    {"env": "DependentPriorBandit-v0", "arm_seed": 0, "label": "dependent, dimension 10"},
+)
+
+BLOCK_SIZE = 50
+"""Lanes at a time; costs per decision are for as many."""
 
 LEVEL = 0.05
-TRUTH, *SIMILAR = (str(agent["label"]) for agent in FAITHFUL)
 
 
 def reproduce(task: Task) -> Section:
     """Run every agent in both worlds, each replication with the same means and noise for all."""
-    found = {str(world["label"]): _run(task, world) for world in WORLDS}
-    replications = task.sizes["replications"]
+    rows = [row for world in WORLDS for row in _compare(str(world["label"]), _run(task, world))]
+    found, replications = pd.DataFrame(rows), task.sizes["replications"]
     return Section(
         title="Regret: at the horizon, and what it costs",
         text=f"T = {task.sizes['horizon']:,}, {replications} replications with common random "
@@ -29,8 +54,8 @@ def reproduce(task: Task) -> Section:
         "correction. Microseconds are of an agent's `act` and `observe` per decision, "
         f"{min(BLOCK_SIZE, replications)} lanes at a time on one core of a busy machine.",
         pictures={"regret": _draw(found)},
-        body=[markdown_table([row for world, runs in found.items() for row in _rows(world, runs)])],
-        verdicts=[_alike(found, label) for label in SIMILAR]
+        body=[markdown_table([_cells(row) for row in found.itertuples()])],
+        verdicts=[_alike(found, str(agent["label"])) for agent in FAITHFUL]
         + [_behind(found, str(agent["label"])) for agent in BASELINES],
     )
 
@@ -38,42 +63,46 @@ def reproduce(task: Task) -> Section:
 def _run(task: Task, world: dict[str, object]) -> Runs:
     """Run each agent as an experiment of its own, so that one can be renewed without the others."""
     runs: Runs = {}
-    for agent in (*FAITHFUL, *BASELINES):
+    for agent in (TRUTH, *FAITHFUL, *BASELINES):
         runs |= simulate(task, [world], [agent], block_size=BLOCK_SIZE)[str(world["label"])]
     return runs
 
 
-def _difference(runs: Runs, label: str) -> Interval:
-    """Return the paired difference to the truth, its level shared among the world's agents."""
-    return difference((runs[label], runs[TRUTH]), confidence=1 - LEVEL / (len(runs) - 1))
-
-
-def _p_values(runs: Runs) -> dict[str, float]:
-    others = [label for label in runs if label != TRUTH]
-    values = [paired_p_value(final_differences(runs[label], runs[TRUTH])) for label in others]
-    return dict(zip(others, holm(values).tolist(), strict=True))
-
-
-def _rows(world: str, runs: Runs) -> list[dict[str, str]]:
-    p_values = _p_values(runs)
+def _compare(world: str, runs: Runs) -> list[dict[str, Any]]:
+    """Return a row per agent; the first is the truth, and the level is shared among the others."""
+    truth, *others = runs.values()
+    p_values = holm([paired_p_value(differences(other, truth)) for other in others])
+    confidence = 1 - LEVEL / len(others)
     return [
         {
             "world": world,
             "agent": label,
-            "regret": written(final_regret(run)),
-            "less exact TS's": "" if label == TRUTH else written(_difference(runs, label)),
-            "p (Holm)": "" if label == TRUTH else f"{p_values[label]:.3f}",
-            "µs per decision": f"{1e6 * run.seconds_per_decision():.1f}",
+            "regret": final_regret(run),
+            "change": difference((run, truth), confidence=confidence),
+            "p_value": p_value,
+            "cost": 1e6 * run.seconds_per_decision(),
         }
-        for label, run in runs.items()
+        for (label, run), p_value in zip(runs.items(), [1.0, *p_values], strict=True)
     ]
 
 
-def _alike(found: dict[str, Runs], label: str) -> Verdict:
+def _cells(row: Any) -> dict[str, str]:
+    is_truth = row.agent == TRUTH["label"]
+    return {
+        "world": row.world,
+        "agent": row.agent,
+        "regret": written(row.regret),
+        "less exact TS's": "" if is_truth else written(row.change),
+        "p (Holm)": "" if is_truth else f"{row.p_value:.3f}",
+        "µs per decision": f"{row.cost:.1f}",
+    }
+
+
+def _alike(found: pd.DataFrame, label: str) -> Verdict:
     """Say whether neither the test nor the interval tells an agent from the truth."""
-    is_apart = any(_p_values(runs)[label] < LEVEL for runs in found.values())
-    intervals = [_difference(runs, label) for runs in found.values()]
-    is_within = all(interval.low <= 0 <= interval.high for interval in intervals)
+    rows = found[found["agent"] == label]
+    is_within = all(change.low <= 0 <= change.high for change in rows["change"])
+    is_apart = (rows["p_value"] < LEVEL).any()
     return Verdict(
         f"{label}: regret statistically indistinguishable from exact Thompson sampling's",
         "does not hold" if is_apart else graded(is_within, otherwise="undecided"),
@@ -81,29 +110,28 @@ def _alike(found: dict[str, Runs], label: str) -> Verdict:
     )
 
 
-def _behind(found: dict[str, Runs], label: str) -> Verdict:
-    is_behind = (_difference(runs, label).low > 0 for runs in found.values())
+def _behind(found: pd.DataFrame, label: str) -> Verdict:
+    is_behind = (change.low > 0 for change in found.loc[found["agent"] == label, "change"])
     holds = graded(*is_behind, otherwise="undecided")
     return Verdict(f"{label}: behind exact Thompson sampling", holds, _listed(found, label))
 
 
-def _listed(found: dict[str, Runs], label: str) -> str:
-    parts = []
-    for world, runs in found.items():
-        regret = final_regret(runs[TRUTH]).estimate
-        change = written(_difference(runs, label), 2)
-        parts.append(f"{world}: {change} where exact loses {regret:.1f}")
-    return "; ".join(parts)
+def _listed(found: pd.DataFrame, label: str) -> str:
+    rows, truths = (found[found["agent"] == name] for name in (label, TRUTH["label"]))
+    return "; ".join(
+        f"{row.world}: {written(row.change, 2)} where exact loses {truth.regret.estimate:.1f}"
+        for row, truth in zip(rows.itertuples(), truths.itertuples(), strict=True)
+    )
 
 
-def _draw(found: dict[str, Runs]) -> Figure:
-    figure, panels = new_panels(list(found), 2)
-    for axes, runs in zip(panels, found.values(), strict=True):
-        for (label, run), colour in zip(runs.items(), COLOURS, strict=False):
-            regret, cost = final_regret(run), 1e6 * run.seconds_per_decision()
-            ends = [[regret.estimate - regret.low], [regret.high - regret.estimate]]
-            axes.errorbar([cost], [regret.estimate], ends, fmt="o", color=colour, label=label,
-                          capsize=3)  # fmt: skip
+def _draw(found: pd.DataFrame) -> Figure:
+    worlds = found.groupby("world", sort=False)
+    figure, panels = new_panels(list(worlds.groups), 2)
+    for axes, (_, rows) in zip(panels, worlds, strict=True):
+        for row, colour in zip(rows.itertuples(), COLOURS, strict=False):
+            mean, low, high = row.regret
+            axes.errorbar(row.cost, mean, [[mean - low], [high - mean]], fmt="o", capsize=3,
+                          color=colour, label=row.agent)  # fmt: skip
         axes.set(xscale="log", xlabel="microseconds per decision", xlim=(1, 1000), ylim=(0, None))
         axes.set_ylabel("regret at the horizon")
     add_legend(figure, 3)

@@ -68,8 +68,11 @@ def count_arms(
     """
     lanes = min(setting.num_lanes, num_decisions)
     num_rounds = -(-num_decisions // lanes)
-    num_batches, num_repeats = (num_rounds, 1) if setting.is_persistent else (1, num_rounds)
-    tallies = [_Tally(histories.counts.shape[1]) for _ in histories.steps]
+    # What a lane of particles drew once serves it for a whole run: it makes one decision.
+    is_persistent = isinstance(agent, SMCThompson)
+    num_batches, num_repeats = (num_rounds, 1) if is_persistent else (1, num_rounds)
+    decisions: list[list[pd.DataFrame]] = [[] for _ in histories.steps]
+    rows: list[dict[str, Any]] = [{} for _ in histories.steps]
     for batch in seed.spawn(num_batches):
         agent.reset(lanes, seed=batch)
         for h in advance(agent, histories):
@@ -77,35 +80,20 @@ def count_arms(
                 for _ in range(setting.num_warmups):
                     agent.act()  # may compile, learns how long races are, forgets where it began
                 for _ in range(num_repeats):
-                    tallies[h].add(agent)
-                if tallies[h].microseconds is None:
-                    tallies[h].microseconds = time_steps(agent)
+                    decisions[h].append(pd.DataFrame({"arm": agent.act(), **agent.diagnostics()}))
+                if not rows[h]:
+                    rows[h]["microseconds"] = time_steps(agent)
             except ValueError as error:
-                tallies[h].failure = str(error)
-    return [tally.summary() for tally in tallies]
+                rows[h]["failure"] = str(error)
+    return [
+        {"failure": row["failure"]} if "failure" in row else row | _averages(pd.concat(made), agent)
+        for row, made in zip(rows, decisions, strict=True)
+    ]
 
 
-class _Tally:
-    """Sums over the decisions at one step."""
-
-    def __init__(self, num_arms: int) -> None:
-        self.wins = np.zeros(num_arms)
-        self.microseconds: float | None = None
-        self.failure: str | None = None
-        self.totals: dict[str, float] = {}
-
-    def add(self, agent: Agent) -> None:
-        self.wins += np.bincount(agent.act(), minlength=len(self.wins))
-        for name, values in agent.diagnostics().items():
-            self.totals[name] = self.totals.get(name, 0.0) + float(values.sum())
-
-    def summary(self) -> dict[str, Any]:
-        if self.failure is not None:
-            return {"failure": self.failure}
-        num_decisions = int(self.wins.sum())
-        means = {name: total / num_decisions for name, total in self.totals.items()}
-        counted = {"wins": self.wins, "decisions": num_decisions}
-        return counted | {"microseconds": self.microseconds} | means
+def _averages(decisions: pd.DataFrame, agent: Agent) -> dict[str, Any]:
+    wins = np.bincount(decisions.pop("arm"), minlength=agent.problem.num_arms)
+    return {"wins": wins, "decisions": len(decisions), **decisions.mean()}
 
 
 def time_steps(agent: Agent) -> float:
@@ -190,8 +178,9 @@ def measure(
     for h, row in enumerate(rows):
         if "wins" in row:
             add_distance(row, histories.probabilities[h])
-        row |= {"step": histories.steps[h], "truth_error": histories.errors[h]}
-        row |= {"setting": setting.label, "family": setting.family}
+        told = {"step": histories.steps[h], "truth_error": histories.errors[h]}
+        if_any = {"failure": None, "resampling_tv": np.nan, "resampling_floor_high": np.nan}
+        rows[h] = {"setting": setting.label, "family": setting.family, **told, **if_any, **row}
     return rows
 
 

@@ -172,11 +172,8 @@ def _pivot(results: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def _markdown(table: pd.DataFrame) -> str:
     """Return a table with its index as the first column; missing numbers are left empty."""
-    return markdown_table([
-        {str(table.index.name): str(name)}
-        | {str(key): "" if pd.isna(value) else f"{value:.4g}" for key, value in row.items()}
-        for name, row in table.iterrows()
-    ])  # fmt: skip
+    cells = table.map("{:.4g}".format).where(table.notna(), "").rename(columns=str)
+    return markdown_table(cells.reset_index().to_dict("records"))
 
 
 def draw_figure(results: pd.DataFrame) -> Figure:

@@ -8,6 +8,7 @@ arm's share of the weight.
 from __future__ import annotations
 
 import numpy as np
+from benchmarks.plain_numpy import reference_sampler
 from numpy.random import Generator
 
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood
@@ -26,7 +27,7 @@ def resampling_law(
     """Return the (K,) law of the arm that a race of m samples returns.
 
     Args:
-        problem: likelihood and prior.
+        problem: likelihood and prior; a Gaussian's standard deviation is 1.
         statistics: (K,) counts and (K,) sums.
         num_samples: m.
         num_sets: how many sets of samples to average over.
@@ -41,10 +42,9 @@ def resampling_law(
     size = max(1, CHUNK // num_samples)
     sizes = [size] * (num_sets // size) + [num_sets % size]
     shares = np.zeros(problem.num_arms)
+    draw = reference_sampler(problem.likelihood.name, rng, counts, sums)
     for rows in filter(None, sizes):
-        shape = (rows, num_samples, problem.num_arms)
-        means = draw_reference(problem.likelihood, counts, sums, rng, shape)
-        shares += _shares(problem, means).sum(axis=0)
+        shares += _shares(problem, draw((rows, num_samples, problem.num_arms))).sum(axis=0)
     return shares / num_sets
 
 
@@ -57,23 +57,6 @@ def _shares(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
     weights[~np.isfinite(top[:, 0])] = 1.0  # no sample is possible: any may be returned
     is_best = means.argmax(axis=-1)[..., None] == np.arange(means.shape[-1])
     return np.einsum("sm,smk->sk", weights, is_best) / weights.sum(axis=1)[:, None]
-
-
-def draw_reference(
-    likelihood: Likelihood,
-    counts: np.ndarray,
-    sums: np.ndarray,
-    rng: Generator,
-    shape: tuple[int, ...],
-) -> np.ndarray:
-    """Draw means from Table 1's reference posterior; the last axis of the shape is the K arms."""
-    if isinstance(likelihood, Bernoulli):
-        return rng.beta(1 + sums, 1 + counts - sums, shape)
-    if isinstance(likelihood, Exponential):
-        return (1 + sums) / rng.gamma(1 + counts, size=shape)
-    if isinstance(likelihood, Gaussian):
-        return rng.normal(sums / counts, likelihood.std / np.sqrt(counts), shape)
-    return rng.gamma(0.5 + sums, 1 / counts, shape)
 
 
 def log_reference(likelihood: Likelihood, means: np.ndarray) -> np.ndarray:

@@ -38,8 +38,6 @@ class Setting:
         family: settings of one family share a colour.
         num_decisions: how many to make at each step, at scale 1.
         num_lanes: how many at a time.
-        is_persistent: whether what a lane drew once serves it for a whole run. Then each decision
-            is given a lane of its own, and the law of a single run is measured too.
         num_warmups: decisions at each step that do not count; a Markov chain needs more of them
             here, where the data come all at once, than in a run.
     """
@@ -50,7 +48,6 @@ class Setting:
     family: str = ""
     num_decisions: int = 10_000
     num_lanes: int = 1000
-    is_persistent: bool = False
     num_warmups: int = 1
 
 
@@ -83,7 +80,6 @@ def _particles(num_particles: int, name: str = "smc", **options: Any) -> Setting
         name,
         num_decisions=min(10_000, 2_000_000 // num_particles),
         num_lanes=max(1, 500_000 // num_particles),  # 40 MB of particles at a time
-        is_persistent=True,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 from house.imports import ROOT, House
@@ -58,12 +57,6 @@ def _purpose(room: str) -> str:
 
 def _place(room: str) -> Path:
     """Return the folder or file of a room; the package's own is its `__init__.py`."""
-    return next(path for path in _places(room) if path.exists())
-
-
-def _places(room: str) -> Iterator[Path]:
     package, _, name = room.partition(".")
-    if not name:
-        yield ROOT / package / "__init__.py"
-    yield ROOT / package / name
-    yield ROOT / package / f"{name}.py"
+    folder = ROOT / package / (name or "__init__")
+    return folder if folder.is_dir() else folder.with_suffix(".py")

@@ -1,4 +1,4 @@
-"""The arrows of a package: which of its rooms imports which, read from the source, not run.
+"""The arrows of a package: which of its rooms imports which, as the linter of the layers reads it.
 
 A room is a folder of the package, or a file at its top. Late imports count, for whoever reads the
 function has to follow them; imports under `TYPE_CHECKING` do not, nor do the names that an
@@ -7,13 +7,13 @@ function has to follow them; imports under `TYPE_CHECKING` do not, nor do the na
 
 from __future__ import annotations
 
-import ast
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.util import resolve_name
 from pathlib import Path
+
+import grimp
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("agents", "bandit_gym")
@@ -44,10 +44,10 @@ class House:
 
 
 def read_house(package: str, root: Path = ROOT) -> House:
-    """Read one of PACKAGES."""
-    modules = {name: path for top in PACKAGES for name, path in _modules(root, top)}
-    ours = [name for name in modules if name.partition(".")[0] == package]
-    links = [(name, other) for name in ours for other in imports_of(name, modules[name], modules)]
+    """Read one of PACKAGES, with the layers that are told in a folder's `pyproject.toml`."""
+    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
+    ours = {package} | graph.find_descendants(package)
+    links = [(a, b) for a in ours for b in graph.find_modules_directly_imported_by(a)]
     pairs = {(room_of(name), room_of(other)) for name, other in links}
     ranks = read_ranks(root / "pyproject.toml")
     rooms = sorted({room_of(name) for name in ours}, key=lambda room: (ranks.get(room, 0), room))
@@ -67,33 +67,18 @@ def room_of(module: str) -> str:
     return ".".join(module.split(".")[:2])
 
 
-def imports_of(name: str, path: Path, modules: Collection[str]) -> set[str]:
-    """Return which of the known modules a module imports."""
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found = set()
-    for node in _imports(ast.parse(path.read_text(encoding="utf-8")).body):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        else:
-            home = resolve_name("." * node.level + (node.module or ""), package)
-            parts = {f"{home}.{alias.name}" for alias in node.names}
-            found |= {part if part in modules else home for part in parts}
-    return found & set(modules)
-
-
 def read_ranks(path: Path) -> dict[str, int]:
     """Return the place of each room in the `layers` contracts of import-linter, 0 the highest."""
     tools = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]
     contracts = tools.get("importlinter", {}).get("contracts", [])
-    layers = [
-        (f"{container}.{room}", rank)
+    return {
+        f"{container}.{room}": rank
         for contract in contracts
         if contract["type"] == "layers"
         for container in contract["containers"]
         for rank, layer in enumerate(contract["layers"])
         for room in re.findall(r"\w+", layer)
-    ]
-    return dict(layers)
+    }
 
 
 def circles_of(arrows: Iterable[Arrow]) -> tuple[tuple[str, ...], ...]:
@@ -107,23 +92,3 @@ def circles_of(arrows: Iterable[Arrow]) -> tuple[tuple[str, ...], ...]:
                 ends |= reach[middle]
     circles = {tuple(sorted(b for b in ends if a in reach.get(b, ()))) for a, ends in reach.items()}
     return tuple(sorted(circle for circle in circles if circle))
-
-
-def _modules(root: Path, package: str) -> Iterator[tuple[str, Path]]:
-    for path in (root / package).rglob("*.py"):
-        parts = path.relative_to(root).with_suffix("").parts
-        yield ".".join(parts).removesuffix(".__init__"), path
-
-
-def _imports(nodes: Iterable[ast.AST]) -> Iterator[ast.Import | ast.ImportFrom]:
-    for node in nodes:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node
-        elif isinstance(node, ast.If) and _is_for_types(node.test):
-            yield from _imports(node.orelse)
-        else:
-            yield from _imports(ast.iter_child_nodes(node))
-
-
-def _is_for_types(test: ast.expr) -> bool:
-    return ast.unparse(test).rpartition(".")[2] == "TYPE_CHECKING"

@@ -47,6 +47,13 @@ class OwnPrior:
         return np.log(means * (1.0 - means)).sum(axis=-1)
 
 
+TWO_BLOCKS = Experiment(
+    ({"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS},),
+    ("exact",),
+    replications=20,
+    block_size=10,
+    horizon=5,
+)
 DECISIONS: dict[str, tuple[str, dict[str, Any], Prior]] = {
     "ExactThompson, conjugate prior": ("exact", {}, Beta(2.0, 1.0)),
     "ExactThompson, independent prior": ("exact", {}, TruncatedNormal(0.5, 0.1)),
@@ -85,21 +92,8 @@ def block() -> list[str]:
         def mark(progress: Progress) -> None:
             marks.append(len(files))
 
-        workers = Workers("serial")
-        run_experiment(_two_blocks(), folder, workers=workers, on_progress=mark)
+        run_experiment(TWO_BLOCKS, folder, workers=Workers("serial"), on_progress=mark)
     return list(dict.fromkeys(files[marks[1] : marks[2]]))
-
-
-def _two_blocks() -> Experiment:
-    return Experiment.from_dict(
-        {
-            "environments": [{"env": "BernoulliBandit-v0", "num_arms": NUM_ARMS}],
-            "agents": [{"agent": "exact"}],
-            "replications": 20,
-            "block_size": 10,
-            "horizon": 5,
-        }
-    )
 
 
 @contextmanager

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 from bandit_gym.experiments.execution import Workers
 from pages.page import Section, write_page
@@ -28,6 +29,13 @@ class Task:
     workers: Workers
 
 
+class Part(NamedTuple):
+    """What turns a task into a section, and the task's sizes at scale 1."""
+
+    reproduce: Callable[[Task], Section]
+    sizes: Mapping[str, int]
+
+
 @dataclass(frozen=True)
 class Study:
     """Parts whose sections make one page.
@@ -35,16 +43,14 @@ class Study:
     Attributes:
         title: of the page.
         text: below it.
-        parts: name -> what turns a task into a section.
-        sizes: part -> its sizes at scale 1.
+        parts: by name.
         folder: for data, pictures and the page, if the command names no other.
         num_workers: processes, if the command says nothing; None for all cores.
     """
 
     title: str
     text: str
-    parts: Mapping[str, Callable[[Task], Section]]
-    sizes: Mapping[str, Mapping[str, int]]
+    parts: Mapping[str, Part]
     folder: str
     num_workers: int | None = None
 
@@ -56,7 +62,7 @@ def run_study(study: Study, description: str | None, arguments: Sequence[str] | 
     add_scale(parser)
     options = parser.parse_args(arguments)
     names = list(study.parts) if options.only == "all" else [options.only]
-    sections = [_run_part(study, name, options) for name in names]
+    sections = [_run_part(name, study.parts[name], options) for name in names]
     page = options.out / ("README.md" if options.only == "all" else f"{options.only}.md")
     made_by = f"Made by `python scripts/{parser.prog} --scale {options.scale:g}`."
     write_page(page, study.title, f"{made_by} {study.text}", sections)
@@ -64,11 +70,11 @@ def run_study(study: Study, description: str | None, arguments: Sequence[str] | 
     return 0
 
 
-def _run_part(study: Study, name: str, options: argparse.Namespace) -> Section:
+def _run_part(name: str, part: Part, options: argparse.Namespace) -> Section:
     print(f"{name} ...", flush=True)
     start = perf_counter()
-    sizes = scaled(study.sizes.get(name, {}), options.scale)
-    section = study.parts[name](Task(sizes, options.out, Workers(num_workers=options.workers)))
+    sizes, workers = scaled(part.sizes, options.scale), Workers(num_workers=options.workers)
+    section = part.reproduce(Task(sizes, options.out, workers))
     print(f"{name}: {perf_counter() - start:.0f} s", flush=True)
     return section
 
@@ -102,11 +108,8 @@ def add_scale(parser: argparse.ArgumentParser) -> None:
 
 
 def _read_scale(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= 1000:
-        message = f"scale must be a number above 0 and at most 1000, got {text!r}."
-        raise argparse.ArgumentTypeError(message)
-    return value
+    with suppress(ValueError):
+        if 0 < (value := float(text)) <= 1000:
+            return value
+    message = f"scale must be a number above 0 and at most 1000, got {text!r}."
+    raise argparse.ArgumentTypeError(message)

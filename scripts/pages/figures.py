@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.artist import Artist
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from bandit_gym.results.plots import draw_band, styles
+from bandit_gym.results.results import RunResults
 
 
 def new_panels(
@@ -26,13 +29,18 @@ def new_panels(
     return figure, list(panels[: len(titles)])
 
 
+def draw_regret(axes: Axes, runs: Mapping[str, Sequence[RunResults]]) -> None:
+    """Draw each agent's mean regret over time and its band, over the replications of its runs."""
+    for (label, found), style in zip(runs.items(), styles(), strict=False):
+        curves = np.concatenate([each.curves("pseudo_regret") for each in found])
+        draw_band(axes, found[0].steps, curves, label, style)
+    axes.set(xlabel="step", ylabel="Bayesian pseudo-regret so far", ylim=(0, None))
+
+
 def add_legend(figure: Figure, num_columns: int, title: str | None = None) -> None:
-    """Name below the panels what is in them, each label once."""
-    handles: dict[str, Artist] = {}
-    for axes in figure.axes:
-        lines, labels = axes.get_legend_handles_labels()
-        handles |= dict(zip(labels, lines, strict=True))
+    """Name below the panels what is in the first, which has all that is in the others."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=num_columns,
-        fontsize="small", title=title,
+        handles, labels, loc="outside lower center", ncols=num_columns, fontsize="small",
+        title=title,
     )  # fmt: skip

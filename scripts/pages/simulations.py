@@ -52,14 +52,15 @@ def final_regret(*runs: RunResults) -> Interval:
     return mean_interval(np.concatenate([found.final("pseudo_regret") for found in runs]))
 
 
-def final_differences(found: RunResults, reference: RunResults) -> FloatArray:
-    """Return the (R,) final regrets less the reference's, paired by replication."""
-    return paired_differences(found, reference, "pseudo_regret")[1][:, -1]
+def differences(found: RunResults, reference: RunResults, step: int | None = None) -> FloatArray:
+    """Return (R,) regrets less the reference's, paired, at a step or else at the horizon."""
+    column = -1 if step is None else min(np.searchsorted(found.steps, step), len(found.steps) - 1)
+    return paired_differences(found, reference, "pseudo_regret")[1][:, column]
 
 
-def difference(*pairs: Pair, confidence: float = 0.95) -> Interval:
-    """Return the mean difference of final regrets, over the replications of all pairs of runs."""
-    values = np.concatenate([final_differences(*pair) for pair in pairs])
+def difference(*pairs: Pair, confidence: float = 0.95, step: int | None = None) -> Interval:
+    """Return the mean difference of regrets, over the replications of all pairs of runs."""
+    values = np.concatenate([differences(*pair, step) for pair in pairs])
     return mean_interval(values, confidence=confidence)
 
 

@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from pages.command import Task
-from pages.figures import new_panels
+from pages.figures import draw_regret, new_panels
 from pages.page import Section, Verdict, graded, markdown_table, written
 from pages.simulations import Runs, difference, final_regret, samples_per_decision, simulate
 
 from bandit_gym.results.plots import draw_band, styles
-from bandit_gym.results.results import RunResults, paired_differences
-from bandit_gym.results.statistics import Interval, mean_interval
+from bandit_gym.results.results import RunResults
+from bandit_gym.results.statistics import Interval
 from paper.settings import FIGURE_1B, FIGURE_2, PAPER_RACING, REFERENCE_TS, TRUTH
 
 RACING, THOMPSON, EXACT, SMC = "Racing", "Thompson, Beta(1,1)", "exact Thompson", "SMC"
 PRIOR_SEED = 2017
 EARLY_STEP = 100
+
+Intervals = dict[str, Interval]
 
 
 def reproduce_1a(task: Task) -> Section:
@@ -57,18 +59,14 @@ def _beta_worlds(num_priors: int) -> list[dict[str, Any]]:
 
 def _draw_1a(found: Sequence[Runs]) -> Figure:
     figure, (regret, samples) = new_panels(["regret", "samples per decision"], 2)
+    draw_regret(regret, {label: [runs[label] for runs in found] for label in (RACING, EXACT)})
     steps = found[0][RACING].steps
-    for label, style in zip((RACING, EXACT), styles(), strict=False):
-        curves = np.concatenate([runs[label].curves("pseudo_regret") for runs in found])
-        draw_band(regret, steps, curves, label, style)
-    regret.set_ylabel("Bayesian pseudo-regret so far")
     sums = np.concatenate([runs[RACING].curves("num_samples") for runs in found])
     rates = np.diff(sums, prepend=0, axis=1) / np.diff(steps, prepend=0)
     draw_band(samples, steps, rates, RACING, next(styles()))
     samples.axhline(400, color="0.4", linestyle=":", label="the paper's average, about 400")
-    samples.set(ylabel="samples per decision", xscale="log")
+    samples.set(xlabel="step", ylabel="samples per decision", xscale="log", ylim=(0, None))
     for axes in (regret, samples):
-        axes.set(xlabel="step", ylim=(0, None))
         axes.legend()
     return figure
 
@@ -127,11 +125,8 @@ def sample_schedule(found: RunResults) -> list[int]:
 def _draw_worlds(found: dict[str, Runs]) -> Figure:
     figure, panels = new_panels(list(found))
     for axes, runs in zip(panels, found.values(), strict=True):
-        for label, style in zip((RACING, THOMPSON, SMC, EXACT), styles(), strict=False):
-            curves = runs[label].curves("pseudo_regret")
-            draw_band(axes, runs[label].steps, curves, label, style)
-        axes.set(xscale="log", xlabel="step", ylabel="Bayesian pseudo-regret so far")
-        axes.set_ylim(bottom=0)
+        draw_regret(axes, {label: [runs[label]] for label in (RACING, THOMPSON, SMC, EXACT)})
+        axes.set_xscale("log")
     panels[0].legend(fontsize="small")
     return figure
 
@@ -148,41 +143,40 @@ def _row(world: str, runs: Runs) -> dict[str, str]:
 
 
 def _verdicts(found: dict[str, Runs]) -> list[Verdict]:
-    against_thompson, against_smc = (
-        {world: difference((runs[name], runs[RACING])) for world, runs in found.items()}
-        for name in (THOMPSON, SMC)
-    )
-    early = {world: _early_difference(runs[SMC], runs[RACING]) for world, runs in found.items()}
+    similar = f"SMC is similar to Racing while T is small (t = {EARLY_STEP})"
     truth = "(the truth the paper lacked) Racing equals exact Thompson sampling"
     return [
-        _behind("Racing outperforms Thompson with the improper Beta(1,1) prior", against_thompson),
-        _similar(f"SMC is similar to Racing while T is small (t = {EARLY_STEP})", early),
-        _behind("Racing outperforms SMC as T grows", against_smc),
+        _behind("Racing outperforms Thompson with the improper Beta(1,1) prior", found, THOMPSON),
+        _similar(similar, found, SMC, EARLY_STEP),
+        _behind("Racing outperforms SMC as T grows", found, SMC),
         _no_worse(truth, list(found.values())),
     ]
 
 
-def _early_difference(found: RunResults, reference: RunResults) -> Interval:
-    column = int(np.searchsorted(found.steps, EARLY_STEP))
-    differences = paired_differences(found, reference, "pseudo_regret")[1]
-    return mean_interval(differences[:, min(column, differences.shape[1] - 1)])
-
-
-def _behind(claim: str, differences: dict[str, Interval]) -> Verdict:
-    """Say in how many worlds the other agent's regret is significantly above Racing's."""
+def _behind(claim: str, found: dict[str, Runs], label: str) -> Verdict:
+    """Say in how many worlds another agent's regret is significantly above Racing's."""
+    differences = _less_racing(found, label)
     is_ahead = any(interval.high < 0 for interval in differences.values())
     is_behind = (interval.low > 0 for interval in differences.values())
     holds = graded(*is_behind, otherwise="does not hold" if is_ahead else "undecided")
     return Verdict(claim, holds, _listed(differences))
 
 
-def _similar(claim: str, differences: dict[str, Interval]) -> Verdict:
-    """Say in how many worlds the two cannot be told apart."""
+def _similar(claim: str, found: dict[str, Runs], label: str, step: int) -> Verdict:
+    """Say in how many worlds another agent cannot be told apart from Racing at a step."""
+    differences = _less_racing(found, label, step)
     is_same = (interval.low <= 0 <= interval.high for interval in differences.values())
     return Verdict(claim, graded(*is_same), _listed(differences))
 
 
-def _listed(differences: dict[str, Interval]) -> str:
+def _less_racing(found: dict[str, Runs], label: str, step: int | None = None) -> Intervals:
+    """Return for each world an agent's regret less Racing's at a step, or at the horizon."""
+    return {
+        world: difference((runs[label], runs[RACING]), step=step) for world, runs in found.items()
+    }
+
+
+def _listed(differences: Intervals) -> str:
     listed = "; ".join(f"{label}: {written(value)}" for label, value in differences.items())
     return f"its regret less Racing's, paired: {listed}"
 

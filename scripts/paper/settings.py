@@ -5,25 +5,23 @@ Everything the paper leaves open is a row here and is printed beside the result.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
+
+import numpy as np
 
 DELTAS = (0.1, 0.3, 0.5, 0.7)
 SIGMAS = (0.1, 0.3, 0.5, 0.7)
 
-TABLE_2 = {
-    0.1: ((353.4, 19.3), (36.4, 21.6), (13.4, 23.2), (6.3, 27.8)),
-    0.3: ((251.6, 19.8), (26.7, 21.4), (8.9, 24.8), (4.8, 28.0)),
-    0.5: ((213.0, 20.1), (20.3, 21.8), (7.2, 24.5), (2.9, 29.2)),
-    0.7: ((184.9, 20.2), (17.9, 22.8), (5.5, 25.2), (2.0, 29.4)),
-}
-"""delta -> (samples per decision, regret) at each sigma, as the paper prints them."""
+TABLE_2 = np.array([
+    ((353.4, 19.3), (36.4, 21.6), (13.4, 23.2), (6.3, 27.8)),
+    ((251.6, 19.8), (26.7, 21.4), (8.9, 24.8), (4.8, 28.0)),
+    ((213.0, 20.1), (20.3, 21.8), (7.2, 24.5), (2.9, 29.2)),
+    ((184.9, 20.2), (17.9, 22.8), (5.5, 25.2), (2.0, 29.4)),
+])  # fmt: skip
+"""(4, 4, 2): samples per decision and regret at each delta and sigma, as the paper prints them."""
 
-READINGS = (
-    ("shortened", "weight"),
-    ("shortened", "value"),
-    ("printed", "weight"),
-    ("printed", "value"),
-)
+READINGS = tuple(product(("shortened", "printed"), ("weight", "value")))
 """Pairs of `threshold` and `scale`, the closest to the paper's sample counts first."""
 
 PAPER_RACING = {"agent": "racing", "threshold": "shortened", "scale": "weight", "label": "Racing"}
@@ -64,12 +62,3 @@ FIGURE_2 = tuple(
     for seed in range(4)
 )
 """The paper gives neither dimension nor law of u: uniform on the sphere in 10 dimensions."""
-
-FULL = {
-    "table2": {"replications": 400, "fit_replications": 200, "horizon": 1000},
-    "fig1a": {"priors": 20, "replications": 50, "horizon": 1000},
-    "fig1b": {"replications": 100, "horizon": 10_000},
-    "fig2": {"replications": 50, "horizon": 10_000},
-    "theorem1": {"problems": 40, "races": 500},
-}
-"""Sizes at scale 1."""

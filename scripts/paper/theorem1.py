@@ -113,7 +113,7 @@ def random_cases(num_cases: int) -> list[Case]:
 
 def _race_all(task: Task, cases: list[Case], scaling: str, sigma: float) -> np.ndarray:
     """Return (3, R): whether each race erred, whether none could, and its samples."""
-    parallel = joblib.Parallel(n_jobs=task.workers.num_workers or joblib.cpu_count())
+    parallel = joblib.Parallel(n_jobs=task.workers.num_workers or -1)
     outcomes = parallel(
         joblib.delayed(_race)(case, scaling, sigma, task.sizes["races"], seed)
         for seed, case in enumerate(cases)

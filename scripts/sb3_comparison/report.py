@@ -10,15 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pages.figures import add_legend, new_panels
 from pages.page import Section, markdown_table, with_ends
-from pages.simulations import difference, final_regret
+from pages.simulations import Runs, difference, final_regret
 
 from bandit_gym.results.plots import COLOURS, draw_band
 from bandit_gym.results.statistics import Interval, mean_interval
-from sb3_comparison.evaluation import Played
+from sb3_comparison.evaluation import Panel
 from sb3_comparison.settings import FROZEN, LEARNS, NEITHER, World
 
 LINE_STYLES = {LEARNS: "-", FROZEN: "--", NEITHER: ":"}
-Panel = tuple[World, Sequence[Played]]
 Row = dict[str, Any]
 
 NOTES = f"""\
@@ -37,7 +36,7 @@ NOTES = f"""\
 def tell(panels: Sequence[Panel], table: pd.DataFrame) -> list[Section]:
     """Return a section for each world and one for the curves of all."""
     return [
-        *(_tell_world(world, table[table["world"] == world.title]) for world, _ in panels),
+        *(_tell_world(panel.world, table[table["world"] == panel.world.title]) for panel in panels),
         Section("Regret over time", pictures={"regret": draw(panels)}),
     ]
 
@@ -45,8 +44,8 @@ def tell(panels: Sequence[Panel], table: pd.DataFrame) -> list[Section]:
 def tabulate(panels: Sequence[Panel]) -> pd.DataFrame:
     """Return one row per world and agent, lowest regret first."""
     tables = [
-        pd.DataFrame([_row(world, agent, played[0]) for agent in played]).sort_values("regret")
-        for world, played in panels
+        pd.DataFrame([_row(panel, label) for label in panel.runs]).sort_values("regret")
+        for panel in panels
     ]
     return pd.concat(tables, ignore_index=True)
 
@@ -60,11 +59,11 @@ def _tell_world(world: World, table: pd.DataFrame) -> Section:
 
 def draw(panels: Sequence[Panel]) -> Figure:
     """Draw the mean regret of every agent over time, one panel per world."""
-    titles = [f"{world.title}\n{world.replications} episodes, 95 % bands" for world, _ in panels]
+    titles = [f"{p.world.title}\n{p.world.replications} episodes, 95 % bands" for p in panels]
     figure, all_axes = new_panels(titles)
     colours = _colours(panels)
-    for axes, (_, played) in zip(all_axes, panels, strict=True):
-        _draw_panel(axes, played, colours)
+    for axes, panel in zip(all_axes, panels, strict=True):
+        _draw_panel(axes, panel, colours)
     all_axes[0].set_ylabel("pseudo-regret so far")
     add_legend(figure, 4, f"solid: {LEARNS}\ndashed: {FROZEN}\ndotted: {NEITHER}")
     return figure
@@ -72,38 +71,38 @@ def draw(panels: Sequence[Panel]) -> Figure:
 
 def _colours(panels: Sequence[Panel]) -> dict[str, str]:
     """Give every agent a colour, the same in all panels; random play is grey."""
-    kinds = {agent.label: agent.kind for _, played in panels for agent in played}
-    named = [label for label, kind in kinds.items() if kind != NEITHER]
-    return dict.fromkeys(kinds, "0.5") | dict(zip(named, COLOURS, strict=False))
+    labels = dict.fromkeys((label for panel in panels for label in panel.runs), "0.5")
+    named = [label for label in labels if label != "random"]
+    return labels | dict(zip(named, COLOURS, strict=False))
 
 
-def _draw_panel(axes: Axes, played: Sequence[Played], colours: dict[str, str]) -> None:
-    for agent in played:
-        style = {"color": colours[agent.label], "linestyle": LINE_STYLES[agent.kind]}
-        curves = agent.results.curves("pseudo_regret")
-        draw_band(axes, agent.results.steps, curves, agent.label, style)
-    axes.set(xlabel="pull", ylim=(0, _ceiling(played)))
+def _draw_panel(axes: Axes, panel: Panel, colours: dict[str, str]) -> None:
+    for label, run in panel.runs.items():
+        style = {"color": colours[label], "linestyle": LINE_STYLES[panel.kind(label)]}
+        draw_band(axes, run.steps, run.curves("pseudo_regret"), label, style)
+    axes.set(xlabel="pull", ylim=(0, _ceiling(panel.runs)))
 
 
-def _ceiling(played: Sequence[Played]) -> float:
+def _ceiling(runs: Runs) -> float:
     """Return where a panel ends: all of it, unless random play would dwarf what the others do."""
-    highest = {agent.label: agent.results.curves("pseudo_regret").mean(0).max() for agent in played}
-    others = [highest[agent.label] for agent in played if agent.kind != NEITHER]
-    return 1.05 * float(min(max(highest.values()), 2 * max(others)))
+    tops = {label: run.curves("pseudo_regret").mean(0).max() for label, run in runs.items()}
+    others = [top for label, top in tops.items() if label != "random"]
+    return 1.05 * float(min(max(tops.values()), 2 * max(others)))
 
 
-def _row(world: World, agent: Played, reference: Played) -> Row:
-    found, trained = agent.results, agent.trained
+def _row(panel: Panel, label: str) -> Row:
+    found, trained = panel.runs[label], panel.models.get(label)
+    reference = next(iter(panel.runs.values()))
     regret = final_regret(found)
     return {
-        "world": world.title,
-        "agent": agent.label,
-        "kind": agent.kind,
+        "world": panel.world.title,
+        "agent": label,
+        "kind": panel.kind(label),
         "episodes": len(found.replications),
-        "horizon": world.horizon,
+        "horizon": panel.world.horizon,
         **_spread("return", mean_interval(found.final("reward"))),
         **_spread("regret", regret),
-        **_spread("difference", difference((found, reference.results))),
+        **_spread("difference", difference((found, reference))),
         "share_of_random": regret.estimate / float(found.final("uniform_regret").mean()),
         "training_steps": trained.num_steps if trained else 0,
         "training_cpu_seconds": trained.cpu_seconds if trained else 0.0,

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass
-from functools import partial
-from importlib.metadata import version
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 LEARNS = "learns inside the instance"
 FROZEN = "trained across instances, frozen"
@@ -16,19 +12,18 @@ MEANS = [0.1, 0.3, 0.5, 0.7, 0.9]
 NUM_ARMS = 5
 
 
-BAYESIAN = (
+LEARNERS = (
     {"agent": "exact", "label": "exact TS"},
     {"agent": "racing", "label": "Racing TS"},
     {"agent": "ucb1", "label": "UCB1"},
     {"agent": "random", "label": "random"},
+    {
+        "agent": "agents.sb3:OnlineSB3",
+        "algorithm": "A2C",
+        "learning_rate": 0.02,
+        "label": "online A2C",
+    },
 )
-ONLINE_A2C = {
-    "agent": "agents.sb3:OnlineSB3",
-    "algorithm": "A2C",
-    "learning_rate": 0.02,
-    "label": "online A2C",
-}
-LEARNERS = (*BAYESIAN, ONLINE_A2C)
 
 
 @dataclass(frozen=True)
@@ -36,12 +31,9 @@ class Training:
     """One model to train across instances of a world.
 
     Attributes:
-        label: what tables and figures call the trained agent.
         algorithm: name of an algorithm of SB3 or sb3-contrib.
         policy: SB3's name of the network.
-        env: environment id.
-        env_options: its keyword arguments, the observation mode included.
-        horizon: pulls per episode.
+        observation: mode of the environments.
         num_envs: environments stepped together.
         num_steps: pulls to train on, over all environments.
         seed: of the network, the environments and the exploration.
@@ -49,12 +41,9 @@ class Training:
         deterministic: whether the trained agent plays its best action always.
     """
 
-    label: str
     algorithm: str
     policy: str
-    env: str
-    env_options: dict[str, Any]
-    horizon: int
+    observation: str
     num_envs: int
     num_steps: int
     seed: int
@@ -62,11 +51,9 @@ class Training:
     deterministic: bool
 
     @property
-    def digest(self) -> str:
-        """Content hash of everything that shapes the weights, SB3's version included."""
-        content = asdict(self) | {"stable_baselines3": version("stable_baselines3")}
-        del content["label"], content["deterministic"]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    def label(self) -> str:
+        """What tables and figures call the trained agent."""
+        return f"{self.algorithm} on {self.observation}"
 
 
 @dataclass(frozen=True)
@@ -93,40 +80,50 @@ class World:
     trainings: tuple[Training, ...] = ()
     learners: tuple[dict[str, Any], ...] = LEARNERS
 
+    def entry(self, observation: str) -> dict[str, Any]:
+        """Return the environment as experiments name it, with a mode of observation."""
+        return {"env": self.env, **self.env_options, "observation": observation}
 
-@dataclass(frozen=True)
-class Size:
+
+class Size(NamedTuple):
     """How much of everything.
 
     Attributes:
-        ppo_steps: pulls to train PPO on, per world.
-        dqn_steps: pulls to train DQN on, per world.
-        recurrent_steps: pulls to train RecurrentPPO on, per world.
+        num_steps: algorithm -> pulls to train it on, per world.
         replications: evaluation episodes in a world of random instances.
         instance_replications: evaluation episodes on the fixed instance.
         instance_horizon: pulls of each of them.
     """
 
-    ppo_steps: int
-    dqn_steps: int
-    recurrent_steps: int
+    num_steps: dict[str, int]
     replications: int
     instance_replications: int
     instance_horizon: int
 
 
-QUICK = Size(150_000, 100_000, 120_000, 500, 40, 500)
-FULL = Size(1_000_000, 300_000, 1_000_000, 1000, 60, 2000)
+QUICK = Size({"PPO": 150_000, "DQN": 100_000, "RecurrentPPO": 120_000}, 500, 40, 500)
+FULL = Size({"PPO": 1_000_000, "DQN": 300_000, "RecurrentPPO": 1_000_000}, 1000, 60, 2000)
 
 
 def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
     """Return the three worlds: random Bernoulli, random dependent, one fixed instance."""
+    bernoulli, dependent = "BernoulliBandit-v0", "DependentPriorBandit-v0"
+    random: dict[str, Any] = {
+        "env_options": {"num_arms": NUM_ARMS},
+        "horizon": 50,
+        "replications": size.replications,
+        "block_size": 100,
+        "trainings": tuple(
+            Training(**model, num_steps=size.num_steps[model["algorithm"]], seed=seed)
+            for model in (PPO, DQN, RECURRENT)
+        ),
+    }
     return (
-        _random_world("Bernoulli, uniform prior", "BernoulliBandit-v0", size, seed),
-        _random_world("Dependent prior", "DependentPriorBandit-v0", size, seed),
+        World(f"Bernoulli, uniform prior, {NUM_ARMS} arms", bernoulli, **random),
+        World(f"Dependent prior, {NUM_ARMS} arms", dependent, **random),
         World(
             title=f"Bernoulli, fixed means {', '.join(map(str, MEANS))}",
-            env="BernoulliBandit-v0",
+            env=bernoulli,
             env_options={"num_arms": NUM_ARMS, "means": MEANS},
             horizon=size.instance_horizon,
             replications=size.instance_replications,
@@ -135,31 +132,10 @@ def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
     )
 
 
-def _random_world(title: str, env: str, size: Size, seed: int) -> World:
-    options, horizon = {"num_arms": NUM_ARMS}, 50
-    counts, history = ({**options, "observation": name} for name in ("counts", "history"))
-    make = partial(Training, env=env, horizon=horizon, seed=seed)
-    return World(
-        title=f"{title}, {NUM_ARMS} arms",
-        env=env,
-        env_options=options,
-        horizon=horizon,
-        replications=size.replications,
-        block_size=100,
-        trainings=(
-            make("PPO on counts", env_options=counts, num_steps=size.ppo_steps, **PPO),
-            make("DQN on counts", env_options=counts, num_steps=size.dqn_steps, **DQN),
-            make(
-                "RecurrentPPO on history", env_options=history, num_steps=size.recurrent_steps,
-                **RECURRENT,
-            ),
-        ),
-    )  # fmt: skip
-
-
 PPO: dict[str, Any] = {
     "algorithm": "PPO",
     "policy": "MlpPolicy",
+    "observation": "counts",
     "num_envs": 32,
     "deterministic": False,
     "options": {
@@ -174,6 +150,7 @@ PPO: dict[str, Any] = {
 DQN: dict[str, Any] = {
     "algorithm": "DQN",
     "policy": "MlpPolicy",
+    "observation": "counts",
     "num_envs": 16,
     "deterministic": True,
     "options": {
@@ -190,6 +167,7 @@ DQN: dict[str, Any] = {
 RECURRENT: dict[str, Any] = {
     "algorithm": "RecurrentPPO",
     "policy": "MlpLstmPolicy",
+    "observation": "history",
     "num_envs": 64,
     "deterministic": False,
     "options": {

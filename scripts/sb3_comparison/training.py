@@ -17,8 +17,9 @@ import stable_baselines3
 import torch
 
 from agents.sb3 import GymnasiumVecEnv
+from bandit_gym.experiments.entries import content_digest
 from bandit_gym.files import write_atomically
-from sb3_comparison.settings import Training
+from sb3_comparison.settings import Training, World
 
 
 @dataclass(frozen=True)
@@ -38,27 +39,39 @@ class Trained:
     cpu_seconds: float
 
 
-def train_once(training: Training, directory: Path) -> Trained:
+def train_once(world: World, training: Training, directory: Path) -> Trained:
     """Train a model unless its file is there. The record is written last, so that it says done.
 
     Args:
+        world: whose instances it is trained on.
         training: the settings.
         directory: folder of all models.
     """
-    path = directory / f"{training.digest}.zip"
+    path = directory / f"{digest(world, training)}.zip"
     record_path = path.with_suffix(".json")
     if not (path.exists() and record_path.exists()):
-        record = _train(training, path)
+        record = _train(world, training, path)
         write_atomically(record_path, json.dumps(record, indent=2).encode())
     record = json.loads(record_path.read_bytes())
     return Trained(training, path, record["num_steps"], record["cpu_seconds"])
 
 
-def _train(training: Training, path: Path) -> dict[str, Any]:
+def digest(world: World, training: Training) -> str:
+    """Return the content hash of everything that shapes the weights, SB3's version included."""
+    content = asdict(training) | {
+        "env": world.entry(training.observation),
+        "horizon": world.horizon,
+        "stable_baselines3": stable_baselines3.__version__,
+    }
+    del content["deterministic"]
+    return content_digest(content)[:16]
+
+
+def _train(world: World, training: Training, path: Path) -> dict[str, Any]:
     torch.set_num_threads(1)  # fastest for networks of this size, and results do not depend on it
     start, cpu_start = perf_counter(), process_time()
-    model = make_model(training)
-    print(f"training {training.label} in {training.env}: {training.num_steps:,} pulls", flush=True)
+    model = make_model(world, training)
+    print(f"training {training.label} in {world.env}: {training.num_steps:,} pulls", flush=True)
     has_tqdm = importlib.util.find_spec("tqdm") is not None  # which SB3's bar is made of
     model.learn(training.num_steps, progress_bar=has_tqdm)
     weights = io.BytesIO()
@@ -66,6 +79,8 @@ def _train(training: Training, path: Path) -> dict[str, Any]:
     write_atomically(path, weights.getvalue())
     return {
         "training": asdict(training),
+        "env": world.entry(training.observation),
+        "horizon": world.horizon,
         "num_steps": model.num_timesteps,
         "seconds": perf_counter() - start,
         "cpu_seconds": process_time() - cpu_start,
@@ -75,14 +90,15 @@ def _train(training: Training, path: Path) -> dict[str, Any]:
     }
 
 
-def make_model(training: Training) -> Any:
+def make_model(world: World, training: Training) -> Any:
     """Build the untrained model and its environments, stepped as one batch."""
     env = gym.make_vec(
-        f"bandit_gym:{training.env}",
+        f"bandit_gym:{world.env}",
         num_envs=training.num_envs,
-        max_episode_steps=training.horizon,
+        max_episode_steps=world.horizon,
         autoreset_mode="SameStep",
-        **training.env_options,
+        observation=training.observation,
+        **world.env_options,
     )
     home = stable_baselines3 if hasattr(stable_baselines3, training.algorithm) else sb3_contrib
     make = getattr(home, training.algorithm)

@@ -6,7 +6,6 @@ import pytest
 from bandit_gym.dynamics import (
     draw_means,
     optimal_actions,
-    pseudo_regret,
     pull,
     shortfalls,
     spawn_noise,
@@ -34,18 +33,13 @@ def test_pull_gives_every_arm_the_same_noise() -> None:
     assert rewards[1] - rewards[0] == pytest.approx(0.7 - 0.1)
 
 
-def test_pseudo_regret_is_the_gap_to_the_best_mean() -> None:
-    np.testing.assert_allclose(pseudo_regret(MEANS, np.array([2, 1])), [0.3, 0.7], rtol=1e-15)
+def test_shortfalls_are_the_gaps_to_the_best_mean() -> None:
+    expected = [[0.6, 0.0, 0.3], [0.0, 0.7, 0.0]]
+    np.testing.assert_allclose(shortfalls(MEANS), expected, rtol=1e-15)
 
 
-def test_pseudo_regret_is_exactly_zero_on_a_best_arm() -> None:
-    assert pseudo_regret(MEANS, np.array([1, 2])).tolist() == [0.0, 0.0]
-
-
-def test_shortfalls_of_every_arm_are_its_pseudo_regret() -> None:
-    for arm in range(3):
-        expected = pseudo_regret(MEANS, np.full(2, arm))
-        assert shortfalls(MEANS)[:, arm].tolist() == expected.tolist()
+def test_shortfalls_are_exactly_zero_on_a_best_arm() -> None:
+    assert take_arms(shortfalls(MEANS), np.array([1, 2])).tolist() == [0.0, 0.0]
 
 
 def test_optimal_actions_take_the_first_of_several() -> None:

@@ -1,11 +1,12 @@
 """What the page about the architecture tells of the code is true, and within its bounds."""
 
 import re
+import sys
 
 import architecture
 import pytest
 from house.drawing import draw
-from house.imports import PACKAGES, circles_of, imports_of, read_house, read_ranks
+from house.imports import PACKAGES, circles_of, read_house, read_ranks
 from house.walks import DECISIONS, block, decision
 
 MOST_ROOMS_AND_ARROWS = {"agents": (14, 28), "bandit_gym": (17, 46)}
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 else:
     import agents.smc_thompson
 def late():
-    from bandit_gym.priors.dependent import TruncatedMultivariateNormal
+    from bandit_gym.checks.lanes import choose_mask
     import numpy
 """
 WALKS_TO_SHORTEN = {
@@ -40,14 +41,19 @@ def not_yet(reason):
 
 
 @pytest.fixture
-def code(tmp_path):
-    """Make a folder of two packages from file -> source."""
+def code(tmp_path, monkeypatch):
+    """Make a folder of two packages from file -> source; imports find those in it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    for package in PACKAGES:
+        monkeypatch.delitem(sys.modules, package, raising=False)
 
     def write(files):
         (tmp_path / "pyproject.toml").write_text(LAYERS)
-        for name in ("agents/__init__.py", "bandit_gym/__init__.py", *files):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(files.get(name, ""))
+        for room in ("agents", "agents/racing", "bandit_gym", "bandit_gym/checks"):
+            (tmp_path / room).mkdir()
+            (tmp_path / room / "__init__.py").touch()
+        for name, source in files.items():
+            (tmp_path / name).write_text(source)
         return tmp_path
 
     return write
@@ -114,15 +120,14 @@ def test_block_passes_at_most_ten_files():
     assert len(stops) <= 10, stops
 
 
-def test_imports_are_those_that_run_late_ones_included(tmp_path):
-    file = tmp_path / "proposal.py"
-    file.write_text(SOURCE)
-    known = [
-        "agents", "agents.base", "agents.rules", "agents.oracle", "agents.smc_thompson",
-        "agents.racing.races", "bandit_gym.priors.dependent",
-    ]  # fmt: skip
-    found = imports_of("agents.racing.proposal", file, known)
-    assert found == set(known) - {"agents.oracle"}
+def test_imports_are_those_that_run_late_ones_included(code):
+    known = ["agents/base", "agents/rules", "agents/oracle", "agents/smc_thompson",
+             "agents/racing/races", "bandit_gym/checks/lanes"]  # fmt: skip
+    files = {f"{name}.py": "" for name in known} | {"agents/racing/proposal.py": SOURCE}
+    house = read_house("agents", code(files))
+    imported = ["agents", "agents.base", "agents.rules", "agents.smc_thompson"]
+    assert house.arrows == tuple(("agents.racing", room) for room in imported)
+    assert house.guests == ("bandit_gym.checks",)
 
 
 def test_house_finds_arrows_that_rise_and_circles(code):

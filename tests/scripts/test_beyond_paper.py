@@ -6,7 +6,6 @@ import beyond_paper
 import numpy as np
 import pytest
 from beyond import guarantee
-from beyond.settings import FULL
 from pages.command import scaled
 
 PICTURES = {"thrift", "particles", "regret"}
@@ -32,7 +31,7 @@ def test_weights_of_finite_variance_have_the_expectation_that_is_claimed(law, rn
 
 
 def test_race_that_is_clear_of_all_arms_is_hardly_ever_wrong():
-    rows = guarantee._rows_of_problems(scaled(FULL["guarantee"], 0.05))
+    rows = guarantee._rows_of_problems(scaled(beyond_paper.PARTS["guarantee"].sizes, 0.05))
     assert all(row.usual.is_clear.mean() > 0.5 for row in rows)
     assert all(guarantee._error(row.usual).low < guarantee.DELTA for row in rows)
 

@@ -13,12 +13,9 @@ from sb3_comparison.settings import FROZEN, FULL, LEARNS, QUICK, World, worlds
 from bandit_gym.experiments.execution import Workers
 
 MODEL = training.Training(
-    label="PPO on counts",
     algorithm="PPO",
     policy="MlpPolicy",
-    env="BernoulliBandit-v0",
-    env_options={"num_arms": 3, "observation": "counts"},
-    horizon=10,
+    observation="counts",
     num_envs=4,
     num_steps=64,
     seed=0,
@@ -91,23 +88,25 @@ def test_comparison_does_nothing_twice(folder, monkeypatch):
 
 
 def test_training_is_done_again_when_its_record_is_missing(tmp_path):
-    first = training.train_once(MODEL, tmp_path)
+    first = training.train_once(WORLD, MODEL, tmp_path)
     record = first.path.with_suffix(".json")
     record.unlink()
-    training.train_once(MODEL, tmp_path)
+    training.train_once(WORLD, MODEL, tmp_path)
     assert record.exists()
 
 
 def test_training_is_named_by_what_shapes_the_weights():
-    assert replace(MODEL, label="another", deterministic=False).digest == MODEL.digest
-    assert replace(MODEL, seed=1).digest != MODEL.digest
-    assert replace(MODEL, options={"n_steps": 8}).digest != MODEL.digest
+    name = training.digest(WORLD, MODEL)
+    assert training.digest(replace(WORLD, title="a"), replace(MODEL, deterministic=False)) == name
+    assert training.digest(WORLD, replace(MODEL, seed=1)) != name
+    assert training.digest(WORLD, replace(MODEL, options={"n_steps": 8})) != name
+    assert training.digest(replace(WORLD, horizon=9), MODEL) != name
 
 
 @pytest.mark.parametrize("size", [QUICK, FULL])
 def test_every_model_of_the_settings_can_be_built(size):
-    trainings = [training for world in worlds(size, seed=0) for training in world.trainings]
-    assert len({one.digest for one in trainings}) == 6
-    for one in trainings:
-        model = training.make_model(one)
+    trainings = [(world, one) for world in worlds(size, seed=0) for one in world.trainings]
+    assert len({training.digest(*each) for each in trainings}) == 6
+    for world, one in trainings:
+        model = training.make_model(world, one)
         assert model.n_envs == one.num_envs

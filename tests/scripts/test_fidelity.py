@@ -2,9 +2,10 @@ import fidelity
 import numpy as np
 import pandas as pd
 import pytest
+from benchmarks.plain_numpy import reference_sampler
 from distances import measure, report, settings
 from distances.histories import advance, play
-from distances.resampling import draw_reference, log_reference, resampling_law
+from distances.resampling import log_reference, resampling_law
 from numpy.random import SeedSequence
 
 from agents import make_agent
@@ -95,7 +96,7 @@ def test_reference_draws_have_the_density_of_reference_times_likelihood(likeliho
     weights = np.exp(logs - logs.max())
     mean = np.average(grid, weights=weights)
     std = np.sqrt(np.average((grid - mean) ** 2, weights=weights))
-    draws = draw_reference(likelihood, np.array([9]), np.array([5.0]), rng, (20_000, 1))
+    draws = reference_sampler(likelihood.name, rng, np.array([9]), np.array([5.0]))((20_000, 1))
     assert abs(draws.mean() - mean) <= 4 * std / np.sqrt(20_000)
 
 

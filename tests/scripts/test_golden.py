@@ -4,10 +4,10 @@ import json
 
 import golden
 import pytest
+from golden import CASES
 
 from bandit_gym.files import RESULTS_VERSION
 
-CASES = list(golden.cases())
 on_reference_machine = pytest.mark.skipif(
     not golden.is_reference_machine(), reason="package versions differ from constraints.txt"
 )
@@ -25,7 +25,7 @@ def test_numbers_are_those_of_the_results_version(case):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("case", CASES[:: len(golden.VARIANTS)], ids=lambda c: golden.name_case(*c))
+@pytest.mark.parametrize("case", CASES[::5], ids=lambda c: golden.name_case(*c))
 def test_same_seed_gives_the_same_numbers_on_any_version(case):
     assert golden.digest(*case) == golden.digest(*case)
 

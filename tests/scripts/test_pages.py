@@ -2,7 +2,7 @@
 
 import pytest
 from matplotlib.figure import Figure
-from pages.command import Study, Task, run_study, scaled
+from pages.command import Part, Study, Task, run_study, scaled
 from pages.page import Section, Verdict, graded, markdown_table, with_ends, write_page, written
 from pages.simulations import difference, final_regret, simulate
 
@@ -71,7 +71,8 @@ def test_study_hands_each_part_its_own_scaled_sizes(tmp_path):
         given.update(task.sizes)
         return Section("Part")
 
-    study = Study("Study", "", {"part": part, "rest": part}, {"part": {"runs": 400}}, "unused")
+    parts = {"part": Part(part, {"runs": 400}), "rest": Part(part, {"runs": 500})}
+    study = Study("Study", "", parts, "unused")
     arguments = ["--only", "part", "--scale", "0.5", "--out", str(tmp_path)]
     assert run_study(study, None, arguments) == 0
     assert given == {"runs": 200}
@@ -80,7 +81,7 @@ def test_study_hands_each_part_its_own_scaled_sizes(tmp_path):
 
 @pytest.mark.parametrize("scale", ["0", "-1", "nan", "inf", "1001", "big"])
 def test_scale_out_of_range_is_refused_with_the_range(scale, capsys):
-    study = Study("Study", "", {}, {}, "unused")
+    study = Study("Study", "", {}, "unused")
     with pytest.raises(SystemExit) as stop:
         run_study(study, None, ["--scale", scale])
     assert stop.value.code == 2

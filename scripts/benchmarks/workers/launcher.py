@@ -10,5 +10,9 @@ start = perf_counter()
 done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 seconds = perf_counter() - start
 usage = getrusage(RUSAGE_CHILDREN)
-busy, peak_mib = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-print(json.dumps([done.returncode, done.stdout, seconds, busy, peak_mib]))
+found = {
+    "wall": seconds,
+    "processor": usage.ru_utime + usage.ru_stime,
+    "peak_mib": usage.ru_maxrss / 1024,
+}
+print(json.dumps([done.returncode, done.stdout, found]))

@@ -5,6 +5,7 @@ import platform
 import sys
 from importlib.metadata import version
 from time import perf_counter, process_time
+from timeit import timeit
 
 CLOCKS = {"wall": perf_counter, "processor": process_time}
 """What a user waits for, and what is left of it when the machine is busy with other things."""
@@ -13,23 +14,18 @@ CLOCKS = {"wall": perf_counter, "processor": process_time}
 def time_rounds(do_round, work, num_rounds, clock):
     """Do some rounds, and return the seconds and the units of work that they took.
 
+    Garbage is not collected meanwhile.
+
     Args:
         do_round: does one round, and returns its units of work unless they are told.
         work: units of work of every round; None if they differ.
         num_rounds: how many.
         clock: key of `CLOCKS`.
     """
-    read = CLOCKS[clock]
-    done = 0.0
-    start = read()
-    if work is None:
-        for _ in range(num_rounds):
-            done += do_round()
-    else:
-        for _ in range(num_rounds):
-            do_round()
-        done = work * num_rounds
-    return read() - start, done
+    done = []
+    play = do_round if work is not None else lambda: done.append(do_round())
+    seconds = timeit(play, timer=CLOCKS[clock], number=num_rounds)
+    return seconds, sum(done) if work is None else work * num_rounds
 
 
 def serve(do_round, work, *packages):

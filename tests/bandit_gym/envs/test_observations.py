@@ -83,7 +83,6 @@ def test_forgotten_lanes_start_afresh_and_others_do_not() -> None:
     assert record.pulls.tolist() == [[0, 0, 0], [0, 0, 1]]
     assert record.reward_sums.tolist() == [[0, 0, 0], [0, 0, 5.0]]
     assert record.last_actions.tolist() == [-1, 2]
-    assert record.elapsed.tolist() == [0, 1]
 
 
 @every_learning_mode
