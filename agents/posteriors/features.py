@@ -16,7 +16,7 @@ and what tells one family from another are f_1, f_2 and w:
 
 The Gaussian is -n (x - s / n)^2 / (2 std^2): its square is completed, for n x^2 - 2 s x would
 cancel. Of a user's likelihood theta is what a unit of reward adds. Both of its features are kept as
-polynomials of degree 7 on steps of the coordinate u so short that they are exact to rounding.
+polynomials of degree 7 on steps of the coordinate u so short that they are off by 1e-11 at most.
 
 Letters: m points.
 """
@@ -32,6 +32,7 @@ from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 from agents.numerics.vector_math import exp_all, log_all
 from agents.posteriors.conjugate import TABLE_1, has_row
 from agents.posteriors.quadrature import Coordinate
+from bandit_gym.checks import message
 from bandit_gym.likelihoods import Gaussian, Likelihood
 from bandit_gym.problem import BanditProblem
 
@@ -108,7 +109,14 @@ def own_features(likelihood: Likelihood, coordinate: Coordinate, means: np.ndarr
         one = likelihood.log_likelihood(means, 1, low)
         other = likelihood.log_likelihood(means, 1, high)
         unit = (other - one) / (high - low)
-        return np.stack([unit, one - low * unit])
+        pull = one - low * unit
+    is_nan = np.isnan(one) | np.isnan(other)
+    if is_nan.any():
+        mean = float(np.broadcast_to(means, is_nan.shape)[is_nan][0])
+        condition = f"be a number or -inf at every mean, the mean {mean:g} among them"
+        raise ValueError(message("likelihood.log_likelihood", condition, np.nan))
+    is_lost = ~(np.isfinite(unit) & np.isfinite(pull))  # where both are -inf, nothing is possible
+    return np.stack([np.where(is_lost, 0.0, unit), np.where(is_lost, -_IMPOSSIBLE, pull)])
 
 
 def _fit_polynomials(likelihood: Likelihood, coordinate: Coordinate) -> np.ndarray:
@@ -117,9 +125,12 @@ def _fit_polynomials(likelihood: Likelihood, coordinate: Coordinate) -> np.ndarr
     starts = np.arange(first, last, STEP)
     means = coordinate.means(np.minimum(starts[:, None] + STEP * nodes, last))
     values = own_features(likelihood, coordinate, means)
-    values = np.clip(np.nan_to_num(values, nan=-_IMPOSSIBLE), -_IMPOSSIBLE, _IMPOSSIBLE)
+    is_lost = (values[1] == -_IMPOSSIBLE).any(axis=-1)  # steps that no polynomial could follow
+    values[:, is_lost] = 0.0
     to_powers = np.linalg.inv(np.vander(nodes, increasing=True))
-    return np.ascontiguousarray((values @ to_powers.T).transpose(1, 0, 2))
+    polynomials = np.ascontiguousarray((values @ to_powers.T).transpose(1, 0, 2))
+    polynomials[is_lost, 1, 0] = -_IMPOSSIBLE
+    return polynomials
 
 
 class Data(NamedTuple):

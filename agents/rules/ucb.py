@@ -13,6 +13,9 @@ from bandit_gym.checks import check_real
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.problem import BanditProblem
 
+LARGEST = 1e150
+"""A mean taken for infinity; squares of it do not overflow."""
+
 
 class UCB1(Agent):
     """Pull the arm with the largest mean_i + scale sqrt(2 log t / n_i).
@@ -67,18 +70,25 @@ def _upper_means(
     """Return (N, K) the largest q with n kl(s / n, q) <= level, by bisection to double precision.
 
     In an exponential family n kl(s / n, q) is the log-likelihood ratio of s / n to q, so the
-    likelihood's own formula serves. Arms without data get their lowest mean.
+    likelihood's own formula serves. Arms without data get their lowest mean; infinity where the
+    ratio stays below the level.
     """
     counts = np.maximum(counts, 1)
     low = np.where(sums == 0, 1e-300, sums / counts)  # a mean of 0 has no exponential density
     best = likelihood.log_likelihood(low, counts, sums)
-    step = likelihood.reward_std(low) + 1.0
+    std = likelihood.reward_std(low)
+    step = np.where(np.isfinite(std), std, 0.0) + 1.0
     high = low + step
-    while (is_short := best - likelihood.log_likelihood(high, counts, sums) < level).any():
+
+    def is_inside(means: np.ndarray) -> np.ndarray:
+        return best - likelihood.log_likelihood(means, counts, sums) <= level
+
+    while (is_short := is_inside(high) & (high < LARGEST)).any():
         step *= 2
         high = np.where(is_short, low + step, high)
+    is_unbounded = high >= LARGEST  # there is no mean so large that the data speak against it
     for _ in range(60):
         middle = (low + high) / 2
-        is_inside = best - likelihood.log_likelihood(middle, counts, sums) <= level
-        low, high = np.where(is_inside, middle, low), np.where(is_inside, high, middle)
-    return low
+        is_low = is_inside(middle)
+        low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
+    return np.where(is_unbounded, np.inf, low)

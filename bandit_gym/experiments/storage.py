@@ -83,7 +83,23 @@ class Store:
     @cached_property
     def results_version(self) -> int:
         """The version of the engine whose numbers the folder holds; see `files`."""
-        return int(self._manifest().get("results_version", 0))
+        version = self._manifest().get("results_version", 0)
+        if not isinstance(version, int):
+            raise ValueError(
+                f"{self.directory / MANIFEST} must have a whole number as its results_version, got "
+                f"{version!r}."
+            )
+        return version
+
+    def blocks_of_other_versions(self) -> list[str]:
+        """Name the blocks whose receipts tell of another results version than the folder's."""
+        found = []
+        for path in sorted(self.directory.glob("receipts/*/*.json")):
+            with contextlib.suppress(OSError, ValueError):  # damaged: another matter
+                version = dict(json.loads(path.read_bytes())).get("results_version")
+                if version not in (None, self.results_version):
+                    found.append(f"{path.parent.name}/{path.stem}")
+        return found
 
     def load_experiment(self) -> Experiment:
         """Read the experiment that the folder was made for; its agents need not be importable."""
@@ -145,6 +161,13 @@ class Store:
                 f"the folder must hold results of version {RESULTS_VERSION}, got "
                 f"{str(self.directory)!r} with version {self.results_version}, whose numbers this "
                 "package no longer draws; choose another folder."
+            )
+        others = self.blocks_of_other_versions()
+        if others:
+            raise FileExistsError(
+                f"the folder must hold results of version {RESULTS_VERSION} alone, got "
+                f"{len(others)} blocks of another one (for example {others[0]}); choose another "
+                "folder."
             )
         lost = {run.name for run in self.load_experiment().runs} - {r.name for r in experiment.runs}
         if lost:

@@ -9,14 +9,19 @@ import numpy as np
 
 from bandit_gym.checks import call, message
 from bandit_gym.likelihoods.base import Likelihood
+from bandit_gym.likelihoods.built_in import LIKELIHOODS
 from bandit_gym.typing import BoolArray, FloatArray
 
 _TOLERANCE = 1e-9
 """Of rounding, relative to the largest number of a comparison."""
 
 _SIZES = np.array([0.0, 0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0])
+_WIDE = np.geomspace(1e-6, 1e6, 97)
 _TAIL = 2.0 ** -np.arange(2, 54)
 _UNIFORMS = np.sort([0.0, *_TAIL, *np.linspace(0.02, 0.98, 49), *(1 - _TAIL)])
+_EVENLY = (np.arange(500) + 0.5) / 500
+_LARGEST_MISS = 0.05
+"""Of an average over so many quantiles, in their deviations: 0.0007 for an exponential's tail."""
 _FOUR = np.searchsorted(_UNIFORMS, [0.1, 0.4, 0.6, 0.9])  # rewards that make up statistics
 
 
@@ -26,6 +31,7 @@ def try_likelihood(likelihood: Likelihood) -> None:
     Raises:
         ValueError: saying in one sentence what is wrong.
     """
+    _try_name(likelihood)
     means = _choose_means(likelihood)
     with np.errstate(all="ignore"):
         rewards = _try_sample(likelihood, means)
@@ -33,11 +39,32 @@ def try_likelihood(likelihood: Likelihood) -> None:
         _try_outside(likelihood)
         _try_linear(likelihood, means, rewards[:, _FOUR])
         _try_mean(likelihood, means)
+        _try_average(likelihood, means)
+        _try_wide(likelihood, rewards[len(means) // 2, _FOUR])
+
+
+def _try_name(likelihood: Likelihood) -> None:
+    name = getattr(likelihood, "name", None)
+    if not isinstance(name, str):
+        raise TypeError(message("likelihood.name", "be a string", name))
+    if name in LIKELIHOODS:
+        raise ValueError(message("likelihood.name", "be none of a built-in likelihood", name))
+
+
+def _try_wide(likelihood: Likelihood, rewards: FloatArray) -> None:
+    """Refuse a log-likelihood that is NaN or inf anywhere in the support, near its ends or far."""
+    low, high = likelihood.support
+    ends = [low + _WIDE, high - _WIDE, _WIDE, -_WIDE]
+    if np.isfinite([low, high]).all():
+        ends.append(np.linspace(low, high, 99))
+    means = np.unique(np.concatenate(ends))
+    means = means[_call(likelihood, "contains", means).astype(bool)]
+    _log_likelihoods(likelihood, means, 1, rewards[:, None])
 
 
 def _choose_means(likelihood: Likelihood) -> FloatArray:
     """Return (M,) possible means over all of the support, an end among them if it is possible."""
-    support = likelihood.support
+    support = getattr(likelihood, "support", None)
     if np.shape(support) != (2,) or not support[0] < support[1]:
         raise ValueError(message("likelihood.support", "be a pair of numbers that rise", support))
     low, high = support
@@ -62,6 +89,17 @@ def _try_sample(likelihood: Likelihood, means: FloatArray) -> FloatArray:
     falls = np.diff(rewards, axis=1) < -_TOLERANCE * np.abs(rewards[:, 1:])
     _refuse("sample", "not fall as the uniform rises", rewards[:, 1:], falls)
     return rewards
+
+
+def _try_average(likelihood: Likelihood, means: FloatArray) -> None:
+    """Refuse rewards whose average over all uniforms is not the mean, inside the support."""
+    low, high = likelihood.support
+    means = means[(means > low) & (means < high)]
+    rewards = _call(likelihood, "sample", means[:, None], _EVENLY)
+    average, spread = rewards.mean(axis=1), rewards.std(axis=1)
+    is_wrong = np.abs(average - means) > _LARGEST_MISS * spread + _TOLERANCE * np.abs(means)
+    mean = means[is_wrong][0] if is_wrong.any() else nan
+    _refuse("sample", f"draw rewards that average the mean, {mean:g}", average, is_wrong)
 
 
 def _try_possible(likelihood: Likelihood) -> None:

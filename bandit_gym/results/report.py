@@ -143,6 +143,11 @@ def _version_note(results: Results) -> Iterator[str]:
             f"These are results of version {results.version}; this package draws those of version "
             f"{RESULTS_VERSION}, other numbers for the same settings. Do not compare the two."
         )
+    if results.others:
+        yield (
+            f"Left out: {len(results.others)} blocks of another version than the folder's "
+            f"{results.version}, for example {results.others[0]}."
+        )
 
 
 def _warnings(results: Results) -> Iterator[str]:

@@ -104,11 +104,13 @@ class Results:
         experiment: what was asked for.
         version: of the engine that drew the numbers; see `files.RESULTS_VERSION`.
         runs: what there is of each of its runs, in its order.
+        others: names of the blocks of other versions, which are left out too.
     """
 
     experiment: Experiment
     version: int
     runs: tuple[RunResults, ...]
+    others: tuple[str, ...] = ()
 
     @property
     def num_missing(self) -> int:
@@ -146,7 +148,8 @@ def load_results(directory: str | Path) -> Results:
         RunResults(run, tuple(_open_blocks(store, experiment, run)), store.read_failures(run))
         for run in experiment.runs
     )
-    return Results(experiment, store.results_version, runs)
+    others = tuple(store.blocks_of_other_versions())
+    return Results(experiment, store.results_version, runs, others)
 
 
 def paired_differences(

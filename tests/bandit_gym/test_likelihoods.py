@@ -13,6 +13,8 @@ from agents.oracle import action_probabilities
 from bandit_gym import cli
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.priors import Gamma
+from bandit_gym.problem import BanditProblem
 from bandit_gym.results.results import load_results
 from bandit_gym.rollout import rollout
 
@@ -129,3 +131,42 @@ def test_command_compares_agents(tmp_path, capsys):
     size = ["--replications", "4", "--horizon", "20", "--workers", "1", "--backend", "serial"]
     assert cli.main([*arguments, *size, "--out", str(tmp_path / "data")]) == cli.OK
     assert "kl_ucb" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("attributes", "error", "condition"),
+    [
+        ({"name": "bernoulli"}, ValueError, "name must be none of a built-in likelihood"),
+        ({"name": None}, TypeError, "name must be a string, got None"),
+        ({"support": None}, ValueError, "support must be a pair of numbers that rise, got None"),
+    ],
+    ids=["taken name", "no name", "no support"],
+)
+def test_attributes_that_are_missing_or_taken_are_refused(attributes, error, condition):
+    kind = type("Odd", (geometric.Geometric,), attributes)
+    with pytest.raises(error, match=f"likelihood.{condition}"):
+        BanditProblem(kind(), Gamma(2.0, 1.0), 2)
+
+
+@pytest.mark.parametrize("start", [2.1, 150.0, 1e-5])
+def test_log_likelihood_that_is_nan_between_means_is_refused(start):
+    class Torn(geometric.Geometric):
+        def log_likelihood(self, means, counts, sums):
+            value = super().log_likelihood(means, counts, sums)
+            is_torn = (np.asarray(means) > start) & (np.asarray(means) < 1.5 * start)
+            return np.where(is_torn, np.nan, value)
+
+    with pytest.raises(ValueError, match="log_likelihood must be finite or -inf at possible means"):
+        BanditProblem(Torn(), Gamma(2.0, 1.0), 2)
+
+
+@pytest.mark.parametrize(
+    "slip", [lambda m, k: k + 1, lambda m, k: 2 * k, lambda m, k: 0 * k], ids=["trials", "2m", "0"]
+)
+def test_rewards_that_do_not_average_the_mean_are_refused(slip):
+    class Slipped(geometric.Geometric):
+        def sample(self, means, uniforms):
+            return slip(means, super().sample(means, uniforms))
+
+    with pytest.raises(ValueError, match="sample must draw rewards that average the mean"):
+        BanditProblem(Slipped(), Gamma(2.0, 1.0), 2)

@@ -178,3 +178,20 @@ def test_store_does_not_mix_in_a_block_of_another_version(store, run):
     make_older(store.directory / "receipts" / run.name / "00000.json")
     with pytest.raises(ValueError, match="must be the receipt of block 0"):
         store.read_block(run, 0)
+
+
+def test_store_names_a_block_of_another_version_and_refuses_to_go_on(store, run):
+    store.write_block(run, 0, b"block", {})
+    make_older(store.directory / "receipts" / run.name / "00000.json")
+    assert store.blocks_of_other_versions() == [f"{run.name}/00000"]
+    with pytest.raises(FileExistsError, match="version \\d+ alone, got 1 blocks of another one"):
+        create(store.directory, make_experiment())
+
+
+def test_store_refuses_a_version_that_is_no_number(store):
+    content = json.loads((store.directory / MANIFEST).read_bytes()) | {"results_version": "x"}
+    (store.directory / MANIFEST).write_text(json.dumps(content))
+    with pytest.raises(
+        ValueError, match="must have a whole number as its results_version, got 'x'"
+    ):
+        Store(store.directory).results_version  # noqa: B018

@@ -57,3 +57,9 @@ def test_results_of_another_version_say_so_before_anything_else(directory, resul
     older = dataclasses.replace(results, version=RESULTS_VERSION - 1)
     assert describe(older).startswith(f"These are results of version {RESULTS_VERSION - 1}")
     assert not describe(results).startswith("These are results of version")
+
+
+def test_blocks_of_another_version_are_named_before_anything_else(results):
+    mixed = dataclasses.replace(results, others=("a-run/00003",))
+    assert describe(mixed).startswith("Left out: 1 blocks of another version")
+    assert "a-run/00003" in describe(mixed).partition("\n")[0]
