@@ -4,6 +4,7 @@ Letters: M means on trial, S statistics, U uniforms.
 """
 
 from math import inf, nan
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def _try_wide(likelihood: Likelihood, rewards: FloatArray) -> None:
 
 def _choose_means(likelihood: Likelihood) -> FloatArray:
     """Return (M,) possible means over all of the support, an end among them if it is possible."""
-    support = getattr(likelihood, "support", None)
+    support: Any = getattr(likelihood, "support", None)
     if np.shape(support) != (2,) or not support[0] < support[1]:
         raise ValueError(message("likelihood.support", "be a pair of numbers that rise", support))
     low, high = support
