@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from bandit_gym.experiments.execution import Workers
+from bandit_gym.files import RESULTS_VERSION
 from pages.page import Section, write_page
 
 
@@ -64,7 +65,8 @@ def run_study(study: Study, description: str | None, arguments: Sequence[str] | 
     names = list(study.parts) if options.only == "all" else [options.only]
     sections = [_run_part(name, study.parts[name], options) for name in names]
     page = options.out / ("README.md" if options.only == "all" else f"{options.only}.md")
-    made_by = f"Made by `python scripts/{parser.prog} --scale {options.scale:g}`."
+    command = f"python scripts/{parser.prog} --scale {options.scale:g}"
+    made_by = f"Made by `{command}`, results version {RESULTS_VERSION}."
     write_page(page, study.title, f"{made_by} {study.text}", sections)
     print(f"verdicts and figures: {page}")
     return 0
