@@ -34,8 +34,9 @@ from agents.posteriors.features import (
     set_features,
     set_means,
 )
-from agents.posteriors.grid import GridPosterior, PosteriorTables, invert_table
+from agents.posteriors.grid import GridPosterior
 from agents.posteriors.mesh import Mesh
+from agents.posteriors.tabulation import PosteriorTables, invert_table
 from agents.racing.proposal import Proposal, prior_log_density
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem

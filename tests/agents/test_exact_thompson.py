@@ -165,7 +165,9 @@ def test_grid_table_holds_the_beta_distribution(count):
     for arm in range(3):
         posterior = beta(2 + sums[arm], 3 + count - sums[arm])
         truth = posterior.cdf(expit(points[arm, :, 1]))
-        assert np.abs(points[arm, :, 0] - truth).max() < 1e-3  # promised in agents.posteriors.grid
+        assert (
+            np.abs(points[arm, :, 0] - truth).max() < 1e-3
+        )  # promised in agents.posteriors.tabulation
 
 
 def test_grid_follows_a_posterior_step_by_step():
