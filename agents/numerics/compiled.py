@@ -71,10 +71,10 @@ class KernelFiles:
         return fingerprint(self.compiled)
 
     def load(self, key: tuple) -> Any:
-        """Return the data saved under numba's key, or None."""
+        """Return the data saved under numba's key, or None; what cannot be read is made again."""
         try:
             return pickle.loads(self._path(key).read_bytes())
-        except (OSError, EOFError, pickle.UnpicklingError):
+        except Exception:  # a torn file, one of another numba, one that names what has moved
             return None
 
     def save(self, key: tuple, data: Any) -> None:
@@ -108,9 +108,10 @@ def _digest(parts: list[str]) -> str:
 
 
 def _layout(numba_type: Any) -> tuple:
-    """Return the type in words, with the fields of records, which numba's words leave out."""
+    """Return the type in words, with fields and home of records, which numba's words leave out."""
     parts = [_layout(part) for part in getattr(numba_type, "types", ())]
-    return str(numba_type), getattr(numba_type, "fields", ()), parts
+    home = getattr(getattr(numba_type, "instance_class", None), "__module__", "")
+    return str(numba_type), home, getattr(numba_type, "fields", ()), parts
 
 
 def _describe_function(function: Any, seen: set[FunctionType]) -> Iterator[str]:
