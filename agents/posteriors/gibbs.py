@@ -55,8 +55,8 @@ class GibbsPosterior(Posterior):
     What is asked beside draws is answered from `NUM_SUMMARY_SWEEPS` sweeps of a copy of the chain,
     with a generator of its own: means, deviations and quantiles from the conditional laws of each
     arm given the others, averaged over the sweeps, and best arms from their frequencies. That takes
-    some 5 ms a lane of ten arms, more where arms all but fix each other, with a Monte Carlo error of a
-    few per cent of a deviation.
+    some 5 ms a lane of ten arms, more where arms all but fix each other, with a Monte Carlo error
+    of a few per cent of a deviation.
 
     Arguments:
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
