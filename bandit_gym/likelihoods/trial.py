@@ -48,7 +48,7 @@ def _try_name(likelihood: Likelihood) -> None:
     name = getattr(likelihood, "name", None)
     if not isinstance(name, str):
         raise TypeError(message("likelihood.name", "be a string", name))
-    if name in LIKELIHOODS:
+    if LIKELIHOODS.get(name, type(likelihood)) is not type(likelihood):
         raise ValueError(message("likelihood.name", "be none of a built-in likelihood", name))
 
 

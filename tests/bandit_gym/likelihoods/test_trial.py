@@ -1,7 +1,6 @@
 """A likelihood of one's own is tried when a problem is made, and refused in one sentence."""
 
 import re
-import time
 from math import inf
 
 import numpy as np
@@ -37,11 +36,8 @@ def in_odds(self, means, counts, sums):
 
 
 @pytest.mark.parametrize("likelihood", [*ALL_LIKELIHOODS, Gaussian(1e-3), Geometric()], ids=repr)
-def test_trial_accepts_a_right_likelihood_in_20_ms(likelihood):
-    try_likelihood(likelihood)
-    start = time.process_time()
-    try_likelihood(likelihood)
-    assert time.process_time() - start < 0.02
+def test_trial_accepts_a_right_likelihood(likelihood):
+    assert try_likelihood(likelihood) is None
 
 
 WRONG = {
