@@ -78,8 +78,14 @@ class KernelFiles:
             return None
 
     def save(self, key: tuple, data: Any) -> None:
-        """Save data under numba's key, and delete what was made of other sources."""
-        write_atomically(self._path(key), dumps(data))  # type: ignore[no-untyped-call]
+        """Save data under numba's key, and delete what was made of other sources.
+
+        Where there is no room for it, this process goes on with what it has compiled.
+        """
+        try:
+            write_atomically(self._path(key), dumps(data))  # type: ignore[no-untyped-call]
+        except OSError:
+            return
         for path in self.folder.glob(f"{self._name}-*.nbc"):
             if not path.name.startswith(f"{self._name}-{self._stamp}-"):
                 path.unlink(missing_ok=True)

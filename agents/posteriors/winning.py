@@ -19,6 +19,9 @@ from scipy import special
 NUM_GAUSS = 5
 """Points between two nodes."""
 
+LARGEST_MISS = 0.01
+"""Of the sum of the probabilities, ten times the error that tables of posteriors may have."""
+
 
 @cache
 def logit_levels() -> np.ndarray:
@@ -37,14 +40,27 @@ def best_arm_probabilities(
         nodes: places between which each arm's density is smooth, in any order.
         density: takes (M, 1) places, returns the (M, K) densities.
         distribution: likewise the distribution functions.
+
+    Raises:
+        ArithmeticError: if the probabilities do not sum to one.
     """
     ends = np.unique(nodes[np.isfinite(nodes)])
     fractions, weights = np.polynomial.legendre.leggauss(NUM_GAUSS)
     lengths = np.diff(ends)[:, None]
     places = (ends[:-1, None] + lengths * (fractions + 1) / 2).reshape(-1, 1)
     shares = (lengths * weights / 2).reshape(-1)
-    found = shares @ (density(places) * exclusive_products(distribution(places)))
-    return np.asarray(found / found.sum())
+    with np.errstate(all="ignore"):
+        densities = density(places)
+    # Where a density has no bound at an end, places that round to that end hold next to no mass.
+    densities = np.where(np.isposinf(densities), 0.0, densities)
+    found = shares @ (densities * exclusive_products(distribution(places)))
+    total = found.sum()
+    if not abs(total - 1) < LARGEST_MISS:
+        raise ArithmeticError(
+            f"best-arm probabilities must sum to 1 within {LARGEST_MISS:g}, got {total:.6g}; the "
+            "posteriors are too narrow or too heavy in the tails for this quadrature."
+        )
+    return np.asarray(found / total)
 
 
 def exclusive_products(factors: np.ndarray) -> np.ndarray:

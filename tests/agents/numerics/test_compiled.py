@@ -91,3 +91,11 @@ def test_file_that_cannot_be_read_is_made_again(tiny, tmp_path):
     (file,) = tmp_path.rglob("*.nbc")
     file.write_bytes(b"cnowhere\nnothing\n.")  # a pickle of a name that is gone
     assert [output(tiny()), output(tiny())] == ["18.0 0", "18.0 1"]
+
+
+def test_folder_without_room_costs_nothing_but_the_next_compilation(tiny, tmp_path):
+    assert output(tiny()) == "18.0 0"
+    (file,) = tmp_path.rglob("*.nbc")
+    file.unlink()
+    file.mkdir()  # a file cannot take the place of a folder
+    assert [output(tiny()), output(tiny())] == ["18.0 0", "18.0 0"]

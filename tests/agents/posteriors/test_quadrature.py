@@ -6,7 +6,6 @@ from agents.posteriors.quadrature import (
     Coordinate,
     ToleranceError,
     best_arm_probabilities,
-    exclusive_products,
     halve,
     resolve,
 )
@@ -106,8 +105,3 @@ def test_resolve_raises_when_an_arm_has_no_mass():
 def test_best_arm_probabilities_are_equal_when_arms_are():
     panels = resolve(lambda u: np.tile(-np.square(u)[:, None], 4), np.linspace(-32, 32, 17), 1e-9)
     np.testing.assert_allclose(best_arm_probabilities(panels), 0.25, atol=1e-9)
-
-
-def test_exclusive_products_leave_out_one_factor():
-    products = exclusive_products(np.array([[2.0, 3.0, 0.0], [2.0, 3.0, 5.0]]))
-    np.testing.assert_array_equal(products, [[0.0, 0.0, 6.0], [15.0, 10.0, 6.0]])
