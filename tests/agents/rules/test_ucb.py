@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from geometric import Geometric
 
 from agents import KLUCB
@@ -16,21 +17,37 @@ class Bounded(Geometric):
         return np.where(self.contains(m) & (m > 0), value, -np.inf)
 
     def reward_std(self, means):
-        return np.full(np.shape(means), np.inf)
+        return np.array(means, dtype=float)
 
 
-def act(likelihood, counts, sums):
+class Lost(Geometric):
+    """Its deviation is lost in rounding next to a mean of 0."""
+
+    def reward_std(self, means):
+        return np.where(np.asarray(means) < 1e-100, np.inf, super().reward_std(means))
+
+
+def act(likelihood, counts, sums, num_envs=50):
     agent = KLUCB(BanditProblem(likelihood, Gamma(2.0, 1.0), 3))
-    agent.reset(50, seed=0)
+    agent.reset(num_envs, seed=0)
     agent.warm_start(counts, sums)
     return agent.act()
 
 
-def test_bound_of_an_arm_that_paid_nothing_is_above_its_average():
+@pytest.mark.parametrize("likelihood", [Geometric(), Lost()], ids=["known", "lost"])
+def test_bound_of_an_arm_that_paid_nothing_is_above_its_average(likelihood):
     # kl(0, q) = log(1 + q): the bound exp(log(22) / 2) - 1 = 3.7 beats that of 3 in 10 pulls
-    assert (act(Geometric(), [2, 10, 10], [0, 3, 3]) == 0).all()
+    assert (act(likelihood, [2, 10, 10], [0, 3, 3]) == 0).all()
 
 
 def test_bound_that_no_data_reach_is_infinite():
     # the ratio to an infinite mean is n / (2 average): 0.7, 17 and 17, where log t is 5.3
     assert (act(Bounded(), [2, 100, 100], [3, 300, 300]) == 0).all()
+
+
+def test_arms_without_a_bound_are_pulled_evenly():
+    # 0.7 and 1.1, both below log t = 4.6: neither pair of data speaks against any mean
+    actions = act(Bounded(), [2, 5, 100], [3, 11, 300], num_envs=400)
+    share = (actions == 0).mean()
+    assert set(actions.tolist()) == {0, 1}
+    assert abs(share - 0.5) <= 4 * np.sqrt(0.25 / 400)
