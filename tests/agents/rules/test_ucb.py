@@ -38,6 +38,8 @@ def act(likelihood, counts, sums, num_envs=50):
 def test_bound_of_an_arm_that_paid_nothing_is_above_its_average(likelihood):
     # kl(0, q) = log(1 + q): the bound exp(log(22) / 2) - 1 = 3.7 beats that of 3 in 10 pulls
     assert (act(likelihood, [2, 10, 10], [0, 3, 3]) == 0).all()
+    # and exp(log(220) / 200) - 1 = 0.03 does not
+    assert (act(likelihood, [200, 10, 10], [0, 3, 3]) != 0).all()
 
 
 def test_bound_that_no_data_reach_is_infinite():
