@@ -134,6 +134,7 @@ class RacingThompson(Agent):
             "num_samples": races.num_samples,
             "effective_sample_size": races.effective_sample_size(),
             "is_capped": races.is_capped(),
+            "is_unreliable": races.is_capped(),
         }
         return np.argmax(races.totals, axis=1)  # line 16
 

@@ -80,7 +80,7 @@ class SMCThompson(PosteriorAgent):
 
     def _choose(self) -> np.ndarray:
         actions = self.up_to_date().draw_best(self.rng)
-        self._diagnostics = {
+        self._diagnostics |= {
             "num_samples": self.inner.num_taking_part(),
             "effective_sample_size": self.inner.effective_sample_size(),
             "is_degenerate": self.inner.is_degenerate(),

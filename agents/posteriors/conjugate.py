@@ -130,7 +130,7 @@ class ConjugatePosterior(Posterior):
         self.prior = prior
         self.law = TABLE_1[type(likelihood)].law
         self.weights = data_weights(likelihood)
-        self._counts = self._sums = np.zeros((0, len(prior)))
+        self.counts = self.sums = np.zeros((0, len(prior)))
         self._ahead: DrawsAhead | None = None
 
     @property
@@ -163,7 +163,7 @@ class ConjugatePosterior(Posterior):
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Take note of the statistics."""
-        self._counts, self._sums = counts, sums
+        self.counts, self.sums = counts, sums
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw, by NumPy."""
@@ -177,12 +177,12 @@ class ConjugatePosterior(Posterior):
         calling a kernel for each decision. Several lanes share that call.
         """
         if self._ahead is not None:
-            return self._ahead.draw_best(rng, self._counts, self._sums)
+            return self._ahead.draw_best(rng, self.counts, self.sums)
         from agents.numerics.kernels import ConjugatePrior, draw_best_arms
 
-        actions = np.empty(len(self._counts), dtype=np.int64)
+        actions = np.empty(len(self.counts), dtype=np.int64)
         prior = ConjugatePrior(self.family, self.prior, self.weights)
-        draw_best_arms(rng, prior, self._counts, self._sums, actions)
+        draw_best_arms(rng, prior, self.counts, self.sums, actions)
         return actions
 
     def mean(self) -> np.ndarray:
@@ -218,8 +218,8 @@ class ConjugatePosterior(Posterior):
 
     def _current(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (N, K) parameters, harmless where there is no posterior, and where that is."""
-        is_missing = (self._counts == 0) & ~self.is_proper()
-        first, second = self.parameters(self._counts, self._sums)
+        is_missing = (self.counts == 0) & ~self.is_proper()
+        first, second = self.parameters(self.counts, self.sums)
         return np.where(is_missing, 1.0, first), np.where(is_missing, 1.0, second), is_missing
 
 

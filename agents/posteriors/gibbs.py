@@ -69,7 +69,7 @@ class GibbsPosterior(Posterior):
         prior: Any = problem.prior
         self._axes = principal_axes(prior.covariance)
         self._means = np.empty((0, problem.num_arms))
-        self._counts = self._sums = np.empty((0, problem.num_arms))
+        self.counts = self.sums = np.empty((0, problem.num_arms))
         self._is_fresh = False
         self._answer: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -79,20 +79,20 @@ class GibbsPosterior(Posterior):
         low, high = self.problem.arm_support().T
         draws = self.problem.prior.sample(rng, shape)
         if len(self._means) != len(mask):
-            self._means, self._counts, self._sums = np.zeros((3, len(mask), shape[1]))
+            self._means, self.counts, self.sums = np.zeros((3, len(mask), shape[1]))
         self._means[mask] = np.clip(draws, np.nextafter(low, high), np.nextafter(high, low))
-        self._counts[mask] = self._sums[mask] = 0.0
+        self.counts[mask] = self.sums[mask] = 0.0
         self._is_fresh, self._answer = False, None
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Renew all chains if there are new data."""
-        if np.array_equal(counts, self._counts) and np.array_equal(sums, self._sums):
+        if np.array_equal(counts, self.counts) and np.array_equal(sums, self.sums):
             return
-        is_far = counts.sum(axis=1) > self._counts.sum(axis=1) + MANY_PULLS
+        is_far = counts.sum(axis=1) > self.counts.sum(axis=1) + MANY_PULLS
         if is_far.any():
             data = counts[is_far], sums[is_far]
             self._means[is_far] = bring_near(self.problem, self._means[is_far], *data)
-        self._counts, self._sums = counts.astype(np.float64), sums.copy()
+        self.counts, self.sums = counts.astype(np.float64), sums.copy()
         self._renew(rng)
 
     def sample(self, rng: Generator) -> np.ndarray:
@@ -130,14 +130,14 @@ class GibbsPosterior(Posterior):
         return (best[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
 
     def _renew(self, rng: Generator) -> None:
-        target = make_target(self.problem, self._counts, self._sums)
+        target = make_target(self.problem, self.counts, self.sums)
         renew_chains(rng, self._means, target, self._axes, self.num_sweeps)
         self._is_fresh, self._answer = True, None
 
     def _sweep(self) -> tuple[GibbsTarget, np.ndarray]:
         """Return the target, and (S, N, K) means after sweeps of a copy of the chains."""
         rng, means = np.random.default_rng(0), self._means.copy()
-        target = make_target(self.problem, self._counts, self._sums)
+        target = make_target(self.problem, self.counts, self.sums)
         renew_chains(rng, means, target, self._axes, NUM_BURNS)
         found = np.empty((NUM_SUMMARY_SWEEPS, *means.shape))
         for sweep in found:

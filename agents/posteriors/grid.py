@@ -54,6 +54,7 @@ class GridPosterior(Posterior):
         Raises:
             ValueError: if data have probability 0 under the prior; names arm and lane.
         """
+        self.counts = counts
         if len(self.tables.keys) != len(counts):
             self.tables = empty_tables(self.mesh, len(counts))
         place = update_tables(self.mesh, self.tables, counts, sums)

@@ -72,34 +72,34 @@ class ParticlePosterior(Posterior):
         self._is_split = resampling != "never" and problem.offers("arm_log_density")
         arms = np.arange(problem.num_arms)
         self._arms = arms[:, None] if self._is_split else arms[None]  # (G, D)
-        self._counts = self._sums = np.empty((0, problem.num_arms))
+        self.counts = self.sums = np.empty((0, problem.num_arms))
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Draw the masked lanes' particles from the prior."""
         num_arms, num_particles = self.problem.num_arms, int(self._schedule.max())
-        if len(mask) != len(self._counts) or mask.all():
+        if len(mask) != len(self.counts) or mask.all():
             groups, size = self._arms.shape
             shape = (len(mask), groups, num_particles)
             self._particles = np.empty((*shape, size))
             self._log_weights, self._cumulative = np.empty((2, *shape))
             self._sizes = np.empty(shape[:2])
             self._is_degenerate, self._is_stale = np.empty((2, *shape[:2]), dtype=bool)
-            self._counts, self._sums = np.zeros((2, len(mask), num_arms))
+            self.counts, self.sums = np.zeros((2, len(mask), num_arms))
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
         self._particles[mask] = draws[..., self._arms].swapaxes(1, 2)
         self._log_weights[mask] = 0.0
         self._is_stale[mask] = True
-        self._counts[mask] = self._sums[mask] = 0.0
+        self.counts[mask] = self.sums[mask] = 0.0
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Reweight by the new data: one reward a lane at once, more by stages."""
-        news = counts - self._counts
+        news = counts - self.counts
         lanes, arms = np.nonzero(news)
         if len(np.unique(lanes)) == len(lanes) and (news[lanes, arms] == 1).all():
-            self._learn(rng, lanes, arms, (sums - self._sums)[lanes, arms])
+            self._learn(rng, lanes, arms, (sums - self.sums)[lanes, arms])
         else:
             self._absorb(rng, counts, sums)
-        self._counts[:], self._sums[:] = counts, sums
+        self.counts[:], self.sums[:] = counts, sums
         self._refresh()
 
     def sample(self, rng: Generator) -> np.ndarray:
@@ -143,7 +143,7 @@ class ParticlePosterior(Posterior):
 
     def num_taking_part(self) -> np.ndarray:
         """Return (N,) how many particles take part in a decision."""
-        pulls = self._counts.sum(axis=1).astype(np.int64)
+        pulls = self.counts.sum(axis=1).astype(np.int64)
         return self._schedule[np.minimum(pulls, len(self._schedule) - 1)]
 
     def effective_sample_size(self) -> np.ndarray:
@@ -179,8 +179,8 @@ class ParticlePosterior(Posterior):
             means, 1, rewards[:, None]
         )
         self._is_stale[rows] = True
-        self._counts[lanes, arms] += 1
-        self._sums[lanes, arms] += rewards
+        self.counts[lanes, arms] += 1
+        self.sums[lanes, arms] += rewards
         if self.resampling != "never":
             weights, _ = normalise(self._log_weights[rows])
             is_poor = effective_sample_size(weights) < self._least_size
@@ -191,15 +191,15 @@ class ParticlePosterior(Posterior):
         rows = self._all_rows()
         self._is_stale[:] = True
         for stage in range(MAX_STAGES):
-            news = counts - self._counts, sums - self._sums
+            news = counts - self.counts, sums - self.sums
             gain = self._log_likelihood(self._particles[rows], rows, *news)
             share = np.ones(len(gain))
             if self.resampling != "never" and stage < MAX_STAGES - 1:
                 share = self._affordable_share(self._log_weights[rows], gain)
             self._log_weights[rows] += share[:, None] * gain
             cells = self._cells(rows)
-            self._counts[cells] += share[:, None] * news[0][cells]
-            self._sums[cells] += share[:, None] * news[1][cells]
+            self.counts[cells] += share[:, None] * news[0][cells]
+            self.sums[cells] += share[:, None] * news[1][cells]
             rows = rows[0][share < 1], rows[1][share < 1]
             if not rows[0].size:
                 return
@@ -263,7 +263,7 @@ class ParticlePosterior(Posterior):
             log_prior = prior.arm_log_density(every_arm)[np.arange(len(arms)), :, rows[1]]
         else:
             log_prior = prior.log_density(inside)
-        data = self._log_likelihood(inside, rows, self._counts, self._sums)
+        data = self._log_likelihood(inside, rows, self.counts, self.sums)
         return np.where(is_possible, log_prior + data, -np.inf)
 
     def _log_likelihood(

@@ -170,6 +170,9 @@ COLUMNS = {
     "is_degenerate": Column(
         "number of decisions made although no sample could explain the data", unit="decisions"
     ),
+    "is_unreliable": Column(
+        "number of decisions whose agent could not vouch for its posterior", unit="decisions"
+    ),
 }
 """Every column of a table of results, in order; other diagnostics of an agent follow."""
 

@@ -7,7 +7,13 @@ import pytest
 from bandit_gym.experiments.columns import COLUMNS, to_parquet
 from bandit_gym.experiments.experiment import Experiment
 
-DIAGNOSTICS = {"num_samples", "effective_sample_size", "is_capped", "is_degenerate"}
+DIAGNOSTICS = {
+    "num_samples",
+    "effective_sample_size",
+    "is_capped",
+    "is_degenerate",
+    "is_unreliable",
+}
 
 
 @pytest.fixture(scope="module")
