@@ -14,6 +14,9 @@ from bandit_gym.priors.base import is_built_in, offers, stated_support
 from bandit_gym.priors.trial import try_prior
 from bandit_gym.typing import FloatArray
 
+MOST_ARMS = 1_000_000
+"""Arms of a problem at most, which bounds what a slip of the pen asks of the memory."""
+
 
 @dataclass(frozen=True)
 class BanditProblem:
@@ -46,7 +49,7 @@ class BanditProblem:
         if not self.offers("log_density"):
             condition = "be a prior such as Beta(1, 1), or have the methods sample and log_density"
             raise TypeError(message("prior", condition, self.prior))
-        object.__setattr__(self, "num_arms", check_integer("num_arms", self.num_arms, minimum=2))
+        object.__setattr__(self, "num_arms", _check_num_arms(self.num_arms))
         if type(self.likelihood) not in LIKELIHOODS.values():
             try_likelihood(self.likelihood)
         if is_built_in(self.prior):
@@ -81,11 +84,26 @@ class BanditProblem:
         }
 
 
+def check_problem(problem: Any) -> BanditProblem:
+    """Return the problem, or refuse what is none.
+
+    Raises:
+        TypeError: if it is no `BanditProblem`.
+    """
+    if not isinstance(problem, BanditProblem):
+        raise TypeError(message("problem", "be a BanditProblem", problem))
+    return problem
+
+
 def problem_from_dict(settings: Mapping[str, Any]) -> BanditProblem:
     """Make the problem that `BanditProblem.to_dict` described."""
     check_keys("problem", settings, required=["likelihood", "prior", "num_arms"])
     likelihood = likelihood_from_dict(settings["likelihood"])
     return BanditProblem(likelihood, prior_from_dict(settings["prior"]), settings["num_arms"])
+
+
+def _check_num_arms(num_arms: Any) -> int:
+    return check_integer("num_arms", num_arms, minimum=2, maximum=MOST_ARMS)
 
 
 def _check_built_in(prior: BuiltInPrior, likelihood: Likelihood, num_arms: int) -> None:

@@ -34,6 +34,8 @@ class GymnasiumVecEnv(VecEnv):
     """
 
     def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+        if not isinstance(env, gym.vector.VectorEnv):
+            raise TypeError(f"env must be a Gymnasium vector environment, got {env!r}.")
         mode = env.metadata.get("autoreset_mode")
         if mode is not AutoresetMode.SAME_STEP:
             raise ValueError(

@@ -9,7 +9,9 @@ from bandit_gym.checks.arguments import (
     check_choice,
     check_integer,
     check_keys,
+    check_options,
     check_real,
+    check_seed,
     make_named,
 )
 from bandit_gym.checks.calls import call

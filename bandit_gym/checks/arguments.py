@@ -1,5 +1,7 @@
 """Checks of single arguments: numbers, names, dicts, objects."""
 
+import math
+import warnings
 from collections.abc import Collection, Mapping
 from inspect import signature
 from numbers import Integral, Real
@@ -12,14 +14,17 @@ from bandit_gym.checks.messages import listed, message, nearest
 _T = TypeVar("_T")
 
 
-def check_integer(name: str, value: Any, *, minimum: int) -> int:
-    """Return `value` as an int that is at least `minimum`; a bool or a float is not an integer."""
+def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
+    """Return `value` as an int within the bounds; a bool or a float is not an integer."""
     condition = f"be {_integer_rule(minimum)}"
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(message(name, condition, value))
-    if value < minimum:
+    number = int(value)
+    if number < minimum:
         raise ValueError(message(name, condition, value))
-    return int(value)
+    if maximum is not None and number > maximum:
+        raise ValueError(message(name, f"be at most {maximum}", value))
+    return number
 
 
 def check_real(
@@ -37,7 +42,10 @@ def check_real(
     condition = "be a finite number" + " and".join(f" {rule}" for rule in rules)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(message(name, condition, value))
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
     is_valid = (
         np.isfinite(number)
         and (above is None or number > above)
@@ -48,6 +56,25 @@ def check_real(
     if not is_valid:
         raise ValueError(message(name, condition, value))
     return number
+
+
+def check_seed(name: str, value: Any) -> None:
+    """Refuse a bool, which Python takes for a number, as a seed; Gymnasium sees to the rest."""
+    if isinstance(value, bool):
+        raise TypeError(message(name, "be an integer or None", value))
+
+
+def check_options(options: Any, known: Collection[str]) -> Mapping[str, Any]:
+    """Return the options of a reset; unknown ones, which a wrapper may know, are warned of."""
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise TypeError(message("options", "be a dict or None", options))
+    for key in options:
+        if key not in known:
+            text = message("options", f"have no keys but {listed(known)} to have an effect", key)
+            warnings.warn(text, stacklevel=4)  # the caller of reset
+    return options
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> str:

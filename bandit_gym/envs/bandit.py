@@ -8,12 +8,12 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 
-from bandit_gym.checks import check_actions
+from bandit_gym.checks import check_actions, check_options, check_seed
 from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.observations import PlayRecord, make_observer
 from bandit_gym.envs.rendering import RENDER_MODES, check_render_mode, render_lanes
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, check_problem
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}
 
@@ -47,7 +47,7 @@ class BanditEnv(gym.Env[Any, Any]):
         horizon: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        self.problem = problem
+        self.problem = check_problem(problem)
         self.render_mode = check_render_mode(render_mode)
         self._fixed_means = check_means(means, problem)
         self._observer = make_observer(observation, problem, horizon)
@@ -59,9 +59,12 @@ class BanditEnv(gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode with fresh means and fresh noise; no option is known."""
+        """Start an episode with fresh noise and fresh means, or those of `options["means"]`."""
+        check_seed("seed", seed)
+        asked = check_means(check_options(options, ["means"]).get("means"), self.problem)
         super().reset(seed=seed)
-        means = draw_instances(self.problem, self._fixed_means, [self.np_random])[0]
+        instance = self._fixed_means if asked is None else asked
+        means = draw_instances(self.problem, instance, [self.np_random])[0]
         self._noise = spawn_noise(self.np_random)
         self._means = means[None]
         self._shortfalls = shortfalls(self._means)

@@ -5,13 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import check_parameter
+from bandit_gym.checks import check_parameter, message
 from bandit_gym.dynamics import draw_means
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
+LARGEST_MEAN = 1e150
+"""The squares of larger rewards overflow."""
 
-def check_means(means: Sequence[float] | None, problem: BanditProblem) -> FloatArray | None:
+
+def check_means(means: Any, problem: BanditProblem) -> FloatArray | None:
     """Return the means of a fixed instance as a (K,) array, or None."""
     if means is None:
         return None
@@ -30,6 +33,7 @@ def check_means(means: Sequence[float] | None, problem: BanditProblem) -> FloatA
             f"means must be possible for {problem.likelihood.name} rewards, "
             f"from {low:g} to {high:g}, got {means!r}."
         )
+    check_size("means", values)
     return values
 
 
@@ -44,6 +48,20 @@ def draw_instances(
     """
     if fixed_means is not None:
         return np.tile(fixed_means, (len(rngs), 1))
+    means = _draw(problem, rngs)
+    check_size("prior.sample", means)
+    return means
+
+
+def check_size(name: str, means: FloatArray) -> None:
+    """Refuse (..., K) means that are NaN, infinite or so large that rewards would overflow."""
+    is_good = np.abs(means) <= LARGEST_MEAN
+    if not is_good.all():
+        condition = f"stay within [{-LARGEST_MEAN:g}, {LARGEST_MEAN:g}]"
+        raise ValueError(message(name, condition, means[~is_good][0]))
+
+
+def _draw(problem: BanditProblem, rngs: Sequence[np.random.Generator]) -> FloatArray:
     prior: Any = problem.prior
     if problem.offers("sample_each"):
         return np.array(prior.sample_each(rngs), dtype=np.float64)

@@ -4,7 +4,7 @@ It equals `gymnasium.vector.SyncVectorEnv` of the single environment to the last
 rewards, ends and infos, in every autoreset mode. Lane i has its own generators, seeded as there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -16,17 +16,27 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from bandit_gym.checks import check_actions, check_choice, check_integer, check_mask
+from bandit_gym.checks import (
+    check_actions,
+    check_choice,
+    check_integer,
+    check_mask,
+    check_options,
+    check_seed,
+)
 from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
 from bandit_gym.envs.bandit import METADATA
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.noise import LaneNoise
 from bandit_gym.envs.observations import PlayRecord, make_observer
 from bandit_gym.envs.rendering import check_render_mode, render_lanes
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, check_problem
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 Seeds = int | Sequence[int | None] | None
+MOST_MEANS = 10**9
+"""Means of all lanes at most: 8 GB of them."""
+
 NEVER = np.iinfo(np.int64).max
 
 
@@ -63,8 +73,9 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         disable_env_checker: bool | None = None,
     ) -> None:
-        self.num_envs = check_integer("num_envs", num_envs, minimum=1)
-        self.problem = problem
+        self.problem = check_problem(problem)
+        most = MOST_MEANS // problem.num_arms
+        self.num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=most)
         self.render_mode = check_render_mode(render_mode)
         self._autoreset_mode = _check_autoreset_mode(autoreset_mode)
         self.metadata = METADATA | {"autoreset_mode": self._autoreset_mode}
@@ -100,10 +111,15 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(  # type: ignore[override]  # lists of seeds, as SyncVectorEnv takes them
         self, *, seed: Seeds = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Start new episodes in all lanes, or in those of `options["reset_mask"]`, (N,) bool."""
-        mask = self._check_reset_mask(options)
+        """Start new episodes in all lanes, or in those of `options["reset_mask"]`, (N,) bool.
+
+        They are played on fresh means, or on the (K,) of `options["means"]`.
+        """
+        known = check_options(options, ["means", "reset_mask"])
+        mask = self._check_reset_mask(known)
+        asked = check_means(known.get("means"), self.problem)
         self._seed_lanes(mask, _spread_seeds(seed, self.num_envs))
-        info = self._restart(mask)
+        info = self._restart(mask, asked)
         return self._observe(), info
 
     def step(
@@ -159,11 +175,12 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
     def _observe(self) -> np.ndarray:
         return self._observer.encode(self._record)
 
-    def _restart(self, mask: BoolArray) -> dict[str, Any]:
+    def _restart(self, mask: BoolArray, means: FloatArray | None = None) -> dict[str, Any]:
         """Start new episodes in the lanes of the mask, none of which waits any longer."""
+        instance = self._fixed_means if means is None else means
         lanes = np.flatnonzero(mask)
         rngs = [self._streams[lane][0] for lane in lanes.tolist()]
-        self._means[lanes] = draw_instances(self.problem, self._fixed_means, rngs)
+        self._means[lanes] = draw_instances(self.problem, instance, rngs)
         self._noise.restart(lanes, [spawn_noise(rng) for rng in rngs])
         self._shortfalls[lanes] = shortfalls(self._means[lanes])
         self._record.forget(mask)
@@ -197,10 +214,10 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         }
         self._streams.update(fresh)
 
-    def _check_reset_mask(self, options: dict[str, Any] | None) -> BoolArray:
+    def _check_reset_mask(self, options: Mapping[str, Any]) -> BoolArray:
         # The mask is read, not popped: wrappers such as RecordEpisodeStatistics read it after us.
         mask = np.ones(self.num_envs, dtype=np.bool_)
-        if options is not None and "reset_mask" in options:
+        if "reset_mask" in options:
             mask = check_mask("options['reset_mask']", options["reset_mask"], self.num_envs)
         if not mask.any():
             raise ValueError(f"options['reset_mask'] must be True in some lane, got {mask!r}.")
@@ -232,6 +249,8 @@ def _masked_info(mask: BoolArray, **values: np.ndarray) -> dict[str, Any]:
 
 def _spread_seeds(seed: Seeds, num_envs: int) -> list[Any]:
     """Return one seed or None per lane."""
+    for entry in seed if isinstance(seed, Sequence | np.ndarray) else [seed]:
+        check_seed("seed", entry)
     if seed is None:
         return [None] * num_envs
     if isinstance(seed, Integral):

@@ -20,7 +20,7 @@ from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 _SMALLEST_BLOCK = 4  # a few proposals cost hardly more than one
 _LARGEST_BLOCK = 20_000  # bounds the memory
-_MOST_BARREN_PROPOSALS = 1_000_000
+_NUM_TRIAL_PROPOSALS = 2000
 _NUM_STAGES = (1, 4, 16, 64, 256)
 _TOLERANCE = 1e-6
 
@@ -53,11 +53,7 @@ class TiltedBox:
     log_bound: float
 
     def sample(self, rng: Generator, num_draws: int) -> FloatArray:
-        """Draw (num_draws, K) independent vectors.
-
-        Raises:
-            RuntimeError: if a million proposals bring none.
-        """
+        """Draw (num_draws, K) independent vectors."""
         found = [np.empty((0, len(self.order)))]
         num_missing, num_proposed = num_draws, 0
         while num_missing > 0:
@@ -66,7 +62,6 @@ class TiltedBox:
             found.append(means[is_accepted][:num_missing])
             num_missing -= len(found[-1])
             num_proposed += size
-            _refuse_endless(num_proposed, is_barren=num_missing == num_draws)
         return np.concatenate(found)
 
     def sample_each(self, rngs: Sequence[Generator]) -> FloatArray:
@@ -86,11 +81,20 @@ class TiltedBox:
             means[lanes[is_found]] = proposed[first[is_found]]
             lanes = lanes[~is_found]
             num_proposed += size
-            _refuse_endless(num_proposed, is_barren=lanes.size > 0)
         return means
+
+    def acceptance(self) -> float:
+        """Estimate the share of proposals that are accepted, with a fixed generator."""
+        uniforms = _uniforms(np.random.default_rng(0), len(self.order), _NUM_TRIAL_PROPOSALS)
+        return float(np.exp(self._weigh(uniforms[:-1])[1]).mean())
 
     def _propose(self, uniforms: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Turn (K + 1, M) uniforms into (M, K) proposed means and whether each is accepted."""
+        means, log_ratio = self._weigh(uniforms[:-1])
+        return means, np.log(uniforms[-1]) <= log_ratio
+
+    def _weigh(self, uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Turn (K, M) uniforms into (M, K) proposed means and the logs of their acceptance."""
         values = np.zeros((len(self.order), uniforms.shape[1]))
         log_ratio = np.full(uniforms.shape[1], -self.log_bound)
         for k, tilt in enumerate(self.tilts):
@@ -104,7 +108,7 @@ class TiltedBox:
             values[k + 1 :] += self.factor[k + 1 :, k, None] * x
         means = np.empty(values.T.shape)
         means[:, self.order] = self.offset + self.scales * values.T
-        return means, np.log(uniforms[-1]) <= log_ratio
+        return means, log_ratio
 
 
 def tilt_box(
@@ -119,7 +123,7 @@ def tilt_box(
         high: (K,) upper corner.
 
     Raises:
-        RuntimeError: if the solver finds no saddle point.
+        ValueError: if the solver finds no saddle point.
     """
     order = most_restricted_first(covariance, low - mean, high - mean)
     cholesky = np.linalg.cholesky(covariance[np.ix_(order, order)])
@@ -138,14 +142,6 @@ def _uniforms(rng: Generator, num_arms: int, num_proposals: int) -> FloatArray:
 def _block_size(num_draws: int, num_proposed: int) -> int:
     """Return how many vectors to propose at once: as many as so far, so that blocks double."""
     return min(max(_SMALLEST_BLOCK, num_draws, num_proposed), _LARGEST_BLOCK)
-
-
-def _refuse_endless(num_proposed: int, *, is_barren: bool) -> None:
-    if is_barren and num_proposed > _MOST_BARREN_PROPOSALS:
-        raise RuntimeError(
-            "covariance must be such that draws are found in reasonable time, got none in "
-            f"{num_proposed} proposals; take weaker correlations or fewer arms."
-        )
 
 
 def most_restricted_first(covariance: FloatArray, low: FloatArray, high: FloatArray) -> IntArray:
@@ -198,7 +194,7 @@ def _solve(factor: FloatArray, low: FloatArray, high: FloatArray) -> tuple[Float
         if is_solved:
             x, tilts = np.split(free, 2)
             return np.append(x, 0.0), np.append(tilts, 0.0)
-    raise RuntimeError(
+    raise ValueError(
         "mean and covariance must put the box where the tilting problem can be solved, got a "
         f"centre {np.abs(centre).max():.3g} conditional standard deviations from the mean; take a "
         "mean nearer to the box or weaker correlations."

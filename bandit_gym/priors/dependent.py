@@ -16,6 +16,9 @@ from bandit_gym.priors.mass import check_mass
 from bandit_gym.priors.parametric import ParametricPrior, columns
 from bandit_gym.typing import FloatArray, Parameter
 
+LEAST_ACCEPTANCE = 1e-4
+"""Of proposals for a draw: there it takes some 0.3 s with a hundred arms."""
+
 Matrix = tuple[tuple[float, ...], ...]
 
 
@@ -47,6 +50,13 @@ class TruncatedMultivariateNormal(ParametricPrior):
         check_same_length(covariance=self.covariance, mean=self.mean, low=self.low, high=self.high)
         stds = tuple(np.sqrt(np.diag(self.covariance)).tolist())
         check_mass(self.mean, stds, self.low, self.high)
+        acceptance = self._box.acceptance()
+        if acceptance < LEAST_ACCEPTANCE:
+            raise ValueError(
+                "covariance must be such that draws in the box are found in reasonable time, got "
+                f"{self.num_arms} arms of which {acceptance:.1g} of the proposals would be "
+                "accepted; take weaker correlations or fewer arms."
+            )
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, whose last axis is the K arms."""

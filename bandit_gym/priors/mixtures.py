@@ -7,13 +7,15 @@ exactly.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy import special
 
-from bandit_gym.checks import check_parameter
+from bandit_gym.checks import check_parameter, check_real, message
+from bandit_gym.priors.base import offers
 from bandit_gym.priors.independent import Beta, IndependentPrior, Normal, TruncatedNormal
 from bandit_gym.typing import FloatArray, Parameter
 
@@ -33,6 +35,10 @@ class Mixture:
     weights: Sequence[float]
 
     def __post_init__(self) -> None:
+        for component in _as_list("components", self.components):
+            if not offers(component, "arm_log_density"):
+                condition = "be a list of laws that are independent across arms"
+                raise TypeError(message("components", condition, component))
         weights = check_parameter("weights", self.weights, positive=True)
         if not isinstance(weights, tuple) or len(weights) != len(self.components):
             raise ValueError(
@@ -77,6 +83,7 @@ def spike_and_slab(spike: float, width: float, slab: IndependentPrior, share: fl
         slab: law of the other arms.
         share: probability of the spike, in (0, 1).
     """
+    share = check_real("share", share, above=0.0, below=1.0)
     return Mixture((TruncatedNormal(spike, width), slab), (share, 1 - share))
 
 
@@ -136,6 +143,11 @@ class HierarchicalBeta:
     support = (0.0, 1.0)
 
     def __post_init__(self) -> None:
+        for name in ("alphas", "betas"):
+            _as_list(name, getattr(self, name))
+        if len(self.alphas) != len(self.betas):
+            condition = f"have as many values as alphas ({len(self.alphas)})"
+            raise ValueError(message("betas", condition, self.betas))
         weights = [1.0] * len(self.alphas) if self.weights is None else self.weights
         laws = [Beta(a, b) for a, b in zip(self.alphas, self.betas, strict=True)]
         mixture = Mixture(laws, weights)
@@ -154,6 +166,12 @@ class HierarchicalBeta:
         laws = (Beta(a, b) for a, b in zip(self.alphas, self.betas, strict=True))
         assert self.weights is not None
         return _log_mean(np.stack([law.log_density(means) for law in laws]), self.weights)
+
+
+def _as_list(name: str, value: Any) -> Sequence[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not len(value):
+        raise TypeError(message(name, "be a list with at least one entry", value))
+    return value
 
 
 def _log_mean(log_values: FloatArray, weights: ArrayLike) -> FloatArray:

@@ -52,6 +52,11 @@ def test_real_refuses_what_is_not_finite_without_bounds(value):
         checks.check_real("sigma", value)
 
 
+def test_real_refuses_an_integer_of_hundreds_of_digits():
+    with _refused(ValueError, "sigma must be a finite number, got 1000"):
+        checks.check_real("sigma", 10**400)
+
+
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_real_refuses_the_ends_of_an_open_interval(value):
     with _refused(ValueError, f"delta must be a finite number above 0 and below 1, got {value}."):

@@ -160,6 +160,18 @@ def test_rollout_refuses_an_agent_that_knows_of_another_number_of_arms():
         rollout(agent, CountdownBandit(4), seed=0, horizon=1)
 
 
+@pytest.mark.parametrize(
+    ("agent", "env", "message"),
+    [
+        ("exact", CountdownBandit(4), "agent must have the methods reset, act and obs"),
+        (Tape(), "BernoulliBandit-v0", "env must be a Gymnasium environ"),
+    ],
+)
+def test_rollout_refuses_what_is_no_agent_or_no_environment(agent, env, message):
+    with pytest.raises(TypeError, match=message):
+        rollout(agent, env, seed=0)
+
+
 def test_rollout_refuses_actions_that_are_not_discrete():
     env = CountdownBandit(4)
     env.action_space = Box(-1.0, 1.0)

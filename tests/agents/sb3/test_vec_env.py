@@ -112,3 +112,8 @@ def test_vec_env_refuses_another_autoreset_mode():
 def test_vec_env_refuses_to_treat_lanes_as_environments(method):
     with pytest.raises(NotImplementedError, match="use make_vec_env for single environments"):
         getattr(GymnasiumVecEnv(make_vec()), method)("name", "value")
+
+
+def test_what_is_no_vector_environment_is_refused():
+    with pytest.raises(TypeError, match="env must be a Gymnasium vector environment, got None"):
+        GymnasiumVecEnv(None)

@@ -2,7 +2,9 @@
 
 import inspect
 import pickle
+import re
 import warnings
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -22,7 +24,7 @@ from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
 from bandit_gym.envs.observations import OBSERVATIONS
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta
+from bandit_gym.priors import Beta, Gamma
 from bandit_gym.problem import BanditProblem
 
 HEADINGS = (
@@ -289,6 +291,7 @@ def test_reset_with_a_bad_seed_leaves_the_episode_as_it_was() -> None:
 
 BAD_ARGUMENTS = [
     ({"num_arms": 1}, ValueError, "num_arms must be an integer of at least 2, got 1"),
+    ({"num_arms": 10**30}, ValueError, "num_arms must be at most 1000000, got 1000"),
     ({"num_arms": 2.0}, TypeError, "num_arms must be an integer of at least 2, got 2.0"),
     ({"num_arms": True}, TypeError, "num_arms must be an integer"),
     ({"means": [0.5] * 3}, ValueError, "means must have num_arms=10 entries.*pass num_arms=3"),
@@ -306,12 +309,65 @@ BAD_ARGUMENTS = [
 ]
 
 
+BAD_RESETS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"seed": True}, TypeError, "seed must be an integer or None, got True."),
+    ({"options": 5}, TypeError, "options must be a dict or None, got 5."),
+    ({"options": ["means"]}, TypeError, "options must be a dict or None, got ['means']."),
+    ({"options": {"means": [0.5]}}, ValueError, "means must have num_arms=2 entries, got 1"),
+    ({"options": {"means": [2, 3]}}, ValueError, "means must be possible for bernoulli rewards"),
+]
+
+
 @pytest.mark.parametrize(("options", "error", "message"), BAD_ARGUMENTS)
 def test_env_refuses_bad_arguments(
     options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         gym.make("BernoulliBandit-v0", **options)
+
+
+@pytest.mark.parametrize("make", [gym.make, partial(gym.make_vec, num_envs=2)])
+@pytest.mark.parametrize(("arguments", "error", "message"), BAD_RESETS)
+def test_reset_refuses_bad_arguments(
+    make: Any, arguments: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        make("BernoulliBandit-v0", num_arms=2).reset(**arguments)
+
+
+@pytest.mark.parametrize("make", [gym.make, partial(gym.make_vec, num_envs=2)])
+def test_reset_warns_of_an_option_that_has_no_effect(make: Any) -> None:
+    with pytest.warns(UserWarning, match="options must have no keys but 'means'.*, got 'mean'"):
+        make("BernoulliBandit-v0", num_arms=2).reset(options={"mean": [0.1, 0.2]})
+
+
+@pytest.mark.parametrize("make", [gym.make, partial(gym.make_vec, num_envs=2)])
+def test_means_of_a_reset_are_the_instance_of_that_episode_alone(make: Any) -> None:
+    env = make("BernoulliBandit-v0", num_arms=2)
+    _, info = env.reset(seed=1, options={"means": [0.1, 0.2]})
+    assert (info["means"] == [0.1, 0.2]).all()
+    assert (env.reset()[1]["means"] != [0.1, 0.2]).all()
+
+
+@pytest.mark.parametrize("make", [BanditEnv, partial(BanditVectorEnv, 2)])
+@pytest.mark.parametrize("problem", [None, "bernoulli"])
+def test_env_refuses_what_is_no_problem(make: Any, problem: Any) -> None:
+    with pytest.raises(TypeError, match="problem must be a BanditProblem, got"):
+        make(problem)
+
+
+def test_draws_that_are_not_finite_are_refused() -> None:
+    env = gym.make("PoissonBandit-v0", prior=Gamma(1e300, 1e-300))
+    with (
+        pytest.warns(RuntimeWarning, match="overflow"),
+        pytest.raises(ValueError, match=re.escape("prior.sample must stay within [-1e+150,")),
+    ):
+        env.reset(seed=0)
+
+
+def test_more_lanes_than_memory_could_hold_are_refused() -> None:
+    with pytest.raises(ValueError, match="num_envs must be at most 100000000, got 1000"):
+        gym.make_vec("BernoulliBandit-v0", num_envs=10**30)
 
 
 def test_env_refuses_an_unknown_render_mode() -> None:

@@ -278,8 +278,16 @@ def test_dict_may_leave_out_the_default_std():
         ({"name": 3}, TypeError, "likelihood name must be one of 'bernoulli', 'exponential',"),
         ({"name": "poisson", "std": 1.0}, ValueError, "must have no keys but 'name', got 'std'"),
         ({"name": "gaussian", "sd": 1}, ValueError, "the nearest known one is 'std'."),
-        ({"name": "gaussian", "std": 0}, ValueError, "std must be a finite number above 0, got 0."),
-        ({"name": "gaussian", "std": "1"}, TypeError, "std must be a finite number above 0, got"),
+        (
+            {"name": "gaussian", "std": 0},
+            ValueError,
+            "std must be a finite number above 0 and at most 1e+150, got 0.",
+        ),
+        (
+            {"name": "gaussian", "std": "1"},
+            TypeError,
+            "std must be a finite number above 0 and at most 1e+150, got",
+        ),
     ],
 )
 def test_dict_names_what_is_wrong(settings, error, text):

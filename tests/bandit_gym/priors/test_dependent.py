@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from scipy import stats
@@ -207,21 +208,22 @@ def test_precision_inverts_the_covariance(prior):
     np.testing.assert_allclose(product, np.eye(prior.num_arms), atol=1e-9)
 
 
-def test_endless_rejection_is_an_error(monkeypatch, rng):
-    monkeypatch.setattr(minimax_tilting, "_MOST_BARREN_PROPOSALS", 10_000)
+def test_estimated_acceptance_is_the_share_of_accepted_proposals(rng):
     box = PRIORS_TO_REJECT["3 arms"]._box
-    hopeless = replace(box, log_bound=box.log_bound + 1e3)
-    with pytest.raises(
-        RuntimeError, match="covariance must be such that draws are found in reason"
-    ):
-        hopeless.sample(rng, 1)
-    with pytest.raises(RuntimeError, match="take weaker correlations or fewer arms"):
-        hopeless.sample_each([rng])
+    _, is_accepted = box._propose(minimax_tilting._uniforms(rng, 3, 20_000))
+    share = box.acceptance()
+    error = np.sqrt(share * (1 - share) * (1 / 20_000 + 1 / 2000))  # of both, at most
+    assert abs(is_accepted.mean() - share) < 4 * error
+
+
+@pytest.mark.parametrize("num_arms", [160, 300])
+def test_arms_of_which_no_draw_would_be_found_are_refused_when_the_world_is_made(num_arms):
+    with pytest.raises(ValueError, match=f"found in reasonable time, got {num_arms} arms of which"):
+        gym.make("DependentPriorBandit-v0", num_arms=num_arms)
 
 
 def test_unsolved_tilting_is_an_error(monkeypatch, rng):
     monkeypatch.setattr(minimax_tilting, "_TOLERANCE", -1.0)
-    prior = TruncatedMultivariateNormal(0.2, _equal_correlations(3, 0.8))
     message = "mean and covariance must put the box where the tilting problem can be solved"
-    with pytest.raises(RuntimeError, match=re.escape(message)):
-        prior.sample(rng, (3,))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        TruncatedMultivariateNormal(0.2, _equal_correlations(3, 0.8))

@@ -98,3 +98,25 @@ def test_racing_and_smc_agree_under_a_hierarchical_prior():
 def test_mixture_refuses_weights_of_another_length():
     with pytest.raises(ValueError, match="weights must have one entry per component, 2"):
         Mixture([Beta(1.0, 1.0), Beta(2.0, 2.0)], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Mixture(None, [1.0]),
+            "components must be a list with at least one entry, got None",
+        ),
+        (lambda: Mixture([5], [1.0]), "components must be a list of laws that are independent"),
+        (lambda: spike_and_slab(0.5, 0.1, "x", 0.5), "components must be a list of laws.*got 'x'"),
+        (
+            lambda: spike_and_slab(0.5, 0.1, Beta(1, 1), 1.5),
+            "share must be a finite number above 0",
+        ),
+        (lambda: HierarchicalBeta([1], [1, 2]), "betas must have as many values as alphas"),
+        (lambda: HierarchicalBeta(1, [1]), "alphas must be a list with at least one entry, got 1"),
+    ],
+)
+def test_what_is_no_law_is_refused_by_name(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
