@@ -17,18 +17,39 @@ import gymnasium as gym
 import numpy as np
 import torch
 from gymnasium.spaces import Discrete
+from numpy.random import Generator
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from agents.base import Agent
 from agents.sb3.isolation import isolated
-from bandit_gym.checks import check_choice, check_keys
+from bandit_gym.checks import check_choice, check_integer, check_keys, check_real, message
 from bandit_gym.problem import BanditProblem
 
 ALGORITHMS: dict[str, Callable[..., OnPolicyAlgorithm]] = {"A2C": A2C, "PPO": PPO}
 DEFAULTS: dict[str, Any] = {"gamma": 0.0, "policy_kwargs": {"net_arch": []}}
-_OWN = ("policy", "env", "seed", "_init_setup_model")  # what this module passes by itself
+_OWN = ("policy", "env", "seed", "device", "_init_setup_model")  # what this module passes itself
+
+_SHARE, _POSITIVE, _NOT_NEGATIVE = (
+    {"minimum": 0.0, "maximum": 1.0},
+    {"above": 0.0},
+    {"minimum": 0.0},
+)
+REALS: dict[str, dict[str, float]] = {
+    "learning_rate": _POSITIVE,
+    "gamma": _SHARE,
+    "gae_lambda": _SHARE,
+    "ent_coef": _NOT_NEGATIVE,
+    "vf_coef": _NOT_NEGATIVE,
+    "max_grad_norm": _POSITIVE,
+    "rms_prop_eps": _POSITIVE,
+    "clip_range": _POSITIVE,
+    "clip_range_vf": _POSITIVE,
+    "target_kl": _POSITIVE,
+}
+INTEGERS = {"n_steps": 1, "batch_size": 2, "n_epochs": 1, "stats_window_size": 1}
+"""Bounds that SB3 does not check, or only when it is too late to say what was wrong."""
 
 
 class OnlineSB3(Agent):
@@ -59,7 +80,16 @@ class OnlineSB3(Agent):
         self._make = ALGORITHMS[check_choice("algorithm", algorithm, ALGORITHMS)]
         known = [name for name in inspect.signature(self._make).parameters if name not in _OWN]
         check_keys(f"{algorithm} options", hyperparameters, optional=known)
+        _check_ranges(hyperparameters)
         self._options = DEFAULTS | hyperparameters
+        try:
+            self._new_model(np.random.default_rng(0))
+        except Exception as error:  # SB3's own checks, of many kinds
+            condition = "be such that SB3 can make a model of them"
+            remedy = f"{type(error).__name__}: {error}".rstrip(".")
+            raise ValueError(
+                message(f"{algorithm} options", condition, hyperparameters, remedy)
+            ) from error
         self.models: list[OnPolicyAlgorithm] = []
 
     def warm_start(self, counts: Any, sums: Any) -> None:
@@ -72,7 +102,7 @@ class OnlineSB3(Agent):
             self._log_probabilities = np.empty((self.num_lanes, self.problem.num_arms))
             self._values = np.empty(self.num_lanes)
         for lane in np.flatnonzero(mask).tolist():
-            self.models[lane] = self._new_model()
+            self.models[lane] = self._new_model(self.rng)
             self._look(lane)
 
     def _choose(self) -> np.ndarray:
@@ -112,11 +142,20 @@ class OnlineSB3(Agent):
             self._log_probabilities[lane] = distribution.logits.numpy()[0]
             self._values[lane] = policy.predict_values(observation).item()
 
-    def _new_model(self) -> OnPolicyAlgorithm:
+    def _new_model(self, rng: Generator) -> OnPolicyAlgorithm:
         env: Any = gym.Env()  # tells SB3 the spaces; it is never stepped
         env.observation_space, env.action_space = Discrete(1), Discrete(self.problem.num_arms)
-        with isolated(self.rng):
+        with isolated(rng):
             options = copy.deepcopy(self._options)  # SB3 writes into policy_kwargs
             model = self._make("MlpPolicy", env, device="cpu", **options)
         model.set_logger(Logger(folder=None, output_formats=[]))
         return model
+
+
+def _check_ranges(hyperparameters: dict[str, Any]) -> None:
+    """Refuse numbers out of range; None and schedules, which are functions, are left to SB3."""
+    for name, value in hyperparameters.items():
+        if name in REALS and not callable(value) and value is not None:
+            check_real(name, value, **REALS[name])
+        if name in INTEGERS:
+            check_integer(name, value, minimum=INTEGERS[name])

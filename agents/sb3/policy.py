@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_fit
+from bandit_gym.checks import check_fit, check_mask
 
 METHODS = ("reset", "reset_lanes", "act", "observe")
 
@@ -85,8 +85,9 @@ class AgentPolicy:
             rewards: (N,) rewards, as the `VecEnv` gave them.
             dones: (N,) bool, True where the episode ended with this step.
         """
+        ended = check_mask("dones", dones, len(actions))
         self.agent.observe(actions, rewards)
-        self.agent.reset_lanes(np.asarray(dones, dtype=bool))
+        self.agent.reset_lanes(ended)
         self._awaits_rewards = False
 
     def callback(self, local_names: dict[str, Any], global_names: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from agents.base import make_generator
 from agents.sb3.isolation import isolated
-from bandit_gym.checks import check_actions, check_integer, check_mask
+from bandit_gym.checks import check_actions, check_integer, check_mask, message
 from bandit_gym.problem import BanditProblem
 
 Memory = tuple[np.ndarray, ...]
@@ -204,7 +204,7 @@ class SB3Agent:
             return False
         if isinstance(space, Discrete):
             return batch.dtype.kind in "iu" and bool(((batch >= 0) & (batch < space.n)).all())
-        return batch.dtype.kind in "iuf"
+        return batch.dtype.kind in "iuf" and bool(np.isfinite(batch).all())
 
     def _require_reset(self) -> np.random.Generator:
         if self._rng is None:
@@ -252,8 +252,9 @@ def _read_model(path: str | Path) -> SimpleNamespace:
         )
         policy.load_state_dict(parameters["policy"])
         return SimpleNamespace(policy=policy, exploration_rate=data.get("exploration_rate", 0.0))
-    except OSError:
-        raise
+    except OSError as error:
+        condition = "lead to a model that Stable-Baselines3 saved"
+        raise type(error)(message("path", condition, str(path), error.strerror or "")) from error
     except Exception as error:  # a file of another kind fails in many ways
         raise ValueError(
             "path must lead to a file that `save` of a Stable-Baselines3 model wrote, got "

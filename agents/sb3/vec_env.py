@@ -43,6 +43,7 @@ class GymnasiumVecEnv(VecEnv):
                 'make it with gym.make_vec(..., autoreset_mode="SameStep").'
             )
         self.env = env
+        self._actions: np.ndarray | None = None
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
 
     def reset(self) -> np.ndarray:
@@ -64,7 +65,10 @@ class GymnasiumVecEnv(VecEnv):
 
     def step_wait(self) -> VecEnvStepReturn:
         """Step all lanes; where an episode ended, the observation is the next one's first."""
-        observations, rewards, terminated, truncated, info = self.env.step(self._actions)
+        if self._actions is None:
+            raise RuntimeError("step_async must be called before step_wait.")
+        actions, self._actions = self._actions, None
+        observations, rewards, terminated, truncated, info = self.env.step(actions)
         dones = terminated | truncated
         infos = _split_info(info, self.num_envs)
         for lane in np.flatnonzero(dones):
@@ -87,7 +91,8 @@ class GymnasiumVecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Return the vector environment's attribute, once per lane asked for."""
-        return [getattr(self.env, attr_name) for _ in self._get_indices(indices)]
+        lanes = np.arange(self.num_envs)[list(self._get_indices(indices))]
+        return [getattr(self.env, attr_name) for _ in lanes]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Refuse: lanes share their attributes."""

@@ -165,3 +165,24 @@ def test_online_sb3_runs_in_an_experiment(tmp_path):
     )
     store = run_experiment(experiment, tmp_path, workers=Workers("serial"))
     assert not store.read_failures(experiment.runs[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"learning_rate": float("inf")}, "learning_rate must be a finite number above 0, got inf"),
+        (
+            {"gamma": float("nan")},
+            "gamma must be a finite number at least 0 and at most 1, got nan",
+        ),
+        ({"gamma": 5.0}, "gamma must be a finite number at least 0 and at most 1, got 5.0"),
+        ({"n_steps": 0}, "n_steps must be a positive integer, got 0"),
+        ({"algorithm": "PPO", "clip_range": -1.0}, "clip_range must be a finite number above 0"),
+        ({"algorithm": "PPO", "n_epochs": 0}, "n_epochs must be a positive integer, got 0"),
+        ({"policy_kwargs": 5}, "A2C options must be such that SB3 can make a model of them, got"),
+        ({"device": "cpu"}, "A2C options must have no keys but"),
+    ],
+)
+def test_options_that_would_train_to_nan_or_not_at_all_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        OnlineSB3(PROBLEM, **options)

@@ -153,3 +153,11 @@ def test_policy_works_in_a_loop_of_ones_own():
         total += rewards
     assert (total > 40).all()
     assert (policy.agent.counts == 0).all()  # both episodes have just ended
+
+
+def test_policy_refuses_dones_that_are_no_truth_values():
+    policy = as_policy(make_agent("exact", make_vec().problem), seed=0)
+    actions, _ = policy.predict(np.zeros((2, 1)))
+    with pytest.raises(TypeError, match="dones must be an array of booleans"):
+        policy.learn(actions, np.zeros(2), ["a", "b"])
+    assert (policy.agent.counts == 0).all()

@@ -180,7 +180,9 @@ def test_check_spaces_names_the_space_that_does_not_fit(models):
         agent.check_spaces(env)
 
 
-@pytest.mark.parametrize("observation", [None, 0, np.zeros((2, 5)), np.zeros((3, 7))])
+@pytest.mark.parametrize(
+    "observation", [None, 0, np.zeros((2, 5)), np.zeros((3, 7)), np.full((2, 7), np.nan)]
+)
 def test_sb3_agent_refuses_an_observation_of_another_space(models, observation):
     agent = SB3Agent(models["PPO"])
     agent.reset(num_envs=2, seed=0)
@@ -194,8 +196,10 @@ def test_sb3_agent_refuses_what_is_no_model():
 
 
 def test_sb3_agent_refuses_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nothing"):
+    with pytest.raises(FileNotFoundError, match="path must lead to a model .*nothing'; No such"):
         SB3Agent.load(tmp_path / "nothing")
+    with pytest.raises(OSError, match="path must lead to a model that Stable-Baselines3 saved"):
+        SB3Agent.load("")
 
 
 @pytest.mark.parametrize("content", ["text", "empty", "other zip", "torn"])

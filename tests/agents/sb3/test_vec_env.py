@@ -117,3 +117,17 @@ def test_vec_env_refuses_to_treat_lanes_as_environments(method):
 def test_what_is_no_vector_environment_is_refused():
     with pytest.raises(TypeError, match="env must be a Gymnasium vector environment, got None"):
         GymnasiumVecEnv(None)
+
+
+def test_a_step_is_waited_for_only_once_it_was_sent():
+    env = GymnasiumVecEnv(gym.make_vec("BernoulliBandit-v0", 2, autoreset_mode="SameStep"))
+    env.reset()
+    env.step(np.array([0, 1]))
+    with pytest.raises(RuntimeError, match="step_async must be called before step_wait"):
+        env.step_wait()
+
+
+def test_attributes_of_lanes_that_are_not_there_are_refused():
+    env = GymnasiumVecEnv(gym.make_vec("BernoulliBandit-v0", 2, autoreset_mode="SameStep"))
+    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+        env.get_attr("problem", indices=[7])
