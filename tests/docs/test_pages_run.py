@@ -1,0 +1,39 @@
+"""Every page runs from top to bottom, and shows what its code and its commands print."""
+
+import pytest
+from documents import PAGES, ROOT
+from pages_run import EXCEPTIONS, run_page
+
+from bandit_gym.cli import main
+
+FIRST = ["compare", "--replications", "2", "--horizon", "20", "--backend", "serial"]
+WITH_SB3 = ("README.md", "stable-baselines3.md")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page_runs_as_written(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if page.name in WITH_SB3:
+        pytest.importorskip("stable_baselines3")
+        import torch
+
+        torch.set_num_threads(1)  # on shared cores two threads of a small network wait
+    if page.name != "README.md":  # which makes these results itself
+        assert main([*FIRST, "--out", "results/first"]) == 0
+    names = run_page(page, tmp_path, monkeypatch)
+    if page == ROOT / "README.md":
+        check_returns(names)
+
+
+def check_returns(names):
+    """Check that PPO and Racing beat random play, of 10 on average.
+
+    A random episode's variance is at most 20 / 4 within an instance and 20^2 / 12 between them.
+    """
+    least = 10 + 2 * (20 / 4 + 20**2 / 12) ** 0.5 / 200**0.5
+    assert min(names["ppo_return"], names["racing_return"]) > least
+
+
+def test_at_most_ten_kinds_of_commands_are_not_run():
+    assert len(EXCEPTIONS) <= 10

@@ -1,0 +1,171 @@
+"""Runs a page from top to bottom, as a reader would: its code, its commands, and what they print.
+
+Code in Python, files in TOML and commands, in blocks or in a line of prose, are carried out in
+their order, in one folder and one namespace. What a block of text shows is compared with what was
+printed, if it follows its code at once, or names its command in a comment:
+<!-- output of: COMMAND -->.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from documents import ROOT, run
+from gymnasium.envs.registration import registry
+from sybil import Document, Region, Sybil
+from sybil.parsers.markdown import CodeBlockParser
+
+from bandit_gym.cli import main
+
+EXCEPTIONS = {
+    r"pip install .*": "installs; the gate does",
+    r"python -m venv .*": "makes an environment; the gate does",
+    r"source .*": "enters that environment",
+    r"pre-commit install": "writes to the repository",
+    r"pytest": "this run",
+    r"python scripts/benchmark\.py (.* )?--with-peers.*": "installs other people's libraries",
+    r"python scripts/benchmark\.py( --check| --profile| --only harness)?": "minutes, by the clock",
+    r"python scripts/compare_sb3\.py": "trains for minutes; its parts have tests of their own",
+    r"python scripts/golden\.py --renew": "rewrites what tests compare with",
+}
+"""Commands that are not run, as patterns of the whole command, and why; ten at most."""
+
+REDUCED = {
+    r"bandit-gym compare": "--replications 2 --horizon 20",
+    r"bandit-gym compare --(agents|env) .*": "--replications 2 --horizon 20",
+    r"python scripts/reproduce_paper\.py": "--scale 0.0005",
+    r"python scripts/beyond_paper\.py( --scale 1)?": "--scale 0.0005",
+    r"python scripts/fidelity\.py .*": "--scale 0.0001",
+    r"pytest .*": "--collect-only",
+    r"python -m bandit_gym": "list",
+}
+"""Commands that take over ten seconds, and what reduces their size; files of settings are too."""
+
+MASKS = [(r"\d+\.\d+$", "TIME"), (r" +", " ")]
+"""Timings stand at the end of a line, and widths of columns follow from them."""
+
+COMMAND = re.compile(r"`((?:bandit-gym|python|pytest)\s[^`<>]*)`")
+FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
+OUTPUT = re.compile(r"<!-- output of: (.*) -->\s*$")
+
+
+def run_page(path, folder, monkeypatch):
+    """Carry out a page in an empty folder, and return the names that its code made.
+
+    Raises:
+        AssertionError: if a command fails, or something else is printed than the page says.
+    """
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
+    for name in ("scripts", "tests"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "DIR").symlink_to("results/first")
+    known = set(registry)
+    document = Sybil(PARSERS, path=str(ROOT)).parse(Path(path))
+    examples = list(document.examples())
+    for example in sorted(examples, key=lambda each: each.region.evaluator is not write_file):
+        example.evaluate()
+    for name in set(registry) - known:
+        del registry[name]
+    return document.namespace
+
+
+def run_python(example):
+    """Run a block of code, a file if its first line names one, and remember what it prints."""
+    if name := FILE.match(example.parsed):
+        Path(name[1]).write_text(example.parsed)
+    remember(example, run(example.parsed, example.namespace))
+
+
+def run_shell(example):
+    """Run a block of commands, or one in a line of prose, and remember what each prints."""
+    for line in example.parsed.splitlines():
+        for command in shlex.join(shlex.split(line, comments=True)).split(" '&&' "):
+            printed = run_command(command)
+            example.namespace.setdefault("outputs", {})[command] = printed
+            remember(example, printed)
+
+
+def write_file(example):
+    """Write a block of TOML, its sizes reduced, to the file that its first line names, or FILE."""
+    name = FILE.match(example.parsed)
+    text = re.sub(r"^replications = \d+", "replications = 2", example.parsed, flags=re.M)
+    text = re.sub(r"^horizon = \d+", "horizon = 20", text, flags=re.M)
+    Path(name[1] if name else "FILE").write_text(text)
+
+
+def compare(example):
+    """Compare a block of text with what its code printed, if it is said to be that."""
+    before = example.document.text[: example.start]
+    named = OUTPUT.search(before)
+    end, printed = example.namespace.get("last", (0, ""))
+    if named:
+        printed = example.namespace["outputs"][named[1]]
+    if named or not before[end:].strip():
+        assert masked(printed).startswith(masked(example.parsed)), f"printed: {printed}"
+
+
+def remember(example, printed):
+    """Keep what an example printed, for a block of text that follows it."""
+    example.namespace["last"] = (example.end, printed)
+
+
+def run_command(command):
+    """Run a command, in part where all of it takes long, and return what it prints."""
+    if any(re.fullmatch(pattern, command) for pattern in EXCEPTIONS):
+        return ""
+    for pattern, options in REDUCED.items():
+        if re.fullmatch(pattern, command):
+            command = f"{command} {options}"
+            break
+    program, *arguments = shlex.split(command)
+    if program == "bandit-gym":
+        return run_our_own(arguments)
+    start = {"python": [sys.executable]}.get(program, [sys.executable, "-m", program])
+    done = subprocess.run(
+        [*start, *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        cwd=ROOT if program == "pytest" else None,
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout} {done.stderr}"
+    return done.stdout
+
+
+def run_our_own(arguments):
+    """Run our command line in this process, which spares it the imports."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        code = main(arguments)
+    assert code == 0, f"bandit-gym {arguments}: {printed.getvalue()}"
+    return printed.getvalue()
+
+
+def masked(text):
+    """Return text without its timings."""
+    for pattern, replacement in MASKS:
+        text = re.sub(pattern, replacement, text, flags=re.M)
+    return text
+
+
+def find_commands(document: Document):
+    """Yield the commands in lines of prose, outside all blocks."""
+    blocks = [match.span() for match in re.finditer(r"^```.*?^```$", document.text, re.M | re.S)]
+    for match in COMMAND.finditer(document.text):
+        if not any(start <= match.start() < end for start, end in blocks):
+            yield Region(*match.span(), " ".join(match[1].split()), run_shell)
+
+
+PARSERS = [
+    CodeBlockParser("python", run_python),
+    CodeBlockParser("bash", run_shell),
+    CodeBlockParser("toml", write_file),
+    CodeBlockParser("text", compare),
+    find_commands,
+]
