@@ -105,9 +105,15 @@ COLUMNS = {
         of_block=lambda run, block: run.digest,
     ),
     "env": Column(
-        "label of the environment", str, of_block=lambda run, block: run.environment.label
+        "the environment's settings; tables put its label here",
+        str,
+        of_block=lambda run, block: run.environment.name,
     ),
-    "agent": Column("label of the agent", str, of_block=lambda run, block: run.agent.label),
+    "agent": Column(
+        "the agent's settings; tables put its label here",
+        str,
+        of_block=lambda run, block: run.agent.name,
+    ),
     "replication": Column(
         "index of the episode; the same means and reward noise for every agent",
         int,

@@ -1,6 +1,6 @@
 """Experiments as data: which agents, in which environments, how often, how long, from which seed.
 
-An `Experiment` is a table of runs, one per environment and agent. A `Run` is named by its content,
+An `Experiment` is a table of runs, one per environment and agent. A `Run` is named by its settings,
 so that equal runs share a name and a changed one never meets the files of another. Replications are
 simulated in blocks of fixed size, and a block's seeds depend on (run, block) alone; therefore
 neither the number of replications nor who simulates a block can change its result.
@@ -14,7 +14,7 @@ import math
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from bandit_gym.checks import check_choice, check_integer, check_keys
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
 from bandit_gym.typing import IntArray
 
-FORMAT = 1
+FORMAT = 2
 """Version of the names and files written here; another version is never read as this one."""
 
 RECORDINGS = ("log", "every")
@@ -53,14 +53,16 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Readable labels and the content hash, fit for a file name."""
-        labels = [_slug(entry.label) for entry in (self.environment, self.agent)]
-        return "--".join([*labels, self.digest[:12]])
+        """Readable settings and their hash, fit for a file name; labels do not enter."""
+        names = [_slug(entry.name) for entry in (self.environment, self.agent)]
+        return "--".join([*names, self.digest[:12]])
 
     @cached_property
     def digest(self) -> str:
-        """Content hash, as hexadecimal digits."""
-        return content_digest({"format": FORMAT, **asdict(self)})
+        """Content hash of the settings, as hexadecimal digits."""
+        entries = {"environment": self.environment.settings, "agent": self.agent.settings}
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return content_digest({"format": FORMAT, **plain, **entries})
 
     @property
     def steps(self) -> IntArray:
@@ -80,7 +82,8 @@ class Run:
 
     def agent_seed(self, block: int) -> SeedSequence:
         """Return the agent's own stream, which no other agent, block or environment shares."""
-        return SeedSequence(self.seed, spawn_key=(1, block, int(self.agent.digest[:16], 16)))
+        keys = (int(entry.digest[:16], 16) for entry in (self.environment, self.agent))
+        return SeedSequence(self.seed, spawn_key=(1, block, *keys))
 
 
 @dataclass(frozen=True)
@@ -182,5 +185,5 @@ def recorded_steps(horizon: int, recording: str) -> IntArray:
     return np.unique(np.rint(spaced).astype(np.int64))
 
 
-def _slug(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-")[:48]
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")[:48]

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.experiments.experiment import FORMAT, Experiment
 from bandit_gym.experiments.storage import MANIFEST, Store
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 
@@ -125,7 +125,7 @@ def test_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path):
 def test_folder_of_another_format_is_refused(store):
     manifest = store.directory / "experiment.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 0}))
-    with pytest.raises(ValueError, match="must have format 1, got 0"):
+    with pytest.raises(ValueError, match=f"must have format {FORMAT}, got 0"):
         store.load_experiment()
 
 
