@@ -71,7 +71,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
-    experiment = results.load_results(options.directory).experiment
+    experiment = experiments.read_manifest(options.directory).experiment
     return _carry_out(experiment, options.directory, options)
 
 
@@ -88,7 +88,8 @@ def _export(options: argparse.Namespace) -> int:
     path = options.csv or options.directory / "results.csv"
     with open(path, "w", encoding="utf-8", newline="") as file:
         for number, block in enumerate(block for run in found.runs for block in run.blocks):
-            block.frame().to_csv(file, index=False, header=number == 0)
+            table = results.marked(block.frame(), found)
+            table.to_csv(file, index=False, header=number == 0)
     print(f"One row per stored replication and step: {path}")
     return OK
 
@@ -100,18 +101,39 @@ def _carry_out(
     workers = experiments.Workers(options.backend, options.workers, options.scheduler)
     try:
         with experiments.progress_on_stderr() as on_progress:
-            experiments.run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
+            experiments.run_experiment(
+                experiment,
+                folder,
+                workers=workers,
+                on_progress=on_progress,
+                changed=options.changed,
+            )
+    except experiments.OutdatedError as error:
+        options.changed = _ask(error)
+        return _carry_out(experiment, folder, options)
     except KeyboardInterrupt:
         return _stop("interrupted", folder, INTERRUPTED)
     except _INPUT_ERRORS:
         raise
     except (OSError, BrokenExecutor) as error:
         return _stop(str(error), folder, FAILED)
-    return _show(folder)
+    return _show(experiment, folder)
 
 
-def _show(folder: Path) -> int:
-    found = results.load_results(folder)
+def _ask(error: experiments.OutdatedError) -> str:
+    """Ask a terminal what to do about blocks that no longer fit; raise the error elsewhere."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise error
+    print(f"bandit-gym: {error}", file=sys.stderr)
+    print("Recompute (r), keep (k), or stop (any other key)? ", end="", file=sys.stderr, flush=True)
+    answer = {"r": "recompute", "k": "keep"}.get(sys.stdin.readline().strip().lower()[:1])
+    if answer is None:
+        raise error
+    return answer
+
+
+def _show(experiment: experiments.Experiment, folder: Path) -> int:
+    found = results.load_results(folder, experiment)
     print(results.describe(found))
     for path in results.draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")
@@ -210,7 +232,21 @@ def _make_parser() -> argparse.ArgumentParser:
         starter.add_argument("--out", type=Path, help="folder; default: results/NAME-CONTENT")
     for worker in (compare, run, resume):
         _add_workers(worker)
+        _add_changed(worker)
     return parser
+
+
+def _add_changed(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("blocks that the present code would not draw again")
+    choice = group.add_mutually_exclusive_group()
+    for option, text in (
+        ("recompute", "move them to superseded/N/ and simulate them again"),
+        ("keep", "leave them; every table and figure says so"),
+    ):
+        choice.add_argument(
+            f"--{option}", dest="changed", action="store_const", const=option, help=text
+        )
+    parser.set_defaults(changed="refuse")
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping
-from functools import cache
 from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
 
 from bandit_gym.checks import check_choice, check_keys
+from bandit_gym.experiments.sources import renew
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
@@ -32,6 +32,7 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
         ValueError: if the environment is unknown or has no such option; names the nearest.
     """
     target = f"bandit_gym:{name}" if name in ENV_IDS else name
+    renew(target, options)
     try:
         parameters = environment_options(target)
     except (gym.error.Error, ImportError) as error:
@@ -48,6 +49,7 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
         ValueError: if the agent is unknown or has no such option; names the nearest.
     """
     target = name if ":" in name else agent_names()[check_choice("agent", name, agent_names())]
+    renew(target, options)
     _check_options(f"options of {short_name(target)}", agent_options(target), options)
     return target
 
@@ -83,7 +85,6 @@ def make_problem(target: str, options: Mapping[str, Any]) -> BanditProblem:
     return problem
 
 
-@cache
 def load_agent(target: str) -> Callable[..., BanditAgent]:
     """Import an agent's class.
 

@@ -20,6 +20,7 @@ from bandit_gym.experiments.catalogue import (
     resolve_environment,
     short_name,
 )
+from bandit_gym.experiments.sources import find_sources
 
 Settings = Mapping[str, Any]
 
@@ -50,6 +51,10 @@ class Entry:
     def settings(self) -> dict[str, Any]:
         """What it is built from."""
         return {"target": self.target, "options": self.options}
+
+    def sources(self) -> dict[str, str]:
+        """Return what its results depend on beside its settings: file -> digest."""
+        return find_sources(self.target, self.options)
 
     @cached_property
     def name(self) -> str:

@@ -24,6 +24,7 @@ from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_choice, check_integer, check_keys
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
+from bandit_gym.experiments.sources import renew
 from bandit_gym.typing import IntArray
 
 FORMAT = 2
@@ -68,6 +69,15 @@ class Run:
     def steps(self) -> IntArray:
         """(S,) recorded steps, sorted."""
         return recorded_steps(self.horizon, self.recording)
+
+    def sources(self) -> dict[str, dict[str, str]]:
+        """Return what the results depend on beside the settings: part -> file -> digest."""
+        return {"environment": self.environment.sources(), "agent": self.agent.sources()}
+
+    def renew(self) -> bool:
+        """Forget own modules that have changed since they were imported; see `sources`."""
+        entries = (self.environment, self.agent)
+        return any([renew(entry.target, entry.options) for entry in entries])
 
     def replications(self, block: int) -> range:
         """Say which replications a block holds; always `block_size` of them."""

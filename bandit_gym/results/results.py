@@ -104,13 +104,20 @@ class Results:
         experiment: what was asked for.
         version: of the engine that drew the numbers; see `files.RESULTS_VERSION`.
         runs: what there is of each of its runs, in its order.
-        others: names of the blocks of other versions, which are left out too.
+        others: names of the blocks of other origin, which are left out too.
+        kept: what has changed since some blocks were drawn, if they were kept all the same.
     """
 
     experiment: Experiment
     version: int
     runs: tuple[RunResults, ...]
     others: tuple[str, ...] = ()
+    kept: str = ""
+
+    @property
+    def mark(self) -> str:
+        """What every table and figure has to say of results that were kept; empty if none were."""
+        return self.kept and f"Results of other code among them, kept all the same: {self.kept}"
 
     @property
     def num_missing(self) -> int:
@@ -132,24 +139,27 @@ class Results:
         return next((r for r in self.usable(environment) if r.run.agent == first), None)
 
 
-def load_results(directory: str | Path) -> Results:
+def load_results(directory: str | Path, experiment: Experiment | None = None) -> Results:
     """Read what a folder holds, also while an experiment is at work in it.
+
+    Args:
+        directory: the folder.
+        experiment: what to read of it, such as fewer replications; None for all.
 
     Raises:
         FileNotFoundError: if there is no such folder.
         FileExistsError: if the folder holds no experiment.
         ValueError: if it was written in another format.
     """
-    if not Path(directory).is_dir():
-        raise FileNotFoundError(f"the folder must exist, got {str(directory)!r}.")
     store = Store(Path(directory))
-    experiment = store.load_experiment()
+    manifest = store.manifest
+    experiment = experiment or manifest.experiment
     runs = tuple(
         RunResults(run, tuple(_open_blocks(store, experiment, run)), store.read_failures(run))
         for run in experiment.runs
     )
-    others = tuple(store.blocks_of_other_versions())
-    return Results(experiment, store.results_version, runs, others)
+    others = tuple(store.blocks_of_other_origin())
+    return Results(experiment, manifest.results_version, runs, others, manifest.kept)
 
 
 def paired_differences(

@@ -86,7 +86,7 @@ def test_blocks_are_opened_once_and_their_files_not_asked_again(tmp_path):
 def test_results_of_another_format_are_refused(tmp_path, directory):
     manifest = json.loads((directory / "experiment.json").read_text())
     (tmp_path / "experiment.json").write_text(json.dumps({**manifest, "format": 99}))
-    with pytest.raises(ValueError, match="must have format \d, got 99"):
+    with pytest.raises(ValueError, match=r"must have format \d, got 99"):
         load_results(tmp_path)
 
 
