@@ -7,6 +7,7 @@ mark; never taken for what the present code does.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import count
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 from bandit_gym.checks import check_choice
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.experiments.manifest import MANIFEST, Manifest
+from bandit_gym.experiments.manifest import MANIFEST, Manifest, to_json
 
 CHOICES = ("refuse", "recompute", "keep")
 SUPERSEDED = "superseded"
@@ -66,12 +67,22 @@ def find_misfits(directory: Path, wanted: Manifest) -> Iterator[Misfit]:
     """Yield the blocks whose receipts tell of another origin than the manifest."""
     for run in wanted.experiment.runs:
         expected = wanted.stamp(run)
-        for path in sorted((directory / "receipts" / run.name).glob("*.json")):
-            with suppress(OSError, ValueError, TypeError, RecursionError):  # damaged: drawn again
-                receipt = dict(json.loads(path.read_bytes()))
-                stamp = {name: receipt.get(name) for name in expected}
-                if stamp != expected and None not in stamp.values():
-                    yield Misfit(run, path.stem, stamp)
+        as_written = to_json(expected)[1:-3]
+        for path in _files(directory / "receipts" / run.name):
+            with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):  # damaged
+                with open(path, "rb") as file:
+                    data = file.read()
+                if as_written not in data:  # a tenth of the time that reading it as JSON takes
+                    receipt = json.loads(data)
+                    stamp = {name: receipt[name] for name in expected}
+                    yield Misfit(run, Path(path).stem, stamp)
+
+
+def _files(folder: Path) -> list[str]:
+    """Return the paths of a folder's files, in order; for thousands of them, `Path` is slow."""
+    with suppress(FileNotFoundError), os.scandir(folder) as found:
+        return sorted(entry.path for entry in found)
+    return []
 
 
 def describe(misfits: Iterable[Misfit], wanted: Manifest) -> str:
@@ -109,7 +120,7 @@ def _set_aside(directory: Path, misfits: list[Misfit]) -> Path:
     place.mkdir(parents=True)
     (place / MANIFEST).write_bytes((directory / MANIFEST).read_bytes())
     for run, block, _ in misfits:
-        for kind, suffix in (("receipts", "json"), ("blocks", "parquet"), ("failures", "txt")):
+        for kind, suffix in (("receipts", "json"), ("blocks", "parquet")):
             path = Path(kind, run.name, f"{block}.{suffix}")
             (place / path).parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):

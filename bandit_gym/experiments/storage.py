@@ -29,12 +29,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bandit_gym.experiments.changes import find_misfits, settle
-from bandit_gym.experiments.entries import content_digest
 from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
 from bandit_gym.experiments.manifest import Manifest, read_manifest, to_json
 from bandit_gym.files import write_atomically
 
 LOCK = ".lock"
+SEAL = b',\n  "checksum": '
 
 
 class StoredBlock(NamedTuple):
@@ -112,8 +112,7 @@ class Store:
             "sha256": hashlib.sha256(data).hexdigest(),
             **facts,
         }
-        receipt["checksum"] = content_digest(receipt)
-        write_atomically(self._receipt_path(run, block), to_json(receipt))
+        write_atomically(self._receipt_path(run, block), _seal(receipt))
         self._failure_path(run, block).unlink(missing_ok=True)
 
     def read_block(self, run: Run, block: int) -> StoredBlock:
@@ -125,12 +124,14 @@ class Store:
                 elsewhere.
         """
         path, receipt_path = self.block_path(run, block), self._receipt_path(run, block)
-        if not receipt_path.exists() and not path.exists():
-            raise FileNotFoundError(str(path))
         try:
-            receipt = read_receipt(receipt_path)
+            receipt = _read_receipt(receipt_path)
             data = _map(path)
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and not (
+                path.exists() or receipt_path.exists()
+            ):
+                raise
             raise ValueError(f"{path} must be there together with its receipt.") from error
         stamp = {} if self.manifest.kept else self.manifest.stamp(run)
         expected = (_identity(run, block) | stamp).items()
@@ -160,21 +161,24 @@ class Store:
         return self.directory / "failures" / run.name / f"{block:05d}.txt"
 
 
-def read_receipt(path: Path) -> dict[str, Any]:
+def _seal(receipt: dict[str, Any]) -> bytes:
+    """Write a receipt whose last line is the checksum of the others."""
+    text = to_json(receipt).removesuffix(b"\n}\n")
+    return text + SEAL + f'"{hashlib.sha256(text).hexdigest()}"\n}}\n'.encode()
+
+
+def _read_receipt(path: Path) -> dict[str, Any]:
     """Read what is known of a block beside its results.
 
     Raises:
         OSError: if it cannot be read.
         ValueError: if it is torn or altered.
     """
-    try:
-        receipt = dict(json.loads(path.read_bytes()))
-        checksum = receipt.pop("checksum")
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise ValueError(f"{path} must be a receipt, got an error: {error}.") from error
-    if checksum != content_digest(receipt):
+    data = path.read_bytes()
+    text, _, rest = data.rpartition(SEAL)
+    if rest[1:65] != hashlib.sha256(text).hexdigest().encode():
         raise ValueError(f"{path} must match its checksum.")
-    return receipt
+    return dict(json.loads(data))
 
 
 def _read_part_of(experiment: Experiment, directory: Path) -> Manifest | None:

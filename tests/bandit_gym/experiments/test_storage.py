@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from bandit_gym.experiments.entries import Entry, content_digest
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import FORMAT, Experiment
 from bandit_gym.experiments.manifest import MANIFEST, read_manifest
-from bandit_gym.experiments.storage import Store
+from bandit_gym.experiments.storage import Store, _seal
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 
 
@@ -171,7 +171,7 @@ def make_older(store, run):
     path = store.directory / "receipts" / run.name / "00000.json"
     receipt = json.loads(path.read_bytes()) | {"results_version": RESULTS_VERSION - 1}
     del receipt["checksum"]
-    path.write_text(json.dumps(receipt | {"checksum": content_digest(receipt)}))
+    path.write_bytes(_seal(receipt))
 
 
 def test_store_refuses_to_add_to_results_of_another_version(store, run):
@@ -189,6 +189,15 @@ def test_store_leaves_out_a_block_of_another_version_and_names_it(store, run):
     with pytest.raises(ValueError, match="must be the receipt of block 0"):
         store.read_block(run, 0)
     assert store.blocks_of_other_origin() == [f"{run.name}/00000"]
+
+
+@pytest.mark.parametrize("change", [(b"1.5", b"NaN"), (b"1.5", b"9.5"), (b"seconds", b"secs")])
+def test_store_says_damaged_when_a_receipt_was_altered(store, run, change):
+    store.write_block(run, 0, b"block", {"agent_seconds": 1.5})
+    (path,) = (store.directory / "receipts" / run.name).iterdir()
+    path.write_bytes(path.read_bytes().replace(*change))
+    with pytest.raises(ValueError, match="must match its checksum"):
+        store.read_block(run, 0)
 
 
 @pytest.mark.parametrize(
