@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 RESULTS_VERSION = 2
 """Which numbers this engine draws, raised by hand whenever an agent or a world draws others.
 
 Neither names of runs nor random streams depend on it. `scripts/golden.py` tells when it is due.
 """
+
+
+def to_json(content: Any) -> bytes:
+    """Write what JSON can hold, for people to read as well."""
+    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 def write_atomically(path: Path, data: bytes) -> None:

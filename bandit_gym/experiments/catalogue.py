@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
 
 from bandit_gym.checks import check_choice, check_keys
-from bandit_gym.experiments.sources import renew
+from bandit_gym.experiments import sources
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
@@ -85,6 +86,7 @@ def make_problem(target: str, options: Mapping[str, Any]) -> BanditProblem:
     return problem
 
 
+@cache
 def load_agent(target: str) -> Callable[..., BanditAgent]:
     """Import an agent's class.
 
@@ -101,6 +103,14 @@ def load(target: str) -> Any:
     """Import `module:name`."""
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
+
+
+def renew(target: str, options: Mapping[str, Any]) -> bool:
+    """Make sure that what is loaded next is what its files hold; say whether they had changed."""
+    has_changed = sources.renew(target, options)
+    if has_changed:
+        load_agent.cache_clear()
+    return has_changed
 
 
 def describe_catalogue() -> str:

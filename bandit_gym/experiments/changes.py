@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from bandit_gym.checks import check_choice
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.experiments.manifest import MANIFEST, Manifest, to_json
+from bandit_gym.experiments.manifest import MANIFEST, Manifest
+from bandit_gym.files import to_json
 
 CHOICES = ("refuse", "recompute", "keep")
 SUPERSEDED = "superseded"

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_choice, check_integer, check_keys
+from bandit_gym.experiments.catalogue import renew
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
-from bandit_gym.experiments.sources import renew
 from bandit_gym.typing import IntArray
 
 FORMAT = 2

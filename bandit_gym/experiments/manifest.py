@@ -10,7 +10,7 @@ from typing import Any
 
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
-from bandit_gym.files import RESULTS_VERSION, write_atomically
+from bandit_gym.files import RESULTS_VERSION, to_json, write_atomically
 
 MANIFEST = "experiment.json"
 Sources = Mapping[str, Mapping[str, str]]
@@ -79,11 +79,6 @@ def read_manifest(directory: Path) -> Manifest:
         return _read(**content)
     except (TypeError, ValueError, LookupError) as error:
         raise ValueError(f"{path} must describe an experiment, got an error: {error}.") from error
-
-
-def to_json(content: Any) -> bytes:
-    """Write what JSON can hold as the files of a folder have it."""
-    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 def _read_format(path: Path) -> dict[str, Any]:

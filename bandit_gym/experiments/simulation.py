@@ -26,6 +26,7 @@ from bandit_gym.experiments.catalogue import load_agent
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.recording import Recorder
+from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.rollout import BanditAgent, Step, play
 
 Sources = dict[str, dict[str, str]]
@@ -42,7 +43,8 @@ class Outcome:
         block: its index.
         data: its results as the bytes of a Parquet file, None if it failed.
         facts: what may differ from time to time: `agent_seconds` spent in `act` and `observe`,
-            `seconds` in all, `decisions` taken, `process`, `host` and `versions`.
+            `seconds` in all, `decisions` taken, `process`, `host`, `versions` of packages and the
+            `results_version` of the engine.
         failure: one line and then the traceback, None if all went well.
     """
 
@@ -65,6 +67,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
         "process": os.getpid(),
         "host": platform.node(),
         "versions": versions(),
+        "results_version": RESULTS_VERSION,
     }
     start = perf_counter()
     try:

@@ -77,9 +77,15 @@ def renew(target: str, options: Mapping[str, Any]) -> bool:
 
     Returns:
         Whether they had to go.
+
+    Raises:
+        RuntimeError: if one of them is the script that runs.
     """
     found = _find_all(target, options)
     has_changed = any(_is_outdated(name, module) for name, module in found.items())
+    if has_changed and "__main__" in found:
+        file = found["__main__"].file
+        raise RuntimeError(f"{file} must be as it was when it was started; start it anew.")
     if has_changed:
         _forget({*_imported, *found})
     _imported.update((name, module.digest) for name, module in found.items())
@@ -87,15 +93,14 @@ def renew(target: str, options: Mapping[str, Any]) -> bool:
 
 
 def _is_outdated(name: str, module: Module) -> bool:
-    if name not in sys.modules or name == "__main__":
-        return False
     if name in _imported:
         return _imported[name] != module.digest
-    return module.file.stat().st_mtime > _BORN  # imported by others, we do not know when
+    # imported by others, we do not know when
+    return name in sys.modules and module.file.stat().st_mtime > _BORN
 
 
 def _forget(modules: set[str]) -> None:
-    for name in modules - {"__main__"}:
+    for name in modules:
         sys.modules.pop(name, None)
     for env_id, spec in list(gym.registry.items()):
         if not modules.isdisjoint(_entry_modules(spec)):

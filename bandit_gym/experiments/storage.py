@@ -30,8 +30,8 @@ import pyarrow as pa
 
 from bandit_gym.experiments.changes import find_misfits, settle
 from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
-from bandit_gym.experiments.manifest import Manifest, read_manifest, to_json
-from bandit_gym.files import write_atomically
+from bandit_gym.experiments.manifest import Manifest, read_manifest
+from bandit_gym.files import to_json, write_atomically
 
 LOCK = ".lock"
 SEAL = b',\n  "checksum": '
@@ -98,6 +98,11 @@ class Store:
         """What the folder was made for, and what its results came from."""
         return read_manifest(self.directory)
 
+    @cached_property
+    def _stamps(self) -> dict[str, dict[str, Any]]:
+        runs = self.manifest.experiment.runs
+        return {run.digest: self.manifest.stamp(run) for run in runs}
+
     def blocks_of_other_origin(self) -> list[str]:
         """Name the blocks that do not come from what the manifest says, and are left out."""
         misfits = () if self.manifest.kept else find_misfits(self.directory, self.manifest)
@@ -108,7 +113,7 @@ class Store:
         write_atomically(self.block_path(run, block), data)
         receipt = {
             **_identity(run, block),
-            **self.manifest.stamp(run),
+            **self._stamps[run.digest],
             "sha256": hashlib.sha256(data).hexdigest(),
             **facts,
         }
@@ -133,7 +138,7 @@ class Store:
             ):
                 raise
             raise ValueError(f"{path} must be there together with its receipt.") from error
-        stamp = {} if self.manifest.kept else self.manifest.stamp(run)
+        stamp = {} if self.manifest.kept else self._stamps[run.digest]
         expected = (_identity(run, block) | stamp).items()
         if any(receipt.get(key) != value for key, value in expected):
             raise ValueError(f"{receipt_path} must be the receipt of block {block} of {run.name}.")

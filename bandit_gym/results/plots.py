@@ -191,7 +191,7 @@ def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
 def _marked(figure: Figure, results: Results) -> Figure:
     """Write above the title what the results have to say of themselves."""
     if results.mark:
-        title = f"{_wrapped(results.mark)}\n{figure.get_suptitle()}"
+        title = f"{textwrap.fill(results.mark, TITLE_WIDTH)}\n{figure.get_suptitle()}"
         figure.suptitle(title, fontsize="medium")
     return figure
 

@@ -164,8 +164,7 @@ def test_edits_change_what_is_played_in_this_process(project, tmp_path, case):
     assert final_actions(tmp_path / "out")["mine"] == 1
 
 
-def test_an_edit_reaches_workers_that_live_on(project, tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(project), prepend=os.pathsep)
+def test_an_edit_reaches_workers_that_live_on(project, tmp_path):
     two = Workers("loky", 2)
     played = []
     for old, new in (("", ""), ("SHIFT = 0", "SHIFT = 1"), ("SHIFT = 1", "SHIFT = 0")):
