@@ -51,7 +51,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    environment = {"env": options.env, **_parse_json(options.env_options)}
+    environment = _named("env", options.env, _parse_json(options.env_options))
     experiment = experiments.Experiment.from_dict(
         {
             "environments": [environment],
@@ -87,8 +87,7 @@ def _export(options: argparse.Namespace) -> int:
     found = results.load_results(options.directory)
     path = options.csv or options.directory / "results.csv"
     with open(path, "w", encoding="utf-8", newline="") as file:
-        for number, block in enumerate(block for run in found.runs for block in run.blocks):
-            table = results.marked(block.frame(), found)
+        for number, table in enumerate(found.frames()):
             table.to_csv(file, index=False, header=number == 0)
     print(f"One row per stored replication and step: {path}")
     return OK
@@ -157,7 +156,24 @@ def _parse_agent(text: str) -> dict[str, Any]:
     """Read `name:option=value,...`; values are JSON, or else strings."""
     name, _, listed = text.rpartition(":") if "=" in text else (text, "", "")
     pairs = re.split(r",(?=\w+=)", listed) if listed else []
-    return {"agent": name, **dict(_parse_pair(pair) for pair in pairs)}
+    return _named("agent", name, _without_repeats([_parse_pair(pair) for pair in pairs]))
+
+
+def _named(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry of an experiment; its name and label stand elsewhere than in its options."""
+    for key in (kind, "grid"):
+        if key in options:
+            raise ValueError(f"options of {name} must not have the key {key!r}, got {options!r}.")
+    return {kind: name, **options}
+
+
+def _without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a dict of pairs, in which no key may be there twice."""
+    keys = [key for key, _ in pairs]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ValueError(f"options must have each key once, got {key!r} twice.")
+    return dict(pairs)
 
 
 def _parse_pair(pair: str) -> tuple[str, Any]:
@@ -165,15 +181,19 @@ def _parse_pair(pair: str) -> tuple[str, Any]:
     if not equals:
         raise ValueError(f"agent options must read option=value, got {pair!r}.")
     try:
-        return option, json.loads(value)
-    except ValueError:
+        return option, _load_json(value)
+    except json.JSONDecodeError:
         return option, value
+
+
+def _load_json(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_without_repeats)
 
 
 def _parse_json(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
-    except ValueError as error:
+        found = _load_json(text)
+    except json.JSONDecodeError as error:
         raise ValueError(f"--env-options must be JSON, got {text!r}: {error}.") from error
     if not isinstance(found, dict):
         raise ValueError(f'--env-options must be like {{"num_arms": 5}}, got {text!r}.')

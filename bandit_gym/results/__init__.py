@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
-    from bandit_gym.results.report import describe, draw_regret, marked, write_report
+    from bandit_gym.results.report import describe, draw_regret, write_report
     from bandit_gym.results.results import Results, RunResults, load_results, paired_differences
     from bandit_gym.results.summary import aggregate, summarise
 
@@ -18,7 +18,6 @@ __getattr__, __dir__ = lend(
         "describe": "report",
         "draw_regret": "report",
         "load_results": "results",
-        "marked": "report",
         "paired_differences": "results",
         "summarise": "summary",
         "write_report": "report",

@@ -57,16 +57,12 @@ def write_report(results: Results, directory: Path) -> None:
         "timing": pd.DataFrame(timing(results)),
     }
     for name, table in tables.items():
-        marked(table, results).to_csv(directory / f"{name}.csv", index=False)
+        marked = table.assign(mark=results.mark) if results.mark else table
+        marked.to_csv(directory / f"{name}.csv", index=False)
     text = describe(results, details=True)
     (directory / "report.txt").write_text(text + "\n", encoding="utf-8")
     for name, figure in plots.draw_all(results):
         plots.save(figure, directory / name)
-
-
-def marked(table: pd.DataFrame, results: Results) -> pd.DataFrame:
-    """Return the table with a column more that says what the results have to say of themselves."""
-    return table.assign(mark=results.mark) if results.mark else table
 
 
 def draw_regret(results: Results, directory: Path) -> list[Path]:

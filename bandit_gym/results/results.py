@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bandit_gym.experiments.columns import COLUMNS, OWN, read_map
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.storage import Store
@@ -37,15 +38,28 @@ class Block:
     receipt: dict[str, Any]
 
     def column(self, name: str) -> FloatArray:
-        """Return a column as (R, S), one row per replication."""
+        """Return a column, or a diagnostic of the agent's own, as (R, S): a row per replication."""
         # one thread: starting others costs more than they save on so little
-        values = self._file.read([name], use_threads=False)[name].to_numpy()
+        values = (
+            self._file.read([name], use_threads=False)[name].to_numpy()
+            if name in COLUMNS
+            else self.own[name]
+        )
         return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
 
     def frame(self) -> pd.DataFrame:
-        """Return the tidy rows of its replications."""
+        """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
         num_rows = len(self.replications) * len(self.run.steps)
-        return self._file.read(use_threads=False).slice(0, num_rows).to_pandas()
+        names = [name for name in COLUMNS if name != OWN]
+        table = self._file.read(names, use_threads=False).slice(0, num_rows).to_pandas()
+        labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
+        own = {name: values[:num_rows] for name, values in self.own.items()}
+        return table.assign(**labels, **own).astype(dict.fromkeys(labels, "category"))
+
+    @cached_property
+    def own(self) -> dict[str, FloatArray]:
+        """Name -> (rows,) values of the diagnostics that only this agent tells."""
+        return read_map(self._file.read([OWN], use_threads=False)[OWN])
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
@@ -113,6 +127,20 @@ class Results:
     runs: tuple[RunResults, ...]
     others: tuple[str, ...] = ()
     kept: str = ""
+
+    def frames(self) -> Iterator[pd.DataFrame]:
+        """Yield the tidy rows of block after block, all with the same columns."""
+        blocks = [block for found in self.runs for block in found.blocks]
+        names = [name for name in COLUMNS if name != OWN]
+        names += sorted({name for block in blocks for name in block.own})
+        marks = ["mark"] if self.mark else []
+        for block in blocks:
+            yield block.frame().assign(mark=self.mark).reindex(columns=[*names, *marks])
+
+    def frame(self) -> pd.DataFrame:
+        """Return all tidy rows; where an agent does not tell another one's diagnostic, NaN."""
+        frames = list(self.frames())
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*COLUMNS])
 
     @property
     def mark(self) -> str:
