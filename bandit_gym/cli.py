@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym import experiments, results
+from bandit_gym.files import from_json, without_repeats
 from bandit_gym.registration import ENV_IDS
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -154,26 +155,18 @@ def _default_folder(stem: str, experiment: experiments.Experiment) -> Path:
 
 def _parse_agent(text: str) -> dict[str, Any]:
     """Read `name:option=value,...`; values are JSON, or else strings."""
-    name, _, listed = text.rpartition(":") if "=" in text else (text, "", "")
+    head, equals, values = text.partition("=")
+    name, _, first = head.rpartition(":") if equals else (text, "", "")
+    listed = first + equals + values
     pairs = re.split(r",(?=\w+=)", listed) if listed else []
-    return _named("agent", name, _without_repeats([_parse_pair(pair) for pair in pairs]))
+    return _named("agent", name, without_repeats([_parse_pair(pair) for pair in pairs]))
 
 
 def _named(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry of an experiment; its name and label stand elsewhere than in its options."""
-    for key in (kind, "grid"):
-        if key in options:
-            raise ValueError(f"options of {name} must not have the key {key!r}, got {options!r}.")
+    """Return an entry of an experiment."""
+    if kind in options:
+        raise ValueError(f"options of {name} must not have the key {kind!r}, got {options!r}.")
     return {kind: name, **options}
-
-
-def _without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a dict of pairs, in which no key may be there twice."""
-    keys = [key for key, _ in pairs]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise ValueError(f"options must have each key once, got {key!r} twice.")
-    return dict(pairs)
 
 
 def _parse_pair(pair: str) -> tuple[str, Any]:
@@ -181,18 +174,14 @@ def _parse_pair(pair: str) -> tuple[str, Any]:
     if not equals:
         raise ValueError(f"agent options must read option=value, got {pair!r}.")
     try:
-        return option, _load_json(value)
+        return option, from_json(value)
     except json.JSONDecodeError:
         return option, value
 
 
-def _load_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_without_repeats)
-
-
 def _parse_json(text: str) -> dict[str, Any]:
     try:
-        found = _load_json(text)
+        found = from_json(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"--env-options must be JSON, got {text!r}: {error}.") from error
     if not isinstance(found, dict):

@@ -9,8 +9,6 @@ neither the number of replications nor who simulates a block can change its resu
 from __future__ import annotations
 
 import itertools
-import json
-import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -25,6 +23,7 @@ from numpy.random import SeedSequence
 from bandit_gym.checks import check_choice, check_integer, check_keys
 from bandit_gym.experiments.catalogue import renew
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
+from bandit_gym.files import from_json
 from bandit_gym.typing import IntArray
 
 FORMAT = 2
@@ -136,7 +135,7 @@ class Experiment:
     @property
     def num_blocks(self) -> int:
         """Blocks that hold the replications; of the last one, only the first may be needed."""
-        return math.ceil(self.replications / self.block_size)
+        return -(-self.replications // self.block_size)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -175,8 +174,8 @@ def load_experiment(path: str | Path) -> Experiment:
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
-        settings = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:
+        settings = from_json(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise ValueError(f"{path} must be valid {kind}, got an error: {error}.") from error
     return Experiment.from_dict(settings)

@@ -141,6 +141,36 @@ def test_experiment_file_that_is_no_toml_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("deep.json", '{"agents": ' + "[" * 100_000, "nested less deeply"),
+        ("deep.toml", "agents = " + "[" * 100_000, "must be valid TOML"),
+        ("twice.json", '{"seed": 1, "seed": 2}', "each key once, got 'seed' twice"),
+        ("twice.toml", "seed = 1\nseed = 2", "must be valid TOML"),
+        ("null.json", "null", "experiment must be a dict"),
+        ("list.json", "[]", "experiment must be a dict"),
+        (
+            "five.json",
+            '{"environments": [5], "agents": ["random"]}',
+            "env must be a name or a dict",
+        ),
+    ],
+)
+def test_experiment_file_that_holds_no_experiment_is_refused(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        load_experiment(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [10**19, 10**400])
+def test_an_experiment_of_any_size_can_be_described(size):
+    experiment = make_experiment(replications=size)
+    assert experiment.num_blocks == size // 50
+    assert experiment.name == make_experiment().name
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"environments": ["BernouliBandit-v0"]}, "nearest known one is 'BernoulliBandit-v0'"),
