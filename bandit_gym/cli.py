@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym import experiments, results
+from bandit_gym.files import from_json, without_repeats
 from bandit_gym.registration import ENV_IDS
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -51,7 +52,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    environment = {"env": options.env, **_parse_json(options.env_options)}
+    environment = _named("env", options.env, _parse_json(options.env_options))
     experiment = experiments.Experiment.from_dict(
         {
             "environments": [environment],
@@ -71,7 +72,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
-    experiment = results.load_results(options.directory).experiment
+    experiment = experiments.read_manifest(options.directory).experiment
     return _carry_out(experiment, options.directory, options)
 
 
@@ -87,8 +88,8 @@ def _export(options: argparse.Namespace) -> int:
     found = results.load_results(options.directory)
     path = options.csv or options.directory / "results.csv"
     with open(path, "w", encoding="utf-8", newline="") as file:
-        for number, block in enumerate(block for run in found.runs for block in run.blocks):
-            block.frame().to_csv(file, index=False, header=number == 0)
+        for number, table in enumerate(found.frames()):
+            table.to_csv(file, index=False, header=number == 0)
     print(f"One row per stored replication and step: {path}")
     return OK
 
@@ -100,18 +101,39 @@ def _carry_out(
     workers = experiments.Workers(options.backend, options.workers, options.scheduler)
     try:
         with experiments.progress_on_stderr() as on_progress:
-            experiments.run_experiment(experiment, folder, workers=workers, on_progress=on_progress)
+            experiments.run_experiment(
+                experiment,
+                folder,
+                workers=workers,
+                on_progress=on_progress,
+                changed=options.changed,
+            )
+    except experiments.OutdatedError as error:
+        options.changed = _ask(error)
+        return _carry_out(experiment, folder, options)
     except KeyboardInterrupt:
         return _stop("interrupted", folder, INTERRUPTED)
     except _INPUT_ERRORS:
         raise
     except (OSError, BrokenExecutor) as error:
         return _stop(str(error), folder, FAILED)
-    return _show(folder)
+    return _show(experiment, folder)
 
 
-def _show(folder: Path) -> int:
-    found = results.load_results(folder)
+def _ask(error: experiments.OutdatedError) -> str:
+    """Ask a terminal what to do about blocks that no longer fit; raise the error elsewhere."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise error
+    print(f"bandit-gym: {error}", file=sys.stderr)
+    print("Recompute (r), keep (k), or stop (any other key)? ", end="", file=sys.stderr, flush=True)
+    answer = {"r": "recompute", "k": "keep"}.get(sys.stdin.readline().strip().lower()[:1])
+    if answer is None:
+        raise error
+    return answer
+
+
+def _show(experiment: experiments.Experiment, folder: Path) -> int:
+    found = results.load_results(folder, experiment)
     print(results.describe(found))
     for path in results.draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")
@@ -133,9 +155,18 @@ def _default_folder(stem: str, experiment: experiments.Experiment) -> Path:
 
 def _parse_agent(text: str) -> dict[str, Any]:
     """Read `name:option=value,...`; values are JSON, or else strings."""
-    name, _, listed = text.rpartition(":") if "=" in text else (text, "", "")
+    head, equals, values = text.partition("=")
+    name, _, first = head.rpartition(":") if equals else (text, "", "")
+    listed = first + equals + values
     pairs = re.split(r",(?=\w+=)", listed) if listed else []
-    return {"agent": name, **dict(_parse_pair(pair) for pair in pairs)}
+    return _named("agent", name, without_repeats([_parse_pair(pair) for pair in pairs]))
+
+
+def _named(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry of an experiment."""
+    if kind in options:
+        raise ValueError(f"options of {name} must not have the key {kind!r}, got {options!r}.")
+    return {kind: name, **options}
 
 
 def _parse_pair(pair: str) -> tuple[str, Any]:
@@ -143,15 +174,15 @@ def _parse_pair(pair: str) -> tuple[str, Any]:
     if not equals:
         raise ValueError(f"agent options must read option=value, got {pair!r}.")
     try:
-        return option, json.loads(value)
-    except ValueError:
+        return option, from_json(value)
+    except json.JSONDecodeError:
         return option, value
 
 
 def _parse_json(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
-    except ValueError as error:
+        found = from_json(text)
+    except json.JSONDecodeError as error:
         raise ValueError(f"--env-options must be JSON, got {text!r}: {error}.") from error
     if not isinstance(found, dict):
         raise ValueError(f'--env-options must be like {{"num_arms": 5}}, got {text!r}.')
@@ -210,7 +241,21 @@ def _make_parser() -> argparse.ArgumentParser:
         starter.add_argument("--out", type=Path, help="folder; default: results/NAME-CONTENT")
     for worker in (compare, run, resume):
         _add_workers(worker)
+        _add_changed(worker)
     return parser
+
+
+def _add_changed(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("blocks that the present code would not draw again")
+    choice = group.add_mutually_exclusive_group()
+    for option, text in (
+        ("recompute", "move them to superseded/N/ and simulate them again"),
+        ("keep", "leave them; every table and figure says so"),
+    ):
+        choice.add_argument(
+            f"--{option}", dest="changed", action="store_const", const=option, help=text
+        )
+    parser.set_defaults(changed="refuse")
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:

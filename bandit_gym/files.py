@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 RESULTS_VERSION = 2
 """Which numbers this engine draws, raised by hand whenever an agent or a world draws others.
 
 Neither names of runs nor random streams depend on it. `scripts/golden.py` tells when it is due.
 """
+
+
+def to_json(content: Any) -> bytes:
+    """Write what JSON can hold, for people to read as well."""
+    return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def from_json(text: str) -> Any:
+    """Read JSON in which no key is there twice, and which Python's stack can hold.
+
+    Raises:
+        ValueError: if it is anything else; a `json.JSONDecodeError` if it is no JSON at all.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=without_repeats)
+    except RecursionError as error:
+        raise ValueError(f"JSON must be nested less deeply, got {text[:20]!r}...") from error
+
+
+def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a dict of pairs; refuse a key that is there twice."""
+    found = dict(pairs)
+    for key, _ in pairs if len(found) < len(pairs) else ():
+        if sum(key == other for other, _ in pairs) > 1:
+            raise ValueError(f"options must have each key once, got {key!r} twice.")
+    return found
 
 
 def write_atomically(path: Path, data: bytes) -> None:

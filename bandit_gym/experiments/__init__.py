@@ -7,9 +7,11 @@ from bandit_gym.lending import lend
 if TYPE_CHECKING:
     from bandit_gym.experiments.backends import Workers
     from bandit_gym.experiments.catalogue import describe_catalogue
+    from bandit_gym.experiments.changes import OutdatedError
     from bandit_gym.experiments.entries import Entry
     from bandit_gym.experiments.execution import Progress, run_experiment
     from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
+    from bandit_gym.experiments.manifest import read_manifest
     from bandit_gym.experiments.progress import progress_on_stderr
 
 __getattr__, __dir__ = lend(
@@ -17,12 +19,14 @@ __getattr__, __dir__ = lend(
     {
         "Entry": "entries",
         "Experiment": "experiment",
+        "OutdatedError": "changes",
         "Progress": "execution",
         "Run": "experiment",
         "Workers": "backends",
         "describe_catalogue": "catalogue",
         "load_experiment": "experiment",
         "progress_on_stderr": "progress",
+        "read_manifest": "manifest",
         "run_experiment": "execution",
     },
 )

@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import socket
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -77,13 +78,17 @@ def _connect_loky(workers: Workers, stack: contextlib.ExitStack) -> int:
         backend="loky",
         n_jobs=num_jobs,
         inner_max_num_threads=1,
-        initializer=_leave_ctrl_c_to_parent,
+        initializer=_begin,
+        initargs=(os.getcwd(), sys.path.copy()),  # for others than these, loky starts new workers
     )
     stack.enter_context(config)
     return num_jobs
 
 
-def _leave_ctrl_c_to_parent() -> None:
+def _begin(folder: str, path: list[str]) -> None:
+    """Start a worker: where its parent is, with what it can import, and Ctrl-C left to it."""
+    os.chdir(folder)
+    sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import gymnasium as gym
 
 from bandit_gym.checks import check_choice, check_keys
+from bandit_gym.experiments import sources
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
@@ -32,6 +33,7 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
         ValueError: if the environment is unknown or has no such option; names the nearest.
     """
     target = f"bandit_gym:{name}" if name in ENV_IDS else name
+    renew(target, options)
     try:
         parameters = environment_options(target)
     except (gym.error.Error, ImportError) as error:
@@ -48,6 +50,7 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
         ValueError: if the agent is unknown or has no such option; names the nearest.
     """
     target = name if ":" in name else agent_names()[check_choice("agent", name, agent_names())]
+    renew(target, options)
     _check_options(f"options of {short_name(target)}", agent_options(target), options)
     return target
 
@@ -100,6 +103,14 @@ def load(target: str) -> Any:
     """Import `module:name`."""
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
+
+
+def renew(target: str, options: Mapping[str, Any]) -> bool:
+    """Make sure that what is loaded next is what its files hold; say whether they had changed."""
+    has_changed = sources.renew(target, options)
+    if has_changed:
+        load_agent.cache_clear()
+    return has_changed
 
 
 def describe_catalogue() -> str:

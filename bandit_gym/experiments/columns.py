@@ -59,11 +59,11 @@ class Standing:
 class Column(NamedTuple):
     """A column of the results; of the four that may compute it, one does, or else the agent.
 
-    What agents tell as diagnostics is added up over steps, under their own names.
+    What agents tell as diagnostics is added up over steps.
 
     Attributes:
         meaning: what its values are; written into the files.
-        type: of its values: float with NaN, or int with -1, where nothing is known; or str.
+        type: of its values: float with NaN, or int with -1, where nothing is known; str; or dict.
         of_block: from the run and the block's number, one value or what broadcasts to (N, S).
         adds: (N,) values of a step that are added up, None where the environment tells none.
         shows: (N,) values of the last step.
@@ -98,6 +98,8 @@ def _realised_regret(now: Standing) -> FloatArray:
     return now.world.best * now.lengths - now.sums["reward"]
 
 
+OWN = "diagnostics"
+
 COLUMNS = {
     "experiment": Column(
         "content name of the run: environment, agent, horizon, seed, recording, blocks",
@@ -105,9 +107,15 @@ COLUMNS = {
         of_block=lambda run, block: run.digest,
     ),
     "env": Column(
-        "label of the environment", str, of_block=lambda run, block: run.environment.label
+        "the environment's settings; tables put its label here",
+        str,
+        of_block=lambda run, block: run.environment.name,
     ),
-    "agent": Column("label of the agent", str, of_block=lambda run, block: run.agent.label),
+    "agent": Column(
+        "the agent's settings; tables put its label here",
+        str,
+        of_block=lambda run, block: run.agent.name,
+    ),
     "replication": Column(
         "index of the episode; the same means and reward noise for every agent",
         int,
@@ -173,10 +181,16 @@ COLUMNS = {
     "is_unreliable": Column(
         "number of decisions whose agent could not vouch for its posterior", unit="decisions"
     ),
+    OWN: Column("by name, sums over steps of the other diagnostics of the agent", dict),
 }
-"""Every column of a table of results, in order; other diagnostics of an agent follow."""
+"""Every column of a table of results, in order."""
 
-_DIAGNOSTIC = Column("sum over steps of the agent's diagnostic")
+DIAGNOSTICS = tuple(
+    name
+    for name, column in COLUMNS.items()
+    if column.type is float and not any((column.adds, column.shows, column.follows))
+)
+"""The columns that agents fill."""
 
 
 def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
@@ -190,20 +204,22 @@ def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
     Returns:
         The bytes of a file with N S rows; the same bytes for the same values.
     """
-    columns = COLUMNS | {name: _DIAGNOSTIC for name in recorded if name not in COLUMNS}
     shape = (run.block_size, len(run.steps))
+    own = {name: values for name, values in sorted(recorded.items()) if name not in COLUMNS}
     fields, arrays = [], []
-    for name, column in columns.items():
+    for name, column in COLUMNS.items():
         values = column.of_block(run, block) if column.of_block else recorded.get(name)
-        arrays.append(_to_arrow(values, column.type, shape))
+        is_own = column.type is dict
+        arrays.append(_to_map(own, shape) if is_own else _to_arrow(values, column.type, shape))
         fields.append(pa.field(name, arrays[-1].type, metadata={"description": column.meaning}))
     buffer = io.BytesIO()
     pq.write_table(
         pa.table(arrays, schema=pa.schema(fields)),
         buffer,
         compression="zstd",
-        use_dictionary=[name for name, column in columns.items() if column.type is not float],
-        use_byte_stream_split=[name for name, column in columns.items() if column.type is float],
+        use_dictionary=[name for name, column in COLUMNS.items() if column.type in (int, str)]
+        + [f"{OWN}.key_value.key"],
+        use_byte_stream_split=[name for name, column in COLUMNS.items() if column.type is float],
     )
     return buffer.getvalue()
 
@@ -215,3 +231,20 @@ def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:
     if values is None:
         values = -1 if kind is int else np.nan
     return pa.array(np.broadcast_to(values, shape).astype(kind).reshape(-1))
+
+
+def _to_map(own: dict[str, np.ndarray], shape: tuple[int, int]) -> pa.MapArray:
+    """Return one map a row, from each name to its value there."""
+    num_rows = shape[0] * shape[1]
+    values = np.stack([own[name] for name in own], axis=-1) if own else np.zeros((num_rows, 0))
+    offsets = np.arange(num_rows + 1, dtype=np.int32) * len(own)
+    names = pa.array([*own] * num_rows, pa.string())
+    return pa.MapArray.from_arrays(offsets, names, pa.array(values.reshape(-1).astype(float)))
+
+
+def read_map(values: pa.ChunkedArray) -> dict[str, FloatArray]:
+    """Return name -> (rows,) values of what `to_parquet` has put into the column of maps."""
+    maps = values.combine_chunks()
+    num_names = len(maps.keys) // max(len(maps), 1)
+    table = maps.items.to_numpy().reshape(len(maps), num_names)
+    return dict(zip(maps.keys[:num_names].to_pylist(), table.T, strict=True))

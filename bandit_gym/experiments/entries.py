@@ -1,6 +1,7 @@
 """The entries of an experiment, environments and agents: from names, dicts and grids to settings.
 
-An entry says all that its environment or agent is built from, so that equal entries share a digest.
+An entry says all that its environment or agent is built from. Its name and its digest come from
+that alone: a label is what people call it, and changes no folder and no number.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,7 @@ from bandit_gym.experiments.catalogue import (
     resolve_environment,
     short_name,
 )
+from bandit_gym.experiments.sources import find_sources
 
 Settings = Mapping[str, Any]
 
@@ -42,8 +44,22 @@ class Entry:
 
     @cached_property
     def digest(self) -> str:
-        """Content hash, as hexadecimal digits."""
-        return content_digest(asdict(self))
+        """Content hash of what it is built from, as hexadecimal digits."""
+        return content_digest(self.settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it is built from."""
+        return {"target": self.target, "options": self.options}
+
+    def sources(self) -> dict[str, str]:
+        """Return what its results depend on beside its settings: file -> digest."""
+        return find_sources(self.target, self.options)
+
+    @cached_property
+    def name(self) -> str:
+        """What its settings read as, `racing(delta=0.1)`: the label of what is given none."""
+        return short_name(self.target) + _written(self.options)
 
 
 def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
@@ -53,14 +69,27 @@ def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
     if not entries:
         raise ValueError(f"{field} must have at least one entry, got none.")
     found = tuple(entry for item in entries for entry in _expand(kind, item))
-    labels = [entry.label for entry in found]
-    for label in labels:
-        if labels.count(label) > 1:
+    _check_different(field, found)
+    return found
+
+
+def _check_different(field: str, entries: Sequence[Entry]) -> None:
+    """Refuse a label that is there twice, and settings under two labels."""
+    found: set[str] = set()
+    labels: dict[str, str] = {}  # settings -> label
+    for entry in entries:
+        if entry.label in found:
             raise ValueError(
-                f"{field} must have different labels, got {label!r} more than once; "
+                f"{field} must have different labels, got {entry.label!r} more than once; "
                 "remove one or give it a label."
             )
-    return found
+        if entry.digest in labels:
+            raise ValueError(
+                f"{field} must have different settings, got the same ones as "
+                f"{labels[entry.digest]!r} and as {entry.label!r}; remove one."
+            )
+        labels[entry.digest] = entry.label
+        found.add(entry.label)
 
 
 def _expand(kind: str, item: Any) -> Iterator[Entry]:
@@ -94,7 +123,8 @@ def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None
     resolve = resolve_environment if kind == "env" else resolve_agent
     target = resolve(name, options)
     options = _jsonable(kind, options)
-    return Entry(target, options, label or short_name(target) + _written(options))
+    entry = Entry(target, options, label or "")
+    return entry if label else replace(entry, label=entry.name)
 
 
 def write_entry(kind: str, entry: Entry) -> dict[str, Any]:

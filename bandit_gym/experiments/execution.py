@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import joblib
 
@@ -37,6 +38,7 @@ class Progress:
         num_done: blocks simulated since, failed ones included.
         damaged: names of block files that were torn or altered and are computed again.
         outcome: the block that was just finished; None at the start.
+        changed: what has changed since some blocks were stored, and what became of them.
     """
 
     num_blocks: int
@@ -44,6 +46,7 @@ class Progress:
     num_done: int
     damaged: tuple[str, ...]
     outcome: Outcome | None
+    changed: str = ""
 
 
 def run_experiment(
@@ -52,6 +55,7 @@ def run_experiment(
     *,
     workers: Workers | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    changed: str = "refuse",
 ) -> Store:
     """Simulate the blocks that the folder does not hold yet, and store each as it comes.
 
@@ -63,24 +67,29 @@ def run_experiment(
         directory: folder for this experiment; see `storage`.
         workers: who does it; None takes every core of this machine.
         on_progress: called in this process.
+        changed: what to do about blocks that the present code would not draw again, since an own
+            module, a file that an option names or the engine's results version is another now:
+            "refuse" them; "recompute", which moves them to `superseded/N/`; or "keep" them, which
+            marks every table and figure.
 
     Returns:
         The folder.
 
     Raises:
         ValueError: if an environment or agent cannot be built; nothing has been run then.
-        FileExistsError: if the folder holds something else.
+        FileExistsError: if the folder holds something else, or blocks that no longer fit.
         BlockingIOError: if another process is at work in the folder.
         ConnectionError: if the scheduler does not answer.
     """
     for run in experiment.runs:
         _check_buildable(run)
-    with Store.claimed(directory, experiment) as store:
+    with Store.claimed(directory, experiment, changed=changed) as (store, news):
         tasks, damaged = _unfinished(store, experiment)
         total = len(experiment.runs) * experiment.num_blocks
         stored = total - len(tasks)
-        on_progress(Progress(total, stored, 0, damaged, None))
-        for done, outcome in enumerate(_simulate(tasks, workers or Workers()), start=1):
+        on_progress(Progress(total, stored, 0, damaged, None, news))
+        calls = [(run, block, store.manifest.stamp(run)["sources"]) for run, block in tasks]
+        for done, outcome in enumerate(_simulate(calls, workers or Workers()), start=1):
             _store(store, outcome)
             on_progress(Progress(total, stored, done, damaged, outcome))
     return store
@@ -116,7 +125,7 @@ def _store(store: Store, outcome: Outcome) -> None:
         store.write_block(outcome.run, outcome.block, outcome.data, outcome.facts)
 
 
-def _simulate(tasks: list[Task], workers: Workers) -> Iterator[Outcome]:
+def _simulate(tasks: Sequence[tuple[Any, ...]], workers: Workers) -> Iterator[Outcome]:
     """Yield the outcomes in the order in which they are finished."""
     if not tasks:
         return

@@ -1,6 +1,6 @@
 """Experiments as data: which agents, in which environments, how often, how long, from which seed.
 
-An `Experiment` is a table of runs, one per environment and agent. A `Run` is named by its content,
+An `Experiment` is a table of runs, one per environment and agent. A `Run` is named by its settings,
 so that equal runs share a name and a changed one never meets the files of another. Replications are
 simulated in blocks of fixed size, and a block's seeds depend on (run, block) alone; therefore
 neither the number of replications nor who simulates a block can change its result.
@@ -9,12 +9,10 @@ neither the number of replications nor who simulates a block can change its resu
 from __future__ import annotations
 
 import itertools
-import json
-import math
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,10 +21,12 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_choice, check_integer, check_keys
+from bandit_gym.experiments.catalogue import renew
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
+from bandit_gym.files import from_json
 from bandit_gym.typing import IntArray
 
-FORMAT = 1
+FORMAT = 2
 """Version of the names and files written here; another version is never read as this one."""
 
 RECORDINGS = ("log", "every")
@@ -53,19 +53,30 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Readable labels and the content hash, fit for a file name."""
-        labels = [_slug(entry.label) for entry in (self.environment, self.agent)]
-        return "--".join([*labels, self.digest[:12]])
+        """Readable settings and their hash, fit for a file name; labels do not enter."""
+        names = [_slug(entry.name) for entry in (self.environment, self.agent)]
+        return "--".join([*names, self.digest[:12]])
 
     @cached_property
     def digest(self) -> str:
-        """Content hash, as hexadecimal digits."""
-        return content_digest({"format": FORMAT, **asdict(self)})
+        """Content hash of the settings, as hexadecimal digits."""
+        entries = {"environment": self.environment.settings, "agent": self.agent.settings}
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return content_digest({"format": FORMAT, **plain, **entries})
 
     @property
     def steps(self) -> IntArray:
         """(S,) recorded steps, sorted."""
         return recorded_steps(self.horizon, self.recording)
+
+    def sources(self) -> dict[str, dict[str, str]]:
+        """Return what the results depend on beside the settings: part -> file -> digest."""
+        return {"environment": self.environment.sources(), "agent": self.agent.sources()}
+
+    def renew(self) -> bool:
+        """Forget own modules that have changed since they were imported; see `sources`."""
+        entries = (self.environment, self.agent)
+        return any([renew(entry.target, entry.options) for entry in entries])
 
     def replications(self, block: int) -> range:
         """Say which replications a block holds; always `block_size` of them."""
@@ -80,7 +91,8 @@ class Run:
 
     def agent_seed(self, block: int) -> SeedSequence:
         """Return the agent's own stream, which no other agent, block or environment shares."""
-        return SeedSequence(self.seed, spawn_key=(1, block, int(self.agent.digest[:16], 16)))
+        keys = (int(entry.digest[:16], 16) for entry in (self.environment, self.agent))
+        return SeedSequence(self.seed, spawn_key=(1, block, *keys))
 
 
 @dataclass(frozen=True)
@@ -123,7 +135,7 @@ class Experiment:
     @property
     def num_blocks(self) -> int:
         """Blocks that hold the replications; of the last one, only the first may be needed."""
-        return math.ceil(self.replications / self.block_size)
+        return -(-self.replications // self.block_size)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -162,8 +174,8 @@ def load_experiment(path: str | Path) -> Experiment:
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
-        settings = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:
+        settings = from_json(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         kind = "JSON" if path.suffix == ".json" else "TOML"
         raise ValueError(f"{path} must be valid {kind}, got an error: {error}.") from error
     return Experiment.from_dict(settings)
@@ -182,5 +194,5 @@ def recorded_steps(horizon: int, recording: str) -> IntArray:
     return np.unique(np.rint(spaced).astype(np.int64))
 
 
-def _slug(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", label).strip("-")[:48]
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")[:48]

@@ -66,7 +66,8 @@ def _live_bar() -> Iterator[Report]:
 
 
 def _opening(progress: Progress) -> str:
-    parts = [f"{progress.num_blocks} blocks, {progress.num_stored} of them stored already"]
+    parts = [progress.changed] if progress.changed else []
+    parts += [f"{progress.num_blocks} blocks, {progress.num_stored} of them stored already"]
     if progress.damaged:
         parts.append(f"damaged and computed again: {', '.join(progress.damaged)}")
     return "; ".join(parts)

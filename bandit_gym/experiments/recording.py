@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bandit_gym.experiments.columns import COLUMNS, Standing, World
+from bandit_gym.checks import message
+from bandit_gym.experiments.columns import COLUMNS, DIAGNOSTICS, Standing, World
 from bandit_gym.rollout import Step
 from bandit_gym.typing import FloatArray, IntArray
 
@@ -77,7 +78,7 @@ class Recorder:
         counted = True if is_alive.all() else is_alive
         self._lengths += is_alive.sum(axis=0)
         for name, addends in _addends(steps).items():
-            added = np.array(addends, dtype=np.float64).sum(axis=0, where=counted)
+            added = addends.sum(axis=0, where=counted)
             self._sums[name] = self._sums.get(name, 0.0) + added
         if self._world is not None:
             lanes = np.nonzero(is_alive)[1]
@@ -101,11 +102,34 @@ class Recorder:
         self._rows[name][self._num_kept] = values
 
 
-def _addends(steps: list[Step]) -> dict[str, list[np.ndarray]]:
-    """Return what each step adds, by name; nothing of what the environment does not tell."""
-    addends = {name: [step.diagnostics[name] for step in steps] for name in steps[0].diagnostics}
+def _addends(steps: list[Step]) -> dict[str, np.ndarray]:
+    """Return (C, N) values that C steps add, by name; nothing of what the environment hides."""
+    addends = {name: _told(steps, name) for name in steps[0].diagnostics}
     for name, adds in _ADDED.items():
         values = [adds(step) for step in steps]
         if values[0] is not None:
-            addends[name] = values
+            addends[name] = np.array(values, dtype=np.float64)
     return addends
+
+
+def _told(steps: list[Step], name: str) -> np.ndarray:
+    """Return the (C, N) values of an agent's diagnostic; refuse what no column can hold."""
+    if not isinstance(name, str) or (name in COLUMNS and name not in DIAGNOSTICS):
+        condition = "have no names of recorded columns"
+        raise ValueError(message("diagnostics()", condition, name, "choose another name"))
+    shape = steps[0].is_alive.shape
+    try:
+        values = np.array([step.diagnostics[name] for step in steps])
+    except (KeyError, ValueError):  # not in every step, or of several shapes
+        values = np.array(None)
+    if values.shape != (len(steps), *shape) or values.dtype.kind not in "biuf":
+        condition = f"have real numbers of shape {shape} as its {name!r} at every step"
+        raise ValueError(message("diagnostics()", condition, steps[0].diagnostics[name]))
+    values = values.astype(np.float64)
+    if name in DIAGNOSTICS:
+        is_alive = np.array([step.is_alive for step in steps])
+        wrong = values[((values < 0) | np.isinf(values)) & is_alive]
+        if wrong.size:
+            condition = f"have finite numbers of at least 0 as its {name!r}"
+            raise ValueError(message("diagnostics()", condition, wrong[0]))
+    return values

@@ -26,8 +26,10 @@ from bandit_gym.experiments.catalogue import load_agent
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.recording import Recorder
+from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.rollout import BanditAgent, Step, play
 
+Sources = dict[str, dict[str, str]]
 PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
 WARM_UP_STEPS = 30
 
@@ -41,7 +43,8 @@ class Outcome:
         block: its index.
         data: its results as the bytes of a Parquet file, None if it failed.
         facts: what may differ from time to time: `agent_seconds` spent in `act` and `observe`,
-            `seconds` in all, `decisions` taken, `process`, `host` and `versions`.
+            `seconds` in all, `decisions` taken, `process`, `host`, `versions` of packages and the
+            `results_version` of the engine.
         failure: one line and then the traceback, None if all went well.
     """
 
@@ -52,16 +55,23 @@ class Outcome:
     failure: str | None = None
 
 
-def simulate_block(run: Run, block: int) -> Outcome:
-    """Simulate one block; an exception of the agent or the environment becomes a failure."""
+def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outcome:
+    """Simulate one block; an exception of the agent or the environment becomes a failure.
+
+    Args:
+        run: the run.
+        block: index of the block.
+        sources: what this process must find as `Run.sources`, None if it does not matter.
+    """
     facts: dict[str, Any] = {
         "process": os.getpid(),
         "host": platform.node(),
         "versions": versions(),
+        "results_version": RESULTS_VERSION,
     }
     start = perf_counter()
     try:
-        with _prepare(run).limit(limits=1):
+        with _prepare(run, sources).limit(limits=1):
             data, measured = _simulate(run, block)
     except Exception as error:
         headline = f"{type(error).__name__}: {error}".partition("\n")[0]
@@ -87,6 +97,7 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
 
 def check_run(run: Run) -> None:
     """Refuse a run whose agent and environment cannot be built, or do not fit each other."""
+    run.renew()
     agent, env = build(run)
     check_fit(agent, env)
     env.close()
@@ -121,19 +132,34 @@ def _episodes(
     return play(agent, env, env_seed=seeds, agent_seed=agent_seed)
 
 
-@cache
-def _prepare(run: Run) -> ThreadpoolController:
-    """Warm up, once per run and process, and return what limits the threads of all libraries.
+_prepared: dict[Run, tuple[Sources | None, ThreadpoolController]] = {}
 
-    The first steps are played for nothing, so that no compilation is taken for the agent's own
-    time. Nested threads would fight for the cores, and their number may change the last bit of a
-    matrix product.
+
+def _prepare(run: Run, sources: Sources | None) -> ThreadpoolController:
+    """Get ready, once per run and process, and return what limits the threads of all libraries.
+
+    Nested threads would fight for the cores, and their number may change the last bit of a matrix
+    product.
     """
+    if run not in _prepared or _prepared[run][0] != sources:
+        if run.renew():
+            _prepared.clear()
+        if sources not in (None, run.sources()):
+            raise RuntimeError(
+                f"sources must be the same in all processes, got others in process {os.getpid()} "
+                f"on {platform.node()}: {run.sources()!r}; leave them alone while a run is at work."
+            )
+        _warm_up(run)
+        _prepared[run] = sources, ThreadpoolController()
+    return _prepared[run][1]
+
+
+def _warm_up(run: Run) -> None:
+    """Play some steps for nothing, so that no compilation is taken for the agent's own time."""
     agent, env = build(run)
     for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
         pass
     env.close()
-    return ThreadpoolController()
 
 
 def _problem(env: gym.vector.VectorEnv) -> Any:

@@ -1,15 +1,16 @@
 """The folder of an experiment: finished blocks, each written once and never half.
 
-    experiment.json               the settings, the format and the results version
+    experiment.json               the settings, the format, the results version and the sources
     blocks/RUN/00000.parquet      one block of a run, tidy: one row per replication and step
     receipts/RUN/00000.json       its checksum and how it came about: versions, seconds, host
     failures/RUN/00000.txt        the traceback of a block that raised
+    superseded/1/                 what no longer fitted, as a folder of the same kind
 
 A block counts once its receipt is there and fits: the receipt is written last, and both files come
 into being by renaming a synced temporary file. What was torn by a kill or altered since is found
-by its checksum. A folder holds blocks of one results version: another version of the package reads
-them, and says so, but adds none. One process at a time may write; a second is refused by a lock
-that dies with its holder.
+by its checksum. `blocks/` holds what one version of the engine drew from one version of the user's
+sources, unless its user wants otherwise and the manifest says so; see `changes`. One process at a
+time may write; a second is refused by a lock that dies with its holder.
 """
 
 from __future__ import annotations
@@ -20,19 +21,20 @@ import json
 import os
 import platform
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.changes import find_misfits, settle
 from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
-from bandit_gym.files import RESULTS_VERSION, write_atomically
+from bandit_gym.experiments.manifest import Manifest, read_manifest
+from bandit_gym.files import to_json, write_atomically
 
-MANIFEST = "experiment.json"
 LOCK = ".lock"
+SEAL = b',\n  "checksum": '
 
 
 class StoredBlock(NamedTuple):
@@ -59,65 +61,63 @@ class Store:
 
     @classmethod
     @contextlib.contextmanager
-    def claimed(cls, directory: str | Path, experiment: Experiment) -> Iterator[Store]:
+    def claimed(
+        cls, directory: str | Path, experiment: Experiment, *, changed: str = "refuse"
+    ) -> Iterator[tuple[Store, str]]:
         """Open the folder for an experiment and keep other processes from writing there.
 
         The folder is a new one, an empty one, or one whose experiment is part of this one.
 
+        Args:
+            directory: the folder.
+            experiment: what is to be stored there.
+            changed: what to do about blocks that no longer fit; see `run_experiment`.
+
+        Yields:
+            The folder, and what has changed since some of its blocks were drawn; "" if nothing has.
+
         Raises:
-            FileExistsError: if the folder holds anything else, or another results version.
+            FileExistsError: if the folder holds anything else, or blocks that no longer fit.
             BlockingIOError: if another process is at work in it.
         """
-        store = cls(Path(directory))
-        store._check_free_for(experiment)  # before anything is written there
-        store.directory.mkdir(parents=True, exist_ok=True)
-        with open(store.directory / LOCK, "a+", encoding="utf-8") as file:
-            _lock(file, store.directory)
-            store._check_free_for(experiment)  # again, now that nobody else can change it
-            for leftover in store.directory.rglob("*.tmp"):  # of writers that were killed
+        path = Path(directory)
+        _read_part_of(experiment, path)  # before anything is written there
+        path.mkdir(parents=True, exist_ok=True)
+        with open(path / LOCK, "a+", encoding="utf-8") as file:
+            _lock(file, path)
+            stored = _read_part_of(experiment, path)  # again, now that nobody else can change it
+            wanted = Manifest.of(experiment)
+            news, kept = settle(path, wanted, changed)
+            for leftover in path.rglob("*.tmp"):  # of writers that were killed
                 leftover.unlink(missing_ok=True)
-            manifest = {**_VERSIONS, "experiment": asdict(experiment)}
-            write_atomically(store.directory / MANIFEST, _to_json(manifest))
-            yield store
+            replace(wanted if stored is None else wanted.including(stored), kept=kept).write(path)
+            yield cls(path), news
 
     @cached_property
-    def results_version(self) -> int:
-        """The version of the engine whose numbers the folder holds; see `files`."""
-        version = self._manifest().get("results_version", 0)
-        if not isinstance(version, int):
-            raise ValueError(
-                f"{self.directory / MANIFEST} must have a whole number as its results_version, got "
-                f"{version!r}."
-            )
-        return version
+    def manifest(self) -> Manifest:
+        """What the folder was made for, and what its results came from."""
+        return read_manifest(self.directory)
 
-    def blocks_of_other_versions(self) -> list[str]:
-        """Name the blocks whose receipts tell of another results version than the folder's."""
-        found = []
-        for path in sorted(self.directory.glob("receipts/*/*.json")):
-            with contextlib.suppress(OSError, ValueError):  # damaged: another matter
-                version = dict(json.loads(path.read_bytes())).get("results_version")
-                if version not in (None, self.results_version):
-                    found.append(f"{path.parent.name}/{path.stem}")
-        return found
+    @cached_property
+    def _stamps(self) -> dict[str, dict[str, Any]]:
+        runs = self.manifest.experiment.runs
+        return {run.digest: self.manifest.stamp(run) for run in runs}
 
-    def load_experiment(self) -> Experiment:
-        """Read the experiment that the folder was made for; its agents need not be importable."""
-        settings = self._manifest()["experiment"]
-        for field in ("environments", "agents"):
-            settings[field] = tuple(Entry(**entry) for entry in settings[field])
-        return Experiment(**settings)
+    def blocks_of_other_origin(self) -> list[str]:
+        """Name the blocks that do not come from what the manifest says, and are left out."""
+        misfits = () if self.manifest.kept else find_misfits(self.directory, self.manifest)
+        return [f"{misfit.run.name}/{misfit.block}" for misfit in misfits]
 
     def write_block(self, run: Run, block: int, data: bytes, facts: dict[str, Any]) -> None:
         """Store a finished block: its Parquet bytes, then its receipt."""
         write_atomically(self.block_path(run, block), data)
         receipt = {
-            **_VERSIONS,
             **_identity(run, block),
+            **self._stamps[run.digest],
             "sha256": hashlib.sha256(data).hexdigest(),
             **facts,
         }
-        write_atomically(self._receipt_path(run, block), _to_json(receipt))
+        write_atomically(self._receipt_path(run, block), _seal(receipt))
         self._failure_path(run, block).unlink(missing_ok=True)
 
     def read_block(self, run: Run, block: int) -> StoredBlock:
@@ -130,16 +130,19 @@ class Store:
         """
         path, receipt_path = self.block_path(run, block), self._receipt_path(run, block)
         try:
-            receipt = json.loads(receipt_path.read_bytes())
+            receipt = _read_receipt(receipt_path)
             data = _map(path)
-        except FileNotFoundError as error:
-            if path.exists() or receipt_path.exists():
-                raise ValueError(f"{path} must be there together with its receipt.") from error
-            raise
-        expected = (_identity(run, block) | {"results_version": self.results_version}).items()
-        if not isinstance(receipt, dict) or any(receipt.get(k) != v for k, v in expected):
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and not (
+                path.exists() or receipt_path.exists()
+            ):
+                raise
+            raise ValueError(f"{path} must be there together with its receipt.") from error
+        stamp = {} if self.manifest.kept else self._stamps[run.digest]
+        expected = (_identity(run, block) | stamp).items()
+        if any(receipt.get(key) != value for key, value in expected):
             raise ValueError(f"{receipt_path} must be the receipt of block {block} of {run.name}.")
-        if hashlib.sha256(data).hexdigest() != receipt.get("sha256"):
+        if hashlib.sha256(data).hexdigest() != receipt["sha256"]:
             raise ValueError(f"{path} must match its checksum.")
         return StoredBlock(data, receipt)
 
@@ -152,50 +155,6 @@ class Store:
         folder = self._failure_path(run, 0).parent
         return {int(path.stem): path.read_text("utf-8") for path in sorted(folder.glob("*.txt"))}
 
-    def _check_free_for(self, experiment: Experiment) -> None:
-        """Raise FileExistsError if the folder holds anything that is not part of the experiment."""
-        if not self.directory.exists() or all(p.name == LOCK for p in self.directory.iterdir()):
-            return
-        if self.results_version != RESULTS_VERSION:
-            raise FileExistsError(
-                f"the folder must hold results of version {RESULTS_VERSION}, got "
-                f"{str(self.directory)!r} with version {self.results_version}, whose numbers this "
-                "package no longer draws; choose another folder."
-            )
-        others = self.blocks_of_other_versions()
-        if others:
-            raise FileExistsError(
-                f"the folder must hold results of version {RESULTS_VERSION} alone, got "
-                f"{len(others)} blocks of another one (for example {others[0]}); choose another "
-                "folder."
-            )
-        lost = {run.name for run in self.load_experiment().runs} - {r.name for r in experiment.runs}
-        if lost:
-            raise FileExistsError(
-                "the folder must hold this experiment or a part of it, got "
-                f"{str(self.directory)!r} with another one (for example the run {min(lost)}); "
-                "choose another folder."
-            )
-
-    def _manifest(self) -> dict[str, Any]:
-        path = self.directory / MANIFEST
-        if not path.exists():
-            raise FileExistsError(
-                f"the folder must hold an experiment or nothing, got {str(self.directory)!r}; "
-                "choose another one."
-            )
-        try:
-            manifest = json.loads(path.read_bytes())
-        except ValueError as error:
-            raise ValueError(f"{path} must be valid JSON, got an error: {error}.") from error
-        found = manifest.get("format") if isinstance(manifest, dict) else None
-        if found != FORMAT:
-            raise ValueError(
-                f"{path} must have format {FORMAT}, got {found!r}; "
-                "read it with the version of this package that wrote it, or choose another folder."
-            )
-        return dict(manifest)
-
     def block_path(self, run: Run, block: int) -> Path:
         """Return where a block's Parquet file is, or will be."""
         return self.directory / "blocks" / run.name / f"{block:05d}.parquet"
@@ -207,7 +166,38 @@ class Store:
         return self.directory / "failures" / run.name / f"{block:05d}.txt"
 
 
-_VERSIONS = {"format": FORMAT, "results_version": RESULTS_VERSION}
+def _seal(receipt: dict[str, Any]) -> bytes:
+    """Write a receipt whose last line is the checksum of the others."""
+    text = to_json(receipt).removesuffix(b"\n}\n")
+    return text + SEAL + f'"{hashlib.sha256(text).hexdigest()}"\n}}\n'.encode()
+
+
+def _read_receipt(path: Path) -> dict[str, Any]:
+    """Read what is known of a block beside its results.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is torn or altered.
+    """
+    data = path.read_bytes()
+    text, _, rest = data.rpartition(SEAL)
+    if rest[1:65] != hashlib.sha256(text).hexdigest().encode():
+        raise ValueError(f"{path} must match its checksum.")
+    return dict(json.loads(data))
+
+
+def _read_part_of(experiment: Experiment, directory: Path) -> Manifest | None:
+    """Return the folder's manifest, None if it is free; refuse one of another experiment."""
+    if not directory.exists() or all(path.name == LOCK for path in directory.iterdir()):
+        return None
+    stored = read_manifest(directory)
+    lost = {run.name for run in stored.experiment.runs} - {run.name for run in experiment.runs}
+    if lost:
+        raise FileExistsError(
+            f"the folder must hold this experiment or a part of it, got {str(directory)!r} with "
+            f"another one (for example the run {min(lost)}); choose another folder."
+        )
+    return stored
 
 
 def _map(path: Path) -> pa.Buffer:
@@ -217,10 +207,6 @@ def _map(path: Path) -> pa.Buffer:
 
 def _identity(run: Run, block: int) -> dict[str, Any]:
     return {"format": FORMAT, "run": run.digest, "block": block}
-
-
-def _to_json(content: Any) -> bytes:
-    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 def _lock(file: Any, directory: Path) -> None:

@@ -46,7 +46,7 @@ def draw_all(results: Results) -> Iterator[tuple[str, Figure]]:
     """Yield every figure that the results allow, with a name for its file."""
     yield from draw_each(results, FIGURES)
     if len(results.experiment.environments) > 1:
-        yield "performance-profile", draw_performance_profile(results)
+        yield "performance-profile", _marked(draw_performance_profile(results), results)
 
 
 def draw_each(results: Results, drawings: Drawings) -> Iterator[tuple[str, Figure]]:
@@ -56,7 +56,7 @@ def draw_each(results: Results, drawings: Drawings) -> Iterator[tuple[str, Figur
         for name, draw in drawings.items() if runs else ():
             figure = draw(runs)
             if figure is not None:
-                yield f"{number:02d}-{name}", figure
+                yield f"{number:02d}-{name}", _marked(figure, results)
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
@@ -186,6 +186,14 @@ def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0)
     return figure, axes
+
+
+def _marked(figure: Figure, results: Results) -> Figure:
+    """Write above the title what the results have to say of themselves."""
+    if results.mark:
+        title = f"{textwrap.fill(results.mark, TITLE_WIDTH)}\n{figure.get_suptitle()}"
+        figure.suptitle(title, fontsize="medium")
+    return figure
 
 
 def _wrapped(title: str) -> str:

@@ -51,9 +51,14 @@ def write_report(results: Results, directory: Path) -> None:
     from bandit_gym.results import plots  # brings matplotlib, which a table does not need
 
     directory.mkdir(parents=True, exist_ok=True)
-    summarise(results).to_csv(directory / "summary.csv", index=False)
-    aggregate(results).to_csv(directory / "aggregate.csv", index=False)
-    pd.DataFrame(timing(results)).to_csv(directory / "timing.csv", index=False)
+    tables = {
+        "summary": summarise(results),
+        "aggregate": aggregate(results),
+        "timing": pd.DataFrame(timing(results)),
+    }
+    for name, table in tables.items():
+        marked = table.assign(mark=results.mark) if results.mark else table
+        marked.to_csv(directory / f"{name}.csv", index=False)
     text = describe(results, details=True)
     (directory / "report.txt").write_text(text + "\n", encoding="utf-8")
     for name, figure in plots.draw_all(results):
@@ -145,9 +150,11 @@ def _version_note(results: Results) -> Iterator[str]:
         )
     if results.others:
         yield (
-            f"Left out: {len(results.others)} blocks of another version than the folder's "
-            f"{results.version}, for example {results.others[0]}."
+            f"Left out: {len(results.others)} blocks of another origin than the folder's, "
+            f"for example {results.others[0]}."
         )
+    if results.mark:
+        yield f"{results.mark}."
 
 
 def _warnings(results: Results) -> Iterator[str]:

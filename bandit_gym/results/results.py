@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bandit_gym.experiments.columns import COLUMNS, OWN, read_map
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.storage import Store
@@ -37,15 +38,28 @@ class Block:
     receipt: dict[str, Any]
 
     def column(self, name: str) -> FloatArray:
-        """Return a column as (R, S), one row per replication."""
+        """Return a column, or a diagnostic of the agent's own, as (R, S): a row per replication."""
         # one thread: starting others costs more than they save on so little
-        values = self._file.read([name], use_threads=False)[name].to_numpy()
+        values = (
+            self._file.read([name], use_threads=False)[name].to_numpy()
+            if name in COLUMNS
+            else self.own[name]
+        )
         return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
 
     def frame(self) -> pd.DataFrame:
-        """Return the tidy rows of its replications."""
+        """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
         num_rows = len(self.replications) * len(self.run.steps)
-        return self._file.read(use_threads=False).slice(0, num_rows).to_pandas()
+        names = [name for name in COLUMNS if name != OWN]
+        table = self._file.read(names, use_threads=False).slice(0, num_rows).to_pandas()
+        labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
+        own = {name: values[:num_rows] for name, values in self.own.items()}
+        return table.assign(**labels, **own).astype(dict.fromkeys(labels, "category"))
+
+    @cached_property
+    def own(self) -> dict[str, FloatArray]:
+        """Name -> (rows,) values of the diagnostics that only this agent tells."""
+        return read_map(self._file.read([OWN], use_threads=False)[OWN])
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
@@ -104,13 +118,34 @@ class Results:
         experiment: what was asked for.
         version: of the engine that drew the numbers; see `files.RESULTS_VERSION`.
         runs: what there is of each of its runs, in its order.
-        others: names of the blocks of other versions, which are left out too.
+        others: names of the blocks of other origin, which are left out too.
+        kept: what has changed since some blocks were drawn, if they were kept all the same.
     """
 
     experiment: Experiment
     version: int
     runs: tuple[RunResults, ...]
     others: tuple[str, ...] = ()
+    kept: str = ""
+
+    def frames(self) -> Iterator[pd.DataFrame]:
+        """Yield the tidy rows of block after block, all with the same columns."""
+        blocks = [block for found in self.runs for block in found.blocks]
+        names = [name for name in COLUMNS if name != OWN]
+        names += sorted({name for block in blocks for name in block.own})
+        marks = ["mark"] if self.mark else []
+        for block in blocks:
+            yield block.frame().assign(mark=self.mark).reindex(columns=[*names, *marks])
+
+    def frame(self) -> pd.DataFrame:
+        """Return all tidy rows; where an agent does not tell another one's diagnostic, NaN."""
+        frames = list(self.frames())
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*COLUMNS])
+
+    @property
+    def mark(self) -> str:
+        """What every table and figure has to say of results that were kept; empty if none were."""
+        return self.kept and f"Results of other code among them, kept all the same: {self.kept}"
 
     @property
     def num_missing(self) -> int:
@@ -132,24 +167,27 @@ class Results:
         return next((r for r in self.usable(environment) if r.run.agent == first), None)
 
 
-def load_results(directory: str | Path) -> Results:
+def load_results(directory: str | Path, experiment: Experiment | None = None) -> Results:
     """Read what a folder holds, also while an experiment is at work in it.
+
+    Args:
+        directory: the folder.
+        experiment: what to read of it, such as fewer replications; None for all.
 
     Raises:
         FileNotFoundError: if there is no such folder.
         FileExistsError: if the folder holds no experiment.
         ValueError: if it was written in another format.
     """
-    if not Path(directory).is_dir():
-        raise FileNotFoundError(f"the folder must exist, got {str(directory)!r}.")
     store = Store(Path(directory))
-    experiment = store.load_experiment()
+    manifest = store.manifest
+    experiment = experiment or manifest.experiment
     runs = tuple(
         RunResults(run, tuple(_open_blocks(store, experiment, run)), store.read_failures(run))
         for run in experiment.runs
     )
-    others = tuple(store.blocks_of_other_versions())
-    return Results(experiment, store.results_version, runs, others)
+    others = tuple(store.blocks_of_other_origin())
+    return Results(experiment, manifest.results_version, runs, others, manifest.kept)
 
 
 def paired_differences(

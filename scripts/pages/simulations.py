@@ -36,7 +36,7 @@ def simulate(
     folder = task.folder / "data" / experiment.name
     with progress_on_stderr() as on_progress:
         run_experiment(experiment, folder, workers=task.workers, on_progress=on_progress)
-    results = load_results(folder)
+    results = load_results(folder, experiment)
     if results.failed:
         failed = results.failed[0]
         failure = next(iter(failed.failures.values()))

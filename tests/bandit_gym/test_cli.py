@@ -77,6 +77,13 @@ def test_compare_again_goes_on_where_it_stopped(tmp_path, capsys):
         (["--env-options", "[3]"], '--env-options must be like {"num_arms": 5}'),
         (["--env-options", '{"num_arm": 3}'], "the nearest known one is 'num_arms'"),
         (["--env-options", '{"num_arms": 1}'], "num_arms must be"),
+        (["--env-options", '{"env": "PoissonBandit-v0"}'], "must not have the key 'env'"),
+        (["--env-options", '{"means": 1, "means": 2}'], "each key once, got 'means' twice"),
+        (["--agents", "random:agent=ucb1"], "must not have the key 'agent'"),
+        (["--agents", "racing:delta=0.1,delta=0.2"], "each key once, got 'delta' twice"),
+        (["--agents", 'exact:prior={"name":"a","name":"b"}'], "each key once, got 'name' twice"),
+        (["--agents", "exact:prior=" + "[" * 100_000], "nested less deeply"),
+        (["--env-options", '{"means": ' + "[" * 100_000], "nested less deeply"),
         (["--horizon", "0"], "horizon must be a positive integer, got 0"),
         (["--replications", "0"], "replications must be a positive integer, got 0"),
         (["--seed", "-1"], "seed must be a non-negative integer, got -1"),
@@ -177,6 +184,21 @@ def test_export_writes_every_row_as_csv(tmp_path):
     table = pd.read_csv(tmp_path / "results.csv")
     assert len(table) == 2 * 6 * 60
     assert set(table["agent"]) == {"random", "ucb1"}
+
+
+def test_export_puts_each_agents_diagnostics_under_their_own_header(tmp_path):
+    agents = [
+        {"agent": "stub_agents:Telling", "tells": {"mood": -1.0}, "label": "A"},
+        {"agent": "stub_agents:Telling", "tells": {"age": 3.0}, "label": "B"},
+        "random",
+    ]
+    out = str(tmp_path / "out")
+    main(["run", str(write_file(tmp_path, agents=agents)), "--backend", "serial", "--out", out])
+    assert main(["export", out, "--csv"]) == 0
+    table = pd.read_csv(tmp_path / "out" / "results.csv").query("step == 60").set_index("agent")
+    assert table.loc["A", "mood"].eq(-60).all()
+    assert table.loc["B", "age"].eq(180).all()
+    assert table[["mood", "age"]].isna().to_numpy().sum() == 6 + 6 + 12
 
 
 def test_output_is_plain_when_not_in_a_terminal(tmp_path):

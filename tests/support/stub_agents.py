@@ -71,3 +71,14 @@ class Confessing(Constant):
 
     def diagnostics(self):
         return {"process": np.full(self.num_envs, os.getpid())}
+
+
+class Telling(Constant):
+    """Tells diagnostics of its own."""
+
+    def __init__(self, problem, *, tells):
+        super().__init__(problem)
+        self.tells = tells
+
+    def diagnostics(self):
+        return {name: np.full(self.num_envs, value) for name, value in self.tells.items()}

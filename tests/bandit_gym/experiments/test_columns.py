@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from bandit_gym.experiments.columns import COLUMNS, to_parquet
+from bandit_gym.experiments.columns import COLUMNS, OWN, to_parquet
 from bandit_gym.experiments.experiment import Experiment
 
 DIAGNOSTICS = {
@@ -31,17 +31,17 @@ def test_every_column_is_computed_in_one_way_or_told_by_the_agent():
         name: sum(way is not None for way in (c.of_block, c.adds, c.shows, c.follows))
         for name, c in COLUMNS.items()
     }
-    assert {name for name, count in ways.items() if count == 0} == DIAGNOSTICS
+    assert {name for name, count in ways.items() if count == 0} == DIAGNOSTICS | {OWN}
     assert max(ways.values()) == 1
 
 
-def test_file_has_the_declared_columns_and_then_other_diagnostics(table):
-    assert table.column_names == [*COLUMNS, "thoughts"]
+def test_file_has_the_declared_columns_and_maps_of_other_diagnostics(table):
+    assert table.column_names == [*COLUMNS]
+    assert table[OWN].to_pylist() == [[("thoughts", 1.0)]] * 6
 
 
 def test_file_says_what_its_columns_mean(table):
     told = {field.name: field.metadata[b"description"].decode() for field in table.schema}
-    assert told.pop("thoughts") == "sum over steps of the agent's diagnostic"
     assert told == {name: column.meaning for name, column in COLUMNS.items()}
 
 

@@ -84,6 +84,19 @@ def test_name_stays_when_replications_are_added():
     assert make_experiment(replications=200).name == make_experiment().name
 
 
+def test_a_label_changes_neither_name_nor_stream():
+    environment, agent = {"env": ENV, "label": "world"}, {"agent": "random", "label": "dice"}
+    (plain,) = make_experiment(agents=["random"]).runs
+    (labelled,) = make_experiment(environments=[environment], agents=[agent]).runs
+    assert labelled.name == plain.name
+    assert labelled.agent_seed(0).spawn_key == plain.agent_seed(0).spawn_key
+
+
+def test_agents_of_the_same_settings_are_refused_whatever_their_labels():
+    with pytest.raises(ValueError, match="the same ones as 'random' and as 'dice'; remove one"):
+        make_experiment(agents=["random", {"agent": "random", "label": "dice"}])
+
+
 def test_environment_seeds_are_the_same_for_every_agent_and_block_size():
     first, second = make_experiment().runs
     (halves, _) = make_experiment(block_size=25).runs
@@ -91,10 +104,10 @@ def test_environment_seeds_are_the_same_for_every_agent_and_block_size():
     assert first.environment_seeds(0) == halves.environment_seeds(0) + halves.environment_seeds(1)
 
 
-def test_agent_seeds_differ_between_agents_blocks_and_environments_own_streams():
-    first, second = make_experiment(block_size=2).runs
-    keys = [run.agent_seed(block).spawn_key for run in (first, second) for block in (0, 1)]
-    assert len(set(keys)) == 4
+def test_agent_seeds_differ_between_agents_worlds_blocks_and_environments_own_streams():
+    runs = make_experiment(environments=[ENV, {"env": ENV, "num_arms": 3}]).runs
+    keys = [run.agent_seed(block).spawn_key for run in runs for block in (0, 1)]
+    assert len(set(keys)) == 8
     assert all(key[0] == 1 for key in keys)  # replications have keys that begin with 0
 
 
@@ -125,6 +138,36 @@ def test_experiment_file_that_is_no_toml_is_refused(tmp_path):
     path.write_text("replications = = 7")
     with pytest.raises(ValueError, match="experiment.toml must be valid TOML"):
         load_experiment(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("deep.json", '{"agents": ' + "[" * 100_000, "nested less deeply"),
+        ("deep.toml", "agents = " + "[" * 100_000, "must be valid TOML"),
+        ("twice.json", '{"seed": 1, "seed": 2}', "each key once, got 'seed' twice"),
+        ("twice.toml", "seed = 1\nseed = 2", "must be valid TOML"),
+        ("null.json", "null", "experiment must be a dict"),
+        ("list.json", "[]", "experiment must be a dict"),
+        (
+            "five.json",
+            '{"environments": [5], "agents": ["random"]}',
+            "env must be a name or a dict",
+        ),
+    ],
+)
+def test_experiment_file_that_holds_no_experiment_is_refused(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        load_experiment(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [10**19, 10**400])
+def test_an_experiment_of_any_size_can_be_described(size):
+    experiment = make_experiment(replications=size)
+    assert experiment.num_blocks == size // 50
+    assert experiment.name == make_experiment().name
 
 
 @pytest.mark.parametrize(

@@ -101,3 +101,37 @@ def test_recorder_keeps_nothing_between_the_recorded_steps():
 def test_recorder_leaves_out_regret_when_the_environment_tells_none():
     step = THREE_STEPS[0]._replace(pseudo_regrets=None, means=None)
     assert record([step], 1).keys() == {"reward", "num_samples", "action"}
+
+
+@pytest.mark.parametrize("name", ["reward", "step", "replication", "agent", "diagnostics", 5])
+def test_recorder_refuses_a_diagnostic_with_the_name_of_a_recorded_column(name):
+    step = THREE_STEPS[0]._replace(diagnostics={name: np.zeros(2)})
+    with pytest.raises(ValueError, match=f"no names of recorded columns, got {name!r}"):
+        record([step], 1)
+
+
+@pytest.mark.parametrize("value", [-1.0, np.inf, -np.inf])
+def test_recorder_refuses_in_declared_diagnostics_what_is_negative_or_infinite(value):
+    step = THREE_STEPS[0]._replace(diagnostics={"num_samples": np.array([1.0, value])})
+    with pytest.raises(ValueError, match="at least 0 as its 'num_samples', got"):
+        record([step], 1)
+
+
+def test_recorder_takes_any_real_number_in_an_agents_own_diagnostic():
+    step = THREE_STEPS[0]._replace(diagnostics={"mood": np.array([-1.5, -np.inf])})
+    assert record([step], 1)["mood"].tolist() == [[-1.5], [-np.inf]]
+
+
+@pytest.mark.parametrize("value", [3.0, np.zeros(3), np.array(["a", "b"]), [None, 1]], ids=str)
+def test_recorder_refuses_a_diagnostic_that_is_not_a_real_number_for_each_lane(value):
+    step = THREE_STEPS[0]._replace(diagnostics={"mood": value})
+    with pytest.raises(ValueError, match=r"real numbers of shape \(2,\) as its 'mood'"):
+        record([step], 1)
+
+
+def test_recorder_refuses_a_diagnostic_that_some_steps_lack():
+    first = THREE_STEPS[0]._replace(diagnostics={"mood": np.zeros(2)})
+    recorder = Recorder(np.array([2]), num_lanes=2)
+    recorder.add(first)
+    with pytest.raises(ValueError, match="as its 'mood' at every step"):
+        recorder.add(first._replace(diagnostics={}))

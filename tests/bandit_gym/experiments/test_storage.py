@@ -3,8 +3,9 @@ import json
 import pytest
 
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.storage import MANIFEST, Store
+from bandit_gym.experiments.experiment import FORMAT, Experiment
+from bandit_gym.experiments.manifest import MANIFEST, read_manifest
+from bandit_gym.experiments.storage import Store, _seal
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 
 
@@ -14,7 +15,7 @@ def make_experiment(**changes):
 
 
 def create(directory, experiment):
-    with Store.claimed(directory, experiment) as store:
+    with Store.claimed(directory, experiment) as (store, _):
         return store
 
 
@@ -89,30 +90,34 @@ def test_store_forgets_a_failure_when_the_block_comes_out_after_all(store, run):
 
 
 def test_store_remembers_the_experiment(store):
-    assert store.load_experiment() == make_experiment()
+    assert read_manifest(store.directory).experiment == make_experiment()
 
 
 def test_store_remembers_an_experiment_whose_agent_is_no_longer_there(tmp_path):
     lost = Entry("no_such_module:Agent", {"option": 1}, "lost")
     experiment = make_experiment(agents=[lost])
-    assert create(tmp_path, experiment).load_experiment() == experiment
+    assert create(tmp_path, experiment).manifest.experiment == experiment
 
 
 @pytest.mark.parametrize(
     "extension",
-    [{"replications": 200}, {"agents": ["random", "ucb1", "greedy"]}],
-    ids=["replications", "agents"],
+    [
+        {"replications": 200},
+        {"agents": ["random", "ucb1", "greedy"]},
+        {"environments": ["BernoulliBandit-v0", "PoissonBandit-v0"]},
+    ],
+    ids=["replications", "agents", "worlds"],
 )
 def test_folder_takes_an_experiment_that_contains_the_old_one(store, extension):
     create(store.directory, make_experiment(**extension))
-    assert store.load_experiment() == make_experiment(**extension)
+    assert read_manifest(store.directory).experiment == make_experiment(**extension)
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"horizon": 9}, {"agents": ["random"]}], ids=str)
 def test_folder_refuses_another_experiment(store, change):
     with pytest.raises(FileExistsError, match="choose another folder"):
         create(store.directory, make_experiment(**change))
-    assert store.load_experiment() == make_experiment()
+    assert read_manifest(store.directory).experiment == make_experiment()
 
 
 def test_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path):
@@ -125,24 +130,24 @@ def test_folder_that_holds_something_else_is_refused_and_left_alone(tmp_path):
 def test_folder_of_another_format_is_refused(store):
     manifest = store.directory / "experiment.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 0}))
-    with pytest.raises(ValueError, match="must have format 1, got 0"):
-        store.load_experiment()
+    with pytest.raises(ValueError, match=f"must have format {FORMAT}, got 0"):
+        read_manifest(store.directory)
 
 
 def test_folder_with_a_torn_manifest_is_refused(store):
     (store.directory / "experiment.json").write_text("{")
     with pytest.raises(ValueError, match="experiment.json must be valid JSON"):
-        store.load_experiment()
+        read_manifest(store.directory)
 
 
 def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path):
     more = make_experiment(replications=200)
-    with Store.claimed(tmp_path, make_experiment()) as store:
+    with Store.claimed(tmp_path, make_experiment()) as (store, _):
         with pytest.raises(BlockingIOError, match="process .* is at work"):
             create(tmp_path, more)
-        assert store.load_experiment() == make_experiment()
+        assert read_manifest(store.directory).experiment == make_experiment()
     create(tmp_path, more)
-    assert store.load_experiment() == more
+    assert read_manifest(store.directory).experiment == more
 
 
 def test_claiming_clears_the_temporary_files_of_killed_writers(store):
@@ -161,37 +166,49 @@ def test_atomic_write_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"old"}
 
 
-def make_older(path):
-    """Make a manifest or a receipt look as if an older engine had written it."""
-    content = json.loads(path.read_bytes())
-    path.write_text(json.dumps(content | {"results_version": RESULTS_VERSION - 1}))
+def make_older(store, run):
+    """Make the receipt of a block look as if an older engine had written it."""
+    path = store.directory / "receipts" / run.name / "00000.json"
+    receipt = json.loads(path.read_bytes()) | {"results_version": RESULTS_VERSION - 1}
+    del receipt["checksum"]
+    path.write_bytes(_seal(receipt))
 
 
-def test_store_refuses_to_add_to_results_of_another_version(store):
-    make_older(store.directory / MANIFEST)
-    with pytest.raises(FileExistsError, match=f"must hold results of version {RESULTS_VERSION}"):
+def test_store_refuses_to_add_to_results_of_another_version(store, run):
+    store.write_block(run, 0, b"block", {})
+    make_older(store, run)
+    with pytest.raises(
+        FileExistsError, match=f"of version {RESULTS_VERSION - 1}, and now of {RESULTS_VERSION}"
+    ):
         create(store.directory, make_experiment())
 
 
-def test_store_does_not_mix_in_a_block_of_another_version(store, run):
+def test_store_leaves_out_a_block_of_another_version_and_names_it(store, run):
     store.write_block(run, 0, b"block", {})
-    make_older(store.directory / "receipts" / run.name / "00000.json")
+    make_older(store, run)
     with pytest.raises(ValueError, match="must be the receipt of block 0"):
+        store.read_block(run, 0)
+    assert store.blocks_of_other_origin() == [f"{run.name}/00000"]
+
+
+@pytest.mark.parametrize("change", [(b"1.5", b"NaN"), (b"1.5", b"9.5"), (b"seconds", b"secs")])
+def test_store_says_damaged_when_a_receipt_was_altered(store, run, change):
+    store.write_block(run, 0, b"block", {"agent_seconds": 1.5})
+    (path,) = (store.directory / "receipts" / run.name).iterdir()
+    path.write_bytes(path.read_bytes().replace(*change))
+    with pytest.raises(ValueError, match="must match its checksum"):
         store.read_block(run, 0)
 
 
-def test_store_names_a_block_of_another_version_and_refuses_to_go_on(store, run):
-    store.write_block(run, 0, b"block", {})
-    make_older(store.directory / "receipts" / run.name / "00000.json")
-    assert store.blocks_of_other_versions() == [f"{run.name}/00000"]
-    with pytest.raises(FileExistsError, match="version \\d+ alone, got 1 blocks of another one"):
-        create(store.directory, make_experiment())
-
-
-def test_store_refuses_a_version_that_is_no_number(store):
-    content = json.loads((store.directory / MANIFEST).read_bytes()) | {"results_version": "x"}
-    (store.directory / MANIFEST).write_text(json.dumps(content))
-    with pytest.raises(
-        ValueError, match="must have a whole number as its results_version, got 'x'"
-    ):
-        Store(store.directory).results_version  # noqa: B018
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"results_version": "x"}, "results_version must be an integer, got 'x'"),
+        ({"sources": 5}, "sources must be a table of tables, got 5"),
+    ],
+)
+def test_manifest_that_describes_no_experiment_is_refused(store, change, message):
+    path = store.directory / MANIFEST
+    path.write_text(json.dumps(json.loads(path.read_bytes()) | change))
+    with pytest.raises(ValueError, match=message):
+        read_manifest(store.directory)

@@ -12,7 +12,7 @@ from bandit_gym.results.results import load_results
 def directory(tmp_path_factory):
     """Two agents of known regret, 0.7 and 0 a step, on two copies of a fixed instance."""
     experiment = Experiment(
-        environments=[FIXED, {**FIXED, "label": "again"}],
+        environments=[FIXED, {**FIXED, "observation": "constant", "label": "again"}],
         agents=[WORST, BEST],
         replications=30,
         horizon=50,

@@ -61,5 +61,5 @@ def test_results_of_another_version_say_so_before_anything_else(directory, resul
 
 def test_blocks_of_another_version_are_named_before_anything_else(results):
     mixed = dataclasses.replace(results, others=("a-run/00003",))
-    assert describe(mixed).startswith("Left out: 1 blocks of another version")
+    assert describe(mixed).startswith("Left out: 1 blocks of another origin")
     assert "a-run/00003" in describe(mixed).partition("\n")[0]

@@ -54,6 +54,50 @@ def test_blocks_are_read_by_duckdb_in_one_line(directory):
     assert rows == [(2 * 2 * 40 * 50,)]
 
 
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """A folder of three agents: one with a diagnostic of its own, one with another, one without."""
+    folder = tmp_path_factory.mktemp("mixed")
+    agents = [
+        {"agent": "stub_agents:Telling", "tells": {"mood": -1.0, "size": 2.0}, "label": "A"},
+        {"agent": "stub_agents:Telling", "tells": {"age": 3.0}, "label": "B"},
+        WORST,
+    ]
+    experiment = Experiment([FIXED], agents, replications=4, horizon=5, block_size=2)
+    run_experiment(experiment, folder, workers=Workers("serial"))
+    return folder
+
+
+def test_blocks_of_agents_with_different_diagnostics_are_read_in_one_line(mixed):
+    table = pd.read_parquet(mixed / "blocks")
+    assert list(table.columns) == list(COLUMNS)
+    assert set(table["diagnostics"].map(dict).map(tuple)) == {("mood", "size"), ("age",), ()}
+
+
+def test_polars_reads_blocks_of_agents_with_different_diagnostics(mixed):
+    polars = pytest.importorskip("polars")
+    assert len(polars.read_parquet(mixed / "blocks/**/*.parquet")) == 3 * 4 * 5
+
+
+def test_duckdb_reads_blocks_of_agents_with_different_diagnostics(mixed):
+    duckdb = pytest.importorskip("duckdb")
+    query = f"SELECT sum(diagnostics['age']) FROM '{mixed}/blocks/**/*.parquet'"
+    assert duckdb.sql(query).fetchall() == [(3.0 * 4 * (1 + 2 + 3 + 4 + 5),)]
+
+
+def test_the_frame_has_a_column_for_each_diagnostic_under_its_own_header(mixed):
+    table = load_results(mixed).frame()
+    assert list(table.columns) == [*list(COLUMNS)[:-1], "age", "mood", "size"]
+    last = table[table["step"] == 5].groupby("agent", observed=True)[["age", "mood", "size"]].mean()
+    assert last.loc["A"].tolist()[1:] == [-5.0, 10.0]
+    assert last.loc["B", "age"] == 15.0
+    assert last.isna().sum().sum() == 1 + 2 + 3
+
+
+def test_curves_of_an_agents_own_diagnostic_are_read_by_its_name(mixed):
+    assert load_results(mixed).runs[1].curves("age").tolist() == [[3.0, 6.0, 9.0, 12.0, 15.0]] * 4
+
+
 def test_frames_hold_the_replications_asked_for(results):
     table = pd.concat(block.frame() for found in results.runs for block in found.blocks)
     assert table.groupby(["env", "agent"], observed=True)["replication"].nunique().eq(30).all()
@@ -86,7 +130,7 @@ def test_blocks_are_opened_once_and_their_files_not_asked_again(tmp_path):
 def test_results_of_another_format_are_refused(tmp_path, directory):
     manifest = json.loads((directory / "experiment.json").read_text())
     (tmp_path / "experiment.json").write_text(json.dumps({**manifest, "format": 99}))
-    with pytest.raises(ValueError, match="must have format 1, got 99"):
+    with pytest.raises(ValueError, match=r"must have format \d, got 99"):
         load_results(tmp_path)
 
 
