@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,12 @@ class Block:
     receipt: dict[str, Any]
 
     def column(self, name: str) -> FloatArray:
-        """Return a column, or a diagnostic of the agent's own, as (R, S): a row per replication."""
+        """Return a column, or a diagnostic of the agent's own, as (R, S): a row per replication.
+
+        It is NaN in a file that was written before the column was declared.
+        """
+        if name in COLUMNS and name not in self._file.schema_arrow.names:
+            return np.full((len(self.replications), len(self.run.steps)), np.nan)
         # one thread: starting others costs more than they save on so little
         values = (
             self._file.read([name], use_threads=False)[name].to_numpy()
@@ -204,6 +209,23 @@ def paired_differences(
         found.replications, reference.replications, assume_unique=True, return_indices=True
     )
     return common, found.curves(column)[rows] - reference.curves(column)[reference_rows]
+
+
+def line_up(tables: Sequence[tuple[IntArray, FloatArray]]) -> FloatArray:
+    """Stack what E environments have of the replications that all of them have.
+
+    A replication has the same seed in every environment, so these are no E-fold evidence: whoever
+    averages over environments takes a replication, a row of the result, for one value.
+
+    Args:
+        tables: of each environment the (R_e,) replications, sorted, and (R_e, ...) values.
+
+    Returns:
+        (R, E, ...) values.
+    """
+    common = reduce(np.intersect1d, [replications for replications, _ in tables])
+    kept = [values[np.isin(replications, common)] for replications, values in tables]
+    return np.stack(kept, axis=1)
 
 
 def _open_blocks(store: Store, experiment: Experiment, run: Run) -> Iterator[Block]:

@@ -82,3 +82,10 @@ class Telling(Constant):
 
     def diagnostics(self):
         return {name: np.full(self.num_envs, value) for name, value in self.tells.items()}
+
+
+class Doubting(Constant):
+    """Vouches for none of its first ten decisions."""
+
+    def diagnostics(self):
+        return {"is_unreliable": np.full(self.num_envs, self.t <= 10)}

@@ -233,3 +233,11 @@ def test_log_schedule_is_short_and_ends_at_the_horizon(horizon):
     assert steps[0] == 1
     assert steps[-1] == horizon
     assert (np.diff(steps) > 0).all()
+
+
+@pytest.mark.parametrize("horizon", [1000, 10**6])
+def test_log_schedule_is_evenly_spaced_in_log_time(horizon):
+    """Each step is T^(1 / 199) times the one before, but for two roundings; at first, one more."""
+    steps, ratio = recorded_steps(horizon, "log"), horizon ** (1 / (NUM_LOG_STEPS - 1))
+    rounding = 0.5 + 0.5 * ratio
+    assert (abs(steps[1:] - ratio * steps[:-1]) <= rounding).all()
