@@ -116,6 +116,7 @@ def quadrature_probabilities(
         panels = resolve(posteriors.along, edges, doubt, arms.line.grain)
         finer = halve(posteriors.along, panels, arms.line.grain)
         probabilities, error = compare(panels, finer, doubt)
+        error += float((posteriors.bends() * finer.masses_beyond(*arms.line.limits)).sum())
         if error <= tolerance:
             return probabilities, error
     raise ToleranceError(

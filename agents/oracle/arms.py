@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,32 +106,59 @@ class ArmPosteriors:
         Beyond its limits, where distances to an end have no digits left, they go on as straight
         lines: the law of a density that is a power of the distance.
         """
-        inside = np.clip(u, *self.arms.line.limits)
-        values = self._inside(inside)
-        beyond = u - inside
-        if beyond.any():
-            with np.errstate(over="ignore"):
-                values += np.where(beyond < 0, self._slopes[0], self._slopes[1]) * beyond
+        line = self.arms.line
+        values = self._of_coordinate(line.means(np.clip(u, *line.limits)))
+        for is_beyond, end in zip(
+            (u < line.limits[0], u > line.limits[1]), self._ends, strict=True
+        ):
+            if is_beyond.any():
+                with np.errstate(over="ignore"):
+                    straight = end.values[0] + end.slopes[0] * (u - end.u[0])
+                values = np.where(is_beyond, straight, values)
         return values
 
+    def bends(self) -> FloatArray:
+        """Return (2, K) shares by which slopes still change in a unit of u before either limit."""
+        slopes = np.array([end.slopes for end in self._ends])
+        last, change = slopes[:, 0], np.abs(slopes[:, 1] - slopes[:, 0])
+        return np.divide(change, np.abs(last), out=np.zeros_like(last), where=last != 0)
+
     @cached_property
-    def _slopes(self) -> FloatArray:
-        """(2, K) slopes of the log-densities at either limit, 0 where there is no density."""
+    def _ends(self) -> tuple[_End, _End]:
         first, last = self.arms.line.limits
-        ends = np.array([[first, first + 1.0], [last - 1.0, last]])
-        u = np.repeat(self._rounded(ends).reshape(4, 1), len(self.counts), axis=1)
-        values = self._inside(u).reshape(2, 2, -1)
+        return self._end(first, 1.0), self._end(last, -1.0)
+
+    def _end(self, limit: float, step: float) -> _End:
+        line = self.arms.line
+        means = line.means(limit + step * np.arange(3.0))
+        u = line.exact_positions(means)
+        values = self._of_coordinate(np.repeat(means[:, None], len(self.counts), axis=1))
         with np.errstate(invalid="ignore"):
-            slopes = (values[:, 1] - values[:, 0]) / np.diff(u[:, 0].reshape(2, 2), axis=1)
-        return np.where(np.isfinite(slopes), slopes, 0.0)
+            slopes = np.diff(values, axis=0) / np.diff(u)[:, None]
+        return _End(u, values, np.where(np.isfinite(slopes), slopes, 0.0))
 
-    def _inside(self, u: FloatArray) -> FloatArray:
-        means = self.arms.line.means(u)
-        # The slope is that where the rounded mean lies: near an end that is seen in the density.
-        return self.log_density(means) + self.arms.line.log_slope(self.arms.line.positions(means))
+    def _of_coordinate(self, means: FloatArray) -> FloatArray:
+        """Return the log-densities of u at (M, K) means.
 
-    def _rounded(self, u: FloatArray) -> FloatArray:
-        return self.arms.line.positions(self.arms.line.means(u))
+        The slope of the line is that where the rounded mean lies: near an end that makes a
+        difference, but hardly any to the density of u.
+        """
+        line = self.arms.line
+        return self.log_density(means) + line.log_slope(line.exact_positions(means))
+
+
+class _End(NamedTuple):
+    """Log-densities at one limit of the line, and one and two units before it.
+
+    Attributes:
+        u: (3,) places, where rounded means lie.
+        values: (3, K) log-densities of u.
+        slopes: (2, K) between them, 0 where there is no density.
+    """
+
+    u: FloatArray
+    values: FloatArray
+    slopes: FloatArray
 
 
 def components(prior: Any) -> list[Any]:

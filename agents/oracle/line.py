@@ -70,18 +70,20 @@ class Line:
 
     def positions(self, means: FloatArray) -> FloatArray:
         """Return u(x), clipped to `limits`."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            if self.is_bounded:
-                u = np.log(means - self.low) - np.log(self.high - means)
-            elif np.isfinite(self.low):
-                u = np.log((means - self.low) / self.scale)
-            elif np.isfinite(self.high):
-                u = -np.log((self.high - means) / self.scale)
-            else:
-                u = np.arcsinh((means - self.centre) / self.scale)
-        first, last = self.limits
+        u, (first, last) = self.exact_positions(means), self.limits
         u = np.where(np.isnan(u), np.where(means > self.low, last, first), u)
         return np.asarray(np.clip(u, first, last))
+
+    def exact_positions(self, means: FloatArray) -> FloatArray:
+        """Return u(x) of means strictly inside the interval."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.is_bounded:
+                return np.asarray(np.log(means - self.low) - np.log(self.high - means))
+            if np.isfinite(self.low):
+                return np.log((means - self.low) / self.scale)
+            if np.isfinite(self.high):
+                return -np.log((self.high - means) / self.scale)
+            return np.arcsinh((means - self.centre) / self.scale)
 
     def grain(self, left: FloatArray, right: FloatArray) -> FloatArray:
         """Return the shares of panels, with these (P,) ends, that x may be rounded by."""

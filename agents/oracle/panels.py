@@ -92,6 +92,11 @@ class Panels:
         """(P, K) mass of each arm on each panel."""
         return self.lengths[:, None] / 2 * np.einsum("q,pqk->pk", _WEIGHTS, self.density)
 
+    def masses_beyond(self, first: float, last: float) -> FloatArray:
+        """Return the (2, K) masses on panels that end before `first`, or begin after `last`."""
+        sides = self.edges[1:] <= first, self.edges[:-1] >= last
+        return np.array([self.masses[side].sum(axis=0) for side in sides])
+
     def distributions(self) -> FloatArray:
         """Return the (P, Q, K) distribution functions at the nodes, in [0, 1]."""
         within = self.lengths[:, None, None] / 2 * (_ANTIDERIVATIVE @ self.density)

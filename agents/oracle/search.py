@@ -43,8 +43,8 @@ def first_edges(posteriors: ArmPosteriors) -> FloatArray:
     steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 21)])
     typical = arms.draws[:: max(1, len(arms.draws) // NUM_TYPICAL)].ravel()
     known = line.positions(np.concatenate([arms.support.ravel(), typical, _paid(posteriors)]))
-    found = [] if arms.is_smooth else _search(posteriors)
-    return np.unique(np.concatenate([-steps, steps, line.limits, known, found]))
+    edges = np.concatenate([-steps, steps, line.limits, known])
+    return np.unique(edges if arms.is_smooth else np.append(edges, _search(posteriors)))
 
 
 def _paid(posteriors: ArmPosteriors) -> FloatArray:
@@ -74,9 +74,11 @@ def _first_points(posteriors: ArmPosteriors) -> FloatArray:
     typical = draws[:: max(1, len(draws) // NUM_PLACES)]
     paid = _paid(posteriors)
     all_means: Any = np.append(arms.draws, paid)
-    steps: FloatArray = np.linspace(all_means.min(), all_means.max(), NUM_STEPS)
+    lowest, highest = float(all_means.min()), float(all_means.max())
+    steps = np.linspace(lowest, highest, NUM_STEPS)
     grid = line.positions(np.append(steps, paid))
-    coarse = np.concatenate([grid, np.linspace(*line.limits, NUM_STEPS)])
+    first, last = line.limits
+    coarse = np.concatenate([grid, np.linspace(first, last, NUM_STEPS)])
     coarse = np.repeat(coarse[:, None], len(posteriors.counts), axis=1)
     return np.sort(np.concatenate([*likely, typical, coarse]), axis=0)
 
