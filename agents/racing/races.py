@@ -160,7 +160,7 @@ class Races(NamedTuple):
             raise ValueError(
                 "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
                 f"all {self.rule.cap} samples of the race in lane {lane}, whose data are hardly "
-                "possible under the prior."
+                "possible under the prior; use proposal='matched', ExactThompson or SMCThompson."
             )
 
 
