@@ -40,17 +40,13 @@ class Block:
     def column(self, name: str) -> FloatArray:
         """Return a column, or a diagnostic of the agent's own, as (R, S): a row per replication.
 
-        It is NaN in a file that was written before the column was declared.
+        It is NaN where the file has none.
         """
-        if name in COLUMNS and name not in self._file.schema_arrow.names:
-            return np.full((len(self.replications), len(self.run.steps)), np.nan)
-        # one thread: starting others costs more than they save on so little
-        values = (
-            self._file.read([name], use_threads=False)[name].to_numpy()
-            if name in COLUMNS
-            else self.own[name]
-        )
-        return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
+        if name not in self._file.schema_arrow.names:
+            values = self.own.get(name, np.full(self._file.metadata.num_rows, np.nan))
+        else:  # one thread: starting others costs more than they save on so little
+            values = self._file.read([name], use_threads=False)[name].to_numpy()
+        return values.reshape(self.run.block_size, -1)[: len(self.replications)]
 
     def frame(self) -> pd.DataFrame:
         """Return the tidy rows of its replications, with labels and a column per own diagnostic."""

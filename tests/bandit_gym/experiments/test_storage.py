@@ -163,7 +163,7 @@ def test_a_folder_that_is_taken_while_waiting_for_its_lock_is_refused(tmp_path, 
     monkeypatch.setattr(storage, "_lock", lock_late)
     with pytest.raises(FileExistsError, match="choose another folder"):
         create(tmp_path, make_experiment())
-    assert Store(tmp_path).load_experiment() == other
+    assert read_manifest(tmp_path).experiment == other
 
 
 def test_claiming_clears_the_temporary_files_of_killed_writers(store):
