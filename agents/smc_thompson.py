@@ -30,9 +30,9 @@ class SMCThompson(PosteriorAgent):
 
     Arguments:
         problem: likelihood and prior.
-        num_particles: P from 1 to 10 million. Without resampling also a sequence: entry t is how many of the
-            particles take part after t pulls, and the last entry holds from there on. The paper
-            gives SMC as many particles as Racing drew samples at the same step.
+        num_particles: P from 1 to 10 million. Without resampling also a sequence: entry t is how
+            many of the particles take part after t pulls, and the last entry holds from there on.
+            The paper gives SMC as many particles as Racing drew samples at the same step.
         resampling: "never" is the paper's; "systematic", "stratified", "residual" and
             "multinomial" renew a population when its effective sample size falls below the
             threshold.

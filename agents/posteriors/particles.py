@@ -168,7 +168,7 @@ class ParticlePosterior(Posterior):
 
         It is treated as if all were equally likely.
         """
-        return np.isneginf(self._log_means).any(axis=1)
+        return np.any(self._log_means == -np.inf, axis=1)
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) where particles are too few or too alike, or may have missed a part."""
@@ -176,7 +176,7 @@ class ParticlePosterior(Posterior):
         lineage, most = self.lineage, self._log_most()
         is_poor = lineage.is_poor(self._sizes, num_particles, self.problem.num_arms)
         is_surprised = lineage.is_surprised(self._log_means, most, num_particles)
-        return (is_poor | is_surprised | lineage.is_capped).any(axis=1)
+        return np.any(is_poor | is_surprised | lineage.is_capped, axis=1)
 
     def _log_most(self) -> np.ndarray:
         """Return (N, G) log-likelihoods that the best means may give, the fit to noise set aside.
@@ -192,9 +192,9 @@ class ParticlePosterior(Posterior):
             means = np.clip(self.sums / self.counts, low, high)
             most = likelihood.log_likelihood(means, self.counts, self.sums)
             gains = most - likelihood.log_likelihood(self._reference, self.counts, self.sums)
-        gains[np.abs(most) > LARGEST_LOG] = np.inf
-        gains = np.where(self.counts > 0, gains - 0.5, 0.0)
-        return gains[:, self._arms].sum(axis=2) + self._log_reference
+            gains[np.abs(most) > LARGEST_LOG] = np.inf
+            gains = np.where(self.counts > 0, gains - 0.5, 0.0)
+            return gains[:, self._arms].sum(axis=2) + self._log_reference
 
     def _weights(self) -> np.ndarray:
         shape = self._log_weights.shape

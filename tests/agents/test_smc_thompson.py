@@ -221,3 +221,8 @@ def test_normalise_takes_weights_next_to_zero_for_zero():
     weights, log_total = normalise(np.array([[0.0, -1e6, -np.inf, 0.0], [-np.inf] * 4]))
     np.testing.assert_array_equal(weights, [[0.5, 0.0, 0.0, 0.5], [0.25] * 4])
     np.testing.assert_array_equal(log_total, [np.log(2), -np.inf])
+
+
+def test_smc_refuses_more_particles_than_memory_holds_before_it_asks():
+    with pytest.raises(ValueError, match=r"num_particles must be at most 10000000, got 10{12}\."):
+        SMCThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3), num_particles=10**12)
