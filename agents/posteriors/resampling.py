@@ -5,8 +5,6 @@ Letters: R populations (rows) of P particles each.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from numpy.random import Generator
 
@@ -109,15 +107,16 @@ def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
     Where two arms tie each has half of it.
     """
-    order = np.argsort(means, axis=1)
-    ordered = np.take_along_axis(means, order, axis=1)
-    below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
-    below = np.pad(below, ((0, 0), (1, 0)))
-    chances = weights.copy()
-    for i, j in itertools.permutations(range(len(means)), 2):
-        first, last = (np.searchsorted(ordered[j], means[i], side) for side in ("left", "right"))
-        chances[i] *= (below[j, first] + below[j, last]) / 2
-    return chances.sum(axis=1)
+    places = np.unique(means, return_inverse=True)[1].reshape(means.shape)
+    masses = np.zeros((len(means), places.max() + 1))
+    np.add.at(masses, (np.arange(len(means))[:, None], places), weights)
+    below = np.cumsum(masses, axis=1) - masses / 2
+    chances = np.empty(len(means))
+    for arm, own in enumerate(places):
+        others = below[:, own]
+        others[arm] = weights[arm]
+        chances[arm] = others.prod(axis=0).sum()
+    return chances
 
 
 def _resample_residual(rng: Generator, weights: np.ndarray) -> np.ndarray:
