@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -6,7 +7,7 @@ from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import FORMAT, Experiment
 from bandit_gym.experiments.manifest import MANIFEST, read_manifest
 from bandit_gym.experiments.storage import Store, _seal
-from bandit_gym.files import RESULTS_VERSION, write_atomically
+from bandit_gym.files import LEFTOVER, RESULTS_VERSION, write_atomically
 
 
 def make_experiment(**changes):
@@ -151,10 +152,49 @@ def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path):
 
 
 def test_claiming_clears_the_temporary_files_of_killed_writers(store):
-    leftover = store.directory / "blocks" / ".00000.parquet.abc.tmp"
+    leftover = store.directory / "blocks" / f".00000.parquet.abc{LEFTOVER}"
     write_atomically(leftover, b"half a block")
+    mine = store.directory / "notes.tmp"
+    mine.write_text("mine")
     create(store.directory, make_experiment())
     assert not leftover.exists()
+    assert mine.read_text() == "mine"
+
+
+def test_files_follow_the_umask(tmp_path):
+    before = os.umask(0o027)
+    write_atomically(tmp_path / "file", b"")
+    os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("kind", ["blocks", "receipts"])
+def test_a_folder_where_a_file_should_be_is_damage_and_makes_way(store, run, kind):
+    store.write_block(run, 0, b"block", {})
+    (path,) = (store.directory / kind / run.name).iterdir()
+    path.unlink()
+    path.mkdir()
+    (path / "notes").write_text("mine")
+    with pytest.raises(ValueError, match="must be there together with its receipt"):
+        store.read_block(run, 0)
+    store.write_block(run, 0, b"block", {})
+    assert store.read_block(run, 0).data == b"block"
+    assert [p.read_text() for p in store.directory.rglob("notes")] == ["mine"]
+
+
+def test_a_start_that_fails_leaves_no_folder(tmp_path):
+    with pytest.raises(RuntimeError), Store.claimed(tmp_path / "a" / "b", make_experiment()):
+        raise RuntimeError("the scheduler is not there")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["null", "5", "{}", '{"checksum": 1}', "[" * 100_000, "{"])
+def test_store_says_damaged_when_a_receipt_is_no_receipt(store, run, content):
+    store.write_block(run, 0, b"block", {})
+    (path,) = (store.directory / "receipts" / run.name).iterdir()
+    path.write_text(content)
+    with pytest.raises(ValueError, match="must match its checksum"):
+        store.read_block(run, 0)
 
 
 def test_atomic_write_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
