@@ -9,6 +9,16 @@ from bandit_gym.experiments.manifest import MANIFEST, read_manifest
 from bandit_gym.experiments.storage import Store, _seal
 from bandit_gym.files import LEFTOVER, RESULTS_VERSION, write_atomically
 
+SIZES = {
+    "agents": [],
+    "replications": 1,
+    "horizon": 1,
+    "seed": 0,
+    "recording": "log",
+    "block_size": 1,
+}
+BROKEN = {"target": "agents:UCB1", "options": 5, "label": "broken"}
+
 
 def make_experiment(**changes):
     settings = {"environments": ["BernoulliBandit-v0"], "agents": ["random", "ucb1"]}
@@ -135,6 +145,13 @@ def test_folder_of_another_format_is_refused(store):
         read_manifest(store.directory)
 
 
+@pytest.mark.parametrize("content", ['{"format": 2}', "null", "[]", "5", "[" * 100_000])
+def test_folder_whose_manifest_is_none_is_refused(store, content):
+    (store.directory / "experiment.json").write_text(content)
+    with pytest.raises(ValueError, match="experiment.json must (describe|have format|be valid)"):
+        read_manifest(store.directory)
+
+
 def test_folder_with_a_torn_manifest_is_refused(store):
     (store.directory / "experiment.json").write_text("{")
     with pytest.raises(ValueError, match="experiment.json must be valid JSON"):
@@ -243,8 +260,17 @@ def test_store_says_damaged_when_a_receipt_was_altered(store, run, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"results_version": "x"}, "results_version must be an integer, got 'x'"),
-        ({"sources": 5}, "sources must be a table of tables, got 5"),
+        ({"results_version": "x"}, "results_version must be a non-negative integer, got 'x'"),
+        ({"sources": 5}, "sources must be a table of tables, got 5."),
+        ({"format": True}, "must have format \\d, got True"),
+        ({"experiment": None}, "experiment must be a dict with the keys .* got None"),
+        ({"experiment": SIZES | {"environments": []}}, "must have at least one entry"),
+        ({"experiment": SIZES | {"environments": [5]}}, "environments must be a dict with the"),
+        ({"experiment": SIZES | {"environments": 5}}, "environments must be a list, got 5"),
+        (
+            {"experiment": SIZES | {"environments": [BROKEN]}},
+            "options must be a dict, got 5",
+        ),
     ],
 )
 def test_manifest_that_describes_no_experiment_is_refused(store, change, message):
