@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym import experiments, results
-from bandit_gym.files import from_json, without_repeats
+from bandit_gym.files import from_json, replacing, without_repeats
 from bandit_gym.registration import ENV_IDS
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -87,9 +87,9 @@ def _report(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     found = results.load_results(options.directory)
     path = options.csv or options.directory / "results.csv"
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    with replacing(path) as file:
         for number, table in enumerate(found.frames()):
-            table.to_csv(file, index=False, header=number == 0)
+            file.write(table.to_csv(index=False, header=number == 0, lineterminator="\n").encode())
     print(f"One row per stored replication and step: {path}")
     return OK
 
@@ -144,7 +144,7 @@ def _show(experiment: experiments.Experiment, folder: Path) -> int:
 def _stop(reason: str, folder: Path, code: int) -> int:
     """Say why a run ended early and, if it left anything, how to go on."""
     print(f"bandit-gym: {reason}", file=sys.stderr)
-    if folder.is_dir():
+    if (folder / "experiment.json").is_file():
         print(f"What is done is stored. To go on: bandit-gym resume {folder}", file=sys.stderr)
     return code
 
@@ -260,6 +260,10 @@ def _add_changed(parser: argparse.ArgumentParser) -> None:
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("workers")
-    group.add_argument("--backend", default="loky", help="loky (default), serial, dask or ray")
+    group.add_argument(
+        "--backend",
+        default="loky",
+        help="loky (default) or dask, which outlive an agent that kills its process; serial or ray",
+    )
     group.add_argument("--workers", type=int, help="how many; default: one per core")
     group.add_argument("--scheduler", help="address of a running Dask scheduler or Ray head")

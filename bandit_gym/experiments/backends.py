@@ -27,6 +27,9 @@ SCHEDULER_TIMEOUT = 6.0
 """Seconds to wait for a host to answer, and again for its scheduler to."""
 
 
+ALONE = {"distributed.scheduler.allowed-failures": 0}
+
+
 @dataclass(frozen=True)
 class Workers:
     """Who does the work.
@@ -96,6 +99,8 @@ def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
     """Connect to the scheduler, or start one process per worker here."""
     distributed = _import("distributed", "dask")
     if workers.scheduler is None:
+        # a block that kills its worker is tried again alone, not with those of others
+        stack.enter_context(_import("dask", "dask").config.set(ALONE))
         cluster = distributed.LocalCluster(
             n_workers=workers.num_workers or joblib.cpu_count(),
             threads_per_worker=1,

@@ -224,6 +224,23 @@ def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
+def open_parquet(run: Run, data: pa.Buffer) -> pq.ParquetFile:
+    """Open what `to_parquet` has written for a block of the run.
+
+    Raises:
+        ValueError: if it is something else.
+    """
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(f"block must be a Parquet file, got an error: {error}.") from error
+    shape = run.block_size * len(run.steps), [*COLUMNS]
+    found = file.metadata.num_rows, file.schema_arrow.names
+    if found != shape:
+        raise ValueError(f"block must have {shape[0]} rows of known columns, got {found!r}.")
+    return file
+
+
 def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:
     if kind is str:
         indices = np.zeros(shape[0] * shape[1], np.int32)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from bandit_gym.checks import message
 from bandit_gym.experiments.catalogue import (
     ENTRY_KEYS,
     resolve_agent,
@@ -22,7 +25,14 @@ from bandit_gym.experiments.catalogue import (
 )
 from bandit_gym.experiments.sources import find_sources
 
+LARGEST_GRID = 10_000
+"""Points that a grid of an experiment may have."""
+
+LONGEST_LABEL = 200
+
 Settings = Mapping[str, Any]
+_UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters for control, ends of lines, and halves of others: no terminal or file shows them."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +48,14 @@ class Entry:
     target: str
     options: dict[str, Any]
     label: str
+
+    def __post_init__(self) -> None:
+        for name, kind in (("target", str), ("options", dict), ("label", str)):
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(message(name, f"be a {kind.__name__}", getattr(self, name)))
+        if not 0 < len(self.label) <= LONGEST_LABEL or _UNWRITABLE.search(self.label):
+            condition = f"have 1 to {LONGEST_LABEL} characters, none of them for control"
+            raise ValueError(message("label", condition, self.label))
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -59,7 +77,7 @@ class Entry:
     @cached_property
     def name(self) -> str:
         """What its settings read as, `racing(delta=0.1)`: the label of what is given none."""
-        return short_name(self.target) + _written(self.options)
+        return _name(self.target, self.options)
 
 
 def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
@@ -109,13 +127,22 @@ def _expand(kind: str, item: Any) -> Iterator[Entry]:
 
 
 def _check_grid(kind: str, grid: Any) -> None:
+    """Refuse what is no grid, and before anything is made of it, one that is too large."""
     is_table = isinstance(grid, Mapping) and all(isinstance(v, list) and v for v in grid.values())
     if not is_table:
         raise TypeError(f"grid of {kind} must be a table of non-empty lists, got {grid!r}.")
+    for key in (kind, *ENTRY_KEYS):
+        if key in grid:
+            raise ValueError(f"grid of {kind} must be of options, got the key {key!r}.")
+    size = math.prod(map(len, grid.values()))
+    if size > LARGEST_GRID:
+        raise ValueError(f"grid of {kind} must have at most {LARGEST_GRID} points, got {size}.")
 
 
 def _label(settings: Settings, point: Settings) -> str | None:
     label = settings.get("label")
+    if not isinstance(label, str | None):
+        raise TypeError(message("label", "be a string", label))
     return None if label is None else f"{label}{_written(point)}"
 
 
@@ -123,13 +150,18 @@ def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None
     resolve = resolve_environment if kind == "env" else resolve_agent
     target = resolve(name, options)
     options = _jsonable(kind, options)
-    entry = Entry(target, options, label or "")
-    return entry if label else replace(entry, label=entry.name)
+    return Entry(target, options, _name(target, options) if label is None else label)
 
 
 def write_entry(kind: str, entry: Entry) -> dict[str, Any]:
     """Return a dict from which `read_entries` makes an equal entry."""
     return {kind: entry.target, "label": entry.label, **entry.options}
+
+
+def _name(target: str, options: Settings) -> str:
+    """Write settings as a call, fit for a label; the end of a very long one is left out."""
+    text = short_name(target) + _written(options)
+    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 3]}..."
 
 
 def _written(options: Settings) -> str:
@@ -142,7 +174,8 @@ def _written(options: Settings) -> str:
 def _written_value(value: Any) -> str:
     if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
         return f"{value['name']}{_written({k: v for k, v in value.items() if k != 'name'})}"
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    is_word = isinstance(value, str) and not _UNWRITABLE.search(value)
+    return value if is_word else json.dumps(value, separators=(",", ":"))
 
 
 def _jsonable(kind: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import joblib
-
-from bandit_gym.experiments.backends import Workers, connect
+from bandit_gym.experiments.backends import Workers
+from bandit_gym.experiments.columns import open_parquet
+from bandit_gym.experiments.crew import Call, Crew, Died
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.simulation import Outcome, check_run, simulate_block
-from bandit_gym.experiments.storage import Store
+from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
+from bandit_gym.experiments.storage import Store, has_receipts
 
 __all__ = ["Progress", "Workers", "run_experiment"]
-
-BLOCKS_PER_ROUND = 4
-"""Blocks per worker between two times that Ray's results are stored."""
 
 Task = tuple[Run, int]
 
@@ -60,7 +56,9 @@ def run_experiment(
     """Simulate the blocks that the folder does not hold yet, and store each as it comes.
 
     An agent or environment that raises spoils its own blocks only: the traceback is stored, and
-    `Store.read_failures` tells. Running again does what is missing, failed or damaged.
+    `Store.read_failures` tells. So does one that takes its process down, on this machine's own
+    workers ("loky", or "dask" without a scheduler); "serial" goes down with it, and Ray gives up.
+    Running again does what is missing or damaged, and then what failed.
 
     Args:
         experiment: what to simulate.
@@ -81,41 +79,73 @@ def run_experiment(
         BlockingIOError: if another process is at work in the folder.
         ConnectionError: if the scheduler does not answer.
     """
-    for run in experiment.runs:
-        _check_buildable(run)
-    with Store.claimed(directory, experiment, changed=changed) as (store, news):
-        tasks, damaged = _unfinished(store, experiment)
+    with contextlib.ExitStack() as stack:
+        crew = Crew(workers or Workers(), stack)
+        _check_buildable(crew, experiment, Path(directory))
+        claim = Store.claimed(directory, experiment, changed=changed)
+        store, news = stack.enter_context(claim)
+        complete, damaged = _survey(store, experiment)
         total = len(experiment.runs) * experiment.num_blocks
-        stored = total - len(tasks)
-        on_progress(Progress(total, stored, 0, damaged, None, news))
-        calls = [(run, block, store.manifest.stamp(run)["sources"]) for run, block in tasks]
-        for done, outcome in enumerate(_simulate(calls, workers or Workers()), start=1):
+        on_progress(Progress(total, len(complete), 0, damaged, None, news))
+        calls = crew.call(simulate_block, _tasks(store, experiment, complete))
+        for done, ((run, block, _), found) in enumerate(calls, start=1):
+            outcome = _lost(run, block, found) if isinstance(found, Died) else found
             _store(store, outcome)
-            on_progress(Progress(total, stored, done, damaged, outcome))
+            on_progress(Progress(total, len(complete), done, damaged, outcome))
     return store
 
 
-def _check_buildable(run: Run) -> None:
-    try:
-        check_run(run)
-    except Exception as error:
-        raise ValueError(
-            f"agent {run.agent.label} must be able to play {run.environment.label}, "
-            f"got {type(error).__name__}: {error}"
-        ) from error
+def _check_buildable(crew: Crew, experiment: Experiment, directory: Path) -> None:
+    """Refuse an agent that cannot be built, or not for its world; those seen before are skipped.
+
+    What a user wrote may take its process down, and is tried in one that may be lost.
+    """
+    new = [run for run in experiment.runs if not has_receipts(directory, run)]
+    own = {run for run in new if crew.is_isolating and any(run.sources().values())}
+    here = ((run, try_run(run)) for run in new if run not in own)
+    there = ((run, found) for (run,), found in crew.call(try_run, [(run,) for run in own]))
+    for run, found in itertools.chain(here, there):
+        problem = f"WorkerDied: {found.reason}" if isinstance(found, Died) else found
+        if problem:
+            raise ValueError(
+                f"agent {run.agent.label} must be able to play {run.environment.label}, "
+                f"got {problem}"
+            )
 
 
-def _unfinished(store: Store, experiment: Experiment) -> tuple[list[Task], tuple[str, ...]]:
-    """Return what is to be done, first blocks first so that all runs advance, and what is torn."""
-    tasks, damaged = [], []
-    for block, run in itertools.product(range(experiment.num_blocks), experiment.runs):
-        try:
-            store.read_block(run, block)
-        except (FileNotFoundError, ValueError) as error:
-            tasks.append((run, block))
-            if isinstance(error, ValueError):
+def _survey(store: Store, experiment: Experiment) -> tuple[set[Task], tuple[str, ...]]:
+    """Return the blocks that are there, and the names of those that are torn or altered."""
+    complete, damaged = set(), []
+    for run in experiment.runs:
+        for block in store.blocks(run, experiment.num_blocks):
+            try:
+                open_parquet(run, store.read_block(run, block).data)
+                complete.add((run, block))
+            except FileNotFoundError:
+                continue
+            except ValueError:
                 damaged.append(f"{run.name}/{block:05d}")
-    return tasks, tuple(damaged)
+    return complete, tuple(damaged)
+
+
+def _tasks(store: Store, experiment: Experiment, complete: set[Task]) -> Iterator[Call]:
+    """Yield what is to be done: first blocks first, so that all runs advance; failed ones last."""
+    runs = experiment.runs
+    failed = {(run, block) for run in runs for block in store.read_failures(run)} - complete
+    order = ((run, block) for block in range(experiment.num_blocks) for run in runs)
+    fresh = (task for task in order if task not in complete and task not in failed)
+    again = sorted((task for task in failed if task[1] < experiment.num_blocks), key=_number)
+    for run, block in itertools.chain(fresh, again):
+        yield run, block, store.sources(run)
+
+
+def _number(task: Task) -> int:
+    return task[1]
+
+
+def _lost(run: Run, block: int, found: Died) -> Outcome:
+    headline = f"WorkerDied: the process that simulated this block alone died: {found.reason}"
+    return Outcome(run, block, None, {}, headline)
 
 
 def _store(store: Store, outcome: Outcome) -> None:
@@ -123,19 +153,3 @@ def _store(store: Store, outcome: Outcome) -> None:
         store.write_failure(outcome.run, outcome.block, outcome.failure or "")
     else:
         store.write_block(outcome.run, outcome.block, outcome.data, outcome.facts)
-
-
-def _simulate(tasks: Sequence[tuple[Any, ...]], workers: Workers) -> Iterator[Outcome]:
-    """Yield the outcomes in the order in which they are finished."""
-    if not tasks:
-        return
-    with contextlib.ExitStack() as stack:
-        num_jobs = connect(workers, stack)
-        if workers.backend == "ray":  # which gives its results all at once: so in rounds
-            size, return_as = BLOCKS_PER_ROUND * num_jobs, "list"
-        else:
-            size, return_as = len(tasks), "generator_unordered"
-        parallel = joblib.Parallel(n_jobs=num_jobs, return_as=return_as)
-        for start in range(0, len(tasks), size):
-            calls = (joblib.delayed(simulate_block)(*task) for task in tasks[start : start + size])
-            yield from parallel(calls)

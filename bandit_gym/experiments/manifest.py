@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from bandit_gym.checks import check_integer, check_keys, message
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
 from bandit_gym.files import RESULTS_VERSION, to_json, write_atomically
 
 MANIFEST = "experiment.json"
+KEYS = ("experiment", "sources", "results_version", "kept")
 Sources = Mapping[str, Mapping[str, str]]
 """File -> digest, for each environment and agent by the digest of its settings."""
 
@@ -76,9 +78,10 @@ def read_manifest(directory: Path) -> Manifest:
         )
     content = _read_format(path)
     try:
+        check_keys("manifest", content, required=KEYS)
         return _read(**content)
-    except (TypeError, ValueError, LookupError) as error:
-        raise ValueError(f"{path} must describe an experiment, got an error: {error}.") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path} must describe an experiment: {error}") from error
 
 
 def _read_format(path: Path) -> dict[str, Any]:
@@ -97,12 +100,17 @@ def _read_format(path: Path) -> dict[str, Any]:
 
 
 def _read(experiment: Any, sources: Any, results_version: Any, kept: Any) -> Manifest:
-    entries = {
-        field: tuple(Entry(**entry) for entry in experiment[field])
-        for field in ("environments", "agents")
-    }
-    if type(results_version) is not int:
-        raise TypeError(f"results_version must be an integer, got {results_version!r}")
+    check_keys("experiment", experiment, required=[field.name for field in fields(Experiment)])
+    entries = {name: _read_entries(name, experiment[name]) for name in ("environments", "agents")}
+    version = check_integer("results_version", results_version, minimum=0)
     if not isinstance(sources, dict) or not all(isinstance(v, dict) for v in sources.values()):
-        raise TypeError(f"sources must be a table of tables, got {sources!r}")
-    return Manifest(Experiment(**(experiment | entries)), sources, results_version, str(kept))
+        raise TypeError(message("sources", "be a table of tables", sources))
+    return Manifest(Experiment(**(experiment | entries)), sources, version, str(kept))
+
+
+def _read_entries(name: str, listed: Any) -> tuple[Entry, ...]:
+    if not isinstance(listed, list):
+        raise TypeError(message(name, "be a list", listed))
+    for settings in listed:
+        check_keys(name, settings, required=[field.name for field in fields(Entry)])
+    return tuple(Entry(**settings) for settings in listed)

@@ -37,7 +37,7 @@ def _live_bar() -> Iterator[Report]:
 
     console = Console(stderr=True)
     columns = [
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
@@ -52,10 +52,10 @@ def _live_bar() -> Iterator[Report]:
             completed = progress.num_stored + progress.num_done
             bar.update(task, total=progress.num_blocks, completed=completed)
             if progress.outcome is None:
-                console.print(_opening(progress), highlight=False)
+                console.print(_opening(progress), highlight=False, markup=False)
                 return
             if progress.outcome.failure is not None:
-                console.print(_failure(progress), highlight=False, style="red")
+                console.print(_failure(progress), highlight=False, style="red", markup=False)
             decisions += progress.outcome.facts.get("decisions", 0)
             elapsed = bar.tasks[0].elapsed or 1e-9
             run = progress.outcome.run

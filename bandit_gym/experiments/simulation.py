@@ -73,9 +73,11 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     try:
         with _prepare(run, sources).limit(limits=1):
             data, measured = _simulate(run, block)
-    except Exception as error:
-        headline = f"{type(error).__name__}: {error}".partition("\n")[0]
-        return Outcome(run, block, None, facts, f"{headline}\n\n{traceback.format_exc()}")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit among them
+        text = f"{_headline(error)}\n\n{traceback.format_exc()}"
+        return Outcome(run, block, None, facts, _encodable(text))
     return Outcome(run, block, data, facts | measured | {"seconds": perf_counter() - start})
 
 
@@ -95,12 +97,18 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     return load_agent(run.agent.target)(problem, **run.agent.options), env
 
 
-def check_run(run: Run) -> None:
-    """Refuse a run whose agent and environment cannot be built, or do not fit each other."""
-    run.renew()
-    agent, env = build(run)
-    check_fit(agent, env)
-    env.close()
+def try_run(run: Run) -> str:
+    """Say why agent and environment cannot be built or do not fit each other; "" if they do."""
+    try:
+        run.renew()
+        agent, env = build(run)
+        check_fit(agent, env)
+        env.close()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit among them
+        return _headline(error)
+    return ""
 
 
 @cache
@@ -166,3 +174,16 @@ def _problem(env: gym.vector.VectorEnv) -> Any:
     if isinstance(env.unwrapped, gym.vector.SyncVectorEnv):
         return getattr(env.unwrapped.envs[0].unwrapped, "problem", None)
     return getattr(env.unwrapped, "problem", None)
+
+
+def _headline(error: BaseException) -> str:
+    """Say in one line what was raised; whatever it is, this raises nothing."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "(whose text cannot be told)"
+    return _encodable(f"{type(error).__name__}: {text}".partition("\n")[0])
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -20,18 +20,19 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from bandit_gym.experiments.changes import find_misfits, settle
+from bandit_gym.experiments.changes import SUPERSEDED, find_misfits, settle
 from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
-from bandit_gym.experiments.manifest import Manifest, read_manifest
-from bandit_gym.files import to_json, write_atomically
+from bandit_gym.experiments.manifest import MANIFEST, Manifest, read_manifest
+from bandit_gym.files import remove_leftovers, to_json, write_atomically
 
 LOCK = ".lock"
 SEAL = b',\n  "checksum": '
@@ -81,15 +82,13 @@ class Store:
             BlockingIOError: if another process is at work in it.
         """
         path = Path(directory)
-        _read_part_of(experiment, path)  # before anything is written there
-        path.mkdir(parents=True, exist_ok=True)
-        with open(path / LOCK, "a+", encoding="utf-8") as file:
+        is_new = _read_part_of(experiment, path) is None  # before anything is written there
+        with _made(path, is_new), open(path / LOCK, "a+", encoding="utf-8") as file:
             _lock(file, path)
             stored = _read_part_of(experiment, path)  # again, now that nobody else can change it
             wanted = Manifest.of(experiment)
             news, kept = settle(path, wanted, changed)
-            for leftover in path.rglob("*.tmp"):  # of writers that were killed
-                leftover.unlink(missing_ok=True)
+            remove_leftovers(path)
             replace(wanted if stored is None else wanted.including(stored), kept=kept).write(path)
             yield cls(path), news
 
@@ -110,6 +109,8 @@ class Store:
 
     def write_block(self, run: Run, block: int, data: bytes, facts: dict[str, Any]) -> None:
         """Store a finished block: its Parquet bytes, then its receipt."""
+        for path in (self.block_path(run, block), self._receipt_path(run, block)):
+            self._make_way(path)
         write_atomically(self.block_path(run, block), data)
         receipt = {
             **_identity(run, block),
@@ -146,14 +147,31 @@ class Store:
             raise ValueError(f"{path} must match its checksum.")
         return StoredBlock(data, receipt)
 
+    def blocks(self, run: Run, num_blocks: int) -> list[int]:
+        """Return, sorted, which of a run's first blocks may be there: some file of theirs is."""
+        folders = {path.parent for path in (self.block_path(run, 0), self._receipt_path(run, 0))}
+        return sorted(number for number in _numbers(folders) if number < num_blocks)
+
+    def sources(self, run: Run) -> dict[str, dict[str, str]]:
+        """Return what the results of a run are drawn from, as `Run.sources` does."""
+        return dict(self._stamps[run.digest]["sources"])
+
     def write_failure(self, run: Run, block: int, text: str) -> None:
         """Store the traceback of a block that raised."""
         write_atomically(self._failure_path(run, block), text.encode())
 
     def read_failures(self, run: Run) -> dict[int, str]:
-        """Return block -> traceback of the blocks that raised and were not mended since."""
-        folder = self._failure_path(run, 0).parent
-        return {int(path.stem): path.read_text("utf-8") for path in sorted(folder.glob("*.txt"))}
+        """Return block -> traceback of the blocks that raised; what is complete outranks it."""
+        numbers = sorted(_numbers([self._failure_path(run, 0).parent]))
+        paths = {number: self._failure_path(run, number) for number in numbers}
+        files = {number: path for number, path in paths.items() if path.is_file()}
+        return {n: path.read_text("utf-8", "replace") or "unknown" for n, path in files.items()}
+
+    def _make_way(self, path: Path) -> None:
+        """Move a folder, which cannot be overwritten, from where a file is to be."""
+        if path.is_dir():
+            (self.directory / SUPERSEDED).mkdir(exist_ok=True)
+            os.replace(path, mkdtemp(prefix=path.name, dir=self.directory / SUPERSEDED))
 
     def block_path(self, run: Run, block: int) -> Path:
         """Return where a block's Parquet file is, or will be."""
@@ -164,6 +182,24 @@ class Store:
 
     def _failure_path(self, run: Run, block: int) -> Path:
         return self.directory / "failures" / run.name / f"{block:05d}.txt"
+
+
+@contextlib.contextmanager
+def _made(directory: Path, is_new: bool) -> Iterator[None]:
+    """Make a folder; if nothing comes of it, leave things as they were."""
+    folders = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BlockingIOError:  # somebody else is at work in it
+        raise
+    except BaseException:
+        if is_new and not any((directory / kind).exists() for kind in ("blocks", "failures")):
+            for name in (MANIFEST, LOCK):
+                (directory / name).unlink(missing_ok=True)
+            for folder in folders:
+                folder.rmdir()
+        raise
 
 
 def _seal(receipt: dict[str, Any]) -> bytes:
@@ -198,6 +234,18 @@ def _read_part_of(experiment: Experiment, directory: Path) -> Manifest | None:
             f"another one (for example the run {min(lost)}); choose another folder."
         )
     return stored
+
+
+def has_receipts(directory: Path, run: Run) -> bool:
+    """Say whether a block of the run was ever stored in a folder, which need not exist."""
+    return bool(_numbers([directory / "receipts" / run.name]))
+
+
+def _numbers(folders: Iterable[Path]) -> set[int]:
+    """Return the numbers that files in these folders begin with."""
+    names = (name for folder in folders if folder.is_dir() for name in os.listdir(folder))
+    stems = (name.partition(".")[0] for name in names)
+    return {int(stem) for stem in stems if stem.isascii() and stem.isdigit()}
 
 
 def _map(path: Path) -> pa.Buffer:

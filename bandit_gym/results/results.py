@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bandit_gym.experiments.columns import COLUMNS, OWN, read_map
+from bandit_gym.experiments.columns import COLUMNS, OWN, open_parquet, read_map
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.storage import Store
@@ -64,7 +64,7 @@ class Block:
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
-        return pq.ParquetFile(pa.BufferReader(self.data))
+        return open_parquet(self.run, self.data)
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,7 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
     store = Store(Path(directory))
     manifest = store.manifest
     experiment = experiment or manifest.experiment
-    runs = tuple(
-        RunResults(run, tuple(_open_blocks(store, experiment, run)), store.read_failures(run))
-        for run in experiment.runs
-    )
+    runs = tuple(_open_run(store, experiment, run) for run in experiment.runs)
     others = tuple(store.blocks_of_other_origin())
     return Results(experiment, manifest.results_version, runs, others, manifest.kept)
 
@@ -224,10 +221,21 @@ def line_up(tables: Sequence[tuple[IntArray, FloatArray]]) -> FloatArray:
     return np.stack(kept, axis=1)
 
 
-def _open_blocks(store: Store, experiment: Experiment, run: Run) -> Iterator[Block]:
-    for number in range(experiment.num_blocks):
+def _open_run(store: Store, experiment: Experiment, run: Run) -> RunResults:
+    blocks = dict(_open_blocks(store, experiment, run))
+    failures = {
+        number: text
+        for number, text in store.read_failures(run).items()
+        if number not in blocks and number < experiment.num_blocks
+    }
+    return RunResults(run, tuple(blocks.values()), failures)
+
+
+def _open_blocks(store: Store, experiment: Experiment, run: Run) -> Iterator[tuple[int, Block]]:
+    for number in store.blocks(run, experiment.num_blocks):
         with contextlib.suppress(FileNotFoundError, ValueError):  # missing, damaged
             data, receipt = store.read_block(run, number)
+            open_parquet(run, data)
             every = run.replications(number)
             wanted = range(every.start, min(every.stop, experiment.replications))
-            yield Block(run, wanted, data, receipt)
+            yield number, Block(run, wanted, data, receipt)

@@ -210,10 +210,21 @@ def test_output_is_plain_when_not_in_a_terminal(tmp_path):
     assert "\x1b" not in done.stdout
 
 
-def test_a_worker_that_dies_leaves_a_resumable_folder_and_says_how_to_go_on(tmp_path, capsys):
+def test_a_worker_that_dies_makes_the_exit_code_1_and_leaves_the_others(tmp_path, capsys):
     arguments = ["--agents", "random", "stub_agents:Deadly", "--backend", "loky", "--workers", "2"]
     assert compare(tmp_path, *arguments) == 1
-    assert f"bandit-gym resume {tmp_path}" in capsys.readouterr().err
+    captured = capsys.readouterr()
+    assert "Deadly failed in BernoulliBandit-v0, block 0: WorkerDied" in captured.err
+    assert "\nrandom " in captured.out
+
+
+def test_export_leaves_an_existing_file_as_it_is_when_the_disk_is_full(tmp_path, monkeypatch):
+    compare(tmp_path, "--agents", "random")
+    (tmp_path / "results.csv").write_text("mine")
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    assert main(["export", str(tmp_path), "--csv"]) == 1
+    assert (tmp_path / "results.csv").read_text() == "mine"
+    assert not list(tmp_path.glob(".*.tmp"))
 
 
 @pytest.mark.slow

@@ -89,3 +89,36 @@ class Doubting(Constant):
 
     def diagnostics(self):
         return {"is_unreliable": np.full(self.num_envs, self.t <= 10)}
+
+
+class Stillborn(Constant):
+    """Takes its process down while it is built."""
+
+    def __init__(self, problem):
+        os._exit(3)
+
+
+class Untold(Exception):
+    """Cannot say what it is about."""
+
+    def __str__(self):
+        raise RuntimeError("I will not tell")
+
+
+class Strange(Constant):
+    """Raises what is hard to tell others."""
+
+    def __init__(self, problem, *, kind):
+        super().__init__(problem)
+        self.kind = kind
+
+    def act(self, observation=None):
+        if self.t == 50:
+            raise {
+                "exit": SystemExit(0),
+                "unencodable": ValueError("\udc80"),
+                "untold": Untold(),
+                "group": BaseExceptionGroup("many", [ValueError("a"), KeyError("b")]),
+                "markup": ValueError("[/x]"),
+            }[self.kind]
+        return super().act(observation)

@@ -12,7 +12,7 @@ import pytest
 
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.results import load_results, summarise
+from bandit_gym.results import describe, load_results, summarise
 
 SERIAL = Workers("serial")
 TESTS = Path(__file__).parents[2] / "support"
@@ -193,6 +193,97 @@ def test_a_second_process_is_refused_and_the_first_one_unharmed(tmp_path):
     run_experiment(experiment, tmp_path, workers=SERIAL, on_progress=try_as_well)
     assert len(complaints) == 1
     assert load_results(tmp_path).num_missing == 0
+
+
+@pytest.mark.slow
+def test_an_agent_that_kills_its_process_spoils_only_its_own_results(tmp_path, serial_files):
+    experiment = make_experiment(agents=["random", "stub_agents:Deadly", "ucb1"])
+    run_experiment(experiment, tmp_path, workers=Workers("loky", 2))
+    random, deadly, ucb1 = load_results(tmp_path).runs
+    assert block_files(tmp_path) == serial_files
+    assert len(deadly.failures) == 3
+    assert all(text.startswith("WorkerDied: ") for text in deadly.failures.values())
+    assert not random.failures
+    assert not ucb1.failures
+
+
+@pytest.mark.slow
+def test_one_loky_worker_is_another_process(tmp_path):
+    experiment = make_experiment(agents=["stub_agents:Deadly"])
+    _, outcomes = run_and_watch(experiment, tmp_path, workers=Workers("loky", 1))
+    assert [outcome.failure is None for outcome in outcomes] == [False] * 3
+
+
+def test_a_block_that_failed_is_tried_last(tmp_path):
+    few = make_experiment(agents=["stub_agents:Raising", "random"], replications=4)
+    run_experiment(few, tmp_path, workers=SERIAL)
+    more = make_experiment(agents=["stub_agents:Raising", "random"])
+    _, outcomes = run_and_watch(more, tmp_path, workers=SERIAL)
+    assert outcomes[-1].block == 0
+    assert len(outcomes) == 5
+
+
+def test_a_constructor_that_kills_its_process_is_refused_before_anything_runs(tmp_path):
+    experiment = make_experiment(agents=["random", "stub_agents:Stillborn"])
+    with pytest.raises(ValueError, match="agent Stillborn must be able to play .*WorkerDied"):
+        run_experiment(experiment, tmp_path / "out", workers=Workers("loky", 2))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_dask_outlives_an_agent_that_kills_its_process(tmp_path, serial_files):
+    pytest.importorskip("distributed")
+    experiment = make_experiment(agents=["random", "stub_agents:Deadly", "ucb1"])
+    run_experiment(experiment, tmp_path, workers=Workers("dask", 2))
+    assert block_files(tmp_path) == serial_files
+    assert len(load_results(tmp_path).runs[1].failures) == 3
+
+
+@pytest.mark.parametrize("kind", ["exit", "unencodable", "untold", "group", "markup"])
+def test_whatever_an_agent_raises_is_a_failure_of_its_own(tmp_path, serial_files, kind):
+    strange = {"agent": "stub_agents:Strange", "kind": kind}
+    run_experiment(make_experiment(agents=["random", strange, "ucb1"]), tmp_path, workers=SERIAL)
+    results = load_results(tmp_path)
+    assert block_files(tmp_path) == serial_files
+    assert len(results.runs[1].failures) == 3
+    assert "Left out: Strange" in describe(results)
+
+
+def test_a_complete_block_outranks_a_failure(tmp_path, serial_files):
+    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+    run = make_experiment().runs[0]
+    for name in ("00000.txt", "00077.txt", "notes.txt"):
+        path = tmp_path / "failures" / run.name / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("RuntimeError: long mended")
+    assert load_results(tmp_path).failed == []
+
+
+def test_a_block_forged_together_with_its_receipt_is_computed_again(tmp_path, serial_files):
+    store = run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+    run = make_experiment().runs[0]
+    store.write_block(run, 1, b"no Parquet at all", {})
+    assert load_results(tmp_path).num_missing == 1
+    progress, _ = run_and_watch(make_experiment(), tmp_path, workers=SERIAL)
+    assert progress.damaged == (f"{run.name}/00001",)
+    assert block_files(tmp_path) == serial_files
+
+
+@pytest.mark.parametrize("replications", [10**15, 10**400])
+def test_the_first_block_of_very_many_starts_at_once(tmp_path, replications):
+    class Enough(Exception):
+        pass
+
+    def stop(progress):
+        if progress.num_done:
+            raise Enough
+
+    experiment = make_experiment(replications=replications)
+    with pytest.raises(Enough):
+        run_experiment(experiment, tmp_path, workers=SERIAL, on_progress=stop)
+    results = load_results(tmp_path)
+    assert len(results.runs[0].blocks) == 1
+    assert results.num_missing == 2 * experiment.num_blocks - 1
 
 
 VICTIM = """

@@ -13,6 +13,8 @@ from bandit_gym.experiments.experiment import (
 )
 
 ENV = "BernoulliBandit-v0"
+LARGE = {"agent": "racing", "grid": {"delta": [0.1] * 300, "sigma": [0.1] * 300}}
+HUGE = {"agent": "racing", "grid": {name: [0.1] * 1000 for name in ("delta", "sigma", "scale")}}
 PAGE = Path(__file__).parents[3] / "docs" / "experiments.md"
 
 
@@ -49,6 +51,21 @@ def test_grid_stands_for_its_product_with_the_last_key_varying_fastest():
         (0.2, 0.4),
     ]
     assert agents[0].label == "racing(max_samples=9,delta=0.1,sigma=0.3)"
+
+
+@pytest.mark.parametrize("label", ["$x_{$", "_x", "[/x]", "<b>", "=1+1", "é", "a" * 200])
+def test_labels_of_any_visible_characters_are_taken_as_they_are(label):
+    (agent,) = make_experiment(agents=[{"agent": "random", "label": label}]).agents
+    assert agent.label == label
+
+
+def test_settings_that_read_very_long_are_cut_in_the_label():
+    means = [0.5] * 100
+    (world,) = make_experiment(
+        environments=[{"env": ENV, "num_arms": 100, "means": means}]
+    ).environments
+    assert len(world.label) == 200
+    assert world.label.endswith("...")
 
 
 def test_label_of_a_prior_reads_as_the_call_that_makes_it():
@@ -181,6 +198,15 @@ def test_an_experiment_of_any_size_can_be_described(size):
         ({"agents": [{"agent": "racing", "detla": 0.1}]}, "nearest known one is 'delta'"),
         ({"agents": ["agents:NoSuchAgent"]}, "agent must be an importable class"),
         ({"agents": ["random", "random"]}, "agents must have different labels, got 'random'"),
+        ({"agents": [{"agent": "random", "label": "\ud800"}]}, "label must have 1 to 200 char"),
+        ({"agents": [{"agent": "random", "label": "a\nb"}]}, "none of them for control"),
+        ({"agents": [{"agent": "random", "label": "\x1b[31m"}]}, "none of them for control"),
+        ({"agents": [{"agent": "random", "label": "a" * 201}]}, "label must have 1 to 200 char"),
+        ({"agents": [{"agent": "random", "label": ""}]}, "label must have 1 to 200 char"),
+        ({"agents": [LARGE]}, "grid of agent must have at most 10000 points, got 90000"),
+        ({"agents": [HUGE]}, "at most 10000 points, got 1000000000"),
+        ({"agents": [{"agent": "ucb1", "grid": {"label": ["a"]}}]}, "got the key 'label'"),
+        ({"agents": [{"agent": "ucb1", "grid": {"grid": ["a"]}}]}, "got the key 'grid'"),
         ({"replications": 0}, "replications must be a positive integer, got 0"),
         ({"horizon": -1}, "horizon must be a positive integer, got -1"),
         ({"seed": -1}, "seed must be a non-negative integer, got -1"),
@@ -197,6 +223,8 @@ def test_experiment_refuses_bad_values_by_name(changes, message):
     ("changes", "message"),
     [
         ({"agents": "random"}, "agents must be a list"),
+        ({"agents": [{"agent": "random", "label": 5}]}, "label must be a string, got 5"),
+        ({"agents": [{"agent": "random", "label": ["a"]}]}, "label must be a string"),
         ({"agents": [{"delta": 0.1}]}, "agent must be a name or a dict with the key 'agent'"),
         ({"agents": [{"agent": "racing", "grid": {"delta": 0.1}}]}, "grid of agent must be"),
         ({"agents": [{"agent": "racing", "delta": float("nan")}]}, "must be JSON-able"),

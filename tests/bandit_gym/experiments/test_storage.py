@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -7,7 +8,17 @@ from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import FORMAT, Experiment
 from bandit_gym.experiments.manifest import MANIFEST, read_manifest
 from bandit_gym.experiments.storage import Store, _seal
-from bandit_gym.files import RESULTS_VERSION, write_atomically
+from bandit_gym.files import LEFTOVER, RESULTS_VERSION, write_atomically
+
+SIZES = {
+    "agents": [],
+    "replications": 1,
+    "horizon": 1,
+    "seed": 0,
+    "recording": "log",
+    "block_size": 1,
+}
+BROKEN = {"target": "agents:UCB1", "options": 5, "label": "broken"}
 
 
 def make_experiment(**changes):
@@ -135,6 +146,13 @@ def test_folder_of_another_format_is_refused(store):
         read_manifest(store.directory)
 
 
+@pytest.mark.parametrize("content", ['{"format": 2}', "null", "[]", "5", "[" * 100_000])
+def test_folder_whose_manifest_is_none_is_refused(store, content):
+    (store.directory / "experiment.json").write_text(content)
+    with pytest.raises(ValueError, match="experiment.json must (describe|have format|be valid)"):
+        read_manifest(store.directory)
+
+
 def test_folder_with_a_torn_manifest_is_refused(store):
     (store.directory / "experiment.json").write_text("{")
     with pytest.raises(ValueError, match="experiment.json must be valid JSON"):
@@ -167,10 +185,49 @@ def test_a_folder_that_is_taken_while_waiting_for_its_lock_is_refused(tmp_path, 
 
 
 def test_claiming_clears_the_temporary_files_of_killed_writers(store):
-    leftover = store.directory / "blocks" / ".00000.parquet.abc.tmp"
+    leftover = store.directory / "blocks" / f".00000.parquet.abc{LEFTOVER}"
     write_atomically(leftover, b"half a block")
+    mine = store.directory / "notes.tmp"
+    mine.write_text("mine")
     create(store.directory, make_experiment())
     assert not leftover.exists()
+    assert mine.read_text() == "mine"
+
+
+def test_files_follow_the_umask(tmp_path):
+    before = os.umask(0o027)
+    write_atomically(tmp_path / "file", b"")
+    os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("kind", ["blocks", "receipts"])
+def test_a_folder_where_a_file_should_be_is_damage_and_makes_way(store, run, kind):
+    store.write_block(run, 0, b"block", {})
+    (path,) = (store.directory / kind / run.name).iterdir()
+    path.unlink()
+    path.mkdir()
+    (path / "notes").write_text("mine")
+    with pytest.raises(ValueError, match="must be there together with its receipt"):
+        store.read_block(run, 0)
+    store.write_block(run, 0, b"block", {})
+    assert store.read_block(run, 0).data == b"block"
+    assert [p.read_text() for p in store.directory.rglob("notes")] == ["mine"]
+
+
+def test_a_start_that_fails_leaves_no_folder(tmp_path):
+    with pytest.raises(RuntimeError), Store.claimed(tmp_path / "a" / "b", make_experiment()):
+        raise RuntimeError("the scheduler is not there")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["null", "5", "{}", '{"checksum": 1}', "[" * 100_000, "{"])
+def test_store_says_damaged_when_a_receipt_is_no_receipt(store, run, content):
+    store.write_block(run, 0, b"block", {})
+    (path,) = (store.directory / "receipts" / run.name).iterdir()
+    path.write_text(content)
+    with pytest.raises(ValueError, match="must match its checksum"):
+        store.read_block(run, 0)
 
 
 def test_atomic_write_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
@@ -219,8 +276,17 @@ def test_store_says_damaged_when_a_receipt_was_altered(store, run, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"results_version": "x"}, "results_version must be an integer, got 'x'"),
-        ({"sources": 5}, "sources must be a table of tables, got 5"),
+        ({"results_version": "x"}, "results_version must be a non-negative integer, got 'x'"),
+        ({"sources": 5}, "sources must be a table of tables, got 5."),
+        ({"format": True}, "must have format \\d, got True"),
+        ({"experiment": None}, "experiment must be a dict with the keys .* got None"),
+        ({"experiment": SIZES | {"environments": []}}, "must have at least one entry"),
+        ({"experiment": SIZES | {"environments": [5]}}, "environments must be a dict with the"),
+        ({"experiment": SIZES | {"environments": 5}}, "environments must be a list, got 5"),
+        (
+            {"experiment": SIZES | {"environments": [BROKEN]}},
+            "options must be a dict, got 5",
+        ),
     ],
 )
 def test_manifest_that_describes_no_experiment_is_refused(store, change, message):

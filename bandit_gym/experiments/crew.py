@@ -1,0 +1,118 @@
+"""Calls in other processes, of which some may take their process down: that costs them alone.
+
+When a worker dies, joblib gives up all that is under way. So each of these calls is tried once
+more, alone; the one that kills its process again is told of, and all others go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor
+from itertools import islice
+from typing import Any
+
+import joblib
+
+from bandit_gym.experiments.backends import Workers, connect
+
+ISOLATING = ("loky", "dask")
+"""Back ends that outlive a worker; "serial" has none to lose, and Ray gives up with it."""
+
+CALLS_PER_ROUND = 4
+"""Calls per worker between two times that Ray's results, which come all at once, are handed on."""
+
+Call = tuple[Any, ...]
+
+
+class Died:
+    """What a call came to that took its process down."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.reason = " ".join(str(error).split())
+
+
+class Crew:
+    """The workers, who are there once the first call is made.
+
+    Args:
+        workers: who they are.
+        stack: what they live as long as.
+    """
+
+    def __init__(self, workers: Workers, stack: contextlib.ExitStack) -> None:
+        self._workers = workers
+        self._stack = stack
+        self._num_jobs = 0
+
+    @property
+    def is_isolating(self) -> bool:
+        """Whether a worker that dies leaves the others, and this process, alive."""
+        return self._workers.backend in ISOLATING
+
+    def call(
+        self, function: Callable[..., Any], calls: Iterable[Call]
+    ) -> Iterator[tuple[Call, Any]]:
+        """Yield each call's arguments and what came of it, in the order of being finished."""
+        waiting = enumerate(calls)
+        for first in waiting:
+            if not self._num_jobs:
+                self._num_jobs = connect(self._workers, self._stack)
+            yield from self._call_all(function, _chain(first, waiting))
+
+    def _call_all(
+        self, function: Callable[..., Any], waiting: Iterator[tuple[int, Call]]
+    ) -> Iterator[tuple[Call, Any]]:
+        """Do as `call` until the calls are at an end or a worker dies."""
+        under_way: dict[int, Call] = {}
+
+        def send() -> Iterator[Any]:
+            for number, call in waiting:
+                under_way[number] = call
+                yield joblib.delayed(_call)(function, number, call)
+
+        try:
+            for number, result in self._results(send()):
+                yield under_way.pop(number), result
+        except Exception as error:
+            if not _is_death(error):
+                raise
+            for call in list(under_way.values()):
+                yield call, self._call_alone(function, call)
+
+    def _results(self, calls: Iterator[Any]) -> Iterator[Any]:
+        if self._workers.backend == "ray":
+            parallel = joblib.Parallel(n_jobs=self._num_jobs)
+            while batch := list(islice(calls, CALLS_PER_ROUND * self._num_jobs)):
+                yield from parallel(batch)
+            return
+        # with one job, joblib would do the work in this process
+        num_jobs = max(2, self._num_jobs) if self._workers.backend == "loky" else self._num_jobs
+        yield from joblib.Parallel(
+            n_jobs=num_jobs,
+            return_as="generator_unordered",
+            pre_dispatch=self._num_jobs,
+            batch_size=1,
+        )(calls)
+
+    def _call_alone(self, function: Callable[..., Any], call: Call) -> Any:
+        try:
+            ((_, result),) = joblib.Parallel(n_jobs=2)([joblib.delayed(_call)(function, 0, call)])
+        except Exception as error:
+            if not _is_death(error):
+                raise
+            return Died(error)
+        return result
+
+
+def _call(function: Callable[..., Any], number: int, call: Call) -> tuple[int, Any]:
+    return number, function(*call)
+
+
+def _chain(first: Any, others: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from others
+
+
+def _is_death(error: BaseException) -> bool:
+    return isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"  # of Dask
