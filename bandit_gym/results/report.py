@@ -43,8 +43,9 @@ def describe(results: Results, *, details: bool = False) -> str:
             parts.append(_describe_environment(results, environment, own, times))
             if details:
                 parts.append(_describe_spread(own))
-    scores = aggregate(results).to_dict("records")
-    if len(results.experiment.environments) > 1 and scores:
+    if len(results.experiment.environments) > 1 and (
+        scores := aggregate(results).to_dict("records")
+    ):
         parts.append(_describe_aggregate(scores))
     return "\n\n".join([*parts, *_verdict_note(results, rows), *_warnings(results)])
 

@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.storage import Store
@@ -37,8 +38,8 @@ class Block:
     receipt: dict[str, Any]
 
     def column(self, name: str) -> FloatArray:
-        """Return a column as (R, S), one row per replication; NaN where the file has none."""
-        if name not in self._file.schema_arrow.names:  # written before the column was declared
+        """Return a column as (R, S), a row per replication; NaN in files older than the column."""
+        if name in COLUMNS and name not in self._file.schema_arrow.names:
             return np.full((len(self.replications), len(self.run.steps)), np.nan)
         # one thread: starting others costs more than they save on so little
         values = self._file.read([name], use_threads=False)[name].to_numpy()
