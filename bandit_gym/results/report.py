@@ -43,8 +43,9 @@ def describe(results: Results, *, details: bool = False) -> str:
             parts.append(_describe_environment(results, environment, own, times))
             if details:
                 parts.append(_describe_spread(own))
-    scores = aggregate(results).to_dict("records")
-    if len(results.experiment.environments) > 1 and scores:
+    if len(results.experiment.environments) > 1 and (
+        scores := aggregate(results).to_dict("records")
+    ):
         parts.append(_describe_aggregate(scores))
     return "\n\n".join([*parts, *_verdict_note(results, rows), *_warnings(results)])
 
@@ -138,7 +139,7 @@ def _describe_spread(rows: Sequence[Row]) -> str:
 
 def _interval_notes(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     """Say where intervals are missing, and which of those named may be too short."""
-    if any(row["replications"] < MIN_REPLICATIONS for row in rows):
+    if any(_is_missing(row, name) for row in rows for name in names):
         yield f"{NOTHING} for an interval or a p-value: none below {MIN_REPLICATIONS} replications."
     if any(_is_marked(row, name) for row in rows for name in names):
         yield (
@@ -176,7 +177,7 @@ def _describe_aggregate(rows: Sequence[Row]) -> str:
         "agent": lambda row: row["agent"],
         "score": lambda row: _estimate(row, "score_iqm", digits=3),
     }
-    return "\n".join([title, *_tabulate(rows, cells), *_interval_notes(rows, ())])
+    return "\n".join([title, *_tabulate(rows, cells), *_interval_notes(rows, ["score_iqm"])])
 
 
 def _version_note(results: Results) -> Iterator[str]:
@@ -214,7 +215,7 @@ def _estimate(row: Row, name: str, digits: int = 1) -> str:
     mean, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
     if math.isnan(mean):
         return NOTHING
-    if math.isnan(low):
+    if _is_missing(row, name):
         return f"{mean:.{digits}f} ± {NOTHING}"
     mark = DOUBTFUL if _is_marked(row, name) else ""
     if abs((high - mean) - (mean - low)) < 0.5 * 10**-digits:
@@ -222,8 +223,12 @@ def _estimate(row: Row, name: str, digits: int = 1) -> str:
     return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{mark}"
 
 
+def _is_missing(row: Row, name: str) -> bool:
+    return math.isnan(row[f"{name}_low"]) and not math.isnan(row[name])
+
+
 def _is_marked(row: Row, name: str) -> bool:
-    return bool(row.get(f"{name}_is_doubtful")) and not math.isnan(row[f"{name}_low"])
+    return bool(row.get(f"{name}_is_doubtful")) and not _is_missing(row, name)
 
 
 def _percent(share: float) -> str:

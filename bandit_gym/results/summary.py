@@ -64,22 +64,25 @@ def lower_bound_slope(environment: Entry) -> float | None:
 
 
 def _describe(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
-    run = found.run
-    regret = found.final("pseudo_regret")
-    row: dict[str, Any] = {
-        "env": run.environment.label,
-        "agent": run.agent.label,
+    regret, differences = found.final("pseudo_regret"), _final_differences(found, reference)
+    return {
+        "env": found.run.environment.label,
+        "agent": found.run.agent.label,
         "replications": len(regret),
+        **_estimates(found),
+        "flagged": float(found.final("is_unreliable").mean() / found.run.horizon),
+        **{name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()},
+        **_mean("difference", differences),
+        "p_value": statistics.paired_p_value(differences),
     }
+
+
+def _estimates(found: RunResults) -> dict[str, Any]:
+    row: dict[str, Any] = {}
     for name in (name for name, column in COLUMNS.items() if column.title):
-        describe = _share if COLUMNS[name].unit == "share" else _mean
-        row |= describe(name, found.final(name))
-    row |= _mean("samples_per_decision", found.final("num_samples") / run.horizon)
-    row["flagged"] = float(found.final("is_unreliable").mean() / run.horizon)
-    row |= {name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()}
-    differences = _final_differences(found, reference)
-    p_value = statistics.paired_p_value(differences)
-    return row | _mean("difference", differences) | {"p_value": p_value}
+        estimate = _share if COLUMNS[name].unit == "share" else _mean
+        row |= estimate(name, found.final(name))
+    return row | _mean("samples_per_decision", found.final("num_samples") / found.run.horizon)
 
 
 def _final_differences(found: RunResults, reference: RunResults | None) -> FloatArray:

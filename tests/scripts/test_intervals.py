@@ -22,15 +22,16 @@ def test_laws_have_mean_zero(name):
 def test_worlds_of_the_same_luck_are_covered_by_clusters_only():
     """All variance in common, 5 worlds: naive intervals have 1 / sqrt(5) of the length they need.
 
-    They cover a normal mean with probability P(|z| < 1.96 / sqrt(5)) = 0.62.
+    They cover a normal mean with probability P(|z| < 1.96 / sqrt(5)) = 0.62. Interquartile means
+    have a quarter of the data sets.
     """
     row = intervals.cover_worlds(1.0, 20, 200)
-    tolerance = 4 * np.sqrt(0.05 * 0.95 / 200)
-    assert abs(float(row["mean: ours"]) - 0.95) < tolerance
+    assert abs(float(row["mean: ours"]) - 0.95) < 4 * np.sqrt(0.05 * 0.95 / 200)
     assert abs(float(row["mean: naive"]) - 0.62) < 4 * np.sqrt(0.62 * 0.38 / 200)
-    assert float(row["interquartile mean: ours"]) > 0.95 - tolerance
+    assert float(row["interquartile mean: ours"]) > 0.95 - 4 * np.sqrt(0.05 * 0.95 / 50)
 
 
+@pytest.mark.slow
 def test_holms_correction_keeps_the_level_that_single_tests_lose():
     row = intervals.reject_any(("normal", intervals.LAWS["normal"]), 20, 4 * 400)
     tolerance = 4 * np.sqrt(0.05 * 0.95 / 400)
