@@ -29,7 +29,7 @@ SMALLEST = 5e-324
 NUM_PILOTS, NUM_WITNESSES = 256, 1024
 FIRST_PULLS = 4
 """Pulls after which a lane is vetted for the second time; then whenever they have doubled."""
-LARGEST_MISS = 0.07
+LARGEST_MISS = 0.05
 """Total variation between the laws of the best arm in what is seen and in all; what noise is left
 of so many draws stays below it."""
 
@@ -103,7 +103,7 @@ class Vetting:
         return self.witness.draw(rng, rows, NUM_WITNESSES), self._pilot(rows)
 
     def _miss(self, testimony: Draws, log_chances: np.ndarray) -> np.ndarray:
-        """Return the (R,) part of the answer that is missed; all of it, where a bank cannot tell."""
+        """Return the (R,) part of the answer that is missed; all, where a bank has doubts."""
         if isinstance(self.witness, Bank):
             return ((log_chances < LOG_UNSEEN).any(axis=1) | self.witness.is_far).astype(float)
         weights = scale_weights(testimony.log_weights)[0]
