@@ -26,12 +26,17 @@ from agents.racing.proposal import Proposal, split_lanes
 SMALLEST = 5e-324
 """The least positive number, to divide 0 by."""
 
-NUM_PILOTS, NUM_WITNESSES = 256, 1024
+NUM_PILOTS, NUM_WITNESSES = 256, 2048
 FIRST_PULLS = 4
 """Pulls after which a lane is vetted for the second time; then whenever they have doubled."""
 LARGEST_MISS = 0.07
 """Total variation between the laws of the best arm in what is seen and in all; what noise is left
 of so many draws stays below it."""
+
+
+LOG_UNSEEN = -5.0
+"""Of the chances that a race sees a draw of a bank. More data may make a camp of such draws rule,
+however rare it is at the part of them that the bank can follow."""
 
 
 class Vetting:
@@ -98,11 +103,11 @@ class Vetting:
         return self.witness.draw(rng, rows, NUM_WITNESSES), self._pilot(rows)
 
     def _miss(self, testimony: Draws, log_chances: np.ndarray) -> np.ndarray:
-        """Return the (R,) part of the answer that is missed, or of the mass if data are too."""
+        """Return the (R,) part of the answer that is missed; all, where a bank has doubts."""
+        if isinstance(self.witness, Bank):
+            return ((log_chances < LOG_UNSEEN).any(axis=1) | self.witness.is_far).astype(float)
         weights = scale_weights(testimony.log_weights)[0]
         seen = weights * np.exp(np.where(weights > 0.0, log_chances, 0.0))
-        if isinstance(self.witness, Bank):
-            return 1.0 - seen.sum(axis=1) / weights.sum(axis=1)
         is_best = testimony.winners[:, None] == np.arange(testimony.means.shape[1])[:, None]
         laws = [np.einsum("rm,rkm->rk", mass, is_best) for mass in (weights, seen)]
         laws = [law / np.maximum(law.sum(axis=1, keepdims=True), SMALLEST) for law in laws]
