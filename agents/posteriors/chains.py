@@ -32,7 +32,7 @@ from numpy.random import Generator
 from agents.numerics.compiled import inner, kernel
 from bandit_gym.typing import FloatArray
 
-WIDTH = 2.0
+WIDTH = 3.5
 """First guess of a slice along an axis, in its lengths."""
 
 
