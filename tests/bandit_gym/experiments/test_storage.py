@@ -294,3 +294,20 @@ def test_manifest_that_describes_no_experiment_is_refused(store, change, message
     path.write_text(json.dumps(json.loads(path.read_bytes()) | change))
     with pytest.raises(ValueError, match=message):
         read_manifest(store.directory)
+
+
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("chapter one")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".lock").symlink_to(tmp_path / "thesis.tex")
+    with pytest.raises(FileExistsError, match="must hold a .lock that is a file, got a link"):
+        create(tmp_path / "out", make_experiment())
+    assert (tmp_path / "thesis.tex").read_text() == "chapter one"
+    assert (tmp_path / "out" / ".lock").is_symlink()
+
+
+def test_a_folder_that_is_a_link_is_followed(tmp_path):
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "results").symlink_to(tmp_path / "scratch")
+    create(tmp_path / "results" / "out", make_experiment())
+    assert (tmp_path / "scratch" / "out" / MANIFEST).is_file()

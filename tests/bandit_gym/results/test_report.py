@@ -160,3 +160,15 @@ def test_blocks_of_another_version_are_named_before_anything_else(results):
     mixed = dataclasses.replace(results, others=("a-run/00003",))
     assert describe(mixed).startswith("Left out: 1 blocks of another origin")
     assert "a-run/00003" in describe(mixed).partition("\n")[0]
+
+
+def test_no_file_of_a_report_is_written_through_a_link(results, tmp_path):
+    write_report(results, tmp_path / "report")
+    names = [path.name for path in (tmp_path / "report").iterdir()]
+    (tmp_path / "linked").mkdir()
+    for name in names:
+        (tmp_path / f"of {name}").write_text("mine")
+        (tmp_path / "linked" / name).symlink_to(tmp_path / f"of {name}")
+    write_report(results, tmp_path / "linked")
+    assert {(tmp_path / f"of {name}").read_text() for name in names} == {"mine"}
+    assert not any((tmp_path / "linked" / name).is_symlink() for name in names)
