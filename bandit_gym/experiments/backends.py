@@ -1,4 +1,4 @@
-"""Who does the work: this process, all cores of this machine, or a cluster, all through joblib.
+"""Who does the work: this process, all cores of this machine, or a cluster.
 
 Every back end is told its number of jobs: without it some of joblib's silently work alone.
 """
@@ -27,7 +27,8 @@ SCHEDULER_TIMEOUT = 6.0
 """Seconds to wait for a host to answer, and again for its scheduler to."""
 
 
-ALONE = {"distributed.scheduler.allowed-failures": 0}
+ALLOW_NO_DEATH = {"distributed.scheduler.allowed-failures": 0}
+"""What is under way when a worker dies is told of at once, and not tried again with others."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,7 @@ def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
     """Connect to the scheduler, or start one process per worker here."""
     distributed = _import("distributed", "dask")
     if workers.scheduler is None:
-        # a block that kills its worker is tried again alone, not with those of others
-        stack.enter_context(_import("dask", "dask").config.set(ALONE))
+        stack.enter_context(_import("dask", "dask").config.set(ALLOW_NO_DEATH))
         cluster = distributed.LocalCluster(
             n_workers=workers.num_workers or joblib.cpu_count(),
             threads_per_worker=1,
@@ -113,7 +113,6 @@ def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
     num_jobs = workers.num_workers or sum(client.nthreads().values())
     if num_jobs < 1:
         raise ConnectionError(f"scheduler must have workers, got none at {workers.scheduler!r}.")
-    stack.enter_context(joblib.parallel_config(backend="dask", n_jobs=num_jobs))
     return num_jobs
 
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
+from dataclasses import replace
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
 import joblib
 
 from bandit_gym.experiments.backends import Workers, connect
-
-ISOLATING = ("loky", "dask")
-"""Back ends that outlive a worker; "serial" has none to lose, and Ray gives up with it."""
 
 CALLS_PER_ROUND = 4
 """Calls per worker between two times that Ray's results, which come all at once, are handed on."""
@@ -42,13 +41,17 @@ class Crew:
 
     def __init__(self, workers: Workers, stack: contextlib.ExitStack) -> None:
         self._workers = workers
-        self._stack = stack
+        self._connection = stack.enter_context(contextlib.ExitStack())
         self._num_jobs = 0
 
     @property
     def is_isolating(self) -> bool:
-        """Whether a worker that dies leaves the others, and this process, alive."""
-        return self._workers.backend in ISOLATING
+        """Whether a worker that dies costs its call alone.
+
+        "serial" has no other process to lose; Ray, and a cluster of others, give up with it.
+        """
+        workers = self._workers
+        return workers.backend == "loky" or (workers.backend == "dask" and not workers.scheduler)
 
     def call(
         self, function: Callable[..., Any], calls: Iterable[Call]
@@ -57,7 +60,7 @@ class Crew:
         waiting = enumerate(calls)
         for first in waiting:
             if not self._num_jobs:
-                self._num_jobs = connect(self._workers, self._stack)
+                self._num_jobs = connect(self._workers, self._connection)
             yield from self._call_all(function, _chain(first, waiting))
 
     def _call_all(
@@ -74,19 +77,24 @@ class Crew:
         try:
             for number, result in self._results(send()):
                 yield under_way.pop(number), result
-        except Exception as error:
-            if not _is_death(error):
+        except BrokenExecutor:
+            if not self.is_isolating:
                 raise
+            if self._workers.backend == "dask":
+                self._fall_back()
             for call in list(under_way.values()):
                 yield call, self._call_alone(function, call)
 
     def _results(self, calls: Iterator[Any]) -> Iterator[Any]:
+        if self._workers.backend == "dask":
+            yield from self._dask_results(calls)
+            return
         if self._workers.backend == "ray":
             parallel = joblib.Parallel(n_jobs=self._num_jobs)
             while batch := list(islice(calls, CALLS_PER_ROUND * self._num_jobs)):
                 yield from parallel(batch)
             return
-        # with one job, joblib would do the work in this process
+        # with one job, joblib would do loky's work in this process
         num_jobs = max(2, self._num_jobs) if self._workers.backend == "loky" else self._num_jobs
         yield from joblib.Parallel(
             n_jobs=num_jobs,
@@ -95,12 +103,29 @@ class Crew:
             batch_size=1,
         )(calls)
 
+    def _dask_results(self, calls: Iterator[Any]) -> Iterator[Any]:
+        """Do as joblib would, which waits for ever where a worker of Dask's dies."""
+        distributed = import_module("distributed")
+        submit = distributed.get_client().submit
+        sending = (submit(function, *arguments, pure=False) for function, arguments, _ in calls)
+        under_way = distributed.as_completed(islice(sending, self._num_jobs))
+        try:
+            for future in under_way:
+                yield future.result()
+                under_way.update(islice(sending, 1))
+        except distributed.KilledWorker as error:
+            raise BrokenExecutor(str(error)) from error
+
+    def _fall_back(self) -> None:
+        """Go on with loky where Dask's workers stood; once some have died, the others may too."""
+        self._connection.close()
+        self._workers = replace(self._workers, backend="loky")
+        self._num_jobs = connect(self._workers, self._connection)
+
     def _call_alone(self, function: Callable[..., Any], call: Call) -> Any:
         try:
-            ((_, result),) = joblib.Parallel(n_jobs=2)([joblib.delayed(_call)(function, 0, call)])
-        except Exception as error:
-            if not _is_death(error):
-                raise
+            ((_, result),) = self._results(iter([joblib.delayed(_call)(function, 0, call)]))
+        except BrokenExecutor as error:
             return Died(error)
         return result
 
@@ -112,7 +137,3 @@ def _call(function: Callable[..., Any], number: int, call: Call) -> tuple[int, A
 def _chain(first: Any, others: Iterator[Any]) -> Iterator[Any]:
     yield first
     yield from others
-
-
-def _is_death(error: BaseException) -> bool:
-    return isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"  # of Dask

@@ -1,7 +1,7 @@
 """Running an experiment: here, on all cores, or on a cluster, with the same numbers everywhere.
 
 Workers receive settings and send back finished blocks; only this process writes, so that a cluster
-needs no shared disk. joblib does the distribution for every back end.
+needs no shared disk.
 """
 
 from __future__ import annotations

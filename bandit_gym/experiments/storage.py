@@ -19,7 +19,6 @@ import contextlib
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,11 +29,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bandit_gym.experiments.changes import SUPERSEDED, find_misfits, settle
+from bandit_gym.experiments.claim import LOCK, locked
 from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
-from bandit_gym.experiments.manifest import MANIFEST, Manifest, read_manifest
+from bandit_gym.experiments.manifest import Manifest, read_manifest
 from bandit_gym.files import remove_leftovers, to_json, write_atomically
 
-LOCK = ".lock"
 SEAL = b',\n  "checksum": '
 
 
@@ -83,8 +82,7 @@ class Store:
         """
         path = Path(directory)
         is_new = _read_part_of(experiment, path) is None  # before anything is written there
-        with _made(path, is_new), open(path / LOCK, "a+", encoding="utf-8") as file:
-            _lock(file, path)
+        with locked(path, is_new):
             stored = _read_part_of(experiment, path)  # again, now that nobody else can change it
             wanted = Manifest.of(experiment)
             news, kept = settle(path, wanted, changed)
@@ -184,24 +182,6 @@ class Store:
         return self.directory / "failures" / run.name / f"{block:05d}.txt"
 
 
-@contextlib.contextmanager
-def _made(directory: Path, is_new: bool) -> Iterator[None]:
-    """Make a folder; if nothing comes of it, leave things as they were."""
-    folders = [folder for folder in (directory, *directory.parents) if not folder.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    except BlockingIOError:  # somebody else is at work in it
-        raise
-    except BaseException:
-        if is_new and not any((directory / kind).exists() for kind in ("blocks", "failures")):
-            for name in (MANIFEST, LOCK):
-                (directory / name).unlink(missing_ok=True)
-            for folder in folders:
-                folder.rmdir()
-        raise
-
-
 def _seal(receipt: dict[str, Any]) -> bytes:
     """Write a receipt whose last line is the checksum of the others."""
     text = to_json(receipt).removesuffix(b"\n}\n")
@@ -255,21 +235,3 @@ def _map(path: Path) -> pa.Buffer:
 
 def _identity(run: Run, block: int) -> dict[str, Any]:
     return {"format": FORMAT, "run": run.digest, "block": block}
-
-
-def _lock(file: Any, directory: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # no such locks on Windows, where two writers only do the work twice
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.seek(0)
-        raise BlockingIOError(
-            f"the folder must not be in use, got {str(directory)!r} where {file.read().strip()} "
-            "is at work; wait for it, or look on with `bandit-gym report`."
-        ) from error
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {platform.node()}")
-    file.flush()

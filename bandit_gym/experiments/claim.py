@@ -1,0 +1,64 @@
+"""One process at a time may write into a folder; a second is refused by a lock.
+
+The lock dies with its holder, so that none is left by a kill.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bandit_gym.experiments.manifest import MANIFEST
+
+LOCK = ".lock"
+
+
+@contextlib.contextmanager
+def locked(directory: Path, is_new: bool) -> Iterator[None]:
+    """Make a folder and keep other processes from writing there.
+
+    Args:
+        directory: the folder.
+        is_new: whether it holds nothing yet; if nothing comes of it then, nothing is left of it.
+
+    Raises:
+        BlockingIOError: if another process is at work in it.
+    """
+    folders = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with open(directory / LOCK, "a+", encoding="utf-8") as file:
+            _lock(file, directory)
+            yield
+    except BlockingIOError:  # somebody else is at work in it
+        raise
+    except BaseException:
+        if is_new and not any((directory / kind).exists() for kind in ("blocks", "failures")):
+            for name in (MANIFEST, LOCK):
+                (directory / name).unlink(missing_ok=True)
+            for folder in folders:
+                with contextlib.suppress(OSError):  # somebody put something there meanwhile
+                    folder.rmdir()
+        raise
+
+
+def _lock(file: Any, directory: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # no such locks on Windows, where two writers only do the work twice
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.seek(0)
+        raise BlockingIOError(
+            f"the folder must not be in use, got {str(directory)!r} where {file.read().strip()} "
+            "is at work; wait for it, or look on with `bandit-gym report`."
+        ) from error
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {platform.node()}")
+    file.flush()
