@@ -33,16 +33,28 @@ from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.vector_math import exp_all
-from agents.posteriors.bulk import GAIN, NUM_MORE, PRIOR, U, V, find_bulk, largest_of, place_points, weigh
+from agents.posteriors.bulk import (
+    GAIN,
+    NUM_MORE,
+    PRIOR,
+    U,
+    V,
+    find_bulk,
+    largest_of,
+    place_points,
+    weigh,
+)
 from agents.posteriors.features import Data
 from agents.posteriors.mesh import HEIGHT, JUMP, LOG_REACH, Mesh
 
 FEWEST_POINTS = 48
 MOST_POINTS = 4096
-POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 2.0, 12
+POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 2.5, 12
 MAX_SPREADS = 4
 LARGEST_ERROR = 1e-3
 """Of a distribution function; more calls for points closer to where it comes from."""
+DEEPEST = 350.0
+"""Further below its top the log-density of a prior is not known to 2e-2, see `mesh`."""
 NUM_SPARE = 11
 NUM_RECENT = 4096
 """Kinds of statistics, of which one table each is remembered to copy from."""
@@ -210,6 +222,7 @@ def build_posterior_table(
     if num == 0:
         return np.nan
     weights, new = rest[0], rest[1, : len(points) // 2 + 1]
+    is_deep = max(places[PRIOR, 0], places[PRIOR, num - 1]) < -DEEPEST
     for k in range(num):
         places[PRIOR, k] += places[GAIN, k]
     sum_roots(places[U, :num], places[PRIOR, :num], weights[:num])
@@ -232,7 +245,19 @@ def build_posterior_table(
         sum_error_roots(points, weights[: new.size])
         spread(v, weights[: new.size], new)
     fill_guide(points, guide)
-    return error
+    return np.inf if is_deep or is_cut(mesh.limits, points) else error
+
+
+@inner
+def is_cut(limits: np.ndarray, points: np.ndarray) -> bool:
+    """Return whether mass may lie beyond the (2,) limits of u, where means have no more digits.
+
+    Densities of u, which are 1 at the top, decay there about as e^-u.
+    """
+    last = len(points) - 1
+    low = points[0, PLACE] <= limits[0] and points[0, DENSITY] > LARGEST_ERROR
+    high = points[last, PLACE] >= limits[1] and points[last, DENSITY] > LARGEST_ERROR
+    return bool(low or high)
 
 
 @inner
