@@ -103,7 +103,7 @@ class GridPosterior(Posterior):
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where an arm's table is unreliable, see `tabulation`."""
-        return (self.tables.errors > LARGEST_RELIABLE_ERROR).any(axis=1)
+        return np.asarray((self.tables.errors > LARGEST_RELIABLE_ERROR).any(axis=1))
 
     @property
     def _coordinate(self) -> Coordinate:
