@@ -23,6 +23,7 @@ Letters: D decisions, K arms.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -39,8 +40,11 @@ RIGHT, FLAGGED, REFUSED, WRONG = "right", "flagged", "refused", "WRONG"
 LARGEST_EXCESS = 0.02
 FLAGGED_SHARE = 0.9
 LEVEL = 0.999
-MOST_MEANS = 10_000
-"""Lanes times arms at a time."""
+FIRST_LANES, MOST_MEANS = 50, 10_000
+"""Decisions made first; lanes times arms at a time, thereafter."""
+
+MOST_SAMPLES = 10_000_000
+"""After which no further lanes are asked: a race without end is judged by few decisions."""
 
 
 class Judgement(NamedTuple):
@@ -118,25 +122,42 @@ def judge(setting: Setting, case: Case, *, scale: float = 1.0, seed: int = 0) ->
     )
     flagged = float(made.is_unreliable.mean())
     verdict = _verdict(gap, flagged, silent)
-    numbers = gap.excess, flagged, silent.excess, num_decisions, seconds
-    return Judgement(*told, verdict, *numbers)
+    shares = gap.excess, flagged, silent.excess
+    return Judgement(*told, verdict, *shares, len(made.laws), seconds)
 
 
 def decide(setting: Setting, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions:
-    """Make decisions, each in a lane that was given the case's data after a reset."""
+    """Make decisions, each in a lane that was given the case's data after a reset.
+
+    There are fewer than asked for where they take more than MOST_SAMPLES samples.
+    """
     agent: Any = load_agent(agent_names()[setting.agent])(case.problem, **setting.options)
-    num_arms = len(case.counts)
-    most = MOST_MEANS // num_arms if setting.num_draws is None else 50
-    sizes = [min(most, num_decisions - start) for start in range(0, num_decisions, most)]
-    laws, flags = [], []
-    for size, lane_seed in zip(sizes, seed.spawn(len(sizes)), strict=True):
+    laws: list[FloatArray] = []
+    flags: list[BoolArray] = []
+    num_samples = 0
+    for size, lane_seed in _batches(num_decisions, len(case.counts), seed):
+        if num_samples > MOST_SAMPLES:
+            break
         agent.reset(size, seed=lane_seed)
         agent.warm_start(case.counts, case.sums)
         arms = agent.act()
-        flags.append(agent.diagnostics()["is_unreliable"])
+        told = agent.diagnostics()
+        flags.append(told["is_unreliable"])
+        num_samples += int(np.sum(told.get("num_samples", 0)))
         is_kept = setting.num_draws is not None
-        laws.append(agent.action_probabilities() if is_kept else np.eye(num_arms)[arms])
+        laws.append(agent.action_probabilities() if is_kept else np.eye(len(case.counts))[arms])
     return Decisions(np.concatenate(laws), np.concatenate(flags).astype(bool))
+
+
+def _batches(
+    num_decisions: int, num_arms: int, seed: SeedSequence
+) -> Iterator[tuple[int, SeedSequence]]:
+    """Yield numbers of lanes, a few at first, that add up to the decisions, and their seeds."""
+    size = FIRST_LANES
+    while num_decisions > 0:
+        size = min(size, num_decisions)
+        yield size, seed.spawn(1)[0]
+        num_decisions, size = num_decisions - size, max(FIRST_LANES, MOST_MEANS // num_arms)
 
 
 def gap_of(laws: FloatArray, truth: FloatArray, num_draws: int | None) -> Gap:

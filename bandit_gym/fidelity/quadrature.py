@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.polynomial import legendre
 
-from bandit_gym.typing import FloatArray
+from bandit_gym.typing import BoolArray, FloatArray
 
 NUM_NODES = 16
 MOST_ROUNDS = 60
@@ -95,7 +95,7 @@ def _resolve(
     return left, width, values, values.max(axis=(0, 1))
 
 
-def _is_rough(density: FloatArray, width: FloatArray) -> FloatArray:
+def _is_rough(density: FloatArray, width: FloatArray) -> BoolArray:
     masses = np.einsum("q,pqk->pk", _WEIGHTS, density) * width[:, None] / 2
     last = np.einsum("tq,pqk->ptk", _TO_TERMS[-2:], density)
     total = masses.sum(axis=0)
