@@ -79,8 +79,10 @@ class MarginalProposal(Proposal):
     def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
         super().__init__(problem)
         marginals = fit_marginals(problem, draws)
-        is_same = marginals is problem.prior
-        self.grid = GridPosterior(problem if is_same else replace(problem, prior=marginals))
+        self.has_equal_weights = marginals is problem.prior
+        self.grid = GridPosterior(
+            problem if self.has_equal_weights else replace(problem, prior=marginals)
+        )
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.follow`.
@@ -91,6 +93,10 @@ class MarginalProposal(Proposal):
         super().follow(rng, counts, sums)
         self.grid.follow(rng, counts, sums)
         self._laws = MarginalLaws(self.grid.mesh, self.grid.tables, counts, sums)
+
+    def is_unreliable(self) -> np.ndarray:
+        """Return (N,) True where the tables cannot vouch for what they hold."""
+        return self.grid.is_unreliable()
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
