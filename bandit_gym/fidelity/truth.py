@@ -21,7 +21,7 @@ from bandit_gym.priors import Beta, Gamma, Normal
 from bandit_gym.priors.mixtures import HierarchicalBeta
 from bandit_gym.typing import FloatArray
 
-NUM_FACTORS, NUM_ZOOMS, REACH, DEPTH = 33, 5, 9.0, 40.0
+NUM_FACTORS, NUM_ZOOMS, REACH, DEPTH = 33, 3, 9.0, 30.0
 """Of a common factor: values looked at, times the interval narrows, its first end, and the log of
 the evidence, below the largest, that is left out."""
 
@@ -109,16 +109,31 @@ def _average(log_weights: FloatArray, found: list[tuple[float, FloatArray]]) -> 
 
 
 def _factor_law(likelihood: Likelihood, prior: OneFactor, data: Data) -> FloatArray:
-    """Narrow the factor's interval to where the evidence is, then average over its values."""
-    box = np.tile([prior.low, prior.high], (len(prior.loadings), 1))
+    """Narrow the factor's interval to where the evidence is, then average over its values.
+
+    The values lie so close that the order of the means changes little from one to the next.
+    """
     low, high = -REACH, REACH
     for _ in range(NUM_ZOOMS):
         factors = np.linspace(low, high, NUM_FACTORS)
-        means = prior.mean + factors[:, None] * np.array(prior.loadings)
-        laws = (Normal(tuple(mean), prior.own_std) for mean in means)
-        found = [independent_law(likelihood, law, data, box) for law in laws]
-        evidence = np.array([log_evidence for log_evidence, _ in found]) - factors**2 / 2
+        evidence = _log_evidence(factors, _given_factor(likelihood, prior, data, factors))
         kept = factors[evidence > evidence.max() - DEPTH]
         step = factors[1] - factors[0]
         low, high = kept[0] - step, kept[-1] + step
-    return _average(-(factors**2) / 2, found)
+    finest = prior.own_std / max(np.ptp(prior.loadings), prior.own_std)
+    factors = np.linspace(low, high, NUM_FACTORS + int((high - low) / finest))
+    return _average(-(factors**2) / 2, _given_factor(likelihood, prior, data, factors))
+
+
+def _given_factor(
+    likelihood: Likelihood, prior: OneFactor, data: Data, factors: FloatArray
+) -> list[tuple[float, FloatArray]]:
+    """Return the log-evidence and the (K,) law given each value of the factor."""
+    box = np.tile([prior.low, prior.high], (len(prior.loadings), 1))
+    means = prior.mean + factors[:, None] * np.array(prior.loadings)
+    laws = (Normal(tuple(mean), prior.own_std) for mean in means)
+    return [independent_law(likelihood, law, data, box) for law in laws]
+
+
+def _log_evidence(factors: FloatArray, found: list[tuple[float, FloatArray]]) -> FloatArray:
+    return np.array([log_evidence for log_evidence, _ in found]) - factors**2 / 2
