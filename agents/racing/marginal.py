@@ -36,7 +36,8 @@ from agents.posteriors.features import (
 )
 from agents.posteriors.grid import GridPosterior
 from agents.posteriors.mesh import Mesh
-from agents.posteriors.tabulation import PosteriorTables, invert_table
+from agents.posteriors.quadrature import Coordinate
+from agents.posteriors.tabulation import DENSITY, PLACE, PosteriorTables, invert_table
 from agents.racing.proposal import Proposal, prior_log_density
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -105,6 +106,20 @@ class MarginalProposal(Proposal):
         log_weights = draws.log_weights
         log_weights += prior_log_density(self.problem, draws.means)
         return draws
+
+    def weigh(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return the (R, m) log-weights of (R, K, m) means; see `Proposal.weigh`."""
+        coordinate = Coordinate(*self.grid.mesh.likelihood.ends.tolist())
+        u, by_draw = coordinate.positions(means), means.transpose(0, 2, 1)
+        data = self.counts[lanes, None], self.sums[lanes, None]
+        log_weights = self.problem.likelihood.log_likelihood(by_draw, *data).sum(axis=-1)
+        log_weights += prior_log_density(self.problem, means) + coordinate.log_slope(u).sum(axis=1)
+        for r, tables in enumerate(self.grid.tables.points[lanes]):
+            for x, points in zip(u[r], tables, strict=True):
+                with np.errstate(divide="ignore"):
+                    density = np.interp(x, points[:, PLACE], points[:, DENSITY], 0.0, 0.0)
+                    log_weights[r] -= np.log(density)
+        return log_weights
 
 
 def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:

@@ -17,6 +17,7 @@ from agents.posteriors.conjugate import (
     matched_posterior,
     reference_posterior,
 )
+from agents.racing.bank import Bank
 from agents.racing.conjugate import ConjugateProposal
 from agents.racing.marginal import MarginalProposal
 from agents.racing.normal import NormalProposal
@@ -113,19 +114,25 @@ def _match_conjugate(problem: BanditProblem) -> Proposal:
     return ConjugateProposal(problem, posterior, posterior)
 
 
-def find_witness(proposal: Proposal) -> Proposal | None:
-    """Return a proposal whose draws can tell where the posterior lies, or None if none is better.
+def find_witness(proposal: Proposal) -> Proposal | Bank | None:
+    """Return whose draws can tell where the posterior lies, or None if the proposal's own can.
 
     Args:
         proposal: that is to be vetted.
     """
     problem = proposal.problem
-    if proposal.has_equal_weights or not isinstance(proposal, ConjugateProposal):
+    if proposal.has_equal_weights or isinstance(proposal, NormalProposal) and proposal.is_exact:
         return None
     try:
-        return match_proposal(problem)
+        matched = match_proposal(problem)
     except ValueError:
-        return None
+        return Bank(problem)
+    is_known = matched.has_equal_weights or problem.offers("normal_box")
+    if not is_known:
+        return Bank(problem)
+    return (
+        None if isinstance(proposal, type(matched)) and not matched.has_equal_weights else matched
+    )
 
 
 def effective_share(proposal: Proposal) -> float:
