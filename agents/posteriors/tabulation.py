@@ -33,7 +33,17 @@ from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.vector_math import exp_all
-from agents.posteriors.bulk import GAIN, NUM_MORE, PRIOR, U, V, find_bulk, largest_of, place_points, weigh
+from agents.posteriors.bulk import (
+    GAIN,
+    NUM_MORE,
+    PRIOR,
+    U,
+    V,
+    find_bulk,
+    largest_of,
+    place_points,
+    weigh,
+)
 from agents.posteriors.features import Data
 from agents.posteriors.mesh import HEIGHT, JUMP, LOG_REACH, Mesh
 

@@ -40,11 +40,11 @@ RIGHT, FLAGGED, REFUSED, WRONG = "right", "flagged", "refused", "WRONG"
 LARGEST_EXCESS = 0.02
 FLAGGED_SHARE = 0.9
 LEVEL = 0.999
-FIRST_LANES, MOST_MEANS = 50, 10_000
+FIRST_LANES, MOST_LANE_ARMS = 10, 10_000
 """Decisions made first; lanes times arms at a time, thereafter."""
 
-MOST_SAMPLES = 10_000_000
-"""After which no further lanes are asked: a race without end is judged by few decisions."""
+MOST_MEANS = 30_000_000
+"""Samples times arms after which no more lanes are asked: races without end get few decisions."""
 
 
 class Judgement(NamedTuple):
@@ -129,14 +129,14 @@ def judge(setting: Setting, case: Case, *, scale: float = 1.0, seed: int = 0) ->
 def decide(setting: Setting, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions:
     """Make decisions, each in a lane that was given the case's data after a reset.
 
-    There are fewer than asked for where they take more than MOST_SAMPLES samples.
+    There are fewer than asked for where they take more than MOST_MEANS means.
     """
     agent: Any = load_agent(agent_names()[setting.agent])(case.problem, **setting.options)
     laws: list[FloatArray] = []
     flags: list[BoolArray] = []
     num_samples = 0
     for size, lane_seed in _batches(num_decisions, len(case.counts), seed):
-        if num_samples > MOST_SAMPLES:
+        if num_samples * len(case.counts) > MOST_MEANS:
             break
         agent.reset(size, seed=lane_seed)
         agent.warm_start(case.counts, case.sums)
@@ -157,7 +157,7 @@ def _batches(
     while num_decisions > 0:
         size = min(size, num_decisions)
         yield size, seed.spawn(1)[0]
-        num_decisions, size = num_decisions - size, max(FIRST_LANES, MOST_MEANS // num_arms)
+        num_decisions, size = num_decisions - size, min(10 * size, MOST_LANE_ARMS // num_arms)
 
 
 def gap_of(laws: FloatArray, truth: FloatArray, num_draws: int | None) -> Gap:
