@@ -162,7 +162,7 @@ class RacingThompson(Agent):
             return fixed_rule(self.stopping)
         if self.stopping == "self-normalised":
             return self_normalised_rule(self.delta, self.effective_samples, self.max_samples)
-        by_value = self.scale == "value"
+        by_value = self.scale != "weight"
         return paper_rule(
             self.threshold, self.delta, self.sigma, self.max_samples, by_value=by_value
         )
