@@ -49,7 +49,7 @@ from agents.posteriors.mesh import HEIGHT, JUMP, LOG_REACH, Mesh
 
 FEWEST_POINTS = 48
 MOST_POINTS = 4096
-POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 2.5, 12
+POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 2.0, 12
 MAX_SPREADS = 4
 LARGEST_ERROR = 1e-3
 """Of a distribution function; more calls for points closer to where it comes from."""
@@ -118,12 +118,11 @@ def spread(v: np.ndarray, weights: np.ndarray, new: np.ndarray) -> None:
         new: (n,) receives places from the first to the last of v.
     """
     num_steps, last = new.size - 1, v.size - 1
-    per_length = num_steps / (3.0 * (v[last] - v[0]))
-    per_weight, per_step = num_steps / (12.0 * weights[last]), num_steps / (3.0 * last)
+    per_weight, per_step = num_steps / (6.0 * weights[last]), num_steps / (3.0 * last)
     j, before = 0, 0.0
     for k in range(last):
         part = weights[k] + 2.0 * weights[k + 1] + weights[min(k + 2, last)]
-        after = per_length * (v[k + 1] - v[0]) + per_weight * part + per_step * (k + 1)
+        after = per_weight * part + per_step * (k + 1)
         slope = (v[k + 1] - v[k]) / (after - before)
         while j < after and j < num_steps:
             new[j] = v[k] + slope * (j - before)
@@ -173,7 +172,7 @@ def accumulate(u: np.ndarray, density: np.ndarray, points: np.ndarray) -> float:
         step, per_sum = u[k] - u[k - 1], 1.0 / (left + 2.0 * middle + right)
         bend = abs(left - 2.0 * middle + right)
         part = bend * per_sum
-        error += step * bend * min(2.0, part * (0.3 + 20.0 * part))
+        error += step * bend * min(2.0, part * (0.15 + 5.0 * part))
         largest = max(largest, step * bend)
         pair = step * (left + 4.0 * middle + right)
         points[k, MASS] = mass + pair * (left + middle) * per_sum
@@ -185,7 +184,7 @@ def accumulate(u: np.ndarray, density: np.ndarray, points: np.ndarray) -> float:
         points[k, PLACE] = u[k]
         points[k, DENSITY] = density[k]
     points[u.size - 1, MASS] = 1.0
-    return (error + 0.025 * largest) * scale
+    return (error + 0.0125 * largest) * scale
 
 
 @inner
