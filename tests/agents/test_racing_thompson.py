@@ -521,3 +521,15 @@ def test_races_run_alone_and_together_agree():
         ends.append((agent.act(), agent.diagnostics()["effective_sample_size"]))
     assert (ends[0][0] == ends[1][0]).all()
     np.testing.assert_allclose(ends[0][1], ends[1][1], rtol=1e-9)
+
+
+def test_a_compiled_race_of_known_length_draws_no_more_than_that():
+    """Were more drawn for a lane, by a guess of 16 or of 1,000, the next one would see others."""
+    ends = []
+    for guess in (16.0, 1000.0):
+        problem = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
+        agent = RacingThompson(problem, proposal="matched", stopping="self-normalised")
+        agent.reset(50, seed=0)
+        agent._proposal.expected_samples = guess
+        ends.append(agent.race().totals)
+    np.testing.assert_array_equal(*ends)

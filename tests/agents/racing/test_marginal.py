@@ -111,11 +111,12 @@ def test_an_independent_prior_is_its_own_marginals(rng):
 
 
 def test_marginals_of_a_truncated_normal_are_its_own_before_truncation():
-    problem = _dependent(Bernoulli(), high=1.0)
-    marginals = fit_marginals(problem, np.zeros((1, 4)))
-    np.testing.assert_allclose(np.square(marginals.std), np.diag(problem.prior.covariance))
-    assert marginals.mean == (0.5,) * 4
-    np.testing.assert_array_equal(marginals.arm_support(4), problem.arm_support())
+    prior = TruncatedMultivariateNormal(0.5, [[0.04, 0.01], [0.01, 0.09]], low=0.0, high=1.0)
+    problem = BanditProblem(Bernoulli(), prior, 2)
+    marginals = fit_marginals(problem, np.zeros((1, 2)))
+    np.testing.assert_allclose(marginals.std, [0.2, 0.3])
+    assert marginals.mean == (0.5, 0.5)
+    np.testing.assert_array_equal(marginals.arm_support(2), problem.arm_support())
 
 
 def test_draws_weigh_the_same_whatever_they_were_drawn_from(rng):

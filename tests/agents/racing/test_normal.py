@@ -133,7 +133,7 @@ def test_intervals_are_cut_near_their_most_likely_point_and_within_the_support()
 def test_draws_lie_strictly_inside_the_support(rng):
     problem = _near_singular(Bernoulli(), high=1.0)
     proposal = NormalProposal(problem, None)
-    counts, sums = np.full((1, 4), 10**7), np.array([[10.0**7, 0.0, 10.0**7, 0.0]])
+    counts, sums = np.full((1, 4), 10**17), np.array([[1e17, 0.0, 1e17, 0.0]])
     proposal.follow(rng, counts, sums)
     means = proposal.draw(rng, np.arange(1), 1000).means
     assert (means > 0.0).all() and (means < 1.0).all()
