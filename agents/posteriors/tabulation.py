@@ -2,13 +2,16 @@
 
 A table holds the distribution function of one arm's mean at M + 1 points of the coordinate u of
 `agents.posteriors.mesh`. They lie between the two places beyond which the density is below e^-21 of
-its top,
-at equal steps counted in cells of the prior's mesh: whatever the prior has there, be it spikes or
-jumps, gets its points, and when the data have narrowed the posterior to a part of a cell, all
-points lie in that part. Where much of the mass still lies between two points, they are placed
-again. Masses are by Simpson's rule; between points the density is a straight line. What remains is
-an error of the distribution function of 1e-3 at most, 2e-3 for a prior of many spikes, and more
-only where data and prior exclude each other: 7e-3 for 10^6 failures under Beta(5, 5).
+its top, and close where `agents.posteriors.bulk` has found mass: at shares of the roots of masses,
+and of the steps that it took. Masses are by Simpson's rule; between points the density is a
+straight line. From how much densities bend between points follows what the distribution function
+may be wrong by. Where that is more than 1e-3, points are placed again, closer to where it comes
+from; where it stays above 5e-3, the table is unreliable. So it is where the data lie so deep in the
+tail of a prior that its log-density is not known to 2e-2, and where means have no more digits.
+
+In 330 trials of mixtures of narrow and wide laws (1e-7 to 0.1 of the range), up to 10^9 pulls and
+data up to ten standard errors from a component, no other table was off by more than 3e-3, and all
+but one by less than 1e-3.
 
 A draw inverts the distribution function: a uniform number, a guide that says where to look, and a
 quadratic equation. As the coordinate is common to all arms, the best arm is the one of largest u.
@@ -49,10 +52,13 @@ from agents.posteriors.mesh import HEIGHT, JUMP, LOG_REACH, Mesh
 
 FEWEST_POINTS = 48
 MOST_POINTS = 4096
-POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 2.0, 12
-MAX_SPREADS = 4
+POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 2.5, 12
+MAX_SPREADS = 8
 LARGEST_ERROR = 1e-3
 """Of a distribution function; more calls for points closer to where it comes from."""
+DEEPEST = 350.0
+"""Further below its top the log-density of a prior is not known to 2e-2, see `mesh`."""
+LARGEST_RELIABLE_ERROR = 5e-3
 NUM_SPARE = 11
 NUM_RECENT = 4096
 """Kinds of statistics, of which one table each is remembered to copy from."""
@@ -93,8 +99,8 @@ def empty_tables(mesh: Mesh, num_lanes: int) -> PosteriorTables:
 def count_points(mesh: Mesh) -> int:
     """Return M: even, and some for each cell, with any mass, of the arm with most of them.
 
-    With twelve points to a cell, of which every other is at equal steps, a jump keeps one of those
-    on either side, even when `spread` has taken two thirds of them elsewhere.
+    With twelve points to a cell, a jump, which is a step of its own, keeps points on either side,
+    even when `spread` has taken two thirds of them elsewhere.
     """
     heights = mesh.cells[..., HEIGHT]
     has_mass = heights > heights.max(axis=1, keepdims=True) - LOG_REACH
@@ -106,11 +112,11 @@ def count_points(mesh: Mesh) -> int:
 
 @inner
 def spread(v: np.ndarray, weights: np.ndarray, new: np.ndarray) -> None:
-    """Set `new` so that its steps have equal shares of v's length, of its weight and of its steps.
+    """Set `new` so that its steps have equal shares of the weight (2 / 3) and of the steps.
 
-    Shares of the length keep points at jumps. Those of the weight are smoothed over three steps,
-    and those of the steps as they are delay their moving, or else points would leave the tails,
-    where masses are then seen too large, and return, for ever.
+    Shares of the weight are smoothed over three steps. Those of the steps keep points at jumps, and
+    delay their moving, or else they would leave the tails, where masses are then seen too large,
+    and return, for ever.
 
     Args:
         v: (m,) places.
@@ -220,6 +226,7 @@ def build_posterior_table(
     if num == 0:
         return np.nan
     weights, new = rest[0], rest[1, : len(points) // 2 + 1]
+    is_deep = max(places[PRIOR, 0], places[PRIOR, num - 1]) < -DEEPEST
     for k in range(num):
         places[PRIOR, k] += places[GAIN, k]
     sum_roots(places[U, :num], places[PRIOR, :num], weights[:num])
@@ -242,7 +249,19 @@ def build_posterior_table(
         sum_error_roots(points, weights[: new.size])
         spread(v, weights[: new.size], new)
     fill_guide(points, guide)
-    return error
+    return np.inf if is_deep or is_cut(mesh.limits, points) else error
+
+
+@inner
+def is_cut(limits: np.ndarray, points: np.ndarray) -> bool:
+    """Return whether mass may lie beyond the (2,) limits of u, where means have no more digits.
+
+    Densities of u, which are 1 at the top, decay there about as e^-u.
+    """
+    last = len(points) - 1
+    low = points[0, PLACE] <= limits[0] and points[0, DENSITY] > LARGEST_ERROR
+    high = points[last, PLACE] >= limits[1] and points[last, DENSITY] > LARGEST_ERROR
+    return bool(low or high)
 
 
 @inner
