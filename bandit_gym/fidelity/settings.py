@@ -23,20 +23,17 @@ class Setting:
     label: str
     agent: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    num_decisions: int = 20_000
+    num_decisions: int = 10_000
     num_draws: int | None = None
 
 
+_MATCHED = {"proposal": "matched", "stopping": "self-normalised"}
+_MOVED = {"resampling": "systematic", "move": "random-walk"}
+
 SETTINGS = (
     Setting("exact", "exact"),
-    Setting("racing, matched", "racing", {"proposal": "matched", "stopping": "self-normalised"}),
+    Setting("racing, matched", "racing", _MATCHED, num_decisions=4000),
     Setting("racing, paper", "racing", num_decisions=2000),
-    Setting("SMC, paper", "smc", {"num_particles": NUM_PARTICLES}, 400, NUM_PARTICLES),
-    Setting(
-        "SMC, moved",
-        "smc",
-        {"num_particles": NUM_PARTICLES, "resampling": "systematic", "move": "random-walk"},
-        100,
-        NUM_PARTICLES,
-    ),
+    Setting("SMC, paper", "smc", {"num_particles": NUM_PARTICLES}, 200, NUM_PARTICLES),
+    Setting("SMC, moved", "smc", {"num_particles": NUM_PARTICLES, **_MOVED}, 100, NUM_PARTICLES),
 )

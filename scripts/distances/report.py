@@ -32,6 +32,19 @@ STYLES = dict(zip(FAMILIES, zip(cycle(COLOURS), cycle("ovs^DP*X"), strict=False)
 """Family of settings -> its colour and its marker."""
 
 
+PROMISES = """An agent is *right* where its excess is at most 0.02. What is promised of that:
+
+- **Promised.** Exact Thompson sampling and Racing with matched proposals are right wherever they
+  decide without a flag, on these histories and on those of [the adversarial set](adversarial.md).
+- **Flagged.** `diagnostics()["is_unreliable"]` is True for a decision that may not be right: a race
+  whose samples are too few or missed a part of the posterior, particles that collapsed, a chain
+  that mixes slowly, a table that misses its promise. Racing and SMC as the paper sets them promise
+  no distance at all; that they say so where they are far off is what is measured here.
+- **Refused.** What an agent cannot treat it declines in one sentence, which names an agent that
+  can; the points at which that happened are listed at the end."""
+"""What the page says beside its numbers."""
+
+
 def describe(results: pd.DataFrame) -> str:
     """Say what the page's numbers are."""
     low, high = int(results["decisions"].min()), int(results["decisions"].max())
@@ -40,7 +53,7 @@ def describe(results: pd.DataFrame) -> str:
         f"Decisions per point: {decisions}. Seed {results['seed'].iloc[0]}. "
         "*Excess* is the total variation (TV) distance between an agent's action frequencies and "
         "the exact action probabilities, less the distance that as many decisions by exact "
-        "Thompson sampling would show on average."
+        f"Thompson sampling would show on average.\n\n{PROMISES}"
     )
 
 

@@ -151,6 +151,37 @@ def test_fidelity_judges_the_adversarial_set_and_writes_its_page(tmp_path):
     assert "Made by `python scripts/fidelity.py --adversarial --scale 0.01 --seed 0`" in page
 
 
+@pytest.fixture
+def flagged():
+    """Rows of the settings whose flags are judged, as many as asked for and flagged as asked."""
+
+    def make(far_flagged=9.0, near_flagged=0.9, exact=0.0):
+        row = {"far": 10, "far_flagged": far_flagged, "near": 10, "near_flagged": near_flagged}
+        rows = [
+            {"setting": label, "family": "some", "is_unreliable": 0.0, **row}
+            for label in (report.CLAIM_SETTING, report.PARTICLES_SETTING, report.MATCHED_SETTING)
+        ]
+        rows.append({"setting": "exact", "family": "exact", "is_unreliable": exact, **row})
+        return pd.DataFrame(rows)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("shares", "holds"),
+    [((9.0, 0.9), "holds"), ((8.9, 0.9), "holds in part"), ((8.9, 1.0), "does not hold")],
+)
+def test_flags_of_the_paper_hold_at_nine_far_and_under_one_near(shares, holds, flagged):
+    assert report._true_flags_verdict(flagged(*shares)).holds == holds
+
+
+def test_flags_of_exact_agents_hold_below_two_in_a_hundred(flagged):
+    assert report._false_flags_verdict(flagged(exact=0.019)).holds == "holds"
+    verdict = report._false_flags_verdict(flagged(exact=0.02))
+    assert verdict.holds == "holds in part"
+    assert "exact: 2.00%" in verdict.evidence
+
+
 def test_long_words_are_shortened_in_their_middle():
     words = adversarial.shorten("a" * 400 + "b" * 400)
     assert words == "a" * 150 + " ... " + "b" * 150
