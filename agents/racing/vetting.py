@@ -60,13 +60,15 @@ class Vetting:
             self.shares, self.is_blind = np.ones(len(mask)), np.zeros(len(mask), dtype=bool)
             self._next = np.zeros(len(mask), dtype=np.int64)  # pulls at which a lane is due
         self.shares[mask], self.is_blind[mask], self._next[mask] = 1.0, False, 0
+        self._due = np.empty(0, dtype=np.int64)
 
     def look_ahead(self) -> None:
         """Renew the shares of the lanes that are due."""
+        if self.proposal.has_equal_weights:
+            return
         pulls = self.proposal.counts.sum(axis=1)
-        is_due = (pulls >= self._next) & (not self.proposal.has_equal_weights)
-        self._due = np.flatnonzero(is_due)
-        self._next[is_due] = np.maximum(2 * pulls[is_due], FIRST_PULLS)
+        self._due = np.flatnonzero(pulls >= self._next)
+        self._next[self._due] = np.maximum(2 * pulls[self._due], FIRST_PULLS)
         for lanes in self._tiles():
             weights = scale_weights(self._pilot(lanes).log_weights)[0]
             squares = np.maximum(np.square(weights).mean(axis=1), SMALLEST)
