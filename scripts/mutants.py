@@ -8,7 +8,8 @@ session is its own, so `cr-report` and `cr-html` read it too. A run that is stop
 was. Each mutant is written into a copy of the working tree and meets the tests nearest to it, in a
 fork of a process that has imported the libraries: first with kernels as plain Python, then, if it
 survives, compiled. What needs longer than `PATIENCE` a test or `BUDGET` in all is left out, so a
-score is a lower bound of what all tests notice. Annotations are never evaluated and not broken.
+score is a lower bound of what all tests notice. Annotations, which are never evaluated, are not
+broken, and what is no longer Python is not counted.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -200,8 +202,20 @@ def draw_mutants(room: str, size: int, seed: int) -> list[Any]:
     init(paths, database, {})
     every = sorted(database.work_items, key=lambda item: _identity(item.mutations[0]))
     annotations = {path: list(_annotations(path)) for path in paths}
-    able = [item for item in every if not _is_inside(item.mutations[0], annotations)]
-    return random.Random(seed).sample(able, min(size, len(able)))
+    random.Random(seed).shuffle(every)
+    able = (item for item in every if not _is_inside(item.mutations[0], annotations))
+    return list(islice((item for item in able if _is_python(item.mutations[0])), size))
+
+
+def _is_python(mutation: MutationSpec) -> bool:
+    """Say whether the broken file is Python at all; a lone star is taken for a product, say."""
+    operator = plugins.get_operator(mutation.operator_name)()
+    text = (ROOT / mutation.module_path).read_text()
+    try:
+        ast.parse(mutating.mutate_code(text, operator, mutation.occurrence))
+    except SyntaxError:
+        return False
+    return True
 
 
 def _identity(mutation: MutationSpec) -> tuple:
