@@ -1,7 +1,7 @@
 """How many broken lines the tests notice: mutants drawn at random in each room of both packages.
 
-    python scripts/mutants.py run --room results --seed 1 --session runs/mutants-results-1.sqlite
-    python scripts/mutants.py table runs/mutants-*.sqlite
+    python scripts/mutants.py run --room results --seed 1 --session results/mutants/results-1.sqlite
+    python scripts/mutants.py table results/mutants/*.sqlite
 
 cosmic-ray (`pip install -e ".[mutants]"`) knows the places that can be broken and breaks them; a
 session is its own, so `cr-report` and `cr-html` read it too. A run that is stopped goes on where it
