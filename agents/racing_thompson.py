@@ -30,9 +30,10 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from agents.base import Agent
-from agents.racing.matching import make_proposal
+from agents.racing.matching import find_witness, make_proposal
 from agents.racing.races import Races
 from agents.racing.stopping import StoppingRule, fixed_rule, paper_rule, self_normalised_rule
+from agents.racing.vetting import Vetting
 from bandit_gym.checks import check_choice, check_integer, check_real
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
@@ -110,6 +111,7 @@ class RacingThompson(Agent):
         self.proposal = proposal
         self._rule = self._make_rule()
         self._proposal = make_proposal(problem, proposal)
+        self._vetting = Vetting(self._proposal, find_witness(self._proposal))
         self._log_supremum = self._proposal.log_supremum() if scale == "supremum" else -math.inf
 
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
@@ -117,15 +119,19 @@ class RacingThompson(Agent):
         super().reset(num_envs, seed)
         self._proposal.expected_samples = self._rule.first_guess
 
+    def _restart(self, mask: np.ndarray) -> None:
+        self._vetting.restart(mask)
+
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
         gumbels = self.rng.gumbel(size=self.counts.shape)  # line 5
-        races = Races.start(self._rule, gumbels)  # line 6
+        self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8
+        self._vetting.look_ahead()
+        races = Races.start(self._rule, gumbels, self._vetting.shares)  # line 6
         if self.scale == "supremum":
             races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
-        lanes = self._pull_first(races)
-        self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8
-        races.run(self.rng, self._proposal, lanes)  # lines 7 to 15
+        races.run(self.rng, self._proposal, self._pull_first(races))  # lines 7 to 15
+        self._vetting.look_back(races.num_samples)
         return races
 
     def _choose(self) -> np.ndarray:
@@ -134,9 +140,14 @@ class RacingThompson(Agent):
             "num_samples": races.num_samples,
             "effective_sample_size": races.effective_sample_size(),
             "is_capped": races.is_capped(),
-            "is_unreliable": races.is_capped(),
+            "is_unreliable": self._is_unreliable(races),
         }
         return np.argmax(races.totals, axis=1)  # line 16
+
+    def _is_unreliable(self, races: Races) -> np.ndarray:
+        """Return (N,) True where a race rests on too few of its samples, or on the wrong ones."""
+        is_missing = self._vetting.is_blind | self._proposal.is_unreliable()
+        return races.is_capped() | races.is_poor() | is_missing
 
     def _pull_first(self, races: Races) -> np.ndarray:
         """Return the lanes that race; the others are given an arm that was never pulled."""

@@ -55,6 +55,8 @@ class ConjugateProposal(Proposal):
         if self.is_natural:
             self._coefficients += prior.natural_parameters(problem.num_arms)
             self._support = problem.arm_support()
+        is_inside = (self._support.T == np.array(problem.likelihood.support)[:, None]).all()
+        self.has_equal_weights = self.is_natural and is_inside and not self._coefficients.any()
         self._is_improper = ~posterior.is_proper()
         self._tables = NO_TABLES
 
@@ -81,10 +83,17 @@ class ConjugateProposal(Proposal):
         """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
         draw_chunk(rng, self._laws, self._worthwhile_tables(), lanes, draws)
-        if not self.is_natural:
-            draws.log_weights[:] = prior_log_density(self.problem, draws.means)
-        add_log_weights(self._log_weight, lanes, draws)
+        draws.log_weights[:] = self.weigh(lanes, draws.means)
         return draws
+
+    def weigh(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return the (R, m) log-weights of (R, K, m) means; see `Proposal.weigh`."""
+        if self.is_natural:
+            log_weights = np.zeros((means.shape[0], means.shape[2]))
+        else:
+            log_weights = prior_log_density(self.problem, means)
+        add_log_weights(self._log_weight, lanes, means, log_weights)
+        return log_weights
 
     def weighed_laws(self) -> WeighedLaws | None:
         """Return laws and weights for compiled loops; None where only the prior can weigh."""

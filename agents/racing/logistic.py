@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import log_expit
 
 from agents.numerics.compiled import inner
 from agents.numerics.kernels import TINY
@@ -90,3 +91,19 @@ def draw_logistic(rng: Generator, law: CutLaw, draws: LogisticDraws, spare: np.n
         z = -z if (high - off[j]) * scale < 0.0 else z
         draws.log_phi[j] -= 0.5 * z * z
         off[j] += z / scale
+
+
+def log_logistic(z: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the log-density that `draw_logistic` draws z from, in standard deviations.
+
+    Args:
+        z: (...) draws.
+        low: (...) ends of the intervals.
+        high: (...) their other ends.
+    """
+    is_turned = high < 0.0
+    first, last = np.where(is_turned, -high, low), np.where(is_turned, -low, high)
+    slope = np.maximum(first, SLOPE)
+    y, above_first, above_last = slope * z, log_expit(-slope * first), log_expit(-slope * last)
+    log_mass = above_first + np.log1p(-np.exp(above_last - above_first))
+    return np.log(slope) + log_expit(y) + log_expit(-y) - log_mass

@@ -36,7 +36,8 @@ from agents.posteriors.features import (
 )
 from agents.posteriors.grid import GridPosterior
 from agents.posteriors.mesh import Mesh
-from agents.posteriors.tabulation import PosteriorTables, invert_table
+from agents.posteriors.quadrature import Coordinate
+from agents.posteriors.tabulation import DENSITY, PLACE, PosteriorTables, invert_table
 from agents.racing.proposal import Proposal, prior_log_density
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -79,8 +80,10 @@ class MarginalProposal(Proposal):
     def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
         super().__init__(problem)
         marginals = fit_marginals(problem, draws)
-        is_same = marginals is problem.prior
-        self.grid = GridPosterior(problem if is_same else replace(problem, prior=marginals))
+        self.has_equal_weights = marginals is problem.prior
+        self.grid = GridPosterior(
+            problem if self.has_equal_weights else replace(problem, prior=marginals)
+        )
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.follow`.
@@ -92,6 +95,10 @@ class MarginalProposal(Proposal):
         self.grid.follow(rng, counts, sums)
         self._laws = MarginalLaws(self.grid.mesh, self.grid.tables, counts, sums)
 
+    def is_unreliable(self) -> np.ndarray:
+        """Return (N,) True where the tables cannot vouch for what they hold."""
+        return self.grid.is_unreliable()
+
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
@@ -99,6 +106,20 @@ class MarginalProposal(Proposal):
         log_weights = draws.log_weights
         log_weights += prior_log_density(self.problem, draws.means)
         return draws
+
+    def weigh(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return the (R, m) log-weights of (R, K, m) means; see `Proposal.weigh`."""
+        coordinate = Coordinate(*self.grid.mesh.likelihood.ends.tolist())
+        u, by_draw = coordinate.positions(means), means.transpose(0, 2, 1)
+        data = self.counts[lanes, None], self.sums[lanes, None]
+        log_weights = self.problem.likelihood.log_likelihood(by_draw, *data).sum(axis=-1)
+        log_weights += prior_log_density(self.problem, means) + coordinate.log_slope(u).sum(axis=1)
+        for r, tables in enumerate(self.grid.tables.points[lanes]):
+            for x, points in zip(u[r], tables, strict=True):
+                with np.errstate(divide="ignore"):
+                    density = np.interp(x, points[:, PLACE], points[:, DENSITY], 0.0, 0.0)
+                    log_weights[r] -= np.log(density)
+        return log_weights
 
 
 def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:

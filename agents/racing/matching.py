@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from agents.posteriors.conjugate import (
     matched_posterior,
     reference_posterior,
 )
+from agents.racing.bank import Bank
 from agents.racing.conjugate import ConjugateProposal
 from agents.racing.marginal import MarginalProposal
 from agents.racing.normal import NormalProposal
 from agents.racing.proposal import Proposal
+from agents.racing.slices import take_apart
 from bandit_gym.checks import check_choice
 from bandit_gym.priors import Prior, prior_from_dict
 from bandit_gym.problem import BanditProblem
@@ -27,10 +30,8 @@ from bandit_gym.problem import BanditProblem
 NUM_FIT_DRAWS, NUM_TRIAL_SAMPLES = 10_000, 1000
 NUM_FIT_MEANS = 1_000_000
 """Means drawn for a fit at most, if there are many arms."""
-ENOUGH_CONJUGATE, ENOUGH_MARGINAL = 0.9, 0.5
-"""Effective samples per sample, without data, with which a proposal will do. Conjugate draws cost
-least, but where they are worth less than this, their weights may be so uneven that the largest have
-not been seen."""
+ENOUGH_MARGINAL = 0.5
+"""Effective samples per sample, without data, with which a proposal will do."""
 
 
 def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any]) -> Proposal:
@@ -67,23 +68,21 @@ def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any])
 def match_proposal(problem: BanditProblem) -> Proposal:
     """Return a proposal that resembles the problem's own prior.
 
-    That is the conjugate prior with the same moments, arm by arm, or a `MarginalProposal`, if its
-    draws without data are worth enough, or else the best of these and a `NormalProposal`. For
-    likelihoods that have no row in Table 1 only the second will do. Candidates are judged with a
-    fixed generator: the choice is a function of the problem.
+    That is the conjugate posterior of a conjugate prior; where arms are independent, whether the
+    prior says so or not, a `MarginalProposal`; else this, if its draws without data are worth
+    enough, or the best of it, a `NormalProposal` and the conjugate prior with the same moments, arm
+    by arm. For likelihoods that have no row in Table 1 only the second will do. Candidates are
+    judged with a fixed generator: the choice is a function of the problem.
 
     Raises:
         ValueError: if no candidate can stand in for the prior.
     """
-    best, largest = _match_conjugate(problem) if has_row(problem.likelihood) else (None, 0.0)
-    if best is not None and largest >= ENOUGH_CONJUGATE:
-        return best
-    num_draws = min(NUM_FIT_DRAWS, max(NUM_TRIAL_SAMPLES, NUM_FIT_MEANS // problem.num_arms))
-    draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
-    kinds = (MarginalProposal, NormalProposal) if best is not None else (MarginalProposal,)
-    for kind in kinds:
+    if is_conjugate(problem.likelihood, problem.prior):
+        return _match_conjugate(problem)
+    best, largest = None, 0.0
+    for candidate in _candidates(problem):
         try:
-            proposal = kind(problem, draws)
+            proposal = candidate()
             share = effective_share(proposal)
         except ValueError:  # this prior is not of the kind that it can stand in for
             continue
@@ -93,16 +92,47 @@ def match_proposal(problem: BanditProblem) -> Proposal:
             break
     if best is None:
         raise ValueError(
-            "problem.prior must have marginals that tables can hold, for proposal='matched' and "
-            f"{problem.likelihood.name} rewards, got {problem.prior!r}; use SMCThompson."
+            "problem.prior must have a density where tables or normal laws can stand in for it, "
+            f"for proposal='matched' and {problem.likelihood.name} rewards, got "
+            f"{problem.prior!r}; use SMCThompson."
         )
     return best
 
 
-def _match_conjugate(problem: BanditProblem) -> tuple[Proposal, float]:
+def _candidates(problem: BanditProblem) -> list[Callable[[], Proposal]]:
+    num_draws = min(NUM_FIT_DRAWS, max(NUM_TRIAL_SAMPLES, NUM_FIT_MEANS // problem.num_arms))
+    draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
+    apart = problem if problem.offers("arm_log_density") else take_apart(problem, draws)
+    marginal = partial(MarginalProposal, apart, draws)
+    if not has_row(problem.likelihood):
+        return [marginal]
+    return [marginal, partial(NormalProposal, problem, draws), partial(_match_conjugate, problem)]
+
+
+def _match_conjugate(problem: BanditProblem) -> Proposal:
     posterior = matched_posterior(problem)
-    proposal = ConjugateProposal(problem, posterior, posterior)
-    return proposal, effective_share(proposal)
+    return ConjugateProposal(problem, posterior, posterior)
+
+
+def find_witness(proposal: Proposal) -> Proposal | Bank | None:
+    """Return whose draws can tell where the posterior lies, or None if the proposal's own can.
+
+    Args:
+        proposal: that is to be vetted.
+    """
+    problem = proposal.problem
+    if proposal.has_equal_weights or isinstance(proposal, NormalProposal) and proposal.is_exact:
+        return None
+    try:
+        matched = match_proposal(problem)
+    except ValueError:
+        return Bank(problem)
+    is_known = matched.has_equal_weights or problem.offers("normal_box")
+    if not is_known:
+        return Bank(problem)
+    return (
+        None if isinstance(proposal, type(matched)) and not matched.has_equal_weights else matched
+    )
 
 
 def effective_share(proposal: Proposal) -> float:

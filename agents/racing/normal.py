@@ -37,7 +37,7 @@ from agents.numerics.kernels import TINY, Draws, compare_means, fill, make_draws
 from agents.numerics.vector_math import log_all
 from agents.posteriors.conjugate import likelihood_coefficients
 from agents.posteriors.features import add_multiple
-from agents.racing.logistic import CutLaw, LogisticDraws, draw_logistic
+from agents.racing.logistic import CutLaw, LogisticDraws, draw_logistic, log_logistic
 from agents.racing.proposal import Proposal, prior_log_density
 from agents.racing.sites import make_sites, update_sites
 from agents.racing.weighing import add_rational
@@ -130,6 +130,29 @@ class NormalProposal(Proposal):
             log_weights += 0.5 * np.einsum("...i,ij,...j->...", off, self._precision, off)
             log_weights += prior_log_density(self.problem, draws.means)
         return draws
+
+    def weigh(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return the (R, m) log-weights of (R, K, m) means; see `Proposal.weigh`."""
+        data = self.counts[lanes, None], self.sums[lanes, None]
+        by_draw = means.transpose(0, 2, 1)
+        log_weights = self.problem.likelihood.log_likelihood(by_draw, *data).sum(axis=-1)
+        log_weights += prior_log_density(self.problem, means)
+        for r, lane in enumerate(lanes):
+            log_weights[r] -= log_chain(self._law, self._sites.values[lane], means[r])
+        return log_weights
+
+
+def log_chain(law: NormalLaw, sites: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Return the log-density that `draw_chain` draws (K, m) means from, given (K, 2) sites."""
+    factor, centre = law.precision.copy(), law.pull + sites[law.order, 0]
+    factor += np.diag(sites[law.order, 1])
+    factorise(factor, centre)
+    off, total = means[law.order] - centre[:, None], np.zeros(means.shape[1])
+    for k, scale in enumerate(np.diag(factor)):
+        shift = -factor[k + 1 :, k] @ off[k + 1 :] / scale
+        low, high = ((end - centre[k] - shift) * scale for end in law.box[k])
+        total += log_logistic((off[k] - shift) * scale, low, high) + np.log(scale)
+    return total
 
 
 def _cut_box(mean: np.ndarray, variance: np.ndarray, box: np.ndarray) -> np.ndarray:

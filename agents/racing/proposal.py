@@ -47,9 +47,12 @@ class Proposal(Posterior):
         expected_samples: that the next race will take on average, as far as races have shown; 0
             before any. What pays by the number of draws is decided by it.
         draw_cost: of one mean, in those of a mean drawn from a table.
+        has_equal_weights: whether weights are constant, but for errors of tables: then a draw is
+            one from the posterior.
     """
 
     draw_cost: ClassVar[float]
+    has_equal_weights = False
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = problem
@@ -71,6 +74,10 @@ class Proposal(Posterior):
         Raises:
             ValueError: if the prior's log-density is NaN or +inf, or has the wrong shape.
         """
+
+    def weigh(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return the (R, m) log-weights of (R, K, m) means, whatever they were drawn from."""
+        raise NotImplementedError
 
     def weighed_laws(self) -> WeighedLaws | None:
         """Return what a compiled loop needs to draw and weigh by itself, or None if it cannot."""

@@ -17,11 +17,14 @@ expectation rests on weights too rare to have been seen are beyond it, as they a
 that knows no bound on the weights (Bahadur and Savage 1956).
 
 Or it has *enough*: certainty about the leader is more than Thompson sampling asks for. The arm that
-leads after a number of samples that the weights alone decide is a draw from the self-normalised
-importance weights, whose law after a fixed number is within 12 / (effective sample size) of the
-target in any event's probability (Agapiou et al. 2017, Theorem 2.1), and in practice far closer. So
-the rule also stops once that size has reached a chosen value. Being clear takes an effective sample
-size above log(n (K - 1) / delta) too: no leader is believed on fewer.
+leads after a number of samples that was fixed before is a draw from the self-normalised importance
+weights, whose law is within 12 / (effective sample size) of the target in any event's probability
+(Agapiou et al. 2017, Theorem 2.1), and in practice far closer. So the rule also stops once samples
+enough are drawn for a chosen effective size, by the *share* of it that a sample is worth. That
+share is known before the race, from draws that decide nothing (`agents.racing.vetting`): to stop
+*when* the weights of the race itself reach the size prefers races that have not yet met their
+largest weights, and errs by up to 0.38 in total variation (`docs/beyond`). Being clear takes an
+effective sample size above log(n (K - 1) / delta) too: no leader is believed on fewer.
 
 References:
     Fan, Grama and Liu (2015), "Exponential inequalities for martingales with applications".
@@ -51,7 +54,7 @@ class StoppingRule(NamedTuple):
         bars: (cap + 1,) what the gap between the two best averages has to exceed, line 12.
         tilts: (n, 2) r and psi(r).
         level: log(n / delta); with log(K - 1) what the leader's evidence has to exceed.
-        enough_size: effective sample size that ends the race; inf where the bars alone do.
+        enough_size: effective sample size that a race is made for; inf where it sets no length.
         by_value: whether v is divided by the largest v seen, and not by the largest w.
         cap: largest number of draws.
         is_fixed: whether nothing but the cap ends a race.
@@ -64,6 +67,11 @@ class StoppingRule(NamedTuple):
     by_value: bool
     cap: int
     is_fixed: bool = False
+
+    def lengths(self, shares: np.ndarray) -> np.ndarray:
+        """Return the (N,) samples that end races whose samples are worth (N,) effective ones."""
+        with np.errstate(divide="ignore"):
+            return np.ceil(np.minimum(self.enough_size / shares, self.cap)).astype(np.int64)
 
     @property
     def first_guess(self) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.draw_tables import DrawTables
-from agents.numerics.kernels import Draws, MeanLaws, fill
+from agents.numerics.kernels import MeanLaws, fill
 from agents.numerics.vector_math import log_all
 
 X, REST, X_REST = range(3)
@@ -70,18 +70,20 @@ class LogProducts(NamedTuple):
 
 
 @kernel
-def add_log_weights(log_weight: LogWeight, lanes: np.ndarray, draws: Draws) -> None:
-    """Add the log-weights, up to a constant, of draws for (R,) lanes of N to what they have."""
-    num_lanes, num_arms, num_samples = draws.means.shape
+def add_log_weights(
+    log_weight: LogWeight, lanes: np.ndarray, means: np.ndarray, log_weights: np.ndarray
+) -> None:
+    """Add the log-weights, up to a constant, of (R, K, m) means for (R,) lanes of N to (R, m)."""
+    num_lanes, num_arms, num_samples = means.shape
     coefficients, products = np.empty(3), np.empty((4, num_samples))
     fill(coefficients, 0.0)
     for kind in range(3):
         fill(products[kind], 1.0)
     for r in range(num_lanes):
-        out = draws.log_weights[r]
+        out = log_weights[r]
         logs = LogProducts(coefficients, products, out)
         for i in range(num_arms):
-            x = draws.means[r, i]
+            x = means[r, i]
             c0, c1, c2, c3, c4 = log_weight.coefficients[log_weight.sets[lanes[r], i], i]
             if c0 == c1:
                 multiply_logs(logs, X_REST, c0, x)

@@ -119,7 +119,7 @@ def test_race_follows_algorithm_2_sample_by_sample(scale, rng):
     log_weights = rng.normal(scale=2.0, size=(num_lanes, num_draws))
     winners = rng.integers(num_arms, size=(num_lanes, num_draws))
     rule = paper_rule("printed", 0.1, 0.3, num_draws, by_value=scale == "value")
-    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)))
+    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)), np.ones(num_lanes))
     lanes = np.arange(num_lanes)
     for start in range(0, num_draws, 7):  # in chunks, as the agent does
         part = slice(start, start + 7)
@@ -270,10 +270,10 @@ def test_racing_pickled_in_the_middle_continues_bit_for_bit():
     assert (agent.act() == copy.act()).all()
 
 
-def literal_self_normalised_race(log_weights, winners, gumbels, delta, enough_size):
+def literal_self_normalised_race(log_weights, winners, gumbels, delta, length):
     """The rule of `agents.racing.stopping` for one lane, all sums computed anew at each sample."""
     num_arms, tilts = len(gumbels), np.array([0.05, 0.1, 0.2, 0.4, 0.8])
-    for d in range(1, len(log_weights) + 1):
+    for d in range(1, length + 1):
         weights = np.exp(log_weights[:d])
         values = np.zeros((d, num_arms))
         values[np.arange(d), winners[:d]] = np.exp(gumbels[winners[:d]]) * weights
@@ -283,8 +283,7 @@ def literal_self_normalised_race(log_weights, winners, gumbels, delta, enough_si
         increments = (values[:, [leader]] - values[:, others]) / bounds
         gaps, variances = increments.sum(axis=0), np.square(increments).sum(axis=0)
         evidence = [r * gaps + (np.log1p(-r) + r) * variances for r in tilts]
-        is_clear = np.max(evidence, axis=0).min() > np.log(len(tilts) * (num_arms - 1) / delta)
-        if is_clear or weights.sum() ** 2 >= enough_size * np.square(weights).sum():
+        if np.max(evidence, axis=0).min() > np.log(len(tilts) * (num_arms - 1) / delta):
             break
     return int(leader), d
 
@@ -294,15 +293,16 @@ def test_self_normalised_race_follows_its_definition_sample_by_sample(rng):
     log_weights = rng.normal(scale=1.0, size=(num_lanes, num_draws))
     winners = (rng.random((num_lanes, num_draws)) > 0.8).astype(np.int64)  # arm 0 leads clearly
     rule = self_normalised_rule(0.1, 80.0, num_draws)
-    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)))
+    shares = rng.uniform(0.3, 1.0, num_lanes)
+    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)), shares)
     race.feed(np.arange(num_lanes), log_weights, winners)
+    lengths = [math.ceil(80 / share) for share in shares]
     for n in range(num_lanes):
         expected = literal_self_normalised_race(
-            log_weights[n], winners[n], race.gumbels[n], 0.1, 80.0
+            log_weights[n], winners[n], race.gumbels[n], 0.1, lengths[n]
         )
         assert (race.totals[n].argmax(), race.num_samples[n]) == expected
-    is_clear = race.effective_sample_size() < 80
-    assert 5 < is_clear.sum() < 55  # some stop because they are clear, some at the sufficient size
+    assert 5 < (race.num_samples < lengths).sum() < 55  # some are clear, some have enough
 
 
 def races_of_known_law(rng, probabilities, num_lanes, num_draws):
@@ -317,7 +317,7 @@ def test_self_normalised_race_that_is_clear_errs_within_its_promise(rng):
     delta, num_lanes, enough_size = 0.1, 4000, 300.0
     probabilities = np.array([0.82] + [0.02] * 9)  # nine arms that win rarely, at a high price
     winners, gumbels, best = races_of_known_law(rng, probabilities, num_lanes, 300)
-    race = Races.start(self_normalised_rule(delta, enough_size, 300), gumbels)
+    race = Races.start(self_normalised_rule(delta, enough_size, 300), gumbels, np.ones(num_lanes))
     race.feed(np.arange(num_lanes), np.zeros(winners.shape), winners)
     is_clear = race.num_samples < enough_size
     share = (is_clear & (race.totals.argmax(axis=1) != best)).mean()
@@ -330,7 +330,7 @@ def test_self_normalised_race_is_not_clear_on_few_effective_samples(rng):
     log_weights = rng.normal(scale=2.0, size=(num_lanes, 400))
     winners = rng.choice(num_arms, size=log_weights.shape, p=[0.96, 0.01, 0.01, 0.01, 0.01])
     rule = self_normalised_rule(delta, 1e9, 400)
-    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)))
+    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)), np.ones(num_lanes))
     race.feed(np.arange(num_lanes), log_weights, winners)
     is_clear = race.num_samples < 400
     assert is_clear.mean() > 0.1
@@ -343,7 +343,7 @@ def test_self_normalised_race_does_not_depend_on_the_scale(rng):
     gumbels = rng.gumbel(size=(50, 4))
     ends = []
     for shift in (0.0, 500.0, -500.0):
-        race = Races.start(self_normalised_rule(0.1, 30.0, 400), gumbels)
+        race = Races.start(self_normalised_rule(0.1, 30.0, 400), gumbels, np.full(50, 0.2))
         race.feed(np.arange(50), log_weights + shift, winners)
         ends.append((race.num_samples.tolist(), race.totals.argmax(axis=1).tolist()))
     assert ends[0] == ends[1] == ends[2]

@@ -8,13 +8,11 @@ from scipy import special, stats
 
 from agents import RacingThompson
 from agents.oracle import action_probabilities
-from agents.racing.conjugate import ConjugateProposal
 from agents.racing.matching import effective_share, match_proposal
 from agents.racing.normal import NormalProposal, factorise
 from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
-from bandit_gym.priors.mixtures import LogitNormal
+from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 
 LIKELIHOODS = (Bernoulli(), Exponential(), Gaussian(), Poisson())
@@ -81,19 +79,6 @@ def test_correlation_makes_samples_worth_more():
     assert effective_share(matched) > 5 * effective_share(reference)
 
 
-@pytest.mark.parametrize(
-    "prior",
-    [
-        TruncatedNormal(0.5, 0.1),
-        LogitNormal(0.0, 1.0),
-        TruncatedMultivariateNormal(0.5, unit_vector_covariance(10, 50, 0).tolist()),
-    ],
-    ids=["independent", "logit-normal", "weakly dependent"],
-)
-def test_conjugate_draws_are_taken_where_they_will_do(prior):
-    assert isinstance(match_proposal(BanditProblem(Bernoulli(), prior, 10)), ConjugateProposal)
-
-
 class TiedNormal:
     """As users of SciPy write a prior: normal arms of any mean, with correlation 0.99."""
 
@@ -133,9 +118,9 @@ class OneMean:
         return np.where(np.ptp(means, axis=-1) < 1e-3, 0.0, -np.inf)
 
 
-def test_a_singular_covariance_falls_back_on_conjugate_draws():
-    proposal = match_proposal(BanditProblem(Bernoulli(), OneMean(), 3))
-    assert isinstance(proposal, ConjugateProposal)
+def test_a_prior_that_no_proposal_meets_is_refused():
+    with pytest.raises(ValueError, match="must have a density where .*; use SMCThompson"):
+        match_proposal(BanditProblem(Bernoulli(), OneMean(), 3))
 
 
 def test_factorise_solves(rng):
