@@ -3,7 +3,7 @@ import pytest
 from scipy import special, stats
 
 from agents.oracle import action_probabilities, action_probabilities_with_error
-from agents.posteriors.quadrature import ToleranceError
+from agents.oracle.panels import ToleranceError
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem

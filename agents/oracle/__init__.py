@@ -15,31 +15,26 @@ Letters: K arms, M points.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from agents.posteriors.choosing import oracle_method
-from agents.posteriors.quadrature import (
-    Coordinate,
+from agents.oracle.arms import ArmPosteriors, Arms
+from agents.oracle.panels import (
     Panels,
     ToleranceError,
     best_arm_probabilities,
-    first_edges,
     halve,
-    log_prior,
-    make_coordinate,
-    require_density,
+    in_doubt,
     resolve,
 )
+from agents.oracle.search import first_edges
+from agents.posteriors.choosing import oracle_method
 from bandit_gym.checks import check_real, check_statistics
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
-NUM_DRAWS = 512
-NUM_PEAKS = 8
 QUADRATURE_TOLERANCE = 1e-6
 GIBBS_TOLERANCE = 2e-3
 
@@ -97,94 +92,31 @@ def action_probabilities_with_error(
     return probabilities, np.array([error for _, error in answers]).reshape(shape[:-1])
 
 
-@dataclass(frozen=True, eq=False)
-class ArmPosteriors:
-    """One-dimensional posteriors of arms that are independent a priori.
-
-    Attributes:
-        problem: likelihood and prior.
-        counts: (K,) pulls.
-        sums: (K,) total rewards.
-    """
-
-    problem: BanditProblem
-    counts: FloatArray
-    sums: FloatArray
-
-    @cached_property
-    def support(self) -> FloatArray:
-        """(K, 2) interval of each arm's mean."""
-        return self.problem.arm_support()
-
-    @cached_property
-    def draws(self) -> FloatArray:
-        """(S, K) prior draws, sorted per arm, which show where the prior has its bulks.
-
-        The generator is fixed so that the probabilities are a function of the problem and data.
-        """
-        shape = (NUM_DRAWS, len(self.counts))
-        return np.sort(self.problem.prior.sample(np.random.default_rng(0), shape), axis=0)
-
-    @cached_property
-    def coordinate(self) -> Coordinate:
-        """The coordinate shared by all arms."""
-        return make_coordinate(self.support, self.draws)
-
-    def log_density(self, means: FloatArray) -> FloatArray:
-        """Return the (M, K) log-densities, up to a constant per arm, at (M, K) means."""
-        prior = log_prior(self.problem, self.support, means)
-        with np.errstate(all="ignore"):
-            data = self.problem.likelihood.log_likelihood(means, self.counts, self.sums)
-            values = np.where(prior == -np.inf, -np.inf, prior + data)
-        require_density("the log-density of a posterior", values, means)
-        return values
-
-    def log_density_along(self, u: FloatArray) -> FloatArray:
-        """Return the (M, K) log-densities of the coordinate at (M,) values of it."""
-        means = np.broadcast_to(self.coordinate.means(u)[:, None], (len(u), len(self.counts)))
-        return self.log_density(means) + self.coordinate.log_slope(u)[:, None]
-
-    def edges(self) -> FloatArray:
-        """Return first panel ends: a coarse grid and every place where an arm may have a bulk."""
-        breaks = np.concatenate([self.support.ravel(), self._peaks()])
-        return first_edges(self.coordinate, breaks)
-
-    def _peaks(self) -> FloatArray:
-        """Return the highest local maxima among the prior draws and the likelihood's maxima."""
-        draws = self.coordinate.means(self.coordinate.positions(self.draws))
-        heights = self.log_density(draws)
-        padded = np.pad(heights, ((1, 1), (0, 0)), constant_values=-np.inf)
-        is_peak = (heights > padded[:-2]) & (heights >= padded[2:])
-        order = np.argsort(np.where(is_peak, -heights, np.inf), axis=0)[:NUM_PEAKS]
-        pulled = self.counts > 0
-        most_likely = self.sums[pulled] / self.counts[pulled]
-        return np.concatenate([np.take_along_axis(draws, order, axis=0).ravel(), most_likely])
-
-
 def _make_solver(
     problem: BanditProblem, tolerance: float | None
 ) -> Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]:
     """Return the function from (K,) counts and sums to (K,) probabilities and their error."""
     if oracle_method(problem) == "gibbs":
-        from agents.posteriors.gibbs import gibbs_probabilities  # brings numba
+        from agents.oracle.chains import gibbs_probabilities  # brings numba
 
         return partial(gibbs_probabilities, problem, tolerance=tolerance or GIBBS_TOLERANCE)
-    return partial(quadrature_probabilities, problem, tolerance=tolerance or QUADRATURE_TOLERANCE)
+    return partial(quadrature_probabilities, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
 
 
 def quadrature_probabilities(
-    problem: BanditProblem, counts: FloatArray, sums: FloatArray, *, tolerance: float
+    arms: Arms, tolerance: float, counts: FloatArray, sums: FloatArray
 ) -> tuple[FloatArray, float]:
     """Return the (K,) probabilities and their estimated error; raise if that misses `tolerance`.
 
     The panels are halved once more after they are fine enough, and the change is the estimate.
     """
-    posteriors = ArmPosteriors(problem, counts, sums)
-    error, edges = np.inf, posteriors.edges()
+    posteriors = ArmPosteriors(arms, counts, sums)
+    error, edges = np.inf, first_edges(posteriors)
     for doubt in (1e-2 * tolerance, 1e-4 * tolerance):
-        panels = resolve(posteriors.log_density_along, edges, doubt)
-        finer = halve(posteriors.log_density_along, panels)
-        probabilities, error = _compare(panels, finer, doubt)
+        panels = resolve(posteriors.along, edges, doubt, arms.line.grain)
+        finer = halve(posteriors.along, panels, arms.line.grain)
+        probabilities, error = compare(panels, finer, doubt)
+        error += float((posteriors.bends() * finer.masses_beyond(*arms.line.limits)).sum())
         if error <= tolerance:
             return probabilities, error
     raise ToleranceError(
@@ -194,10 +126,16 @@ def quadrature_probabilities(
     )
 
 
-def _compare(panels: Panels, finer: Panels, doubt: float) -> tuple[FloatArray, float]:
+def compare(panels: Panels, finer: Panels, doubt: float) -> tuple[FloatArray, float]:
+    """Return the (K,) probabilities by the finer panels, made to sum to one, and their error.
+
+    The error adds up what refinement changed, what the sum missed, what is not resolved to `doubt`,
+    what rounding may have done and the mass beyond the ends.
+    """
     probabilities = best_arm_probabilities(finer)
     change = np.abs(probabilities - best_arm_probabilities(panels)).max()
-    unresolved = np.where(finer.roughness > doubt, finer.roughness, 0.0).sum()
+    unresolved = np.where(in_doubt(finer, doubt), finer.roughness, 0.0).sum()
     total = probabilities.sum()
-    error = change + abs(1 - total) + unresolved + finer.tails().sum()
+    rounded = finer.noise.sum(axis=0).max()
+    error = change + abs(1 - total) + unresolved + rounded + finer.tails().sum()
     return probabilities / total, float(error)

@@ -1,0 +1,180 @@
+"""Posteriors of arms that are independent a priori, as log-densities along one line.
+
+Letters: K arms, S draws, M points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agents.oracle.line import Line, make_line
+from agents.posteriors.conjugate import has_row
+from bandit_gym.problem import BanditProblem
+from bandit_gym.typing import FloatArray
+
+NUM_DRAWS, FEWEST_DRAWS = 1 << 14, 64
+"""Of the prior in all, and of each law that it is a mixture of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Arms:
+    """What is known of the arms before any data.
+
+    Attributes:
+        problem: likelihood, and a prior with `arm_log_density`.
+    """
+
+    problem: BanditProblem
+
+    @cached_property
+    def is_smooth(self) -> bool:
+        """Whether densities are exponentials of five smooth features, whatever the data.
+
+        Such a density has one bulk, or one at either end, and nothing that hides.
+        """
+        return self.problem.offers("natural_parameters") and has_row(self.problem.likelihood)
+
+    @cached_property
+    def support(self) -> FloatArray:
+        """(K, 2) interval of each arm's mean."""
+        return self.problem.arm_support()
+
+    @cached_property
+    def draws(self) -> FloatArray:
+        """(S, K) prior draws, sorted per arm, which show where the prior has its bulks.
+
+        A mixture shows each of its laws, however rare. The generator is fixed so that the
+        probabilities are a function of the problem and data.
+        """
+        laws, rng = components(self.problem.prior), np.random.default_rng(0)
+        num_draws = FEWEST_DRAWS if self.is_smooth else NUM_DRAWS // len(laws)
+        shape = (max(num_draws, FEWEST_DRAWS), self.problem.num_arms)
+        draws = np.concatenate([law.sample(rng, shape) for law in laws])
+        return np.sort(np.clip(draws, *self.support.T), axis=0)
+
+    @cached_property
+    def line(self) -> Line:
+        """The coordinate shared by all arms."""
+        return make_line(self.support, self.draws)
+
+    def log_prior(self, means: FloatArray) -> FloatArray:
+        """Return the log-density of each arm at (M, K) means, -inf outside its support."""
+        prior: Any = self.problem.prior
+        with np.errstate(all="ignore"):
+            values = np.asarray(prior.arm_log_density(means), dtype=np.float64)
+        is_inside = (means >= self.support[:, 0]) & (means <= self.support[:, 1])
+        values = np.where(is_inside, values, -np.inf)
+        require_density("problem.prior.arm_log_density", values, means)
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class ArmPosteriors:
+    """One-dimensional posteriors of the arms.
+
+    Attributes:
+        arms: what is known before any data.
+        counts: (K,) pulls.
+        sums: (K,) total rewards.
+    """
+
+    arms: Arms
+    counts: FloatArray
+    sums: FloatArray
+
+    def log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (M, K) log-densities, up to a constant per arm, at (M, K) means."""
+        prior, likelihood = self.arms.log_prior(means), self.arms.problem.likelihood
+        with np.errstate(all="ignore"):
+            data = likelihood.log_likelihood(means, self.counts, self.sums)
+            # No data say nothing, even at means whose squares overflow.
+            values = np.where((prior == -np.inf) | (self.counts == 0), prior, prior + data)
+        require_density("the log-density of a posterior", values, means)
+        return values
+
+    def along(self, u: FloatArray) -> FloatArray:
+        """Return the (M, K) log-densities of the coordinate at (M,) values of it."""
+        return self.log_density_along(np.repeat(u[:, None], len(self.counts), axis=1))
+
+    def log_density_along(self, u: FloatArray) -> FloatArray:
+        """Return the (M, K) log-densities of the coordinate at (M, K) values of it.
+
+        Beyond its limits, where distances to an end have no digits left, they go on as straight
+        lines: the law of a density that is a power of the distance.
+        """
+        line = self.arms.line
+        values = self._of_coordinate(line.means(np.clip(u, *line.limits)))
+        for is_beyond, end in zip(
+            (u < line.limits[0], u > line.limits[1]), self._ends, strict=True
+        ):
+            if is_beyond.any():
+                with np.errstate(over="ignore"):
+                    straight = end.values[0] + end.slopes[0] * (u - end.u[0])
+                values = np.where(is_beyond, straight, values)
+        return values
+
+    def bends(self) -> FloatArray:
+        """Return (2, K) shares by which slopes still change in a unit of u before either limit."""
+        slopes = np.array([end.slopes for end in self._ends])
+        last, change = slopes[:, 0], np.abs(slopes[:, 1] - slopes[:, 0])
+        return np.divide(change, np.abs(last), out=np.zeros_like(last), where=last != 0)
+
+    @cached_property
+    def _ends(self) -> tuple[_End, _End]:
+        first, last = self.arms.line.limits
+        return self._end(first, 1.0), self._end(last, -1.0)
+
+    def _end(self, limit: float, step: float) -> _End:
+        line = self.arms.line
+        means = line.means(limit + step * np.arange(3.0))
+        u = line.exact_positions(means)
+        values = self._of_coordinate(np.repeat(means[:, None], len(self.counts), axis=1))
+        with np.errstate(invalid="ignore"):
+            slopes = np.diff(values, axis=0) / np.diff(u)[:, None]
+        return _End(u, values, np.where(np.isfinite(slopes), slopes, 0.0))
+
+    def _of_coordinate(self, means: FloatArray) -> FloatArray:
+        """Return the log-densities of u at (M, K) means.
+
+        The slope of the line is that where the rounded mean lies: near an end that makes a
+        difference, but hardly any to the density of u.
+        """
+        line = self.arms.line
+        return self.log_density(means) + line.log_slope(line.exact_positions(means))
+
+
+class _End(NamedTuple):
+    """Log-densities at one limit of the line, and one and two units before it.
+
+    Attributes:
+        u: (3,) places, where rounded means lie.
+        values: (3, K) log-densities of u.
+        slopes: (2, K) between them, 0 where there is no density.
+    """
+
+    u: FloatArray
+    values: FloatArray
+    slopes: FloatArray
+
+
+def components(prior: Any) -> list[Any]:
+    """Return the laws that a prior is a mixture of: itself alone where it is none."""
+    laws = getattr(prior, "components", None)
+    if isinstance(laws, tuple) and all(hasattr(law, "sample") for law in laws):
+        return [law for each in laws for law in components(each)]
+    return [prior]
+
+
+def require_density(name: str, values: FloatArray, means: FloatArray) -> None:
+    """Refuse (M, K) log-densities that are NaN or infinite at some of (M, K) means."""
+    is_bad = np.isnan(values) | (values == np.inf)
+    if is_bad.any():
+        row, arm = np.argwhere(is_bad)[0]
+        raise ValueError(
+            f"{name} must be a number or -inf, got {values[row, arm]} for arm {arm} at the mean "
+            f"{means[row, arm]}."
+        )

@@ -1,0 +1,227 @@
+"""Densities of K arms resolved on common panels, and what can be integrated from them.
+
+The axis is cut into panels of polynomials, and panels are halved until each arm's density is a
+smooth polynomial on each of them, or until what is left is the rounding of the density itself.
+
+Panels carry Gauss-Lobatto nodes, which include both ends: a bulk that hides between two panels
+still shows at the end they share, is halved towards, and cannot fall between grid points.
+
+Letters: K arms, P panels, Q nodes per panel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from agents.posteriors.winning import exclusive_products
+from bandit_gym.typing import BoolArray, FloatArray
+
+NUM_NODES = 16
+MAX_PANELS, MAX_VALUES = 50_000, 1 << 23
+"""Panels, and values at all of their nodes, which take 64 MB."""
+
+DEPTH = 40.0
+"""How far below its top a log-density no longer counts for what rounding may do."""
+
+LogDensity = Callable[[FloatArray], FloatArray]
+Grain = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+class ToleranceError(RuntimeError):
+    """A probability could not be computed to the tolerance asked for.
+
+    Attributes:
+        error: the error that was achieved, inf where the density does not integrate.
+    """
+
+    def __init__(self, message: str, error: float) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Log-densities of K arms at the nodes of P panels of the u-axis.
+
+    Attributes:
+        edges: (P + 1,) ends, increasing; each panel ends where the next begins.
+        log_density: (P, Q, K) log-densities of u, not normalised.
+        grains: (P,) share of a panel that rounding may move a place by.
+    """
+
+    edges: FloatArray
+    log_density: FloatArray
+    grains: FloatArray
+
+    @property
+    def lengths(self) -> FloatArray:
+        """(P,) lengths in u."""
+        return np.diff(self.edges)
+
+    @cached_property
+    def density(self) -> FloatArray:
+        """(P, Q, K) densities of u, normalised over the panels."""
+        top = self.log_density.max(axis=(0, 1))
+        density: FloatArray = np.exp(self.log_density - top)
+        density /= _integrate(self, density)
+        return density
+
+    @cached_property
+    def roughness(self) -> FloatArray:
+        """(P, K) size of the last two Legendre coefficients: the mass that is in doubt."""
+        sizes: FloatArray = np.abs(_LAST_COEFFICIENTS @ self.density).sum(axis=1)
+        return self.lengths[:, None] * sizes
+
+    @cached_property
+    def noise(self) -> FloatArray:
+        """(P, K) mass that rounding of places and of log-densities adds or takes at a node."""
+        is_seen = self.log_density > self.log_density.max(axis=(0, 1)) - DEPTH
+        largest = np.where(is_seen, np.abs(self.log_density), 0.0).max(axis=1)
+        lowest = np.where(is_seen, self.log_density, np.inf).min(axis=1)
+        highest = np.where(is_seen, self.log_density, -np.inf).max(axis=1)
+        moved = np.maximum(highest - lowest, 0.0) * self.grains[:, None]
+        return (_EPSILON * largest + moved) * self.masses
+
+    @cached_property
+    def masses(self) -> FloatArray:
+        """(P, K) mass of each arm on each panel."""
+        return self.lengths[:, None] / 2 * np.einsum("q,pqk->pk", _WEIGHTS, self.density)
+
+    def masses_beyond(self, first: float, last: float) -> FloatArray:
+        """Return the (2, K) masses on panels that end before `first`, or begin after `last`."""
+        sides = self.edges[1:] <= first, self.edges[:-1] >= last
+        return np.array([self.masses[side].sum(axis=0) for side in sides])
+
+    def distributions(self) -> FloatArray:
+        """Return the (P, Q, K) distribution functions at the nodes, in [0, 1]."""
+        within = self.lengths[:, None, None] / 2 * (_ANTIDERIVATIVE @ self.density)
+        mass = within[:, -1:]  # the antiderivative at a panel's last node, its right end
+        return np.asarray(np.clip(np.cumsum(mass, axis=0) - mass + within, 0.0, 1.0))
+
+    def tails(self) -> FloatArray:
+        """Return the (K,) mass beyond the ends, inf where the density does not decay there.
+
+        The log-density is continued as the straight line through the nodes of the end panels.
+        """
+        ends = np.array([self.density[0, 0], self.density[-1, -1]])
+        with np.errstate(invalid="ignore"):
+            rise = self.log_density[[0, -1], -1] - self.log_density[[0, -1], 0]
+        decay = rise / self.lengths[[0, -1], None] * [[1.0], [-1.0]]
+        decays = decay > 0
+        beyond = np.where(decays, ends / np.where(decays, decay, 1.0), np.inf)
+        return np.where(ends > 0, beyond, 0.0).sum(axis=0)
+
+
+def resolve(
+    log_density: LogDensity, edges: FloatArray, tolerance: float, grain: Grain | None = None
+) -> Panels:
+    """Return panels on which every arm's density is resolved.
+
+    Args:
+        log_density: takes (M,) values of u, returns (M, K) log-densities of u, not normalised.
+        edges: (P + 1,) increasing ends of the first panels. Of a density with several narrow
+            bulks, each must be felt at an edge; a single bulk is found from anywhere.
+        tolerance: mass in doubt, per panel and arm, of an arm's total mass of 1.
+        grain: takes (P,) left and right ends of panels, returns the share of each that rounding of
+            a place may amount to. None: places are exact.
+
+    Raises:
+        ToleranceError: if the panels grow too many; its error bounds the mass in doubt.
+        ValueError: if an arm has no mass anywhere.
+    """
+    grain = grain or (lambda left, right: np.zeros_like(left))
+    panels = _make_panels(log_density, edges, grain)
+    while True:
+        _require_mass(panels)
+        is_rough = in_doubt(panels, tolerance).any(axis=1) & _can_be_halved(panels)
+        if not is_rough.any():
+            return panels
+        if len(is_rough) + is_rough.sum() > _most_panels(panels):
+            error = float(panels.roughness.sum())
+            raise ToleranceError(
+                f"{len(is_rough)} panels leave a mass of {error:.2g} in doubt; the posteriors are "
+                "too narrow or too rough for this tolerance.",
+                error,
+            )
+        panels = halve(log_density, panels, grain, is_rough)
+
+
+def in_doubt(panels: Panels, tolerance: float) -> BoolArray:
+    """Return (P, K) where the polynomial may miss more mass than tolerance and rounding explain."""
+    return np.asarray(panels.roughness > tolerance + 4 * panels.noise)
+
+
+def halve(
+    log_density: LogDensity, panels: Panels, grain: Grain, chosen: BoolArray | None = None
+) -> Panels:
+    """Return the panels with the chosen ones, (P,) bool, or all, cut in two."""
+    chosen = _can_be_halved(panels) if chosen is None else chosen
+    middles = (panels.edges[:-1] + panels.edges[1:])[chosen] / 2
+    edges = np.sort(np.concatenate([panels.edges, middles]))
+    old = np.repeat(np.arange(len(chosen)), 1 + chosen)
+    values, is_new = panels.log_density[old], chosen[old]
+    left, right = edges[:-1], edges[1:]
+    values[is_new] = _evaluate(log_density, left[is_new], right[is_new])
+    return Panels(edges, values, grain(left, right))
+
+
+def _make_panels(log_density: LogDensity, edges: FloatArray, grain: Grain) -> Panels:
+    left, right = edges[:-1], edges[1:]
+    return Panels(edges, _evaluate(log_density, left, right), grain(left, right))
+
+
+def _most_panels(panels: Panels) -> int:
+    return min(MAX_PANELS, MAX_VALUES // panels.log_density[0].size)
+
+
+def best_arm_probabilities(panels: Panels) -> FloatArray:
+    """Return the (K,) integrals P_i = int p_i(x) prod_{j != i} F_j(x) dx over the panels."""
+    return _integrate(panels, panels.density * exclusive_products(panels.distributions()))
+
+
+def _integrate(panels: Panels, values: FloatArray) -> FloatArray:
+    """Return the (K,) integrals over u of (P, Q, K) values at the nodes."""
+    return np.asarray(np.einsum("p,q,pqk->k", panels.lengths / 2, _WEIGHTS, values))
+
+
+def _evaluate(log_density: LogDensity, left: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the (P, Q, K) log-densities at the nodes of panels with these ends."""
+    u = left[:, None] + (right - left)[:, None] * _FRACTIONS
+    return log_density(u.ravel()).reshape(*u.shape, -1)
+
+
+def _can_be_halved(panels: Panels) -> BoolArray:
+    size = np.maximum(np.abs(panels.edges[:-1]), np.abs(panels.edges[1:]))
+    return panels.lengths > 1e-14 * size + 1e-18
+
+
+def _require_mass(panels: Panels) -> None:
+    top = panels.log_density.max(axis=(0, 1))
+    if (top == -np.inf).any():
+        raise ValueError(
+            f"the posterior of arm {np.argmin(top)} must have some mass, got a density of 0 "
+            "everywhere; do the data have a positive probability under the prior?"
+        )
+
+
+def _lobatto() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return nodes (as fractions of a panel), weights, antiderivative and last coefficients.
+
+    Weights and antiderivative are for the panel [-1, 1].
+    """
+    last = np.eye(NUM_NODES)[-1]
+    nodes = np.concatenate([[-1.0], legendre.legroots(legendre.legder(last)), [1.0]])
+    weights = 2 / (NUM_NODES * (NUM_NODES - 1) * legendre.legval(nodes, last) ** 2)
+    to_coefficients = np.linalg.inv(legendre.legvander(nodes, NUM_NODES - 1))
+    integrals = legendre.legint(np.eye(NUM_NODES), lbnd=-1, axis=0)
+    antiderivative = legendre.legvander(nodes, NUM_NODES) @ integrals @ to_coefficients
+    return (nodes + 1) / 2, weights, antiderivative, to_coefficients[-2:]
+
+
+_EPSILON = np.finfo(float).eps
+_FRACTIONS, _WEIGHTS, _ANTIDERIVATIVE, _LAST_COEFFICIENTS = _lobatto()
