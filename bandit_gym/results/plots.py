@@ -2,7 +2,8 @@
 
 Every figure is a `matplotlib.figure.Figure` of its own, drawn without pyplot: no window, no global
 state. Colours are Okabe and Ito's, told apart by colour-blind eyes, and line styles repeat what the
-colours say. Bands are pointwise 95 % intervals of the mean over replications.
+colours say. Bands are pointwise 95 % intervals of the mean over replications, Student's; below 10
+replications there are none.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from scipy import stats
 
 from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.results.results import Results, RunResults, paired_differences
-from bandit_gym.results.statistics import performance_profile
+from bandit_gym.results.statistics import MIN_REPLICATIONS, performance_profile
 from bandit_gym.results.summary import lower_bound_slope, normalised_scores, regret_name
 from bandit_gym.typing import FloatArray, IntArray
 
@@ -194,7 +195,11 @@ def _wrapped(title: str) -> str:
 
 
 def _new_curves(runs: list[RunResults]) -> tuple[Figure, Axes]:
-    subtitle = f"{_count(runs)}; bands: 95 % interval of the mean"
+    is_banded = max(len(found.replications) for found in runs) >= MIN_REPLICATIONS
+    bands = (
+        "bands: 95 % interval of the mean" if is_banded else f"no bands below {MIN_REPLICATIONS}"
+    )
+    subtitle = f"{_count(runs)}; {bands}"
     figure, axes = _new_figure(runs[0].run.environment.label, subtitle)
     axes.set_xlabel("step")
     return figure, axes
@@ -231,10 +236,10 @@ def styles() -> Iterator[Style]:
 
 
 def draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style: Style) -> None:
-    """Draw the mean of (R, S) curves and, from two of them on, its 95 % band."""
+    """Draw the mean of (R, S) curves and, from ten of them on, its 95 % band."""
     mean = curves.mean(axis=0)
     axes.plot(steps, mean, label=label, **style)
-    if len(curves) > 1:
+    if len(curves) >= MIN_REPLICATIONS:
         half = stats.t.ppf(0.975, len(curves) - 1) * stats.sem(curves, axis=0)
         axes.fill_between(
             steps, mean - half, mean + half, color=style["color"], alpha=0.2, linewidth=0

@@ -14,9 +14,11 @@ from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.results.results import Results
+from bandit_gym.results.statistics import FEW_REPLICATIONS, LEVEL, MIN_REPLICATIONS
 from bandit_gym.results.summary import QUANTILES, aggregate, regret_name, summarise
 
 NOTHING = "-"
+DOUBTFUL = "*"
 Row = Mapping[Any, Any]
 Cells = dict[str, Callable[[Row], str]]  # title -> what a row has below it
 
@@ -41,9 +43,11 @@ def describe(results: Results, *, details: bool = False) -> str:
             parts.append(_describe_environment(results, environment, own, times))
             if details:
                 parts.append(_describe_spread(own))
-    if len(results.experiment.environments) > 1:
-        parts.append(_describe_aggregate(aggregate(results).to_dict("records")))
-    return "\n\n".join([*parts, *_warnings(results)])
+    if len(results.experiment.environments) > 1 and (
+        scores := aggregate(results).to_dict("records")
+    ):
+        parts.append(_describe_aggregate(scores))
+    return "\n\n".join([*parts, *_verdict_note(results, rows), *_warnings(results)])
 
 
 def write_report(results: Results, directory: Path) -> None:
@@ -94,11 +98,13 @@ def _describe_environment(
         regret_name(environment): lambda row: _estimate(row, "pseudo_regret"),
         f"less {experiment.agents[0].label}'s, paired": lambda row: _estimate(row, "difference"),
         "p (Holm)": lambda row: _p_value(row["p_holm"]),
+        "verdict": lambda row: row["verdict"] or NOTHING,
         COLUMNS["best_arm_found"].title: lambda row: _number(row["best_arm_found"], "{:.0%}"),
         "samples/decision": lambda row: _number(row["samples_per_decision"], "{:.1f}"),
         "µs/decision": lambda row: _number(times[row["env"], row["agent"]], "{:.2f}"),
     }
-    return "\n".join([title, *_tabulate(rows, cells), _define_regret(environment)])
+    notes = [*_interval_notes(rows, ("pseudo_regret", "difference")), *_flag_notes(rows)]
+    return "\n".join([title, *_tabulate(rows, cells), _define_regret(environment), *notes])
 
 
 def _define_regret(environment: Entry) -> str:
@@ -122,7 +128,39 @@ def _describe_spread(rows: Sequence[Row]) -> str:
         simple.title: lambda row: _estimate(row, "simple_regret", digits=4),
         **{name: partial(_quantile, name) for name in QUANTILES},
     }
-    return "\n".join([title, *_tabulate(rows, cells)])
+    notes = _interval_notes(rows, ("realised_regret", "simple_regret"))
+    return "\n".join([title, *_tabulate(rows, cells), *notes])
+
+
+def _interval_notes(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    """Say where intervals are missing, and which of those named may be too short."""
+    if any(_is_missing(row, name) for row in rows for name in names):
+        yield f"{NOTHING} for an interval or a p-value: none below {MIN_REPLICATIONS} replications."
+    if any(_is_marked(row, name) for row in rows for name in names):
+        yield (
+            f"{DOUBTFUL} A long tail and fewer than {FEW_REPLICATIONS} replications: the interval "
+            "may be too short."
+        )
+
+
+def _flag_notes(rows: Sequence[Row]) -> Iterator[str]:
+    """Say how many of their decisions agents called unreliable; nothing if none tells."""
+    shares = {row["agent"]: row["flagged"] for row in rows if not math.isnan(row["flagged"])}
+    for agent, share in shares.items():
+        if share > 0:
+            yield f"{agent}: {_percent(share)} of decisions flagged, where it may be wrong."
+    if shares and not any(shares.values()):
+        yield "No decision was flagged as unreliable."
+
+
+def _verdict_note(results: Results, rows: Sequence[Row]) -> Iterator[str]:
+    count = sum(not math.isnan(row["p_holm"]) for row in rows)
+    if count:
+        yield (
+            f"Verdicts: regret below or above {results.experiment.agents[0].label}'s with "
+            f"p < {LEVEL} after Holm's correction for the {count} comparisons of this report; "
+            "undecided otherwise."
+        )
 
 
 def _describe_aggregate(rows: Sequence[Row]) -> str:
@@ -134,7 +172,7 @@ def _describe_aggregate(rows: Sequence[Row]) -> str:
         "agent": lambda row: row["agent"],
         "score": lambda row: _estimate(row, "score_iqm", digits=3),
     }
-    return "\n".join([title, *_tabulate(rows, cells)])
+    return "\n".join([title, *_tabulate(rows, cells), *_interval_notes(rows, ["score_iqm"])])
 
 
 def _version_note(results: Results) -> Iterator[str]:
@@ -170,11 +208,24 @@ def _estimate(row: Row, name: str, digits: int = 1) -> str:
     mean, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
     if math.isnan(mean):
         return NOTHING
-    if math.isnan(low):
-        return f"{mean:.{digits}f}"
+    if _is_missing(row, name):
+        return f"{mean:.{digits}f} ± {NOTHING}"
+    mark = DOUBTFUL if _is_marked(row, name) else ""
     if abs((high - mean) - (mean - low)) < 0.5 * 10**-digits:
-        return f"{mean:.{digits}f} ± {high - mean:.{digits}f}"
-    return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+        return f"{mean:.{digits}f} ± {high - mean:.{digits}f}{mark}"
+    return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{mark}"
+
+
+def _is_missing(row: Row, name: str) -> bool:
+    return math.isnan(row[f"{name}_low"]) and not math.isnan(row[name])
+
+
+def _is_marked(row: Row, name: str) -> bool:
+    return bool(row.get(f"{name}_is_doubtful")) and not _is_missing(row, name)
+
+
+def _percent(share: float) -> str:
+    return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
 
 
 def _number(value: float, form: str) -> str:

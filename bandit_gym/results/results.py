@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.storage import Store
@@ -37,7 +38,9 @@ class Block:
     receipt: dict[str, Any]
 
     def column(self, name: str) -> FloatArray:
-        """Return a column as (R, S), one row per replication."""
+        """Return a column as (R, S), a row per replication; NaN in files older than the column."""
+        if name in COLUMNS and name not in self._file.schema_arrow.names:
+            return np.full((len(self.replications), len(self.run.steps)), np.nan)
         # one thread: starting others costs more than they save on so little
         values = self._file.read([name], use_threads=False)[name].to_numpy()
         return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
@@ -166,6 +169,23 @@ def paired_differences(
         found.replications, reference.replications, assume_unique=True, return_indices=True
     )
     return common, found.curves(column)[rows] - reference.curves(column)[reference_rows]
+
+
+def line_up(tables: Sequence[tuple[IntArray, FloatArray]]) -> FloatArray:
+    """Stack what E environments have of the replications that all of them have.
+
+    A replication has the same seed in every environment, so these are no E-fold evidence: whoever
+    averages over environments takes a replication, a row of the result, for one value.
+
+    Args:
+        tables: of each environment the (R_e,) replications, sorted, and (R_e, ...) values.
+
+    Returns:
+        (R, E, ...) values.
+    """
+    common = reduce(np.intersect1d, [replications for replications, _ in tables])
+    kept = [values[np.isin(replications, common)] for replications, values in tables]
+    return np.stack(kept, axis=1)
 
 
 def _open_blocks(store: Store, experiment: Experiment, run: Run) -> Iterator[Block]:

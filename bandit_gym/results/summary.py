@@ -7,8 +7,6 @@ reward in place of the pulled arm's mean; its expectation is the same and its va
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ from bandit_gym.experiments.catalogue import make_problem
 from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results import statistics
-from bandit_gym.results.results import Results, RunResults, paired_differences
+from bandit_gym.results.results import Results, RunResults, line_up, paired_differences
 from bandit_gym.results.statistics import Interval
 from bandit_gym.typing import FloatArray
 
@@ -30,17 +28,24 @@ def summarise(results: Results) -> pd.DataFrame:
 
     Columns: `env`, `agent`, `replications`; `pseudo_regret`, `realised_regret`, `simple_regret`,
     `best_arm_found` and `samples_per_decision` as estimates of means, each followed by the ends
-    `_low` and `_high` of its 95 % interval; quantiles of the pseudo-regret; `difference`, the mean
-    pseudo-regret less that of the environment's first agent, paired by replication, with its
-    interval and `p_holm`, corrected for the number of agents compared in the environment.
+    `_low` and `_high` of its 95 % interval, NaN below 10 replications, and but for shares by
+    `_is_doubtful`: whether a heavy tail may make it too short; `flagged`, the share of decisions
+    whose agent called its posterior unreliable; quantiles of the pseudo-regret; `difference`, the
+    mean pseudo-regret less that of the environment's first agent, paired by replication, with its
+    interval, its `p_holm`, corrected for all comparisons of the table, and what follows from that:
+    the `verdict` "better", "worse" or "undecided".
 
     The table depends on the results alone, to the last bit.
     """
     rows: list[dict[str, Any]] = []
     for environment in results.experiment.environments:
-        runs = results.usable(environment)
-        rows += _describe_all(runs, results.reference(environment))
-    return pd.DataFrame(rows)
+        reference = results.reference(environment)
+        rows += [_describe(found, reference) for found in results.usable(environment)]
+    table = pd.DataFrame(rows)
+    if rows:
+        table["p_holm"] = statistics.holm(table.pop("p_value"))
+        table["verdict"] = [_judge(row) for row in table.itertuples()]
+    return table
 
 
 def regret_name(environment: Entry) -> str:
@@ -58,13 +63,26 @@ def lower_bound_slope(environment: Entry) -> float | None:
     return statistics.lai_robbins_slope(likelihood, np.asarray(means))
 
 
-def _describe_all(runs: list[RunResults], reference: RunResults | None) -> Iterator[dict[str, Any]]:
-    differences = [_final_differences(found, reference) for found in runs]
-    p_values = [statistics.paired_p_value(values) for values in differences]
-    corrected = statistics.holm(p_values)
-    for found, values, p_value in zip(runs, differences, corrected, strict=True):
-        difference = _spread("difference", statistics.mean_interval(values))
-        yield _describe(found) | difference | {"p_holm": p_value}
+def _describe(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
+    regret, differences = found.final("pseudo_regret"), _final_differences(found, reference)
+    return {
+        "env": found.run.environment.label,
+        "agent": found.run.agent.label,
+        "replications": len(regret),
+        **_estimates(found),
+        "flagged": float(found.final("is_unreliable").mean() / found.run.horizon),
+        **{name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()},
+        **_mean("difference", differences),
+        "p_value": statistics.paired_p_value(differences),
+    }
+
+
+def _estimates(found: RunResults) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name in (name for name, column in COLUMNS.items() if column.title):
+        estimate = _share if COLUMNS[name].unit == "share" else _mean
+        row |= estimate(name, found.final(name))
+    return row | _mean("samples_per_decision", found.final("num_samples") / found.run.horizon)
 
 
 def _final_differences(found: RunResults, reference: RunResults | None) -> FloatArray:
@@ -75,24 +93,25 @@ def _final_differences(found: RunResults, reference: RunResults | None) -> Float
     return differences[:, -1] if len(differences) else np.array([np.nan])
 
 
-def _describe(found: RunResults) -> dict[str, Any]:
-    run = found.run
-    regret = found.final("pseudo_regret")
-    row: dict[str, Any] = {
-        "env": run.environment.label,
-        "agent": run.agent.label,
-        "replications": len(regret),
-    }
-    for name in (name for name, column in COLUMNS.items() if column.title):
-        is_share = COLUMNS[name].unit == "share"
-        estimate = statistics.proportion_interval if is_share else statistics.mean_interval
-        row |= _spread(name, estimate(found.final(name)))
-    samples = found.final("num_samples") / run.horizon
-    row |= _spread("samples_per_decision", statistics.mean_interval(samples))
-    return row | {name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()}
+def _judge(row: Any) -> str:
+    """Say what is known of a row's difference; nothing where there is none."""
+    if np.isnan(row.difference):
+        return ""
+    if not row.p_holm < statistics.LEVEL:
+        return "undecided"
+    return "better" if row.difference < 0 else "worse"
 
 
-def _spread(name: str, interval: Interval) -> dict[str, float]:
+def _mean(name: str, values: FloatArray) -> dict[str, Any]:
+    is_doubtful = statistics.is_coverage_doubtful(values)
+    return _spread(name, statistics.mean_interval(values)) | {f"{name}_is_doubtful": is_doubtful}
+
+
+def _share(name: str, values: FloatArray) -> dict[str, Any]:
+    return _spread(name, statistics.proportion_interval(values))
+
+
+def _spread(name: str, interval: Interval) -> dict[str, Any]:
     return dict(zip((name, f"{name}_low", f"{name}_high"), interval, strict=True))
 
 
@@ -101,7 +120,8 @@ def aggregate(results: Results) -> pd.DataFrame:
 
     A score is a replication's final pseudo-regret divided by what uniform play loses on average in
     that environment: 0 is perfect, 1 no better than chance. Only replications and agents present in
-    every environment count.
+    every environment count. A replication has the same seed in all environments, so intervals
+    resample replications whole; below 10 of them there are none.
     """
     rows = []
     for agent, scores in normalised_scores(results).items():
@@ -116,9 +136,9 @@ def normalised_scores(results: Results) -> dict[str, FloatArray]:
     for agent in results.experiment.agents:
         runs = [found for found in results.runs if found.run.agent == agent]
         if all(found.is_usable for found in runs):
-            common = reduce(np.intersect1d, [found.replications for found in runs])
-            columns = [_score(found)[np.isin(found.replications, common)] for found in runs]
-            scores[agent.label] = np.stack(columns, axis=1)
+            table = line_up([(found.replications, _score(found)) for found in runs])
+            if len(table):
+                scores[agent.label] = table
     return scores
 
 

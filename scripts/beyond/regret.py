@@ -71,7 +71,7 @@ def _run(task: Task, world: dict[str, object]) -> Runs:
 def _compare(world: str, runs: Runs) -> list[dict[str, Any]]:
     """Return a row per agent; the first is the truth, and the level is shared among the others."""
     truth, *others = runs.values()
-    p_values = holm([paired_p_value(differences(other, truth)) for other in others])
+    p_values = holm([paired_p_value(differences((other, truth))) for other in others])
     confidence = 1 - LEVEL / len(others)
     return [
         {

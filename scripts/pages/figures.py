@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bandit_gym.results.plots import draw_band, styles
 from bandit_gym.results.results import RunResults
+from pages.simulations import curves
 
 
 def new_panels(
@@ -30,10 +30,9 @@ def new_panels(
 
 
 def draw_regret(axes: Axes, runs: Mapping[str, Sequence[RunResults]]) -> None:
-    """Draw each agent's mean regret over time and its band, over the replications of its runs."""
+    """Draw each agent's mean regret over time and its band, over the worlds of its runs."""
     for (label, found), style in zip(runs.items(), styles(), strict=False):
-        curves = np.concatenate([each.curves("pseudo_regret") for each in found])
-        draw_band(axes, found[0].steps, curves, label, style)
+        draw_band(axes, found[0].steps, curves("pseudo_regret", *found), label, style)
     axes.set(xlabel="step", ylabel="Bayesian pseudo-regret so far", ylim=(0, None))
 
 

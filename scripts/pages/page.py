@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from bandit_gym.results.statistics import Interval
+from bandit_gym.results.statistics import MIN_REPLICATIONS, Interval
 
 DPI = 150
 
@@ -85,12 +86,14 @@ def markdown_table(rows: Sequence[Mapping[str, str]]) -> str:
 def written(interval: Interval, digits: int = 1) -> str:
     """Write an interval as estimate ± half width, or with both ends where it is lopsided."""
     up, down = interval.high - interval.estimate, interval.estimate - interval.low
-    if max(up, down) > 1.2 * min(up, down):
+    if math.isnan(up) or max(up, down) > 1.2 * min(up, down):
         return with_ends(interval, digits)
     return f"{interval.estimate:.{digits}f} ± {(up + down) / 2:.{digits}f}"
 
 
 def with_ends(interval: Interval, digits: int = 4) -> str:
-    """Write an interval as estimate [low, high]."""
+    """Write an interval as estimate [low, high], or say that there is none."""
+    if math.isnan(interval.low):
+        return f"{interval.estimate:.{digits}f} (no interval below {MIN_REPLICATIONS})"
     estimate, low, high = (f"{value:.{digits}f}" for value in interval)
     return f"{estimate} [{low}, {high}]"

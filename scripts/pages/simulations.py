@@ -10,7 +10,7 @@ import numpy as np
 from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.progress import progress_on_stderr
-from bandit_gym.results.results import RunResults, load_results, paired_differences
+from bandit_gym.results.results import RunResults, line_up, load_results, paired_differences
 from bandit_gym.results.statistics import Interval, mean_interval
 from bandit_gym.typing import FloatArray
 from pages.command import Task
@@ -47,21 +47,43 @@ def simulate(
     return found
 
 
+def curves(column: str, *runs: RunResults) -> FloatArray:
+    """Return (R, S) curves of one agent, averaged over its worlds in each replication.
+
+    Worlds share the seeds of their replications, so that R of them are all the evidence there is,
+    in however many worlds.
+    """
+    return line_up([(found.replications, found.curves(column)) for found in runs]).mean(axis=1)
+
+
+def regrets(*runs: RunResults, step: int | None = None) -> FloatArray:
+    """Return (R,) pseudo-regrets of one agent at a step or else at the horizon; see `curves`."""
+    return curves("pseudo_regret", *runs)[:, _column(runs[0], step)]
+
+
 def final_regret(*runs: RunResults) -> Interval:
-    """Return the mean pseudo-regret at the horizon with its 95 % interval."""
-    return mean_interval(np.concatenate([found.final("pseudo_regret") for found in runs]))
+    """Return the mean pseudo-regret at the horizon, over the runs' worlds, with its interval."""
+    return mean_interval(regrets(*runs))
 
 
-def differences(found: RunResults, reference: RunResults, step: int | None = None) -> FloatArray:
-    """Return (R,) regrets less the reference's, paired, at a step or else at the horizon."""
-    column = -1 if step is None else min(np.searchsorted(found.steps, step), len(found.steps) - 1)
-    return paired_differences(found, reference, "pseudo_regret")[1][:, column]
+def differences(*pairs: Pair, step: int | None = None) -> FloatArray:
+    """Return (R,) regrets less the reference's, paired, at a step or else at the horizon.
+
+    Of several pairs, one a world, it is the average over worlds; see `curves`.
+    """
+    found = [paired_differences(*pair, "pseudo_regret") for pair in pairs]
+    return line_up(found)[..., _column(pairs[0][0], step)].mean(axis=1)
+
+
+def _column(found: RunResults, step: int | None) -> int:
+    """Return where a step is recorded, or else the first one after it, or the horizon."""
+    last = len(found.steps) - 1
+    return last if step is None else min(int(np.searchsorted(found.steps, step)), last)
 
 
 def difference(*pairs: Pair, confidence: float = 0.95, step: int | None = None) -> Interval:
-    """Return the mean difference of regrets, over the replications of all pairs of runs."""
-    values = np.concatenate([differences(*pair, step) for pair in pairs])
-    return mean_interval(values, confidence=confidence)
+    """Return the mean of `differences` with its interval."""
+    return mean_interval(differences(*pairs, step=step), confidence=confidence)
 
 
 def samples_per_decision(*runs: RunResults) -> float:

@@ -122,7 +122,7 @@ def _verdict_monotone(cells: Cells, reading: Reading) -> Verdict:
     falls = bool((np.diff(samples, axis=0) <= 0).all() and (np.diff(samples, axis=1) <= 0).all())
     pairs = [*zip(cells[1:].flat, cells[:-1].flat, strict=True)]
     pairs += zip(cells[:, 1:].flat, cells[:, :-1].flat, strict=True)
-    is_clear = holm([paired_p_value(differences(*pair)) for pair in pairs]) < 0.05
+    is_clear = holm([paired_p_value(differences(pair)) for pair in pairs]) < 0.05
     means = np.array([difference(pair).estimate for pair in pairs])
     rises, drops = int((is_clear & (means > 0)).sum()), int((is_clear & (means < 0)).sum())
     return Verdict(

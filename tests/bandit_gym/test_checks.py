@@ -143,6 +143,14 @@ def test_covariance_comes_back_symmetric():
     assert upper == lower
 
 
+def test_covariance_is_positive_definite_from_a_ratio_of_eigenvalues_of_1e_12_on():
+    """Two arms of correlation rho have the eigenvalues 1 - rho and 1 + rho."""
+    near, nearer = (np.array([[1.0, 1.0 - gap], [1.0 - gap, 1.0]]) for gap in (3e-12, 1e-12))
+    checks.check_covariance("covariance", near)
+    with _refused(ValueError, "covariance must be positive definite"):
+        checks.check_covariance("covariance", nearer)
+
+
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_covariance_is_judged_free_of_units(scale):
     units = np.array([scale, 1.0])

@@ -147,6 +147,11 @@ def test_rollout_names_the_remedy_when_the_horizon_is_beyond_the_limit():
         rollout(Tape2(), env, seed=0, horizon=6)
 
 
+def test_rollout_takes_a_horizon_that_is_the_limit():
+    env = gym.make("CartPole-v1", max_episode_steps=5)
+    assert rollout(Tape2(), env, seed=0, horizon=5).lengths.tolist() == [5]
+
+
 @pytest.mark.parametrize("horizon", [0, -1])
 def test_rollout_refuses_a_horizon_that_is_not_positive(horizon):
     with pytest.raises(ValueError, match="horizon"):

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 from pages.command import Part, Study, Task, run_study, scaled
 from pages.page import Section, Verdict, graded, markdown_table, with_ends, write_page, written
-from pages.simulations import difference, final_regret, simulate
+from pages.simulations import difference, differences, final_regret, simulate
 
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.results.statistics import Interval
@@ -18,6 +18,11 @@ WORLD = {"env": "BernoulliBandit-v0", "num_arms": 3, "label": "three arms"}
 )
 def test_interval_is_written_with_both_ends_when_lopsided(interval, text):
     assert written(interval) == text
+
+
+def test_interval_that_is_missing_is_told():
+    missing = Interval(3.0, float("nan"), float("nan"))
+    assert written(missing) == with_ends(missing, 1) == "3.0 (no interval below 10)"
 
 
 def test_interval_is_written_with_as_many_digits_as_asked():
@@ -90,7 +95,7 @@ def test_scale_out_of_range_is_refused_with_the_range(scale, capsys):
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
-    sizes = {"replications": 6, "horizon": 20}
+    sizes = {"replications": 12, "horizon": 20}
     return Task(sizes, tmp_path_factory.mktemp("study"), Workers("serial"))
 
 
@@ -100,6 +105,24 @@ def test_difference_of_runs_is_that_of_their_regrets(task):
     found = difference((runs["random"], runs["exact"]))
     assert found.estimate == pytest.approx(expected)
     assert found.low < found.estimate < found.high
+
+
+def test_worlds_that_share_their_luck_are_counted_once(task):
+    """The same world under two names: the interval is that of one of them."""
+    twin = {**WORLD, "label": "twin"}
+    found = simulate(task, [WORLD, twin], ["ucb1"], block_size=50)
+    once, both = ([runs["ucb1"] for runs in found.values()][:n] for n in (1, 2))
+    assert final_regret(*both) == pytest.approx(final_regret(*once))
+
+
+def test_differences_are_averaged_over_worlds_in_each_replication(task):
+    small, large = simulate(
+        task, [WORLD, {**WORLD, "num_arms": 5, "label": "five"}], ["exact", "ucb1"], block_size=50
+    ).values()
+    pairs = [(runs["ucb1"], runs["exact"]) for runs in (small, large)]
+    each = [differences(pair) for pair in pairs]
+    assert differences(*pairs) == pytest.approx((each[0] + each[1]) / 2)
+    assert len(differences(*pairs)) == 12
 
 
 def test_simulation_is_found_again(task, monkeypatch):

@@ -71,3 +71,10 @@ class Confessing(Constant):
 
     def diagnostics(self):
         return {"process": np.full(self.num_envs, os.getpid())}
+
+
+class Doubting(Constant):
+    """Vouches for none of its first ten decisions."""
+
+    def diagnostics(self):
+        return {"is_unreliable": np.full(self.num_envs, self.t <= 10)}

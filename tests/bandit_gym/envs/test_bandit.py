@@ -128,6 +128,17 @@ def test_means_of_a_caller_do_not_reach_into_the_env(env_id: str) -> None:
 
 
 @every_id
+def test_rewards_stay_those_of_the_drawn_means_when_a_caller_overwrites_them(env_id: str) -> None:
+    paid = []
+    for factor in (1.0, 0.01):  # a hundredth is a possible mean everywhere, and pays differently
+        env = gym.make(env_id, num_arms=2)
+        _, info = env.reset(seed=0)
+        info["means"] *= factor
+        paid.append([step[1] for step in play(env, 50)])
+    assert paid[0] == paid[1]
+
+
+@every_id
 def test_noise_does_not_depend_on_the_arms_pulled(env_id: str) -> None:
     rewards = []
     for seed in (0, 1):  # of the actions

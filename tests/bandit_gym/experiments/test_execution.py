@@ -103,6 +103,22 @@ def test_more_replications_keep_the_old_ones_and_simulate_only_the_new(tmp_path)
     assert (final_regrets(tmp_path)[:10] == table).all()
 
 
+def test_first_blocks_of_all_runs_come_first(tmp_path):
+    experiment = make_experiment()
+    _, outcomes = run_and_watch(experiment, tmp_path, workers=SERIAL)
+    found = [(outcome.block, outcome.run) for outcome in outcomes]
+    assert found == [(block, run) for block in range(3) for run in experiment.runs]
+
+
+def test_progress_counts_the_blocks_that_are_stored_and_those_done_since(tmp_path):
+    run_experiment(make_experiment(replications=4), tmp_path, workers=SERIAL)
+    seen = []
+    run_experiment(make_experiment(), tmp_path, workers=SERIAL, on_progress=seen.append)
+    assert [(p.num_blocks, p.num_stored, p.num_done) for p in seen] == [
+        (6, 2, done) for done in range(5)
+    ]
+
+
 def final_regrets(directory):
     return load_results(directory).runs[0].final("pseudo_regret")
 

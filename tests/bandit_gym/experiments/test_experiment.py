@@ -234,3 +234,11 @@ def test_one_is_the_least_of_each_number(name):
 
 def test_zero_is_the_least_seed():
     assert make_experiment(seed=0).seed == 0
+
+
+@pytest.mark.parametrize("horizon", [1000, 10**6])
+def test_log_schedule_is_evenly_spaced_in_log_time(horizon):
+    """Each step is T^(1 / 199) times the one before, but for two roundings; at first, one more."""
+    steps, ratio = recorded_steps(horizon, "log"), horizon ** (1 / (NUM_LOG_STEPS - 1))
+    rounding = 0.5 + 0.5 * ratio
+    assert (abs(steps[1:] - ratio * steps[:-1]) <= rounding).all()

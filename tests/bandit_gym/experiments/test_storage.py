@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from bandit_gym.experiments import storage
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.storage import MANIFEST, Store
@@ -143,6 +144,21 @@ def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path):
         assert store.load_experiment() == make_experiment()
     create(tmp_path, more)
     assert store.load_experiment() == more
+
+
+def test_a_folder_that_is_taken_while_waiting_for_its_lock_is_refused(tmp_path, monkeypatch):
+    """Another process claims and leaves it after the first look, before the lock is ours."""
+    lock, other = storage._lock, make_experiment(seed=1)
+
+    def lock_late(file, directory):
+        monkeypatch.setattr(storage, "_lock", lock)
+        create(directory, other)
+        lock(file, directory)
+
+    monkeypatch.setattr(storage, "_lock", lock_late)
+    with pytest.raises(FileExistsError, match="choose another folder"):
+        create(tmp_path, make_experiment())
+    assert Store(tmp_path).load_experiment() == other
 
 
 def test_claiming_clears_the_temporary_files_of_killed_writers(store):

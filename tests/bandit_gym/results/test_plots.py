@@ -1,3 +1,4 @@
+import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -122,6 +123,26 @@ def test_figures_are_saved_as_png_and_svg_the_same_bytes_each_time(tmp_path, run
     for suffix in ("png", "svg"):
         first, second = ((folder / f"regret.{suffix}").read_bytes() for folder in folders)
         assert first == second
+
+
+@pytest.mark.parametrize(("count", "num_bands"), [(9, 0), (10, 1)])
+def test_bands_are_drawn_from_ten_replications_on(count, num_bands):
+    axes = Figure().subplots()
+    curves = np.random.default_rng(0).random((count, 4))
+    plots.draw_band(axes, np.arange(4), curves, "agent", next(plots.styles()))
+    assert len(axes.collections) == num_bands
+
+
+def test_a_figure_without_bands_says_so(runs):
+    def subtitle(count):
+        blocks = [
+            dataclasses.replace(runs[0].blocks[0], replications=range(count)),
+        ]
+        few = dataclasses.replace(runs[0], blocks=tuple(blocks))
+        return plots.draw_regret([few]).axes[0].get_title()
+
+    assert subtitle(10) == "10 replications; bands: 95 % interval of the mean"
+    assert subtitle(9) == "9 replications; no bands below 10"
 
 
 def test_one_replication_is_drawn_without_a_band(runs, tmp_path):

@@ -24,6 +24,100 @@ def test_report_defines_the_regret_below_every_table(results):
     assert describe(results).count(definition) == 2
 
 
+def test_report_says_how_verdicts_are_reached(results):
+    text = describe(results)
+    assert "better" in text
+    assert "p < 0.05 after Holm's correction for the 2 comparisons of this report" in text
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Results of 9 replications, of which one agent flags a quarter of its decisions."""
+    experiment = Experiment(
+        environments=[ENV, {"env": ENV, "num_arms": 3}],
+        agents=["random", "stub_agents:Doubting"],
+        replications=9,
+        horizon=40,
+    )
+    folder = tmp_path_factory.mktemp("few")
+    run_experiment(experiment, folder, workers=Workers("serial"))
+    return load_results(folder)
+
+
+def test_report_has_dashes_for_intervals_below_ten_replications(few):
+    text = describe(few, details=True)
+    lines = [line for line in text.splitlines() if line.startswith(("random ", "Doubting "))]
+    assert len(lines) == 2 * (2 * 2 + 1)  # of each agent two tables per world, and the score
+    assert not any("[" in line for line in lines)
+    assert all("± -" in line for line in lines)
+    assert text.count("- for an interval or a p-value: none below 10 replications.") == 2 * 2 + 1
+    assert "Holm's correction" not in text
+
+
+def test_report_has_no_word_on_missing_intervals_when_there_is_none(results):
+    assert "for an interval" not in describe(results, details=True)
+
+
+def test_tables_have_no_interval_below_ten_replications(few, tmp_path, monkeypatch):
+    monkeypatch.setattr("bandit_gym.results.plots.draw_all", lambda results: [])
+    write_report(few, tmp_path)
+    for name in ("summary.csv", "aggregate.csv"):
+        assert pd.read_csv(tmp_path / name).filter(regex="_(low|high)$").isna().all(axis=None)
+
+
+def test_report_tells_the_share_of_decisions_flagged(few):
+    assert describe(few).count("Doubting: 25 % of decisions flagged, where it may be wrong.") == 2
+
+
+def test_report_says_that_no_decision_was_flagged():
+    rows = [{"agent": "exact", "flagged": 0.0}, {"agent": "random", "flagged": math.nan}]
+    assert list(report._flag_notes(rows)) == ["No decision was flagged as unreliable."]
+    assert list(report._flag_notes(rows[1:])) == []
+
+
+def test_share_that_is_not_zero_is_not_told_as_zero():
+    assert [report._percent(share) for share in (0.0, 0.001, 0.166, 1.0)] == [
+        "0 %",
+        "under 1 %",
+        "17 %",
+        "100 %",
+    ]
+
+
+@pytest.mark.parametrize("is_doubtful", [True, False])
+def test_an_interval_that_may_be_too_short_has_a_star_and_a_note(is_doubtful):
+    row = {
+        "replications": 20,
+        "difference": 3.0,
+        "difference_low": 2.0,
+        "difference_high": 5.0,
+        "difference_is_doubtful": is_doubtful,
+    }
+    star = "*" if is_doubtful else ""
+    assert report._estimate(row, "difference") == f"3.0 [2.0, 5.0]{star}"
+    notes = list(report._interval_notes([row], ["difference"]))
+    assert len(notes) == is_doubtful
+    assert all("fewer than 100 replications: the interval may be too short" in n for n in notes)
+
+
+def test_timing_divides_the_agents_seconds_by_its_decisions(results):
+    """A second for 1000 decisions and one for 3000: 500 microseconds for each."""
+    first = results.runs[0]
+    receipts = [{"agent_seconds": 1.0, "decisions": count} for count in (1000, 3000)]
+    blocks = tuple(
+        dataclasses.replace(block, receipt=receipt)
+        for block, receipt in zip(first.blocks, receipts, strict=True)
+    )
+    runs = (dataclasses.replace(first, blocks=blocks), *results.runs[1:])
+    row = report.timing(dataclasses.replace(results, runs=runs))[0]
+    assert row["microseconds_per_decision"] == pytest.approx(500.0)
+
+
+def test_receipts_count_the_decisions_of_all_lanes(results):
+    """Blocks of 20 lanes and 50 steps."""
+    assert {block.receipt["decisions"] for run in results.runs for block in run.blocks} == {1000}
+
+
 def test_report_shows_the_spread_on_demand(results):
     text = describe(results, details=True)
     assert "Realised regret: sum over steps of best mean - reward." in text

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from fixed_instance import BEST, ENV, FIXED, WORST
 
-from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.columns import COLUMNS, Column
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.results.results import load_results, paired_differences
+from bandit_gym.results.results import line_up, load_results, paired_differences
 
 
 def test_results_have_the_replications_asked_for_and_no_more(results):
@@ -71,6 +71,26 @@ def test_results_leave_out_a_damaged_block(tmp_path):
     common, differences = paired_differences(results.runs[1], results.runs[0], "pseudo_regret")
     assert common.tolist() == results.runs[1].replications.tolist()
     assert differences[:, -1] == pytest.approx(-5 * 0.7)
+
+
+def test_worlds_are_lined_up_by_the_replications_that_all_have():
+    tables = [
+        (np.array([0, 1, 2, 4]), np.array([0.0, 10.0, 20.0, 40.0])),
+        (np.array([1, 2, 3, 4]), np.array([1.0, 2.0, 3.0, 4.0])),
+    ]
+    assert line_up(tables).tolist() == [[10.0, 1.0], [20.0, 2.0], [40.0, 4.0]]
+
+
+def test_a_column_declared_since_a_file_was_written_is_unknown_there(results, monkeypatch):
+    monkeypatch.setitem(COLUMNS, "of_tomorrow", Column("what is not known yet"))
+    curves = results.runs[0].curves("of_tomorrow")
+    assert curves.shape == (30, 50)
+    assert np.isnan(curves).all()
+
+
+def test_a_column_that_nobody_declared_is_refused(results):
+    with pytest.raises(KeyError, match="of_tomorow"):
+        results.runs[0].curves("of_tomorow")
 
 
 def test_blocks_are_opened_once_and_their_files_not_asked_again(tmp_path):

@@ -6,9 +6,11 @@ import pytest
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.results import statistics
 from bandit_gym.results.statistics import (
+    MIN_REPLICATIONS,
     bootstrap_interval,
     holm,
     interquartile_mean,
+    is_coverage_doubtful,
     is_normality_doubtful,
     lai_robbins_slope,
     mean_interval,
@@ -50,18 +52,45 @@ def test_bootstrap_interval_covers_95_percent_of_interquartile_means_over_enviro
     assert abs(found - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 200)
 
 
+def test_bootstrap_interval_is_no_narrower_when_a_world_is_counted_five_times():
+    """Worlds of the same seeds and the same scores tell no more than one of them."""
+    scores = np.random.default_rng(0).normal(size=(30, 1))
+    once, often = (bootstrap_interval(np.repeat(scores, n, axis=1), batch_mean) for n in (1, 5))
+    assert often == pytest.approx(once)
+
+
+def batch_mean(tables):
+    return tables.mean(axis=(1, 2))
+
+
 def test_mean_interval_is_students_when_values_are_symmetric():
-    interval = mean_interval(np.array([1.0, 2.0, 3.0, 4.0]))
-    half = 3.182446 * math.sqrt(5 / 3) / 2  # 97.5 % point of t with 3 degrees; variance 5 / 3
-    assert interval == pytest.approx((2.5, 2.5 - half, 2.5 + half))
+    interval = mean_interval(np.arange(1.0, 11.0))
+    half = 2.262157 * math.sqrt(82.5 / 9) / math.sqrt(10)  # 97.5 % point of t with 9 degrees
+    assert interval == pytest.approx((5.5, 5.5 - half, 5.5 + half))
 
 
-def test_mean_interval_has_no_ends_when_there_is_one_value():
-    assert np.isnan(mean_interval(np.array([1.0]))[1:]).all()
+def test_proportion_interval_is_wilsons_by_hand():
+    """8 of 10: centre (0.8 + z^2 / 20) / (1 + z^2 / 10) = 0.71674, half width 0.22658."""
+    assert proportion_interval(np.array([1.0] * 8 + [0.0] * 2)) == pytest.approx(
+        (0.8, 0.71674 - 0.22658, 0.71674 + 0.22658), abs=1e-5
+    )
+
+
+def of_columns(values):
+    return bootstrap_interval(values[:, None], batch_mean)
+
+
+@pytest.mark.parametrize("make_interval", [mean_interval, proportion_interval, of_columns])
+def test_interval_has_ends_from_ten_replications_on(make_interval):
+    values = np.arange(10) % 2.0
+    estimate, *ends = make_interval(values[: MIN_REPLICATIONS - 1])
+    assert estimate == pytest.approx(4 / 9)
+    assert np.isnan(ends).all()
+    assert np.isfinite(make_interval(values)).all()
 
 
 def test_mean_interval_is_a_point_when_all_values_are_equal():
-    assert mean_interval(np.full(5, 2.0)) == (2.0, 2.0, 2.0)
+    assert mean_interval(np.full(10, 2.0)) == (2.0, 2.0, 2.0)
 
 
 def test_mean_interval_is_finite_when_nearly_all_values_are_equal():
@@ -81,15 +110,64 @@ def test_paired_p_value_rejects_one_in_twenty_when_there_is_no_difference():
     assert abs(rejected - 0.05) < 4 * math.sqrt(0.05 * 0.95 / 1000)
 
 
-def test_paired_p_value_flips_signs_when_normality_is_doubtful():
-    """All 20 differences positive: two of the 2^20 sign patterns are as extreme."""
-    skewed = np.array([0.1] * 19 + [100.0])
-    assert paired_p_value(skewed) > paired_p_value(np.arange(1.0, 21.0))
+@pytest.mark.parametrize(("num_ones", "count"), [(27, 100), (9, 25)])
+def test_normality_is_doubtful_from_a_skewness_of_a_tenth_of_the_root_of_r_on(num_ones, count):
+    """Shares of ones have the skewness (1 - 2 p) / sqrt(p (1 - p)).
+
+    That is 1.04 and, with one more, 0.98 of 100 where the bound is 1; 0.58 and 0.41 of 25 where it
+    is 0.5.
+    """
+    ones, more = (np.repeat([1.0, 0.0], [n, count - n]) for n in (num_ones, num_ones + 1))
+    assert is_normality_doubtful(ones)
+    assert not is_normality_doubtful(more)
+
+
+def test_coverage_is_doubtful_when_few_values_are_skewed():
+    """A fifth of ones has a skewness of 0.6 / 0.4 = 1.5, three tenths one of 0.87."""
+    assert is_coverage_doubtful(np.repeat([1.0, 0.0], [2, 8]))
+    assert is_coverage_doubtful(np.repeat([0.0, -1.0], [79, 20]))
+    assert not is_coverage_doubtful(np.repeat([1.0, 0.0], [20, 80]))
+    assert not is_coverage_doubtful(np.repeat([1.0, 0.0], [3, 7]))
+    assert not is_coverage_doubtful(np.zeros(10))
+
+
+def test_coverage_is_doubtful_for_most_lognormal_samples_of_50_and_hardly_any_normal_ones():
+    """Measured on 4000 samples in docs/statistics.md: 0.98 and 0.00."""
+    rng = np.random.default_rng(0)
+    lognormal, normal = rng.lognormal(size=(500, 50)), rng.normal(size=(500, 50))
+    assert np.mean([is_coverage_doubtful(each) for each in lognormal]) > 0.95
+    assert np.mean([is_coverage_doubtful(each) for each in normal]) < 0.01
+
+
+def test_paired_p_value_keeps_its_level_on_lognormal_differences():
+    """It rejects 0.079 of centred ones at R = 20 (docs/statistics.md); Student's rejects 0.14."""
+    samples = np.random.default_rng(0).lognormal(size=(1000, 20)) - math.exp(0.5)
+    rejected = np.mean([paired_p_value(sample) < 0.05 for sample in samples])
+    assert abs(rejected - 0.079) < 3 * math.sqrt(0.079 * 0.921 / 1000)
+
+
+@pytest.mark.parametrize("shift", [-0.9, -0.7, 0.2])
+def test_paired_p_value_is_below_a_twentieth_where_the_interval_leaves_zero_out(shift):
+    values = np.random.default_rng(0).exponential(size=40) + shift
+    interval = mean_interval(values)
+    assert is_normality_doubtful(values)
+    assert (paired_p_value(values) < 0.05) == (not interval.low <= 0 <= interval.high)
+
+
+def test_paired_p_value_is_the_same_when_the_agents_change_places():
+    values = np.random.default_rng(0).exponential(size=40) - 0.8
+    assert paired_p_value(-values) == paired_p_value(values)
+
+
+def test_paired_p_value_is_unknown_below_ten_replications():
+    values = np.random.default_rng(0).normal(size=10)
+    assert math.isnan(paired_p_value(values[:9]))
+    assert 0 < paired_p_value(values) < 1
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0.0, 1.0), (1.0, 0.0)])
 def test_paired_p_value_is_certain_when_all_differences_are_equal(value, expected):
-    assert paired_p_value(np.full(5, value)) == expected
+    assert paired_p_value(np.full(10, value)) == expected
 
 
 def test_holm_corrects_by_hand():
