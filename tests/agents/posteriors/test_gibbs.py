@@ -4,11 +4,11 @@ from numba import njit
 from scipy import stats
 
 from agents.oracle import action_probabilities, action_probabilities_with_error
+from agents.oracle.panels import ToleranceError
 from agents.posteriors import chains, gibbs
 from agents.posteriors.chains import GibbsTarget
 from agents.posteriors.conjugate import likelihood_coefficients
 from agents.posteriors.gibbs import bring_near, make_target, monte_carlo_error
-from agents.oracle.panels import ToleranceError
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem

@@ -162,24 +162,24 @@ CURVES = {
 }
 
 
-def stand_in(run=RUNS[0], scale=1.0):
-    """Three replications of `CURVES`, times a scale, in place of stored ones."""
-    curves = {name: np.array(values) * scale for name, values in CURVES.items()}
+def stand_in(run=RUNS[0], scale=1.0, copies=1):
+    """Three replications of `CURVES`, times a scale, or copies of them in place of stored ones."""
+    curves = {name: np.array(values * copies) * scale for name, values in CURVES.items()}
     return SimpleNamespace(
         run=run,
         steps=run.steps,
-        replications=np.arange(3),
+        replications=np.arange(3 * copies),
         curves=curves.get,
         final=lambda name: curves[name][:, -1],
     )
 
 
 def test_bands_are_students_intervals_of_the_mean():
-    """At the last step 4, 6, 11: mean 7, variance 13, 97.5 % point of t with 2 degrees 4.302653."""
-    figure = plots.draw_regret([stand_in()])
+    """At the last step 4, 6, 11 four times: mean 7; 97.5 % point of t with 11 degrees 2.200985."""
+    figure = plots.draw_regret([stand_in(copies=4)])
     (band,) = figure.axes[0].collections
     ends = [y for x, y in band.get_paths()[0].vertices if x == 4]
-    half = 4.302653 * math.sqrt(13 / 3)
+    half = 2.200985 * math.sqrt(4 * (9 + 1 + 16) / 11 / 12)
     assert (min(ends), max(ends)) == pytest.approx((7 - half, 7 + half))
 
 
@@ -268,7 +268,7 @@ def test_shares_are_drawn_from_nothing_to_all():
 
 def test_figures_of_time_say_what_they_show():
     axes = plots.draw_regret([stand_in()]).axes[0]
-    assert axes.get_title() == "3 replications; bands: 95 % interval of the mean"
+    assert axes.get_title() == "3 replications; no bands below 10"
     assert axes.get_xlabel() == "step"
     assert axes.get_ylabel() == "pseudo-regret so far\n(best mean − pulled mean, summed)"
 

@@ -170,7 +170,7 @@ def test_blocks_of_another_version_are_named_before_anything_else(results):
         ((2.0, 1.5, 2.54), "2.0 ± 0.5"),  # lopsided by 0.04, which one digit does not show
         ((2.0, 1.5, 2.56), "2.0 [1.5, 2.6]"),
         ((2.0, 1.0, 4.0), "2.0 [1.0, 4.0]"),
-        ((2.0, math.nan, math.nan), "2.0"),
+        ((2.0, math.nan, math.nan), "2.0 ± -"),
         ((math.nan, math.nan, math.nan), "-"),
     ],
 )
@@ -206,18 +206,18 @@ def test_a_report_tells_each_agents_numbers_by_hand(tmp_path):
             {"agent": "stub_agents:Constant", "label": "worst"},
             {"agent": "stub_agents:Constant", "arm": 2, "label": "best"},
         ],
-        replications=5,
+        replications=12,
         horizon=10,
         seed=3,
     )
     run_experiment(experiment, tmp_path, workers=Workers("serial"))
     lines = report.describe(load_results(tmp_path)).splitlines()
-    assert lines[0] == "here: 5 replications of 10 steps, seed 3. Means ± 95 % intervals."
+    assert lines[0] == "here: 12 replications of 10 steps, seed 3. Means ± 95 % intervals."
     titles = ("agent", "pseudo-regret", "less worst's, paired", "p (Holm)", "best arm found")
     assert lines[1].split("  ")[0].strip() == "agent"
     assert all(title in lines[1] for title in titles)
-    assert lines[2].split()[:7] == ["worst", "7.0", "±", "0.0", "-", "-", "0%"]
-    assert lines[3].split()[:9] == "best 0.0 ± 0.0 -7.0 ± 0.0 <0.001 100%".split()
+    assert lines[2].split()[:8] == "worst 7.0 ± 0.0 - - - 0%".split()
+    assert lines[3].split()[:10] == "best 0.0 ± 0.0 -7.0 ± 0.0 <0.001 below 100%".split()
     assert lines[4] == (
         "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
     )
