@@ -217,7 +217,7 @@ def test_a_report_tells_each_agents_numbers_by_hand(tmp_path):
     assert lines[1].split("  ")[0].strip() == "agent"
     assert all(title in lines[1] for title in titles)
     assert lines[2].split()[:8] == "worst 7.0 ± 0.0 - - - 0%".split()
-    assert lines[3].split()[:10] == "best 0.0 ± 0.0 -7.0 ± 0.0 <0.001 below 100%".split()
+    assert lines[3].split()[:10] == "best 0.0 ± 0.0 -7.0 ± 0.0 <0.001 better 100%".split()
     assert lines[4] == (
         "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
     )
