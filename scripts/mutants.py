@@ -63,10 +63,10 @@ ROOMS = {  # sources -> tests that may notice
         " tests/bandit_gym/test_registration.py tests/bandit_gym/test_rollout.py",
     ),
 }
-PATIENCE = {"plain": 3.0, "compiled": 10.0}
-"""Seconds of the processor that a test may take on the unbroken code."""
+PATIENCE = {"plain": 1.5, "compiled": 40.0}
+"""Seconds of the processor that a test may take on the unbroken code, compilation included."""
 
-BUDGET = {"plain": 20.0, "compiled": 40.0}
+BUDGET = {"plain": 20.0, "compiled": 60.0}
 """Seconds of tests, on the unbroken code, that a mutant meets."""
 
 LIBRARIES = (
@@ -114,14 +114,12 @@ class Tree:
     def __init__(self, folder: Path, tests: list[str]) -> None:
         self.folder = folder
         for name in ("agents", "bandit_gym", "tests", "scripts"):
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*cache*"))
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc"))
         shutil.copy(ROOT / "pyproject.toml", folder)
-        (folder / "kernels").mkdir()
         self.seconds = {mode: self._measure(mode, tests) for mode in PATIENCE}
+        self._kernels = {path: path.read_bytes() for path in folder.rglob("*.nbc")}
 
     def _measure(self, mode: str, tests: list[str]) -> dict[str, float]:
-        if mode == "compiled":  # a first run fills the cache of kernels
-            _fork(self._pytest, mode, tests)
         found = self.folder / f"{mode}.json"
         _fork(self._pytest, mode, tests, PATIENCE[mode], found)
         seconds: dict[str, float] = json.loads(found.read_text())
@@ -142,8 +140,7 @@ class Tree:
         """Make this process one that imports both packages from the tree."""
         os.chdir(self.folder)
         sys.path.insert(0, str(self.folder))
-        settings = {"NUMBA_DISABLE_JIT": str(int(mode == "plain")), "PYTHONPATH": str(self.folder)}
-        os.environ.update(settings, NUMBA_CACHE_DIR=str(self.folder / "kernels"))
+        os.environ.update(NUMBA_DISABLE_JIT=str(int(mode == "plain")), PYTHONPATH=str(self.folder))
         numba.config.reload_config()
 
     def notices(self, source: Path) -> str:
@@ -158,13 +155,12 @@ class Tree:
         return ""
 
     def _run(self, mode: str, tests: list[str]) -> int | None:
-        kernels, kept = self.folder / "kernels", self.folder / "kept"
-        shutil.copytree(kernels, kept, copy_function=os.link)
-        try:
-            return _fork(self._pytest, mode, ["-x", *tests], limit=60 + 10 * BUDGET[mode])
-        finally:  # where a broken kernel has taken the place of the whole one
-            shutil.rmtree(kernels)
-            kept.rename(kernels)
+        code = _fork(self._pytest, mode, ["-x", *tests], limit=60 + 10 * BUDGET[mode])
+        for path in set(self.folder.rglob("*.nbc")) - set(self._kernels):
+            path.unlink()  # which took the place of a kernel that is not broken
+        for path in set(self._kernels) - set(self.folder.rglob("*.nbc")):
+            path.write_bytes(self._kernels[path])
+        return code
 
 
 def _nearest(source: Path, seconds: dict[str, float], left: float) -> Iterator[str]:
@@ -271,8 +267,8 @@ def name_of(path: Path, before: str, after: str) -> str:
     return f"`{path}`: `{old.strip()}` -> `{new.strip()}`"
 
 
-def run(room: str, size: int, seed: int, session: Path) -> None:
-    """Judge the mutants of a session that have not been judged."""
+def run(room: str, size: int, seed: int, session: Path, again: bool) -> None:
+    """Judge the mutants of a session that have not been judged, or again those that survived."""
     for library in LIBRARIES:
         importlib.import_module(library)
     sys.dont_write_bytecode = True  # a stale module would hide a mutant
@@ -282,7 +278,9 @@ def run(room: str, size: int, seed: int, session: Path) -> None:
         database.add_work_items(draw_mutants(room, size, seed))
     with tempfile.TemporaryDirectory() as folder:
         tree = Tree(Path(folder), ROOMS[room][1].split())
-        for item in list(database.pending_work_items):
+        done = [] if not again else list(database.completed_work_items)
+        survivors = [item for item, result in done if not result.is_killed]
+        for item in [*database.pending_work_items, *survivors]:
             result = judge(item.mutations[0], tree)
             database.set_result(item.job_id, result)
             print(result.output or "SURVIVED", result.diff, flush=True)
@@ -318,6 +316,7 @@ def main() -> None:
     runner.add_argument("--size", type=int, default=60)
     runner.add_argument("--seed", type=int, default=0)
     runner.add_argument("--session", type=Path, required=True)
+    runner.add_argument("--again", action="store_true", help="judge survivors once more")
     commands.add_parser("table").add_argument("sessions", type=Path, nargs="+")
     options = vars(parser.parse_args())
     {"run": run, "table": table}[options.pop("command")](**options)

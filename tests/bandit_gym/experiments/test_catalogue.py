@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 
 from bandit_gym import ENV_IDS
@@ -83,3 +85,14 @@ def test_the_catalogue_says_so_where_there_is_nothing_to_choose():
 def test_the_catalogue_is_written_in_lines_of_at_most_84_characters():
     options = [line for line in catalogue.describe_catalogue().splitlines() if line[:4] == "    "]
     assert 70 < max(map(len, options)) <= 84
+
+
+@pytest.mark.parametrize(("size", "lengths"), [(36, [80]), (37, [41, 39])])
+def test_options_are_written_on_one_line_if_eighty_characters_hold_them(size, lengths):
+    """Each is a name, "=1" and a comma, but for the last: 38 + 3, a blank, and 36 + 2 are 80."""
+    options = {
+        name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=1)
+        for name in ("a" * 38, "b" * size)
+    }
+    _, *lines = catalogue._describe("name", dict, options).splitlines()
+    assert [len(line) - 4 for line in lines] == lengths

@@ -1,3 +1,4 @@
+import hashlib
 import json
 
 import pytest
@@ -211,3 +212,34 @@ def test_store_refuses_a_version_that_is_no_number(store):
         ValueError, match="must have a whole number as its results_version, got 'x'"
     ):
         Store(store.directory).results_version  # noqa: B018
+
+
+def test_settings_and_receipts_are_written_for_people_to_read(store, run):
+    store.write_block(run, 0, b"block", {"seconds": 1.5})
+    (receipt,) = (store.directory / "receipts" / run.name).iterdir()
+    for text in (receipt.read_text(), (store.directory / MANIFEST).read_text()):
+        assert text.startswith('{\n  "format": ')
+        assert text.endswith("\n}\n")
+
+
+def test_blocks_are_numbered_by_five_digits(store, run):
+    store.write_block(run, 42, b"block", {})
+    store.write_failure(run, 43, "what went wrong")
+    names = {path.name for path in store.directory.rglob("0*")}
+    assert names == {"00042.parquet", "00042.json", "00043.txt"}
+    assert store.read_failures(run) == {43: "what went wrong"}
+
+
+def test_a_receipt_says_what_the_block_is_and_what_was_known(store, run):
+    store.write_block(run, 2, b"block", {"seconds": 1.5})
+    receipt = store.read_block(run, 2).receipt
+    assert receipt["sha256"] == hashlib.sha256(b"block").hexdigest()
+    assert (receipt["run"], receipt["block"], receipt["seconds"]) == (run.digest, 2, 1.5)
+    assert receipt["results_version"] == RESULTS_VERSION
+
+
+def test_a_block_that_is_stored_takes_its_failure_away(store, run):
+    store.write_failure(run, 1, "what went wrong")
+    store.write_failure(run, 2, "what else")
+    store.write_block(run, 1, b"block", {})
+    assert store.read_failures(run) == {2: "what else"}
