@@ -41,7 +41,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "mutants.md"
 EQUIVALENT = "## What cannot change behaviour"
 ROOMS = {  # sources -> tests that may notice
-    "racing": ("agents/racing", "tests/agents/racing tests/agents/test_racing_thompson.py"),
+    "racing": (
+        "agents/racing",
+        "tests/agents/racing tests/agents/test_racing.py tests/agents/test_racing_thompson.py",
+    ),
     "posteriors": (
         "agents/posteriors",
         "tests/agents/posteriors tests/agents/test_exact_thompson.py"
