@@ -47,8 +47,8 @@ ROOMS = {  # sources -> tests that may notice
     ),
     "posteriors": (
         "agents/posteriors",
-        "tests/agents/posteriors tests/agents/test_posteriors.py tests/agents/test_exact_thompson.py"
-        " tests/agents/test_smc_thompson.py",
+        "tests/agents/posteriors tests/agents/test_posteriors.py"
+        " tests/agents/test_exact_thompson.py tests/agents/test_smc_thompson.py",
     ),
     "experiments": (
         "bandit_gym/experiments",
