@@ -8,7 +8,9 @@ import pytest
 from scipy import integrate, stats
 
 from agents.posteriors import chains
+from agents.posteriors.gibbs import NUM_SUMMARY_SWEEPS, GibbsPosterior
 from agents.posteriors.grid import GridPosterior
+from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.quadrature import (
     Coordinate,
     first_edges,
@@ -16,9 +18,17 @@ from agents.posteriors.quadrature import (
     make_coordinate,
     require_density,
 )
+from agents.posteriors.resampling import step_directions
 from agents.posteriors.tabulation import LARGEST_ERROR
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    Gamma,
+    InverseGamma,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem
 
 DATA = [(0, 0.0), (1, 1.0), (10, 3.0), (1000, 300.0), (10**6, 6e5)]
@@ -254,3 +264,173 @@ def test_principal_axes_are_one_standard_deviation_long():
     axes = chains.principal_axes(covariance)
     assert axes.T @ axes == pytest.approx(covariance)
     assert axes @ np.linalg.inv(covariance) @ axes.T == pytest.approx(np.eye(2))
+
+
+NUM_PARTICLES = 200
+PARTICLE_PROBLEM = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3)
+COUNTS, SUMS = np.array([[3, 1, 0], [0, 2, 5]]), np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 4.0]])
+
+
+def start_particles(seed=5, schedule=(NUM_PARTICLES,), **options):
+    """Return particles of two lanes, and the (2, P, K) draws of the prior that they start from."""
+    posterior = ParticlePosterior(PARTICLE_PROBLEM, schedule, **options)
+    posterior.restart(np.random.default_rng(seed), np.array([True, True]))
+    draws = PARTICLE_PROBLEM.prior.sample(
+        np.random.default_rng(seed), (2, max(schedule), PARTICLE_PROBLEM.num_arms)
+    )
+    return posterior, draws
+
+
+def weigh(draws, counts, sums):
+    """Return the (2, P) normalised likelihoods of draws, over all arms."""
+    weights = (draws ** sums[:, None] * (1 - draws) ** (counts - sums)[:, None]).prod(axis=2)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("is_gradual", [False, True], ids=["at once", "one by one"])
+def test_particles_are_weighed_by_the_likelihood(is_gradual):
+    posterior, draws = start_particles()
+    rng = np.random.default_rng(0)
+    if is_gradual:
+        for pulls in range(1, 6):
+            counts = np.minimum(COUNTS, pulls)
+            posterior.follow(rng, counts, np.minimum(SUMS, counts))
+    posterior.follow(rng, COUNTS, SUMS)
+    weights = weigh(draws, COUNTS, SUMS)
+    mean = np.einsum("np,npk->nk", weights, draws)
+    variance = np.einsum("np,npk->nk", weights, (draws - mean[:, None]) ** 2)
+    assert posterior.mean() == pytest.approx(mean)
+    assert posterior.std() == pytest.approx(np.sqrt(variance))
+    assert posterior.effective_sample_size() == pytest.approx(1 / (weights**2).sum(axis=1))
+    best = np.array(
+        [np.bincount(d.argmax(axis=1), w, 3) for d, w in zip(draws, weights, strict=True)]
+    )
+    assert posterior.best_arm_probabilities() == pytest.approx(best)
+    for p in (0.1, 0.5, np.array([[0.9], [0.3]])):
+        found, levels = posterior.quantile(p), np.broadcast_to(p, (2, 3))
+        for place in np.ndindex(2, 3):
+            lane, arm = place
+            below = weights[lane][draws[lane, :, arm] < found[place]].sum()
+            upto = weights[lane][draws[lane, :, arm] <= found[place]].sum()
+            assert below < levels[place] <= upto + 1e-12
+
+
+def test_a_draw_is_one_of_the_particles_by_its_weight():
+    """2000 draws of each lane: their mean is within 4 errors of the weighted one."""
+    posterior, draws = start_particles()
+    posterior.follow(np.random.default_rng(0), COUNTS, SUMS)
+    rng = np.random.default_rng(1)
+    found = np.array([posterior.sample(rng) for _ in range(2000)])
+    assert all(np.isin(found[:, lane], draws[lane]).all() for lane in (0, 1))
+    error = 4 * posterior.std() / math.sqrt(2000)
+    assert (abs(found.mean(axis=0) - posterior.mean()) < error).all()
+
+
+def test_as_many_particles_take_part_as_the_schedule_says():
+    """After 4 and 7 pulls, of a schedule that holds on from 5 pulls on."""
+    posterior, draws = start_particles(schedule=(10, 20, 30, 40, 50, 60))
+    assert posterior.num_taking_part().tolist() == [10, 10]
+    posterior.follow(np.random.default_rng(0), COUNTS, SUMS)
+    assert posterior.num_taking_part().tolist() == [50, 60]
+    for lane, size in enumerate((50, 60)):
+        part = weigh(draws[:, :size], COUNTS, SUMS)[lane]
+        assert posterior.mean()[lane] == pytest.approx(part @ draws[lane, :size])
+
+
+def test_a_lane_that_starts_anew_leaves_the_others_alone():
+    posterior, _ = start_particles()
+    posterior.follow(np.random.default_rng(0), COUNTS, SUMS)
+    before = posterior.mean()
+    posterior.restart(np.random.default_rng(9), np.array([False, True]))
+    counts, sums = COUNTS * [[1], [0]], SUMS * [[1], [0]]
+    posterior.follow(np.random.default_rng(0), counts, sums)
+    fresh = PARTICLE_PROBLEM.prior.sample(np.random.default_rng(9), (1, NUM_PARTICLES, 3))
+    assert posterior.mean()[0] == pytest.approx(before[0])
+    assert posterior.mean()[1] == pytest.approx(fresh[0].mean(axis=0))
+
+
+@pytest.mark.parametrize("num_moves", [0, 4])
+@pytest.mark.parametrize("prior", [Beta(2.0, 3.0), TruncatedNormal(0.4, 0.3)], ids=["beta", "cut"])
+def test_resampled_particles_keep_the_law_of_the_posterior(prior, num_moves):
+    """Arm 0 after 30 successes of 40, one at a time; SciPy integrates what is expected.
+
+    4000 particles, renewed below half: an average is off by at most 4 errors of 1000 draws.
+    """
+    problem = BanditProblem(Bernoulli(), prior, 2)
+    posterior = ParticlePosterior(
+        problem, [4000], resampling="systematic", num_moves=num_moves, ess_threshold=0.5
+    )
+    rng = np.random.default_rng(0)
+    posterior.restart(rng, np.array([True]))
+    for pulls in range(1, 41):
+        posterior.follow(rng, np.array([[pulls, 0]]), np.array([[pulls - pulls // 4, 0.0]]))
+    x = np.linspace(0, 1, 20_001)[1:-1]
+    density = np.exp(prior.arm_log_density(x[:, None])[:, 0]) * x**30 * (1 - x) ** 10
+    density /= density.sum()
+    mean = density @ x
+    std = math.sqrt(density @ (x - mean) ** 2)
+    assert abs(posterior.mean()[0, 0] - mean) < 4 * std / math.sqrt(1000)
+    assert abs(posterior.std()[0, 0] / std - 1) < 4 * math.sqrt(0.5 / 1000)
+    assert 2000 <= posterior.effective_sample_size()[0] <= 4000
+
+
+def test_steps_along_principal_axes_are_one_deviation_long(rng):
+    particles = rng.normal(size=(2, 500, 3)) @ rng.normal(size=(3, 3))
+    covariance = np.array([np.cov(p, rowvar=False, bias=True) for p in particles])
+    axes = step_directions(particles, is_along_axes=False)
+    assert {axes.shape} == {(2, 3, 3)}
+    for directions, c in zip(axes, covariance, strict=True):
+        whitened = directions @ np.linalg.inv(c) @ directions.T
+        assert np.diag(whitened) == pytest.approx(np.ones(3), rel=1e-3)
+    along = step_directions(particles, is_along_axes=True)
+    for directions, c in zip(along, covariance, strict=True):
+        if np.count_nonzero(abs(directions) > 1e-12) == 3:
+            expected = 1 / np.sqrt(np.diag(np.linalg.inv(c)))
+            assert np.diag(directions) == pytest.approx(expected, rel=1e-3)
+
+
+NORMAL_BOX = BanditProblem(
+    Gaussian(0.5),
+    TruncatedMultivariateNormal(
+        0.5, [[0.09, 0.04, 0.0], [0.04, 0.16, 0.02], [0.0, 0.02, 0.04]], low=0.0, high=1.0
+    ),
+    3,
+)
+
+
+def accepted_draws(counts, sums, num=400_000):
+    """Return (M, 3) exact draws of the posterior: of the untruncated normal, those in the box."""
+    prior = NORMAL_BOX.prior
+    precision = np.linalg.inv(prior.covariance) + np.diag(4.0 * counts)
+    shift = np.linalg.solve(np.array(prior.covariance), np.full(3, 0.5)) + 4.0 * sums
+    covariance = np.linalg.inv(precision)
+    draws = np.random.default_rng(0).multivariate_normal(covariance @ shift, covariance, num)
+    return draws[((draws > 0) & (draws < 1)).all(axis=1)]
+
+
+def test_chains_tell_moments_quantiles_and_best_arms_of_the_posterior():
+    """To a tenth of a deviation: a chain's own answers have an error of a few hundredths."""
+    counts, sums = np.array([6, 3, 0]), np.array([4.0, 1.0, 0.0])
+    posterior = GibbsPosterior(NORMAL_BOX, 4)
+    rng = np.random.default_rng(0)
+    posterior.restart(rng, np.array([True]))
+    posterior.follow(rng, counts[None], sums[None])
+    draws = accepted_draws(counts, sums)
+    std = draws.std(axis=0)
+    assert abs(posterior.mean()[0] - draws.mean(axis=0)).max() < 0.1 * std.min()
+    assert posterior.std()[0] == pytest.approx(std, rel=0.1)
+    for p in (0.1, 0.7):
+        assert abs(posterior.quantile(p)[0] - np.quantile(draws, p, axis=0)).max() < 0.1 * std.max()
+    best = np.bincount(draws.argmax(axis=1), minlength=3) / len(draws)
+    error = 4 * math.sqrt(0.25 / NUM_SUMMARY_SWEEPS)
+    assert posterior.best_arm_probabilities()[0] == pytest.approx(best, abs=error)
+
+
+def test_chains_start_inside_the_box_near_the_data():
+    posterior = GibbsPosterior(NORMAL_BOX, 4)
+    posterior.restart(np.random.default_rng(0), np.ones(50, dtype=bool))
+    start = posterior.sample(np.random.default_rng(0))
+    assert ((start > 0) & (start < 1)).all()
+    counts = np.tile([10**6, 0, 0], (50, 1))
+    posterior.follow(np.random.default_rng(0), counts, counts * 0.25)
+    assert posterior.sample(np.random.default_rng(0))[:, 0] == pytest.approx(0.25, abs=6 * 0.5e-3)
