@@ -61,24 +61,25 @@ class RacingThompson(Agent):
             built-in independent priors only.
         stopping: "paper" is line 12 of Algorithm 2 with the four arguments above.
             "self-normalised" knows no scale: it stops when the leader is clear of every other arm
-            at level delta, or when the weights' effective sample size reaches
-            `effective_samples`; see `agents.racing.stopping`. A number m >= 1 stops each race at
-            exactly m
-            samples: one is TS under q_0, ever more are TS under the true prior.
-        effective_samples: effective sample size > 0, finite, that ends a self-normalised race.
-        proposal: what the race samples from. "reference" is the paper's Table 1; "matched" is the
-            posterior under the conjugate prior with the moments of the problem's own, arm by arm;
-            or, where that serves ill, each arm's own posterior from a table, or a truncated normal
-            law with the arms' correlation (see `agents.racing.matching.match_proposal`). Or a
-            conjugate prior of one's own choice, as an object or a dict. Weights are exact for each;
-            a proposal near the true posterior needs few samples.
+            at level delta, or after samples enough for `effective_samples`, a number known before;
+            see `agents.racing.stopping`. A number m >= 1 stops each race at exactly m samples: one
+            is TS under q_0, ever more are TS under the true prior.
+        effective_samples: effective sample size > 0, finite, that a self-normalised race is for.
+        proposal: what the race samples from. "reference" is the paper's Table 1; "matched" is each
+            arm's own posterior, conjugate or from a table, or, where arms depend on each other
+            closely, a truncated normal law with their correlation (see
+            `agents.racing.matching.match_proposal`). Or a conjugate prior of one's own choice, as
+            an object or a dict. Weights are exact for each; a proposal near the true posterior
+            needs few samples.
         unpulled_arms: the Gaussian and Poisson references of Table 1 are improper, hence no
             posterior for an arm without data. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random
             order. Of no effect where the proposal is proper.
         max_samples: a race stops here in any case, and `diagnostics()["is_capped"]` says so.
 
-    Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`.
+    Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`, and
+    `is_unreliable` where the race was capped, rests on too few samples, or misses what would change
+    its answer (see `agents.racing.vetting`).
 
     References:
         Zhou, Zhu and Zhuo, "Racing Thompson: an Efficient Algorithm for Thompson Sampling with
@@ -162,7 +163,7 @@ class RacingThompson(Agent):
             return fixed_rule(self.stopping)
         if self.stopping == "self-normalised":
             return self_normalised_rule(self.delta, self.effective_samples, self.max_samples)
-        by_value = self.scale == "value"
+        by_value = self.scale != "weight"
         return paper_rule(
             self.threshold, self.delta, self.sigma, self.max_samples, by_value=by_value
         )

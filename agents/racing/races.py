@@ -23,9 +23,9 @@ CALL_COST = 2000.0
 ROW_COST = 10.0
 """What each arm of each race costs in a round at any size, in draws of its mean."""
 
-FEWEST = 4.0
+FEWEST = 3.0
 """Effective samples on which a race may rest. Of the histories of `docs/fidelity.md`, those on
-which the paper's stop is off by more than 0.05 end with three or fewer."""
+which the paper's stop is off by more than 0.05 end with about as many on average."""
 
 SMALLEST = 5e-324
 """The least positive number, to divide 0 by."""

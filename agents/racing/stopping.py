@@ -23,7 +23,7 @@ weights, whose law is within 12 / (effective sample size) of the target in any e
 enough are drawn for a chosen effective size, by the *share* of it that a sample is worth. That
 share is known before the race, from draws that decide nothing (`agents.racing.vetting`): to stop
 *when* the weights of the race itself reach the size prefers races that have not yet met their
-largest weights, and errs by up to 0.38 in total variation (`docs/beyond`). Being clear takes an
+largest weights (a table in `docs/racing-thompson.md` says how far that errs). Being clear takes an
 effective sample size above log(n (K - 1) / delta) too: no leader is believed on fewer.
 
 References:

@@ -26,10 +26,10 @@ from agents.racing.proposal import Proposal, split_lanes
 SMALLEST = 5e-324
 """The least positive number, to divide 0 by."""
 
-NUM_PILOTS, NUM_WITNESSES = 256, 1024
+NUM_PILOTS, NUM_WITNESSES = 256, 2048
 FIRST_PULLS = 4
 """Pulls after which a lane is vetted for the second time; then whenever they have doubled."""
-LARGEST_MISS = 0.05
+LARGEST_MISS = 0.07
 """Total variation between the laws of the best arm in what is seen and in all; what noise is left
 of so many draws stays below it."""
 

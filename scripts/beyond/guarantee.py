@@ -152,10 +152,12 @@ def race_known(
     target = values / values.sum()
     tie = -np.log(target) + 1e-6 * (np.arange(NUM_ARMS) == NUM_ARMS - 1)
     rule = self_normalised_rule(DELTA, ENOUGH, CAP)
+    trial = np.exp(law.draw(rng, rng.choice(NUM_ARMS, size=CAP, p=shares)))
+    share = trial.mean() ** 2 / np.square(trial).mean()
     for start in range(0, num_races, LANES):
         size = (min(LANES, num_races - start), NUM_ARMS)
         gumbels = np.tile(tie, (size[0], 1)) if is_tied else rng.gumbel(size=size)
-        race = Races.start(rule, gumbels)
+        race = Races.start(rule, gumbels, np.full(len(gumbels), share))
         lanes = np.arange(len(race.gumbels))
         while lanes.size:
             winners = rng.choice(NUM_ARMS, size=(lanes.size, CHUNK), p=shares)
@@ -180,7 +182,7 @@ def judge(races: Iterable[tuple[Races, np.ndarray]]) -> Ends:
         with np.errstate(divide="ignore"):
             best = (race.gumbels + np.log(target)).argmax(axis=1)
         arms, num_samples = race.totals.argmax(axis=1), race.num_samples
-        is_clear = (race.effective_sample_size() < ENOUGH * (1 - 1e-9)) & (num_samples < CAP)
+        is_clear = num_samples < race.lengths
         targets = np.broadcast_to(target, race.gumbels.shape)
         parts.append((arms, is_clear, arms != best, num_samples, targets))
     return Ends(*map(np.concatenate, zip(*parts, strict=True)))

@@ -12,6 +12,7 @@ from agents.racing.races import Races
 from agents.racing.stopping import paper_rule, self_normalised_rule, threshold_function
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.priors.mixtures import spike_and_slab
 from bandit_gym.problem import BanditProblem
 
 DATA = {
@@ -210,6 +211,90 @@ def test_racing_refuses_a_density_that_is_zero_or_not_a_number_at_every_sample(l
         agent.act()
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_racing_refuses_a_density_that_is_no_number_at_a_few_samples(value):
+    class Spoilt(ScaledPrior):
+        is_spoilt = False
+
+        def log_density(self, means):
+            values = super().log_density(means)
+            return np.where(self.is_spoilt & (means[..., 0] > 0.9), value, values)
+
+    prior = Spoilt(0.0)
+    agent = RacingThompson(BanditProblem(Bernoulli(), prior, 4))
+    agent.reset(3, seed=0)
+    prior.is_spoilt = True
+    with pytest.raises(ValueError, match="prior.log_density must be finite or -inf"):
+        agent.act()
+
+
+FAR = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1, low=0.2, high=0.8), 2)
+FAR_COUNTS, FAR_SUMS = np.array([1000, 1000]), np.array([150.0, 150.0])
+
+
+def test_matched_racing_answers_where_the_likelihood_lies_outside_the_support():
+    num_lanes = 4000
+    agent = RacingThompson(FAR, proposal="matched", stopping="self-normalised")
+    agent.reset(num_lanes, seed=0)
+    agent.warm_start([1000, 1000], [150, 154])
+    share = np.mean(agent.act() == 1)
+    expected = action_probabilities(FAR, FAR_COUNTS, np.array([150.0, 154.0]))[1]
+    assert abs(share - expected) <= 4 * np.sqrt(expected * (1 - expected) / num_lanes)
+    assert not agent.diagnostics()["is_unreliable"].any()
+
+
+@pytest.mark.parametrize("is_users", [False, True], ids=["built-in", "user's"])
+def test_races_without_any_weight_end_at_the_first_lane(is_users):
+    problem = FAR
+    if is_users:
+        prior = ScaledPrior(0.0)
+        prior.normalised, prior.support = FAR.prior, (0.2, 0.8)
+        problem = BanditProblem(Bernoulli(), prior, 2)
+    agent = RacingThompson(problem, max_samples=5000)
+    agent.reset(40, seed=0)
+    agent.warm_start(FAR_COUNTS, FAR_SUMS)
+    agent._proposal.follow(agent.rng, agent.counts, agent.sums)
+    races = Races.start(agent._rule, agent.rng.gumbel(size=(40, 2)), np.ones(40))
+    with pytest.raises(
+        ValueError, match="at all 5000 samples .* lane 0, .* use proposal='matched'"
+    ):
+        races.run(agent.rng, agent._proposal, np.arange(40))
+    assert races.num_samples.sum() < 10_000  # of 200,000
+
+
+@pytest.mark.parametrize("stopping", ["paper", "self-normalised", 20])
+def test_a_race_that_rests_on_one_sample_is_flagged(stopping):
+    problem = BanditProblem(Bernoulli(), Beta(1e6, 1e6), 2)
+    agent = RacingThompson(problem, stopping=stopping)
+    agent.reset(100, seed=0)
+    agent.warm_start([1000, 0], [500, 0])
+    agent.act()
+    assert agent.diagnostics()["is_unreliable"].mean() > 0.95
+
+
+def test_a_race_that_never_meets_a_camp_of_the_posterior_is_flagged():
+    spiked = spike_and_slab(0.5, 1e-4, Beta(2.0, 2.0), 0.5)
+    agent = RacingThompson(BanditProblem(Bernoulli(), spiked, 3))
+    agent.reset(100, seed=0)
+    agent.warm_start([100, 200, 300], [50, 100, 160])
+    agent.act()
+    diagnostics = agent.diagnostics()
+    assert diagnostics["effective_sample_size"].mean() > 10  # which looks well
+    assert diagnostics["is_unreliable"].mean() > 0.9
+
+
+@pytest.mark.parametrize("problem_name", ["bernoulli", "gaussian"])
+def test_races_are_not_flagged_where_proposal_and_posterior_are_alike(problem_name):
+    problem = {
+        "bernoulli": BanditProblem(Bernoulli(), Beta(2.0, 2.0), 4),
+        "gaussian": BanditProblem(Gaussian(), Normal(0.0, 1.0), 4),
+    }[problem_name]
+    for options in ({}, {"stopping": "self-normalised"}, {"stopping": 100}):
+        agent = RacingThompson(problem, **options)
+        frequencies(agent, problem, 500)
+        assert agent.diagnostics()["is_unreliable"].mean() < 0.02
+
+
 @pytest.mark.parametrize("problem_index", [2, 3], ids=["gaussian", "poisson"])
 def test_racing_can_pull_every_arm_once_first(problem_index):
     problem = [
@@ -223,6 +308,23 @@ def test_racing_can_pull_every_arm_once_first(problem_index):
     for _ in range(4):
         agent.observe(agent.act(), np.ones(50))
     assert (agent.counts == 1).all()
+
+
+def test_arms_without_data_are_pulled_first_in_random_order():
+    num_lanes = 4000
+    agent = RacingThompson(BanditProblem(Gaussian(), Normal(0.0, 1.0), 4), unpulled_arms="pull")
+    agent.reset(num_lanes, seed=0)
+    shares = np.bincount(agent.act(), minlength=4) / num_lanes
+    assert (abs(shares - 1 / 4) <= 4 * np.sqrt(1 / 4 * 3 / 4 / num_lanes)).all()
+
+
+def test_no_sample_raises_the_supremum_scale():
+    problem = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
+    agent = RacingThompson(problem, scale="supremum", max_samples=200)
+    agent.reset(100, seed=0)
+    races = agent.race()
+    expected = agent._log_supremum + races.gumbels.max(axis=1)
+    np.testing.assert_allclose(races.log_scale, expected, atol=1e-9)
 
 
 def test_racing_supremum_scale_keeps_values_within_one():
@@ -349,6 +451,33 @@ def test_self_normalised_race_does_not_depend_on_the_scale(rng):
     assert ends[0] == ends[1] == ends[2]
 
 
+def test_a_length_chosen_before_errs_less_than_stopping_when_there_is_enough(rng):
+    """Weights of 39 (one draw in 40) and 1: half of the mass each, a share of about 0.1."""
+    num_races, enough, chance, heavy = 4000, 12, 1 / 40, 39.0
+    share = (2 * 39 / 40) ** 2 / ((heavy**2 + 39) / 40)
+    is_heavy = rng.random((num_races, 400)) < chance
+    weights = np.where(is_heavy, heavy, 1.0)
+    rule = self_normalised_rule(1e-300, enough, 400)  # never clear
+    races = Races.start(rule, np.zeros((num_races, 2)), np.full(num_races, share))
+    races.feed(np.arange(num_races), np.log(weights), is_heavy.astype(np.int64))
+    assert (races.num_samples == math.ceil(enough / share)).all()
+    fixed = (races.totals[:, 1] / races.totals.sum(axis=1)).mean()
+    sums, squares = weights.cumsum(axis=1), np.square(weights).cumsum(axis=1)
+    end = (sums**2 >= enough * squares).argmax(axis=1)
+    heavy_sums = (weights * is_heavy).cumsum(axis=1)
+    stopped = np.take_along_axis(heavy_sums / sums, end[:, None], axis=1).mean()
+    assert abs(fixed - 0.5) < abs(stopped - 0.5) / 2 - 4 * 0.5 / math.sqrt(num_races)
+
+
+def test_a_race_goes_on_beyond_its_length_until_a_sample_has_weight():
+    rule = self_normalised_rule(0.1, 12.0, 50)
+    races = Races.start(rule, np.zeros((1, 2)), np.ones(1))
+    log_weights = np.full((1, 30), -np.inf)
+    assert not races.feed(np.arange(1), log_weights, np.zeros((1, 30), dtype=np.int64))[0]
+    assert races.feed(np.arange(1), np.zeros((1, 20)), np.zeros((1, 20), dtype=np.int64))[0]
+    assert 30 < races.num_samples[0] <= 50
+
+
 @pytest.mark.parametrize("tilt", [0.05, 0.4, 0.8])
 def test_clearance_bounds_increments_that_are_bounded_below_alone(rng, tilt):
     """The supermartingale behind the rule, for increments of mean 0 and infinite variance."""
@@ -392,3 +521,15 @@ def test_races_run_alone_and_together_agree():
         ends.append((agent.act(), agent.diagnostics()["effective_sample_size"]))
     assert (ends[0][0] == ends[1][0]).all()
     np.testing.assert_allclose(ends[0][1], ends[1][1], rtol=1e-9)
+
+
+def test_a_compiled_race_of_known_length_draws_no_more_than_that():
+    """Were more drawn for a lane, by a guess of 16 or of 1,000, the next one would see others."""
+    ends = []
+    for guess in (16.0, 1000.0):
+        problem = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
+        agent = RacingThompson(problem, proposal="matched", stopping="self-normalised")
+        agent.reset(50, seed=0)
+        agent._proposal.expected_samples = guess
+        ends.append(agent.race().totals)
+    np.testing.assert_array_equal(*ends)

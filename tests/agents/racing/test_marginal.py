@@ -110,6 +110,24 @@ def test_an_independent_prior_is_its_own_marginals(rng):
     assert fit_marginals(problem, prior.sample(rng, (10, 3))) is prior
 
 
+def test_marginals_of_a_truncated_normal_are_its_own_before_truncation():
+    prior = TruncatedMultivariateNormal(0.5, [[0.04, 0.01], [0.01, 0.09]], low=0.0, high=1.0)
+    problem = BanditProblem(Bernoulli(), prior, 2)
+    marginals = fit_marginals(problem, np.zeros((1, 2)))
+    np.testing.assert_allclose(marginals.std, [0.2, 0.3])
+    assert marginals.mean == (0.5, 0.5)
+    np.testing.assert_array_equal(marginals.arm_support(2), problem.arm_support())
+
+
+def test_draws_weigh_the_same_whatever_they_were_drawn_from(rng):
+    problem = _dependent(Exponential())
+    proposal = MarginalProposal(problem, problem.prior.sample(rng, (1000, 4)))
+    proposal.follow(rng, COUNTS[None], SUMS[None])
+    draws = proposal.draw(rng, np.arange(1), 1000)
+    difference = proposal.weigh(np.arange(1), draws.means) - draws.log_weights
+    np.testing.assert_allclose(difference, difference.mean(), atol=0.2)  # densities of tables
+
+
 def test_racing_is_faithful_and_thrifty():
     problem = _dependent(Exponential(), num_arms=10, dimension=50)
     counts = np.array([46, 2, 5, 2, 2, 5, 17, 2, 1, 18])

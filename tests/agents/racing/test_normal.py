@@ -9,7 +9,7 @@ from scipy import special, stats
 from agents import RacingThompson
 from agents.oracle import action_probabilities
 from agents.racing.matching import effective_share, match_proposal
-from agents.racing.normal import NormalProposal, factorise
+from agents.racing.normal import NormalProposal, _cut_box, factorise
 from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal
@@ -121,6 +121,33 @@ class OneMean:
 def test_a_prior_that_no_proposal_meets_is_refused():
     with pytest.raises(ValueError, match="must have a density where .*; use SMCThompson"):
         match_proposal(BanditProblem(Bernoulli(), OneMean(), 3))
+
+
+def test_intervals_are_cut_near_their_most_likely_point_and_within_the_support():
+    box = np.array([[0.0, 1.0], [0.0, 1.0], [-np.inf, np.inf], [2.0, np.inf]])
+    mean, variance = np.array([0.5, -3.0, 1.0, 0.0]), np.array([1e-4, 0.01, 4.0, 1.0])
+    found = _cut_box(mean, variance, box)
+    np.testing.assert_allclose(found, [[0.38, 0.62], [0.0, 1.0], [-23.0, 25.0], [2.0, 14.0]])
+
+
+def test_draws_lie_strictly_inside_the_support(rng):
+    problem = _near_singular(Bernoulli(), high=1.0)
+    proposal = NormalProposal(problem, None)
+    counts, sums = np.full((1, 4), 10**17), np.array([[1e17, 0.0, 1e17, 0.0]])
+    proposal.follow(rng, counts, sums)
+    means = proposal.draw(rng, np.arange(1), 1000).means
+    assert (means > 0.0).all() and (means < 1.0).all()
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+@pytest.mark.parametrize("sums", [SUMS, 0.01 * SUMS], ids=["usual", "at an end"])
+def test_draws_weigh_the_same_whatever_they_were_drawn_from(likelihood, sums, rng):
+    problem = _near_singular(likelihood, high=1.0 if likelihood.name == "bernoulli" else 1.5)
+    proposal = NormalProposal(problem, None)
+    proposal.follow(rng, COUNTS[None], sums[None])
+    draws = proposal.draw(rng, np.arange(1), 1000)
+    difference = proposal.weigh(np.arange(1), draws.means) - draws.log_weights
+    np.testing.assert_allclose(difference, difference[0, 0], atol=1e-6)
 
 
 def test_factorise_solves(rng):

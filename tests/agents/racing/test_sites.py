@@ -34,6 +34,15 @@ def test_the_site_of_a_gaussian_arm_is_its_likelihood_to_a_power():
     np.testing.assert_allclose(tau, SITE_POWER * COUNTS[0] / 0.25, rtol=1e-4, atol=1e-3)
 
 
+def test_sites_follow_rewards_where_pulls_are_as_they_were():
+    marginals = np.tile([0.5, 1.0, 0.0, 1.5], (4, 1))
+    sites, anew = (make_sites(1, marginals) for _ in range(2))
+    _follow(sites, Poisson(), COUNTS, SUMS)
+    _follow(sites, Poisson(), COUNTS, SUMS / 2)
+    _follow(anew, Poisson(), COUNTS, SUMS / 2)
+    np.testing.assert_array_equal(sites.values, anew.values)
+
+
 @pytest.mark.parametrize("count", [0, 3, 1000, 10**8])
 def test_moments_are_those_of_the_posterior(count):
     marginal = Marginal(0.5, 1e6, 0.0, 1.0)  # as good as uniform
