@@ -24,8 +24,9 @@ V, U, PRIOR, GAIN = range(4)
 MAX_ROUNDS = 60
 NUM_MORE = 400
 """Room for places that are looked at beside the ends of cells."""
-LARGEST_CHANGE = 4.0
+LARGEST_CHANGE = 6.0
 """Of the log-density in a step at the top; further down, half of the depth is added."""
+NUM_CUTS = 4
 SHORTEST = 4e-15
 
 
@@ -177,16 +178,13 @@ def find_top(places: np.ndarray) -> float:
 
 @inner
 def cut_steps(places: np.ndarray, cells: np.ndarray, top: float, cuts: np.ndarray) -> int:
-    """Find steps in which the log-density may change much, and which are no jump.
-
-    A step is cut where a parabola with its vertex at the higher end would have changed enough, but
-    halfway if there may be more in between than at either end.
+    """Find where to look in steps that are no jump and in which the log-density may change much.
 
     Args:
         places: (4, m).
         cells: (C + 1, NUM_COLUMNS) of the mesh.
         top: the largest log-density.
-        cuts: (m,) receives v of the cuts.
+        cuts: (m,) receives v, in order, as far as there is room.
 
     Returns:
         how many there are.
@@ -195,20 +193,47 @@ def cut_steps(places: np.ndarray, cells: np.ndarray, top: float, cuts: np.ndarra
     for k in range(places.shape[1] - 1):
         bound = bound_step(places, k)
         depth = top - bound
-        if not depth < LOG_REACH:
+        if not depth < LOG_REACH or num + NUM_CUTS > cuts.size:
             continue
         left, right = places[PRIOR, k] + places[GAIN, k], places[PRIOR, k + 1] + places[GAIN, k + 1]
         is_long = places[U, k + 1] - places[U, k] > SHORTEST * (1.0 + abs(places[U, k]))
-        change, allowed = bound - min(left, right), LARGEST_CHANGE + 0.5 * depth
+        change, allowed = bound - min(left, right), LARGEST_CHANGE + 1.0 * depth
         if change > allowed and is_long and not cells[int(places[V, k]), JUMP] > 0.0:
-            part = min(max(math.sqrt(allowed / change), 1e-3), 0.5)
+            part = max(math.sqrt(allowed / change), 1e-3)
             if bound - max(left, right) > allowed:
-                part = 0.5
-            elif right > left:
-                part = 1.0 - part
-            cuts[num] = places[V, k] + part * (places[V, k + 1] - places[V, k])
-            num += 1
+                part = 0.5  # there may be more in between than at either end
+            num = cut_step(places[V, k], places[V, k + 1], part, left > right, cuts, num)
     return num
+
+
+@inner
+def cut_step(
+    left: float, right: float, part: float, is_falling: bool, cuts: np.ndarray, num: int
+) -> int:
+    """Add the cuts of one step, which suit a parabola with its vertex at the higher end.
+
+    Args:
+        left: v at its left end.
+        right: v at its right end.
+        part: of the step, after which the parabola has changed by as much as is allowed.
+        is_falling: whether the left end is the higher one.
+        cuts: (m,) receives v.
+        num: of cuts before.
+
+    Returns:
+        how many cuts there are now.
+    """
+    length = right - left
+    if part >= 0.4:
+        cuts[num] = left + 0.5 * length
+        return num + 1
+    num_new = 0
+    while num_new < NUM_CUTS and (1.0 + 0.5 * num_new) * part < 0.9:
+        num_new += 1
+    for j in range(num_new):
+        along = (1.0 + 0.5 * (j if is_falling else num_new - 1 - j)) * part * length
+        cuts[num + j] = left + along if is_falling else right - along
+    return num + num_new
 
 
 @inner
@@ -219,6 +244,16 @@ def place_edges(likelihood: Features, data: Data, cells: np.ndarray, places: np.
     places[GAIN] = 0.0
     if data.pulls > 0.0:
         add_log_likelihood(likelihood, data, cells[:, FIRST], cells[:, SECOND], places[GAIN])
+
+
+@inner
+def stands_out(places: np.ndarray, peak: np.ndarray, k: int) -> bool:
+    """Return whether the (4,) place of the peak tells more than places k and k + 1 beside it."""
+    if k + 1 >= places.shape[1]:
+        return False
+    left, right = places[PRIOR, k] + places[GAIN, k], places[PRIOR, k + 1] + places[GAIN, k + 1]
+    prior = max(places[PRIOR, k], places[PRIOR, k + 1])
+    return bool(prior + peak[GAIN] - min(left, right) > LARGEST_CHANGE)
 
 
 @inner
@@ -243,8 +278,9 @@ def find_bulk(
     if data.pulls > 0.0:
         new[V, 0] = find_peak(likelihood, data, cells)
         look(likelihood, data, cells, new[:, :1], rest)
-        insert(places, num, new[:, :1])
-        num += 1
+        if stands_out(places[:, :num], new[:, 0], int(new[V, 0])):
+            insert(places, num, new[:, :1])
+            num += 1
     top = find_top(places[:, :num])
     num = trim(places, num, top - LOG_REACH)
     for _ in range(MAX_ROUNDS):

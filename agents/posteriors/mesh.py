@@ -14,7 +14,7 @@ Letters: K arms, C cells.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +57,8 @@ class Mesh(NamedTuple):
         limits: (2,) range of u.
         sizes: (K,) number of cells of each arm.
         cells: (K, C + 1, NUM_COLUMNS), a row for each cell and one for the end of the last. EDGE
-            is u at its left end, HEIGHT the log-density there, the larger one where it jumps, FIRST
+            is u at its left end, HEIGHT the log-density there less
+            the largest of them, the larger one where it jumps, FIRST
             and SECOND the features of the likelihood there; JUMP is 1 for a jump, else 0; from
             CUBIC on, there are the coefficients of the cubic in t, from 0 to 1 along the cell, or,
             for a jump, the values on either side, in the first two.
@@ -279,7 +280,8 @@ def _pack(
     sizes = np.array([len(cells.left) for cells in arms])
     rows = np.zeros((len(arms), sizes.max() + 1, NUM_COLUMNS))
     rows[..., EDGE], rows[..., HEIGHT] = coordinate.limits[1], -np.inf
-    for row, cells, size in zip(rows, arms, sizes, strict=True):
+    for row, arm, size in zip(rows, arms, sizes, strict=True):
+        cells = replace(arm, values=arm.values - arm.values.max())
         row[:size, EDGE], row[size, EDGE] = cells.left, cells.right[-1]
         row[:size, HEIGHT] = cells.values[:, 0]
         row[1 : size + 1, HEIGHT] = np.maximum(row[1 : size + 1, HEIGHT], cells.values[:, -1])

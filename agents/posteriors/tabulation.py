@@ -33,7 +33,17 @@ from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.vector_math import exp_all
-from agents.posteriors.bulk import GAIN, NUM_MORE, PRIOR, U, V, find_bulk, largest_of, place_points, weigh
+from agents.posteriors.bulk import (
+    GAIN,
+    NUM_MORE,
+    PRIOR,
+    U,
+    V,
+    find_bulk,
+    largest_of,
+    place_points,
+    weigh,
+)
 from agents.posteriors.features import Data
 from agents.posteriors.mesh import HEIGHT, JUMP, LOG_REACH, Mesh
 
@@ -43,6 +53,8 @@ POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 2.5, 12
 MAX_SPREADS = 4
 LARGEST_ERROR = 1e-3
 """Of a distribution function; more calls for points closer to where it comes from."""
+DEEPEST = 350.0
+"""Further below its top the log-density of a prior is not known to 2e-2, see `mesh`."""
 NUM_SPARE = 11
 NUM_RECENT = 4096
 """Kinds of statistics, of which one table each is remembered to copy from."""
@@ -108,12 +120,11 @@ def spread(v: np.ndarray, weights: np.ndarray, new: np.ndarray) -> None:
         new: (n,) receives places from the first to the last of v.
     """
     num_steps, last = new.size - 1, v.size - 1
-    per_length = num_steps / (3.0 * (v[last] - v[0]))
-    per_weight, per_step = num_steps / (12.0 * weights[last]), num_steps / (3.0 * last)
+    per_weight, per_step = num_steps / (6.0 * weights[last]), num_steps / (3.0 * last)
     j, before = 0, 0.0
     for k in range(last):
         part = weights[k] + 2.0 * weights[k + 1] + weights[min(k + 2, last)]
-        after = per_length * (v[k + 1] - v[0]) + per_weight * part + per_step * (k + 1)
+        after = per_weight * part + per_step * (k + 1)
         slope = (v[k + 1] - v[k]) / (after - before)
         while j < after and j < num_steps:
             new[j] = v[k] + slope * (j - before)
@@ -163,7 +174,7 @@ def accumulate(u: np.ndarray, density: np.ndarray, points: np.ndarray) -> float:
         step, per_sum = u[k] - u[k - 1], 1.0 / (left + 2.0 * middle + right)
         bend = abs(left - 2.0 * middle + right)
         part = bend * per_sum
-        error += step * bend * min(2.0, part * (0.3 + 20.0 * part))
+        error += step * bend * min(2.0, part * (0.15 + 5.0 * part))
         largest = max(largest, step * bend)
         pair = step * (left + 4.0 * middle + right)
         points[k, MASS] = mass + pair * (left + middle) * per_sum
@@ -175,7 +186,7 @@ def accumulate(u: np.ndarray, density: np.ndarray, points: np.ndarray) -> float:
         points[k, PLACE] = u[k]
         points[k, DENSITY] = density[k]
     points[u.size - 1, MASS] = 1.0
-    return (error + 0.025 * largest) * scale
+    return (error + 0.0125 * largest) * scale
 
 
 @inner
@@ -211,6 +222,7 @@ def build_posterior_table(
     if num == 0:
         return np.nan
     weights, new = rest[0], rest[1, : len(points) // 2 + 1]
+    is_deep = max(places[PRIOR, 0], places[PRIOR, num - 1]) < -DEEPEST
     for k in range(num):
         places[PRIOR, k] += places[GAIN, k]
     sum_roots(places[U, :num], places[PRIOR, :num], weights[:num])
@@ -233,7 +245,19 @@ def build_posterior_table(
         sum_error_roots(points, weights[: new.size])
         spread(v, weights[: new.size], new)
     fill_guide(points, guide)
-    return error
+    return np.inf if is_deep or is_cut(mesh.limits, points) else error
+
+
+@inner
+def is_cut(limits: np.ndarray, points: np.ndarray) -> bool:
+    """Return whether mass may lie beyond the (2,) limits of u, where means have no more digits.
+
+    Densities of u, which are 1 at the top, decay there about as e^-u.
+    """
+    last = len(points) - 1
+    low = points[0, PLACE] <= limits[0] and points[0, DENSITY] > LARGEST_ERROR
+    high = points[last, PLACE] >= limits[1] and points[last, DENSITY] > LARGEST_ERROR
+    return bool(low or high)
 
 
 @inner
