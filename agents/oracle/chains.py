@@ -5,11 +5,13 @@ Letters: K arms, L chains, B batches.
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 
 from agents.oracle.panels import ToleranceError
-from agents.posteriors.chains import count_wins
-from agents.posteriors.gibbs import bring_near, make_target
+from agents.posteriors.chains import count_wins, principal_axes
+from agents.posteriors.gibbs import bring_near, guess_means, make_target
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
@@ -42,13 +44,14 @@ def gibbs_probabilities(
         ToleranceError: if chains of MAX_BATCH * NUM_BATCHES sweeps still disagree or are still too
             noisy.
     """
-    rng = np.random.default_rng(0)
-    shape = (NUM_CHAINS, problem.num_arms)
-    target = make_target(problem, np.tile(counts, (NUM_CHAINS, 1)), np.tile(sums, (NUM_CHAINS, 1)))
-    means = bring_near(problem, problem.prior.sample(rng, shape), counts, sums)
+    rng, prior = np.random.default_rng(0), cast(Any, problem.prior)
+    data = np.tile(counts, (NUM_CHAINS, 1)), np.tile(sums, (NUM_CHAINS, 1))
+    target = make_target(problem, *data)
+    axes = principal_axes(prior.precision, guess_means(problem, *data)[1])
+    means = bring_near(problem, prior.sample(rng, data[0].shape), *data)
     batch = FIRST_BATCH
     while True:
-        wins = [count_wins(rng, means, target, batch) for _ in range(NUM_BATCHES)]
+        wins = [count_wins(rng, means, target, axes, batch) for _ in range(NUM_BATCHES)]
         frequencies = np.array(wins) / batch
         error, ratio = monte_carlo_error(frequencies)
         agrees = ratio <= LARGEST_VARIANCE_RATIO

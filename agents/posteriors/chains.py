@@ -11,14 +11,16 @@ arms takes 1.5 to 3 microseconds, against 380 for the plain function.
 
 That is fast when the data are many, but under a nearly singular covariance each mean is all but
 fixed by the others, and a chain crawls. So the means are also moved together, along each principal
-axis of the covariance, by slice sampling of the posterior on that line. With ten arms of random
-unit vectors in ten dimensions, one observation into an episode, 32 sweeps without the axes left
-action frequencies 0.037 away from the truth in total variation, and 1 sweep with them 0.031.
+axis of a normal law with the prior's precision and the data's, by slice sampling of the posterior
+on that line. Where the posterior is such a law, a sweep along the axes forgets nearly all, however
+singular; where the box cuts it, arms and axes help each other.
 
 Letters: K arms, L lanes (chains that know nothing of each other).
 
 References:
     Neal (2003), "Slice sampling", Section 4.
+    von Neumann (1941), "Distribution of the ratio of the mean square successive difference to the
+    variance".
 """
 
 from __future__ import annotations
@@ -31,6 +33,9 @@ from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
 from bandit_gym.typing import FloatArray
+
+WIDTH = 3.5
+"""First guess of a slice along an axis, in its lengths."""
 
 
 class GibbsTarget(NamedTuple):
@@ -105,42 +110,41 @@ def condition(target: GibbsTarget, lane: int, arm: int, means: FloatArray, c: Fl
 
 
 @inner
-def gibbs_sweep(rng: Generator, means: FloatArray, target: GibbsTarget, num_sweeps: int) -> None:
-    """Renew every lane's means, one arm after the other, `num_sweeps` times.
+def sweep_arms(rng: Generator, means: np.ndarray, target: GibbsTarget, lane: int) -> None:
+    """Renew one lane's (K,) means, strictly inside the box, one arm after the other."""
+    c = np.empty(5)
+    for i in range(means.size):
+        condition(target, lane, i, means, c)
+        low, high = target.box[i]
+        means[i] = draw_from_slice(rng, means[i], c, low, high, target.widths[lane, i])
+
+
+class Axes(NamedTuple):
+    """Directions along which the means of L lanes are moved together.
+
+    Attributes:
+        steps: (L, K, K) one direction per row, about one standard deviation of the posterior long.
+        pushes: (L, K, K) the prior's precision times each direction.
+        curvatures: (L, K) of the prior's -log density along each.
+    """
+
+    steps: FloatArray
+    pushes: FloatArray
+    curvatures: FloatArray
+
+
+def principal_axes(precision: FloatArray, information: FloatArray) -> Axes:
+    """Return the principal axes of L posteriors.
 
     Args:
-        rng: source of randomness.
-        means: (L, K) strictly inside the box; overwritten.
-        target: posterior of each lane, left invariant.
-        num_sweeps: renewals of each mean.
+        precision: (K, K) of the prior before truncation.
+        information: (L, K) precisions of the data alone.
     """
-    c = np.empty(5)
-    for lane in range(means.shape[0]):
-        x = means[lane]
-        for _ in range(num_sweeps):
-            for i in range(x.size):
-                condition(target, lane, i, x, c)
-                low, high = target.box[i]
-                x[i] = draw_from_slice(rng, x[i], c, low, high, target.widths[lane, i])
-
-
-@kernel
-def count_wins(
-    rng: Generator, means: FloatArray, target: GibbsTarget, num_sweeps: int
-) -> FloatArray:
-    """Sweep on and return the (L, K) number of sweeps after which each arm was the best."""
-    wins = np.zeros(means.shape)
-    for _ in range(num_sweeps):
-        gibbs_sweep(rng, means, target, 1)
-        for lane in range(len(means)):
-            wins[lane, np.argmax(means[lane])] += 1
-    return wins
-
-
-def principal_axes(covariance: np.ndarray) -> np.ndarray:
-    """Return the (K, K) axes, one per row, each one standard deviation long."""
-    variances, vectors = np.linalg.eigh(covariance)
-    return np.ascontiguousarray((vectors * np.sqrt(np.maximum(variances, 0.0))).T)
+    own = information[..., None] * np.eye(len(precision))
+    values, vectors = np.linalg.eigh(precision + own)
+    steps = np.ascontiguousarray((vectors / np.sqrt(values)[:, None, :]).transpose(0, 2, 1))
+    pushes = steps @ precision
+    return Axes(steps, pushes, np.einsum("lkj,lkj->lk", steps, pushes))
 
 
 @inner
@@ -155,56 +159,47 @@ def ends_along(means: np.ndarray, axis: np.ndarray, box: np.ndarray) -> tuple[fl
     return low, high
 
 
-@inner
-def pull_along(means: np.ndarray, axis: np.ndarray, target: GibbsTarget) -> float:
-    """Return the slope, in t, of the prior's -log density at t = 0."""
-    pull = 0.0
-    for i in range(means.size):
-        for j in range(means.size):
-            pull += axis[i] * target.precision[i, j] * (means[j] - target.mean[j])
-    return pull
+class Line(NamedTuple):
+    """One lane's means, and the direction they are moved in.
+
+    Attributes:
+        means: (K,).
+        axis: (K,).
+        coefficients: (K, 5) of the likelihood.
+        pull: slope, in t, of the prior's -log density at t = 0.
+        curvature: its second derivative.
+    """
+
+    means: np.ndarray
+    axis: np.ndarray
+    coefficients: np.ndarray
+    pull: float
+    curvature: float
 
 
 @inner
-def width_along(axis: np.ndarray, target: GibbsTarget, lane: int) -> float:
-    """Return a rough width of the density of t, which does not depend on the means."""
-    information = 1.0
-    for j in range(axis.size):
-        own = 4.0 / target.widths[lane, j] ** 2 - target.precision[j, j]
-        information += axis[j] ** 2 * max(own, 0.0)
-    return 2.0 / np.sqrt(information)
-
-
-@inner
-def log_density_along(
-    t: float, pull: float, means: np.ndarray, axis: np.ndarray, coefficients: np.ndarray
-) -> float:
+def log_density_along(t: float, line: Line) -> float:
     """Return the posterior log-density of t, up to a constant; -inf outside the support."""
-    value = -(pull + 0.5 * t) * t
-    for j in range(means.size):
-        value += log_density(coefficients[j], means[j] + t * axis[j])
+    value = -(line.pull + 0.5 * line.curvature * t) * t
+    for j in range(line.means.size):
+        value += log_density(line.coefficients[j], line.means[j] + t * line.axis[j])
     return value if value == value else -np.inf
 
 
 @inner
-def draw_along(
-    rng: Generator, means: np.ndarray, axis: np.ndarray, target: GibbsTarget, lane: int
-) -> float:
+def draw_along(rng: Generator, line: Line, low: float, high: float) -> float:
     """Return the successor of t = 0 under slice sampling of the posterior on the line."""
-    low, high = ends_along(means, axis, target.box)
-    pull, width = pull_along(means, axis, target), width_along(axis, target, lane)
-    c = target.coefficients[lane]
-    level = log_density_along(0.0, pull, means, axis, c) - rng.standard_exponential()
-    left = -width * rng.random()
-    right = left + width
-    while left > low and log_density_along(left, pull, means, axis, c) > level:
-        left -= width
-    while right < high and log_density_along(right, pull, means, axis, c) > level:
-        right += width
+    level = log_density_along(0.0, line) - rng.standard_exponential()
+    left = -WIDTH * rng.random()
+    right = left + WIDTH
+    while left > low and log_density_along(left, line) > level:
+        left -= WIDTH
+    while right < high and log_density_along(right, line) > level:
+        right += WIDTH
     left, right = max(left, low), min(right, high)
     while True:
         t = left + (right - left) * rng.random()
-        if log_density_along(t, pull, means, axis, c) >= level or right - left < 1e-14:
+        if log_density_along(t, line) >= level or right - left < 1e-14:
             return t
         if t < 0.0:
             left = t
@@ -214,24 +209,81 @@ def draw_along(
 
 @inner
 def move_along_axes(
-    rng: Generator, means: np.ndarray, target: GibbsTarget, axes: np.ndarray
+    rng: Generator, means: np.ndarray, target: GibbsTarget, axes: Axes, lane: int
 ) -> None:
-    """Move every lane's (K,) means along each of the (K, K) axes once."""
-    for lane in range(means.shape[0]):
-        x = means[lane]
-        for k in range(len(axes)):
-            t = draw_along(rng, x, axes[k], target, lane)
-            for j in range(x.size):
-                moved = x[j] + t * axes[k, j]
-                if target.box[j, 0] < moved < target.box[j, 1]:
-                    x[j] = moved
+    """Move one lane's (K,) means along each of its axes once."""
+    coefficients = target.coefficients[lane]
+    for k in range(means.size):
+        axis, pull = axes.steps[lane, k], 0.0
+        for j in range(means.size):
+            pull += axes.pushes[lane, k, j] * (means[j] - target.mean[j])
+        low, high = ends_along(means, axis, target.box)
+        line = Line(means, axis, coefficients, pull, axes.curvatures[lane, k])
+        t = draw_along(rng, line, low, high)
+        for j in range(means.size):
+            moved = means[j] + t * axis[j]
+            if target.box[j, 0] < moved < target.box[j, 1]:
+                means[j] = moved
+
+
+@inner
+def sweep(rng: Generator, means: np.ndarray, target: GibbsTarget, axes: Axes, lane: int) -> None:
+    """Renew one lane's (K,) means along the axes and then arm by arm."""
+    move_along_axes(rng, means, target, axes, lane)
+    sweep_arms(rng, means, target, lane)
 
 
 @kernel
 def renew_chains(
-    rng: Generator, means: np.ndarray, target: GibbsTarget, axes: np.ndarray, num_sweeps: int
+    rng: Generator, means: np.ndarray, target: GibbsTarget, axes: Axes, num_sweeps: int
 ) -> None:
-    """Renew the (L, K) means `num_sweeps` times, along the axes and then arm by arm."""
-    for _ in range(num_sweeps):
-        move_along_axes(rng, means, target, axes)
-        gibbs_sweep(rng, means, target, 1)
+    """Renew every lane's means, (L, K) strictly inside the box, by `num_sweeps` sweeps."""
+    for lane in range(means.shape[0]):
+        for _ in range(num_sweeps):
+            sweep(rng, means[lane], target, axes, lane)
+
+
+@inner
+def autocorrelation(path: np.ndarray) -> float:
+    """Return the correlation of successive entries of (S, K) places, largest over its columns.
+
+    Half the sum of squared steps, over that of squared distances from the middle, is what it lacks
+    of 1 (von Neumann 1941).
+    """
+    largest = -1.0
+    for k in range(path.shape[1]):
+        middle, squares, steps = path[:, k].mean(), 0.0, 0.0
+        for s in range(path.shape[0]):
+            squares += (path[s, k] - middle) ** 2
+            if s > 0:
+                steps += (path[s, k] - path[s - 1, k]) ** 2
+        largest = max(largest, 1.0 - 0.5 * steps / squares if squares > 0.0 else 1.0)
+    return largest
+
+
+@kernel
+def settle_chains(
+    rng: Generator, means: np.ndarray, target: GibbsTarget, axes: Axes, num_sweeps: int
+) -> np.ndarray:
+    """Renew every lane's means, and return how slowly: (L,) autocorrelations along the axes."""
+    found = np.zeros(means.shape[0])
+    path = np.zeros((num_sweeps, means.shape[1]))
+    for lane in range(means.shape[0]):
+        for s in range(num_sweeps):
+            sweep(rng, means[lane], target, axes, lane)
+            path[s] = axes.steps[lane] @ means[lane]
+        found[lane] = autocorrelation(path)
+    return found
+
+
+@kernel
+def count_wins(
+    rng: Generator, means: np.ndarray, target: GibbsTarget, axes: Axes, num_sweeps: int
+) -> np.ndarray:
+    """Renew on and return the (L, K) number of sweeps after which each arm was the best."""
+    wins = np.zeros(means.shape)
+    for lane in range(means.shape[0]):
+        for _ in range(num_sweeps):
+            sweep(rng, means[lane], target, axes, lane)
+            wins[lane, np.argmax(means[lane])] += 1
+    return wins

@@ -12,16 +12,23 @@ from numpy.random import Generator
 
 from agents.posteriors.base import Posterior
 from agents.posteriors.chains import (
+    Axes,
     GibbsTarget,
     principal_axes,
     renew_chains,
+    settle_chains,
 )
 from agents.posteriors.conjugate import likelihood_coefficients
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
-MANY_PULLS = 1000
-"""New ones since a lane was last followed, after which its chain is brought near the data."""
+FEW_PULLS = 8
+"""More pulls than twice those at which a chain was last settled, and it is settled again."""
+
+NUM_SETTLING, SLOWEST = 32, 0.85
+"""Sweeps that settle a chain, and the largest autocorrelation of a sweep's along any axis. Of 32
+places of a chain that needs ever so many sweeps, two thirds show more; of one with 0.3, none in 300
+axes does."""
 
 NUM_BURNS, NUM_SUMMARY_SWEEPS = 8, 128
 """Sweeps of a copy of the chain that answers are averages over, and those before them."""
@@ -32,8 +39,9 @@ MARGIN = 0.1
 """How far inside a box the guess at an arm's mean is kept, in prior standard deviations or, if that
 is less, widths of the box: at its edge rewards may have no variance, and a slice no width."""
 
-FAR = 1000.0
-"""Standard deviations, of a mean given the arm's data alone, beyond which no chain starts."""
+FAR = 10.0
+"""Standard deviations of the posterior from its middle beyond which no chain starts, if the box
+allows."""
 
 
 class GibbsPosterior(Posterior):
@@ -41,6 +49,15 @@ class GibbsPosterior(Posterior):
 
     A chain is renewed under the data at that time once it follows new ones, or is sampled again.
     Draws of one lane are therefore correlated in time.
+
+    When a lane's data have doubled, its axes are found anew and `NUM_SETTLING` more sweeps let its
+    chain forget the old data; before that it is brought near the posterior, should that have moved
+    far. How slowly those sweeps moved is measured, and a lane where they crawled is unreliable.
+
+    A chain finds all of a posterior with one camp. Bernoulli, Gaussian and Poisson likelihoods are
+    log-concave in the mean, and so is their product with a cut normal law. The exponential's is
+    not, beyond twice the average reward: beside a prior dozens of its deviations higher there may
+    be two camps, which is not seen.
 
     What is asked beside draws is answered from `NUM_SUMMARY_SWEEPS` sweeps of a copy of the chain,
     with a generator of its own: means, deviations and quantiles from the conditional laws of each
@@ -56,10 +73,7 @@ class GibbsPosterior(Posterior):
     def __init__(self, problem: BanditProblem, num_sweeps: int = 4) -> None:
         self.problem = problem
         self.num_sweeps = num_sweeps
-        prior: Any = problem.prior
-        self._axes = principal_axes(prior.covariance)
-        self._means = np.empty((0, problem.num_arms))
-        self.counts = self.sums = np.empty((0, problem.num_arms))
+        self._make_room(0)
         self._is_fresh = False
         self._answer: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -69,19 +83,23 @@ class GibbsPosterior(Posterior):
         low, high = self.problem.arm_support().T
         draws = self.problem.prior.sample(rng, shape)
         if len(self._means) != len(mask):
-            self._means, self.counts, self.sums = np.zeros((3, len(mask), shape[1]))
+            self._make_room(len(mask))
         self._means[mask] = np.clip(draws, np.nextafter(low, high), np.nextafter(high, low))
         self.counts[mask] = self.sums[mask] = 0.0
+        self._settled[mask], self._slowness[mask] = -np.inf, 0.0
         self._is_fresh, self._answer = False, None
+
+    def _make_room(self, num_lanes: int) -> None:
+        num_arms = self.problem.num_arms
+        self._means, self.counts, self.sums = np.zeros((3, num_lanes, num_arms))
+        self._settled, self._slowness = np.zeros((2, num_lanes))
+        steps, pushes = np.zeros((2, num_lanes, num_arms, num_arms))
+        self._axes = Axes(steps, pushes, np.zeros((num_lanes, num_arms)))
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Renew all chains if there are new data."""
         if np.array_equal(counts, self.counts) and np.array_equal(sums, self.sums):
             return
-        is_far = counts.sum(axis=1) > self.counts.sum(axis=1) + MANY_PULLS
-        if is_far.any():
-            data = counts[is_far], sums[is_far]
-            self._means[is_far] = bring_near(self.problem, self._means[is_far], *data)
         self.counts, self.sums = counts.astype(np.float64), sums.copy()
         self._renew(rng)
 
@@ -119,10 +137,32 @@ class GibbsPosterior(Posterior):
         best = self._sweep()[1].argmax(axis=-1)
         return (best[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
 
+    def is_unreliable(self) -> np.ndarray:
+        """Return (N,) where the chain moved slowly when its data had last doubled."""
+        return self._slowness > SLOWEST
+
     def _renew(self, rng: Generator) -> None:
+        totals = self.counts.sum(axis=1)
+        has_outgrown = totals > 2 * self._settled + FEW_PULLS
+        if has_outgrown.any():
+            self._settle(rng, np.flatnonzero(has_outgrown))
+            self._settled[has_outgrown] = totals[has_outgrown]
         target = make_target(self.problem, self.counts, self.sums)
         renew_chains(rng, self._means, target, self._axes, self.num_sweeps)
         self._is_fresh, self._answer = True, None
+
+    def _settle(self, rng: Generator, lanes: np.ndarray) -> None:
+        """Find the axes of some lanes' posteriors anew, and let their chains forget the old."""
+        data = self.counts[lanes], self.sums[lanes]
+        prior: Any = self.problem.prior
+        axes = principal_axes(prior.precision, guess_means(self.problem, *data)[1])
+        for kept, new in zip(self._axes, axes, strict=True):
+            kept[lanes] = new
+        if data[0].any():  # draws of the prior have nothing to forget
+            means = bring_near(self.problem, self._means[lanes], *data)
+            target = make_target(self.problem, *data)
+            self._slowness[lanes] = settle_chains(rng, means, target, axes, NUM_SETTLING)
+            self._means[lanes] = means
 
     def _sweep(self) -> tuple[GibbsTarget, np.ndarray]:
         """Return the target, and (S, N, K) means after sweeps of a copy of the chains."""
@@ -207,13 +247,21 @@ def guess_means(
 def bring_near(
     problem: BanditProblem, means: FloatArray, counts: FloatArray, sums: FloatArray
 ) -> FloatArray:
-    """Return (L, K) means, to start chains from, moved to within FAR deviations of the data's.
+    """Return (L, K) means, to start chains from, moved towards the posterior's middle if far off.
 
     Slices are looked for in steps as short as the posterior is narrow, and from where a draw of the
-    prior lies that may take for ever.
+    prior lies that may take for ever. On a straight line both the box and what a nearly singular
+    prior demands are kept. The middle is that of the normal law with the data's precision.
     """
+    prior: Any = problem.prior
     guess, information = guess_means(problem, counts, sums)
-    with np.errstate(divide="ignore"):
-        reach = FAR / np.sqrt(information)
-    near: FloatArray = np.clip(means, guess - reach, guess + reach)
-    return near
+    precision = prior.precision + information[..., None] * np.eye(means.shape[1])
+    pull = prior.precision @ np.broadcast_to(prior.mean, means.shape[1:]) + information * guess
+    off = np.linalg.solve(precision, pull[..., None])[..., 0] - means
+    distance = np.sqrt(np.einsum("lj,ljk,lk->l", off, precision, off))
+    step = np.maximum(0.0, 1 - FAR / np.maximum(distance, FAR))[:, None] * off
+    low, high = problem.arm_support().T
+    with np.errstate(all="ignore"):
+        room = np.where(step > 0, high - means, low - means) / step
+    share = np.minimum(1.0, 0.99 * np.where(step != 0, room, np.inf).min(axis=1, keepdims=True))
+    return np.clip(means + share * step, np.nextafter(low, high), np.nextafter(high, low))

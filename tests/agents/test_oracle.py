@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from agents import oracle
 from agents.oracle import action_probabilities, action_probabilities_with_error
 from agents.oracle.panels import ToleranceError
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.priors.mixtures import Mixture, spike_and_slab
 from bandit_gym.problem import BanditProblem
 
 UNIFORM = Beta(1.0, 1.0)
@@ -262,11 +264,97 @@ def test_posterior_too_narrow_for_the_tolerance_raises_with_the_achieved_error()
     assert caught.value.error > 1e-9
 
 
-def test_density_too_steep_at_an_end_raises_with_the_achieved_error():
-    problem = _problem(Bernoulli(), Beta(0.05, 0.05))
+@pytest.mark.parametrize(
+    ("counts", "sums", "expected"),
+    [([0, 2], [0, 1], 0.5), ([0, 1], [0, 1], 0.2500787562007926), ([0, 0], [0, 0], 0.5)],
+)
+def test_bathtubs_are_followed_beyond_the_last_digit_of_a_mean(counts, sums, expected):
+    # By symmetry, and by mpmath's integral of the incomplete Beta function with 30 digits. Of
+    # Beta(0.01, 0.01) a third lies nearer to 1 than numbers do.
+    problem = _problem(Bernoulli(), Beta(0.01, 0.01))
+    probabilities, error = action_probabilities_with_error(problem, counts, sums)
+    assert abs(probabilities[0] - expected) <= error <= 1e-6
+
+
+def test_rewards_far_beyond_the_support_raise():
+    problem = _problem(Gaussian(), TruncatedNormal(0.0, 1.0, low=-1.0, high=1.0))
     with pytest.raises(ToleranceError) as caught:
-        action_probabilities(problem, [0, 0], [0, 0])
+        action_probabilities(problem, [5, 5], [5e13, 1e14])
     assert caught.value.error > 1e-6
+
+
+def test_arms_without_data_are_alike_under_the_finest_rewards():
+    problem = _problem(Gaussian(1e-6), Normal(0.0, 1.0), 5)
+    np.testing.assert_allclose(action_probabilities(problem, [0] * 5, [0] * 5), 0.2, atol=1e-6)
+
+
+def _mixture_exceeds(laws, weights, counts, sums):
+    """Return P(arm 0 > arm 1) when each law times the likelihood is a normal law again.
+
+    Args:
+        laws: of the means, (mean, std) each.
+        weights: of the laws.
+        counts: pulls of the two arms, with rewards of standard deviation 1.
+        sums: their total rewards.
+    """
+    arms = []
+    for n, s in zip(counts, sums, strict=True):
+        m, d = np.transpose(laws)
+        precision = 1 / d**2 + n
+        evidence = stats.norm.logpdf(s / n, m, np.sqrt(d**2 + 1 / n)) + np.log(weights)
+        shares = np.exp(evidence - evidence.max())
+        arms.append((shares / shares.sum(), (m / d**2 + s) / precision, 1 / precision))
+    (p, a, v), (q, b, w) = arms
+    z = (a[:, None] - b) / np.sqrt(v[:, None] + w)
+    return p @ stats.norm.cdf(z) @ q
+
+
+@pytest.mark.parametrize("width", [1e-4, 1e-7])
+@pytest.mark.parametrize("num_errors", [2, 4, 10])
+@pytest.mark.parametrize("count", [10, 10**4, 10**8])
+def test_spikes_beside_flat_laws_are_found_some_standard_errors_from_the_data(
+    width, num_errors, count
+):
+    laws, weights = [(0.3, width), (0.0, 1.0)], [0.5, 0.5]
+    prior = Mixture([Normal(*law) for law in laws], weights)
+    counts = [count, 40]
+    sums = [0.3 * count + num_errors * np.sqrt(count), 13.0]
+    expected = _mixture_exceeds(laws, weights, counts, sums)
+    probabilities = action_probabilities(_problem(Gaussian(), prior), counts, sums)
+    np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
+
+
+def test_rare_law_of_a_mixture_is_found_where_no_draw_of_the_prior_shows_it():
+    laws, weights = [(0.0, 0.1), (5.0, 1e-6)], [1 - 1e-9, 1e-9]
+    prior = Mixture([Normal(*law) for law in laws], weights)
+    counts, sums = [3, 20], [15.0, 97.0]
+    expected = _mixture_exceeds(laws, weights, counts, sums)
+    probabilities = action_probabilities(_problem(Gaussian(), prior), counts, sums)
+    np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        Beta(2.0, 2.0),
+        pytest.param(spike_and_slab(0.5, 1e-3, Beta(1, 1), 0.5), marks=pytest.mark.slow),
+    ],
+)
+def test_equal_arms_among_a_hundred_are_equally_likely(prior):
+    counts, sums = np.repeat([40, 0], 50), np.repeat([20, 0], 50)
+    probabilities = action_probabilities(_problem(Bernoulli(), prior, 100), counts, sums)
+    for group in (probabilities[:50], probabilities[50:]):
+        np.testing.assert_allclose(group, group[0], rtol=1e-12)
+
+
+def test_error_counts_what_the_sum_of_the_probabilities_misses(monkeypatch):
+    def nine_tenths(panels):
+        return np.array([0.6, 0.3])
+
+    monkeypatch.setattr(oracle, "best_arm_probabilities", nine_tenths)
+    with pytest.raises(ToleranceError) as caught:
+        action_probabilities(_problem(Bernoulli(), UNIFORM), [1, 1], [1, 0])
+    assert caught.value.error == pytest.approx(0.1, abs=1e-6)
 
 
 @pytest.mark.parametrize(

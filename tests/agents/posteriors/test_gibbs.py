@@ -3,12 +3,16 @@ import pytest
 from numba import njit
 from scipy import stats
 
+from agents import ExactThompson
 from agents.oracle import action_probabilities, action_probabilities_with_error
+from agents.oracle import chains as long_chains
+from agents.oracle.chains import monte_carlo_error
 from agents.oracle.panels import ToleranceError
 from agents.posteriors import chains, gibbs
-from agents.posteriors.chains import GibbsTarget
+from agents.posteriors.chains import Axes, GibbsTarget
 from agents.posteriors.conjugate import likelihood_coefficients
 from agents.posteriors.gibbs import bring_near, make_target, monte_carlo_error
+from agents.posteriors.gibbs import bring_near, make_target
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -17,7 +21,12 @@ COUNTS, SUMS = np.array([0, 4, 30]), np.array([0.0, 2.0, 14.0])
 LIKELIHOODS = [Bernoulli(), Exponential(), Gaussian(), Poisson()]
 CORRELATED = [[1.0, 0.8], [0.8, 1.0]]
 
-gibbs_sweep = njit(chains.gibbs_sweep, error_model="numpy")
+
+@njit(error_model="numpy")
+def gibbs_sweep(rng, means, target, num_sweeps):
+    for lane in range(len(means)):
+        for _ in range(num_sweeps):
+            chains.sweep_arms(rng, means[lane], target, lane)
 
 
 def _dependent(likelihood, covariance, **box):
@@ -76,7 +85,7 @@ def test_sweep_compiled_equals_uncompiled():
     target = make_target(problem, np.array([[3, 0], [8, 9]]), np.array([[1.0, 0.0], [8.0, 0.0]]))
     compiled, plain = np.full((2, 2), 0.5), np.full((2, 2), 0.5)
     gibbs_sweep(np.random.default_rng(1), compiled, target, 50)
-    chains.gibbs_sweep(np.random.default_rng(1), plain, target, 50)
+    gibbs_sweep.py_func(np.random.default_rng(1), plain, target, 50)
     np.testing.assert_allclose(compiled, plain, rtol=1e-9)
 
 
@@ -159,7 +168,7 @@ def test_probabilities_are_the_same_when_computed_again():
 
 
 def test_tolerance_out_of_reach_raises_with_the_achieved_error(monkeypatch):
-    monkeypatch.setattr(gibbs, "MAX_BATCH", 32)
+    monkeypatch.setattr(long_chains, "MAX_BATCH", 32)
     problem = _dependent(Bernoulli(), CORRELATED)
     with pytest.raises(ToleranceError, match="two standard errors are .* chains agree") as caught:
         action_probabilities(problem, [0, 0], [0, 0], tolerance=1e-5)
@@ -172,24 +181,30 @@ def test_monte_carlo_error_is_two_standard_errors_when_batches_are_independent(r
     expected = 2 * np.sqrt(0.3 * 0.7 / (100 * 200 * 50))
     # The larger of two estimates; that by 50 chains has a relative standard error of 1/sqrt(98).
     assert expected * (1 - 4 / np.sqrt(2 * 199 * 50)) <= error <= expected * (1 + 4 / np.sqrt(98))
-    assert ratio <= gibbs.LARGEST_VARIANCE_RATIO
+    assert ratio <= long_chains.LARGEST_VARIANCE_RATIO
 
 
 def test_monte_carlo_error_shows_chains_that_disagree(rng):
     centres = np.array([0.2, 0.3, 0.2, 0.4])[:, None]
     error, ratio = monte_carlo_error(rng.binomial(100, centres, (32, 4, 1)) / 100)
-    assert ratio > gibbs.LARGEST_VARIANCE_RATIO
+    assert ratio > long_chains.LARGEST_VARIANCE_RATIO
     assert error > np.std(centres, ddof=1) / np.sqrt(4)
 
 
-def test_chains_start_near_the_data():
-    problem = _dependent(Exponential(), CORRELATED)
-    counts, sums = np.array([[0, 10**6]]), np.array([[0.0, 1e-3]])
-    start = np.array([[0.3, 0.3]])
-    near = bring_near(problem, start, counts, sums)
-    guess = (1e-3 + 0.5) / (10**6 + 1)  # the prior's mean counts as one reward
-    np.testing.assert_allclose(near, [[0.3, guess * (1 + gibbs.FAR / 1000)]], rtol=1e-6)
-    np.testing.assert_array_equal(bring_near(problem, near, counts, sums), near)
+def test_chains_start_near_the_middle_of_the_posterior():
+    problem = _dependent(Gaussian(), CORRELATED)
+    counts, sums = np.array([[0, 10**6]]), np.array([[0.0, 4e5]])
+    near = bring_near(problem, np.array([[0.9, 0.9]]), counts, sums)
+    # the second arm's deviation is 1e-3, its middle where it paid up to a part in a million
+    assert near[0, 1] == pytest.approx(0.4 + 1e-3 * gibbs.FAR, abs=1e-5)
+    np.testing.assert_allclose(bring_near(problem, near, counts, sums), near, rtol=1e-9)
+
+
+def test_chains_start_inside_the_box_where_the_middle_is_outside():
+    problem = _dependent(Gaussian(), CORRELATED)
+    counts, sums = np.array([[0, 10**6]]), np.array([[0.0, 5e6]])
+    near = bring_near(problem, np.array([[0.3, 0.3]]), counts, sums)
+    assert ((near > 0) & (near < 1)).all() and near[0, 1] > 0.9
 
 
 def test_target_holds_what_the_kernels_read():
@@ -200,3 +215,98 @@ def test_target_holds_what_the_kernels_read():
     np.testing.assert_allclose(target.precision, np.linalg.inv(CORRELATED))
     np.testing.assert_array_equal(target.box, [[0.0, 1.0], [0.0, 1.0]])
     assert (target.widths > 0).all()
+
+
+def _nearly_equal_arms(num_arms, gap):
+    """Return the covariance of arms that share a level but for deviations of `gap`."""
+    return (0.09 * np.ones((num_arms, num_arms)) + gap**2 * np.eye(num_arms)).tolist()
+
+
+def _gaussian_truth(problem, counts, sums, rng):
+    """Return frequencies of the best arm in exact draws: the posterior is again a cut normal."""
+    precision = problem.prior.precision + np.diag(counts)
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ (problem.prior.precision @ np.full(len(counts), 0.5) + sums)
+    law = TruncatedMultivariateNormal(tuple(mean), ((covariance + covariance.T) / 2).tolist())
+    return np.bincount(law.sample(rng, (NUM_LANES, len(counts))).argmax(axis=1)) / NUM_LANES
+
+
+NUM_LANES = 4000
+HISTORIES = {
+    "an arm's data tell of all": ([10**4, 0, 0, 0], [0.6, 0.0, 0.0, 0.0]),
+    "all arms far from the prior": ([10**3] * 4, [0.91, 0.92, 0.9, 0.905]),
+    "few data": ([2, 1, 0, 3], [0.3, 0.9, 0.0, 0.5]),
+}
+
+
+@pytest.mark.parametrize("gap", [0.2, 3e-3, 1e-4])
+@pytest.mark.parametrize("history", HISTORIES)
+def test_first_act_after_a_warm_start_follows_exact_draws(history, gap, rng):
+    counts, averages = (np.array(each) for each in HISTORIES[history])
+    problem = _dependent(Gaussian(), _nearly_equal_arms(4, gap))
+    truth = _gaussian_truth(problem, counts, counts * averages, rng)
+    agent = ExactThompson(problem)
+    agent.reset(NUM_LANES, seed=1)
+    agent.warm_start(counts, counts * averages)
+    frequencies = np.bincount(agent.act(), minlength=4) / NUM_LANES
+    # Both are frequencies; the largest of four differs by four standard errors less than once in
+    # 4,000 cases.
+    tolerance = 4 * np.sqrt(2 * truth * (1 - truth) / NUM_LANES) + 1 / NUM_LANES
+    assert (np.abs(frequencies - truth) <= tolerance).all()
+    assert agent.diagnostics()["is_unreliable"].mean() < 0.02
+
+
+def test_chain_that_crawls_is_flagged(monkeypatch):
+    def arm_by_arm(precision, information):
+        steps = np.eye(len(precision)) / np.sqrt(np.diag(precision) + information[:, None])
+        pushes = steps @ precision
+        return Axes(steps, pushes, np.einsum("lkj,lkj->lk", steps, pushes))
+
+    monkeypatch.setattr(gibbs, "principal_axes", arm_by_arm)
+    agent = ExactThompson(_dependent(Gaussian(), _nearly_equal_arms(4, 1e-3)))
+    agent.reset(100, seed=1)
+    agent.warm_start([5, 5, 5, 5], [2.0, 2.0, 2.0, 2.0])
+    agent.act()
+    # Of four columns that walk at random, as likely as not one is seen: two in three each.
+    assert agent.diagnostics()["is_unreliable"].mean() > 0.5
+
+
+def test_chain_starts_strictly_inside_a_box_that_draws_touch(rng, monkeypatch):
+    def corners(prior, rng, shape):
+        return np.where(rng.random(shape) < 0.5, 0.0, 1.0)
+
+    posterior = gibbs.GibbsPosterior(_dependent(Gaussian(), CORRELATED))
+    monkeypatch.setattr(TruncatedMultivariateNormal, "sample", corners)
+    posterior.restart(rng, np.ones(100, dtype=bool))
+    assert ((posterior._means > 0.0) & (posterior._means < 1.0)).all()
+
+
+def test_moves_along_axes_stay_strictly_inside_the_box():
+    problem, low = _dependent(Gaussian(), CORRELATED), 0.5
+    high = low + 2 * np.spacing(low)  # one number is inside
+    box = np.array([[low, high], [low, high]])
+    target = make_target(problem, *np.zeros((2, 50, 2)))._replace(box=box)
+    axes = chains.principal_axes(problem.prior.precision, np.zeros((50, 2)))
+    means = np.full((50, 2), low + np.spacing(low))
+    _move(np.random.default_rng(0), means, target, axes)
+    assert ((means > low) & (means < high)).all()
+
+
+@njit(error_model="numpy")
+def _move(rng, means, target, axes):
+    for lane in range(len(means)):
+        chains.move_along_axes(rng, means[lane], target, axes, lane)
+
+
+def test_autocorrelation_is_that_of_the_slowest_column(rng):
+    steps = rng.standard_normal((4000, 2))
+    path = steps.copy()
+    for s in range(1, len(path)):
+        path[s, 1] = 0.9 * path[s - 1, 1] + steps[s, 1]
+    # the standard error of an autocorrelation r of n places is sqrt((1 - r^2) / n)
+    assert abs(_autocorrelation(path) - 0.9) < 4 * np.sqrt((1 - 0.81) / len(path))
+
+
+@njit(error_model="numpy")
+def _autocorrelation(path):
+    return chains.autocorrelation(path)
