@@ -16,10 +16,13 @@ import numpy as np
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.resampling import RESAMPLING
-from bandit_gym.checks import check_choice, check_integer, check_real
+from bandit_gym.checks import check_choice, check_integer, check_real, message
 from bandit_gym.problem import BanditProblem
 
 MOVES = ("none", "random-walk")
+
+MOST_PARTICLES = 10**7
+"""In a lane; each takes 8 bytes an arm."""
 
 
 class SMCThompson(PosteriorAgent):
@@ -27,9 +30,9 @@ class SMCThompson(PosteriorAgent):
 
     Arguments:
         problem: likelihood and prior.
-        num_particles: P >= 1. Without resampling also a sequence: entry t is how many of the
-            particles take part after t pulls, and the last entry holds from there on. The paper
-            gives SMC as many particles as Racing drew samples at the same step.
+        num_particles: P from 1 to 10 million. Without resampling also a sequence: entry t is how
+            many of the particles take part after t pulls, and the last entry holds from there on.
+            The paper gives SMC as many particles as Racing drew samples at the same step.
         resampling: "never" is the paper's; "systematic", "stratified", "residual" and
             "multinomial" renew a population when its effective sample size falls below the
             threshold.
@@ -41,7 +44,10 @@ class SMCThompson(PosteriorAgent):
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
     (of the lane's poorest population), `is_degenerate` (in some population every particle rules out
-    the data; it is treated as if all were equally likely).
+    the data; it is treated as if all were equally likely), `is_unreliable` (the law of this run's
+    particles may be farther from the posterior's than that of as many independent draws: few of
+    them or of their ancestors carry the weight, they may have missed a part of the prior, or data
+    came too many at once).
 
     References:
         Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).
@@ -93,6 +99,9 @@ def _check_schedule(num_particles: int | Sequence[int], resampling: str) -> list
     is_sequence = isinstance(num_particles, Sequence | np.ndarray)
     sizes = list(num_particles) if is_sequence else [num_particles]  # type: ignore[arg-type]
     checked = [check_integer("num_particles", size, minimum=1) for size in sizes]
+    if max(checked, default=0) > MOST_PARTICLES:
+        condition = f"be at most {MOST_PARTICLES}"
+        raise ValueError(message("num_particles", condition, max(checked)))
     if not checked or (len(checked) > 1 and resampling != "never"):
         raise ValueError(
             "num_particles must be one number, or a sequence of them where resampling is 'never', "

@@ -3,7 +3,9 @@
 Particles are drawn from the prior and reweighted as data arrive, and fewer and fewer carry the
 weight. What helps is to *resample* a population whose effective sample size has fallen, and to
 *move* the copies by Markov steps that leave the posterior invariant (resample-move, Gilks and
-Berzuini 2001).
+Berzuini 2001). Data that say much, at once or by a single reward, are taken in by stages: with
+their likelihood raised to powers that rise to one. What the particles cannot vouch for in the end,
+`agents.posteriors.lineage` tells.
 
 Letters: K arms, N lanes, P particles; G populations a lane, of D-dimensional particles. Where the
 prior is independent across arms, so is the posterior, and each arm has a population of its own
@@ -23,6 +25,8 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.base import Posterior
+from agents.posteriors.lineage import Lineage, Rows
+from agents.posteriors.moves import Data, log_likelihood, sweep
 from agents.posteriors.resampling import (
     accumulate,
     compare_populations,
@@ -30,18 +34,20 @@ from agents.posteriors.resampling import (
     normalise,
     resample,
     search,
-    step_directions,
 )
 from bandit_gym.problem import BanditProblem
 
-STEP = 2.4
-"""Standard deviations of a random-walk proposal in those of the population (Gelman et al. 1996)."""
+MAX_WORK = 1500
+"""Stages times arms times steps a sweep that lead particles to many data that come at once."""
 
-MAX_STAGES = 200
-"""Of the bridge over which particles are led to many data that arrive all at once."""
+LARGEST_LOG = 1e13
+"""Log-likelihoods beyond it, either way, are rounded by more than a thousandth."""
 
-Rows = tuple[np.ndarray, np.ndarray]
-"""(R,) lanes and (R,) groups of populations."""
+LEAST_SHARE = -100
+"""Base 2 logarithm of the least share of new data that is taken at once."""
+
+MILD = 0.2
+"""Share of the least effective sample size that one reward may leave without a bridge."""
 
 
 class ParticlePosterior(Posterior):
@@ -72,6 +78,7 @@ class ParticlePosterior(Posterior):
         self._is_split = resampling != "never" and problem.offers("arm_log_density")
         arms = np.arange(problem.num_arms)
         self._arms = arms[:, None] if self._is_split else arms[None]  # (G, D)
+        self._num_stages = max(1, MAX_WORK // (problem.num_arms * self._arms.shape[1]))
         self.counts = self.sums = np.empty((0, problem.num_arms))
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
@@ -81,13 +88,20 @@ class ParticlePosterior(Posterior):
             groups, size = self._arms.shape
             shape = (len(mask), groups, num_particles)
             self._particles = np.empty((*shape, size))
+            is_renewed = self.resampling != "never"
+            self.lineage = Lineage((*shape, size), is_renewed=is_renewed)
             self._log_weights, self._cumulative = np.empty((2, *shape))
             self._sizes = np.empty(shape[:2])
-            self._is_degenerate, self._is_stale = np.empty((2, *shape[:2]), dtype=bool)
+            self._log_means, self._log_reference = np.empty((2, *shape[:2]))
+            self._reference = np.empty((len(mask), num_arms))
+            self._is_stale = np.empty(shape[:2], dtype=bool)
             self.counts, self.sums = np.zeros((2, len(mask), num_arms))
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
         self._particles[mask] = draws[..., self._arms].swapaxes(1, 2)
+        self.lineage.restart(mask, self._particles[mask])
+        self._reference[mask] = draws[:, :16].mean(axis=1)  # inside, where a draw may be at an end
         self._log_weights[mask] = 0.0
+        self._log_reference[mask] = 0.0
         self._is_stale[mask] = True
         self.counts[mask] = self.sums[mask] = 0.0
 
@@ -97,8 +111,7 @@ class ParticlePosterior(Posterior):
         lanes, arms = np.nonzero(news)
         if len(np.unique(lanes)) == len(lanes) and (news[lanes, arms] == 1).all():
             self._learn(rng, lanes, arms, (sums - self.sums)[lanes, arms])
-        else:
-            self._absorb(rng, counts, sums)
+        self._absorb(rng, counts, sums)
         self.counts[:], self.sums[:] = counts, sums
         self._refresh()
 
@@ -155,7 +168,33 @@ class ParticlePosterior(Posterior):
 
         It is treated as if all were equally likely.
         """
-        return np.any(self._is_degenerate, axis=1)
+        return np.any(self._log_means == -np.inf, axis=1)
+
+    def is_unreliable(self) -> np.ndarray:
+        """Return (N,) where particles are too few or too alike, or may have missed a part."""
+        num_particles = self.num_taking_part()
+        lineage, most = self.lineage, self._log_most()
+        is_poor = lineage.is_poor(self._sizes, num_particles, self.problem.num_arms)
+        is_surprised = lineage.is_surprised(self._log_means, most, num_particles)
+        return np.any(is_poor | is_surprised | lineage.is_capped, axis=1)
+
+    def _log_most(self) -> np.ndarray:
+        """Return (N, G) log-likelihoods that the best means may give, the fit to noise set aside.
+
+        That fit is half a unit an arm. Infinite where numbers are too coarse to tell means apart.
+        Likelihoods are known up to a constant, which is another for all data at once than for their
+        parts; two means differ by the same in both, so the likeliest are compared with means that
+        are followed.
+        """
+        low, high = self.problem.arm_support().T
+        likelihood = self.problem.likelihood
+        with np.errstate(all="ignore"):
+            means = np.clip(self.sums / self.counts, low, high)
+            most = likelihood.log_likelihood(means, self.counts, self.sums)
+            gains = most - likelihood.log_likelihood(self._reference, self.counts, self.sums)
+            gains[np.abs(most) > LARGEST_LOG] = np.inf
+            gains = np.where(self.counts > 0, gains - 0.5, 0.0)
+            return gains[:, self._arms].sum(axis=2) + self._log_reference
 
     def _weights(self) -> np.ndarray:
         shape = self._log_weights.shape
@@ -171,39 +210,56 @@ class ParticlePosterior(Posterior):
     def _learn(
         self, rng: Generator, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray
     ) -> None:
-        """Take in one reward in each of the given lanes."""
+        """Take in one reward in each of the given lanes, but for rewards that need a bridge."""
         groups, columns = np.divmod(arms, self._arms.shape[1])
-        rows = lanes, groups
         means = self._particles[lanes, groups, :, columns]
-        self._log_weights[rows] += self.problem.likelihood.log_likelihood(
-            means, 1, rewards[:, None]
-        )
-        self._is_stale[rows] = True
+        gain = self.problem.likelihood.log_likelihood(means, 1, rewards[:, None])
+        log_weights = self._log_weights[lanes, groups] + gain
+        is_poor = np.zeros(len(lanes), dtype=bool)
+        if self.resampling != "never":
+            sizes = effective_sample_size(normalise(log_weights)[0])
+            mild = np.flatnonzero(sizes >= MILD * self._least_size)
+            lanes, groups, arms, rewards = lanes[mild], groups[mild], arms[mild], rewards[mild]
+            log_weights, is_poor = log_weights[mild], sizes[mild] < self._least_size
+        self._log_weights[lanes, groups] = log_weights
+        self._is_stale[lanes, groups] = True
         self.counts[lanes, arms] += 1
         self.sums[lanes, arms] += rewards
-        if self.resampling != "never":
-            weights, _ = normalise(self._log_weights[rows])
-            is_poor = effective_sample_size(weights) < self._least_size
-            self._renew(rng, (lanes[is_poor], groups[is_poor]))
+        reference = self._reference[lanes, arms]
+        self._log_reference[lanes, groups] += self.problem.likelihood.log_likelihood(
+            reference, 1, rewards
+        )
+        self._renew(rng, (lanes[is_poor], groups[is_poor]))
 
     def _absorb(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Take in (N, K) statistics by stages, each small enough to keep the particles alive."""
-        rows = self._all_rows()
-        self._is_stale[:] = True
-        for stage in range(MAX_STAGES):
-            news = counts - self.counts, sums - self.sums
-            gain = self._log_likelihood(self._particles[rows], rows, *news)
+        rows: Any = np.nonzero((counts != self.counts)[:, self._arms].any(axis=2))
+        if not rows[0].size:
+            return
+        self._is_stale[rows] = True
+        lanes, arms = self._cells(rows)
+        news = Data(arms, (counts - self.counts)[lanes, arms], (sums - self.sums)[lanes, arms])
+        self._log_reference[rows] += log_likelihood(
+            self.problem, self._reference[lanes, arms][:, None], news
+        )[:, 0]
+        power = np.zeros(len(arms))
+        for stages_left in reversed(range(self._num_stages)):
+            gain = log_likelihood(self.problem, self._particles[rows], news)
+            gain *= 1 - power[:, None]
             share = np.ones(len(gain))
-            if self.resampling != "never" and stage < MAX_STAGES - 1:
+            if self.resampling != "never":
                 share = self._affordable_share(self._log_weights[rows], gain)
+                if not stages_left:
+                    self.lineage.is_capped[rows] |= share < 1
+                    share[:] = 1.0
             self._log_weights[rows] += share[:, None] * gain
-            cells = self._cells(rows)
-            self.counts[cells] += share[:, None] * news[0][cells]
-            self.sums[cells] += share[:, None] * news[1][cells]
-            rows = rows[0][share < 1], rows[1][share < 1]
+            power += share * (1 - power)
+            left = share < 1
+            rows, power = (rows[0][left], rows[1][left]), power[left]
+            news = Data(news.arms[left], news.counts[left], news.sums[left])
             if not rows[0].size:
                 return
-            self._renew(rng, rows)
+            self._renew(rng, rows, news, power)
 
     def _affordable_share(self, old: np.ndarray, gain: np.ndarray) -> np.ndarray:
         """Return (R,) how much of new data each population can take without getting poor.
@@ -212,69 +268,32 @@ class ParticlePosterior(Posterior):
             old: (R, P) log-weights.
             gain: (R, P) log-likelihood of all of the new data.
         """
-        low, share = np.zeros(len(old)), np.ones(len(old))
-        high = share
-        for _ in range(30):
-            weights, _ = normalise(old + share[:, None] * gain)
+        low, high = np.full(len(old), float(LEAST_SHARE)), np.zeros(len(old))  # base 2
+        share = high
+        for _ in range(20):
+            weights, _ = normalise(old + np.exp2(share)[:, None] * gain)
             is_fine = effective_sample_size(weights) >= self._least_size
             low, high = np.where(is_fine, share, low), np.where(is_fine, high, share)
             share = (low + high) / 2
-        return np.where(low > 0, low, share)
+        return np.exp2(low)
 
-    def _renew(self, rng: Generator, rows: Rows) -> None:
-        """Resample and move the given populations."""
+    def _renew(
+        self, rng: Generator, rows: Rows, news: Data | None = None, power: np.ndarray | float = 1.0
+    ) -> None:
+        """Resample and move the given populations, which know a part of the news as well."""
         if not rows[0].size:
             return
-        weights, _ = normalise(self._log_weights[rows])
+        weights, log_total = normalise(self._log_weights[rows])
         chosen = resample(rng, weights, self.resampling)
         particles = np.take_along_axis(self._particles[rows], chosen[:, :, None], axis=1)
-        for sweep in range(self.num_moves):
-            directions = step_directions(particles, is_along_axes=sweep % 2 == 0)
-            particles = self._move(rng, particles, rows, directions)
+        lanes, arms = self._cells(rows)
+        data = Data(arms, self.counts[lanes, arms], self.sums[lanes, arms], news, power)
+        for move in range(self.num_moves):
+            is_along_axes = move % 2 == 0
+            particles = sweep(rng, self.problem, particles, data, is_along_axes=is_along_axes)
         self._particles[rows] = particles
+        self.lineage.descend(rows, chosen, log_total - np.log(chosen.shape[1]), particles)
         self._log_weights[rows] = 0.0
-
-    def _move(
-        self, rng: Generator, particles: np.ndarray, rows: Rows, directions: np.ndarray
-    ) -> np.ndarray:
-        """Return (R, P, D) particles after one Metropolis step along each of the directions."""
-        current = self._log_posterior(particles, rows)
-        for d in range(particles.shape[2]):
-            sizes = STEP * rng.standard_normal(particles.shape[:2])
-            proposed = particles + sizes[..., None] * directions[:, d, None]
-            log_density = self._log_posterior(proposed, rows)
-            chance = -rng.standard_exponential(particles.shape[:2])
-            is_accepted = log_density - current > chance
-            particles = np.where(is_accepted[..., None], proposed, particles)
-            current = np.where(is_accepted, log_density, current)
-        return particles
-
-    def _log_posterior(self, particles: np.ndarray, rows: Rows) -> np.ndarray:
-        """Return (R, P) log posterior densities given the data taken in, up to a constant."""
-        prior: Any = self.problem.prior
-        low, high = self.problem.arm_support().T
-        arms = self._arms[rows[1], None]
-        is_inside = (particles >= low[arms]) & (particles <= high[arms])
-        is_possible = np.all(is_inside & self.problem.likelihood.contains(particles), axis=2)
-        possible = self._particles[rows][:, :1]  # where a user's density may be asked
-        inside = np.where(is_possible[..., None], particles, possible)
-        if self._is_split:
-            every_arm = np.broadcast_to(inside, (*inside.shape[:2], self.problem.num_arms))
-            log_prior = prior.arm_log_density(every_arm)[np.arange(len(arms)), :, rows[1]]
-        else:
-            log_prior = prior.log_density(inside)
-        data = self._log_likelihood(inside, rows, self.counts, self.sums)
-        return np.where(is_possible, log_prior + data, -np.inf)
-
-    def _log_likelihood(
-        self, particles: np.ndarray, rows: Rows, counts: np.ndarray, sums: np.ndarray
-    ) -> np.ndarray:
-        """Return (R, P) log-likelihoods of (N, K) statistics under (R, P, D) particles."""
-        cells = self._cells(rows)
-        terms = self.problem.likelihood.log_likelihood(
-            particles, counts[cells][:, None], sums[cells][:, None]
-        )
-        return terms.sum(axis=2)
 
     def _all_rows(self) -> Rows:
         lanes, groups = np.indices(self._log_weights.shape[:2]).reshape(2, -1)
@@ -285,17 +304,18 @@ class ParticlePosterior(Posterior):
         return rows[0][:, None], self._arms[rows[1]]
 
     def _weigh(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-        """Return (R, P) weights of the given populations, and (R,) whether all were zero."""
+        """Return (R, P) weights of the given populations, and the (R,) log of their mean before."""
         sizes = self.num_taking_part()[rows[0], None]
         takes_part = np.arange(self._log_weights.shape[2]) < sizes
         log_weights = np.where(takes_part, self._log_weights[rows], -np.inf)
-        weights, is_degenerate = normalise(log_weights)
-        return np.where(is_degenerate[:, None], takes_part / sizes, weights), is_degenerate
+        weights, log_total = normalise(log_weights)
+        weights = np.where(np.isneginf(log_total)[:, None], takes_part / sizes, weights)
+        return weights, log_total - np.log(sizes[:, 0])
 
     def _refresh(self) -> None:
         """Weigh the populations that have new data; the others keep their cumulative weights."""
         rows: Any = np.nonzero(self._is_stale)
-        weights, self._is_degenerate[rows] = self._weigh(rows)
+        weights, self._log_means[rows] = self._weigh(rows)
         self._cumulative[rows] = accumulate(weights)
         self._sizes[rows] = effective_sample_size(weights)
         self._is_stale[rows] = False

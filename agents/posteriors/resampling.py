@@ -5,8 +5,6 @@ Letters: R populations (rows) of P particles each.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from numpy.random import Generator
 
@@ -17,14 +15,14 @@ LOWEST = -700.0
 
 
 def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights that sum to one, and where they could not be found.
+    """Return weights that sum to one, and the logarithms of what they summed to before.
 
     Args:
         log_weights: (..., P), -inf for a particle that rules out the data.
 
     Returns:
-        (..., P) weights, all equal in a population whose weights are all zero; and (...) True for
-        such a population.
+        (..., P) weights, all equal in a population whose weights are all zero; and (...) the
+        logarithm of their sum, -inf for such a population.
     """
     top = log_weights.max(axis=-1, keepdims=True)
     is_degenerate = np.isneginf(top)
@@ -32,10 +30,10 @@ def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     is_felt = weights > LOWEST
     np.exp(np.maximum(weights, LOWEST, out=weights), out=weights)
     weights *= is_felt
-    is_degenerate = np.squeeze(is_degenerate, axis=-1)
-    weights[is_degenerate] = 1.0
-    weights /= weights.sum(axis=-1, keepdims=True)
-    return weights, is_degenerate
+    weights[is_degenerate[..., 0]] = 1.0
+    total = weights.sum(axis=-1, keepdims=True)
+    weights /= total
+    return weights, (top + np.log(total))[..., 0]
 
 
 def effective_sample_size(weights: np.ndarray) -> np.ndarray:
@@ -109,30 +107,16 @@ def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
     Where two arms tie each has half of it.
     """
-    order = np.argsort(means, axis=1)
-    ordered = np.take_along_axis(means, order, axis=1)
-    below = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
-    below = np.pad(below, ((0, 0), (1, 0)))
-    chances = weights.copy()
-    for i, j in itertools.permutations(range(len(means)), 2):
-        first, last = (np.searchsorted(ordered[j], means[i], side) for side in ("left", "right"))
-        chances[i] *= (below[j, first] + below[j, last]) / 2
-    return chances.sum(axis=1)
-
-
-def step_directions(particles: np.ndarray, *, is_along_axes: bool) -> np.ndarray:
-    """Return (R, D, D) D steps of one standard deviation for each of (R, P, D) populations.
-
-    Along the principal axes, or along each coordinate the deviation given all others.
-    """
-    centred = particles - particles.mean(axis=1, keepdims=True)
-    covariance = centred.transpose(0, 2, 1) @ centred / particles.shape[1]
-    variances, axes = np.linalg.eigh(covariance)
-    if is_along_axes:
-        return axes.transpose(0, 2, 1) * np.sqrt(np.maximum(variances, 0.0))[:, :, None]
-    least = np.maximum(1e-12 * variances[:, -1:], 1e-300)
-    precisions = np.square(axes) @ (1 / np.maximum(variances, least))[:, :, None]
-    return np.eye(particles.shape[2]) / np.sqrt(precisions)
+    places = np.unique(means, return_inverse=True)[1].reshape(means.shape)
+    masses = np.zeros((len(means), places.max() + 1))
+    np.add.at(masses, (np.arange(len(means))[:, None], places), weights)
+    below = np.cumsum(masses, axis=1) - masses / 2
+    chances = np.empty(len(means))
+    for arm, own in enumerate(places):
+        others = below[:, own]
+        others[arm] = weights[arm]
+        chances[arm] = others.prod(axis=0).sum()
+    return chances
 
 
 def _resample_residual(rng: Generator, weights: np.ndarray) -> np.ndarray:

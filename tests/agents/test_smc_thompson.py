@@ -5,6 +5,7 @@ import pytest
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
+from agents.posteriors.moves import step_directions
 from agents.posteriors.resampling import (
     RESAMPLING,
     accumulate,
@@ -13,7 +14,6 @@ from agents.posteriors.resampling import (
     particles_at,
     resample,
     search,
-    step_directions,
 )
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
@@ -84,9 +84,9 @@ def test_effective_sample_size_counts_equal_weights():
 
 
 def test_normalise_treats_all_zero_weights_as_equal_and_says_so():
-    weights, is_degenerate = normalise(np.array([[-np.inf, -np.inf], [-np.inf, 3.0]]))
+    weights, log_total = normalise(np.array([[-np.inf, -np.inf], [-np.inf, 3.0]]))
     assert weights.tolist() == [[0.5, 0.5], [0.0, 1.0]]
-    assert is_degenerate.tolist() == [True, False]
+    assert log_total.tolist() == [-np.inf, 3.0]
 
 
 def lane_shares(agent, num_acts=10):
@@ -218,6 +218,11 @@ def test_smc_refuses_a_bad_option(options, message):
 
 
 def test_normalise_takes_weights_next_to_zero_for_zero():
-    weights, is_degenerate = normalise(np.array([[0.0, -1e6, -np.inf, 0.0], [-np.inf] * 4]))
+    weights, log_total = normalise(np.array([[0.0, -1e6, -np.inf, 0.0], [-np.inf] * 4]))
     np.testing.assert_array_equal(weights, [[0.5, 0.0, 0.0, 0.5], [0.25] * 4])
-    np.testing.assert_array_equal(is_degenerate, [False, True])
+    np.testing.assert_array_equal(log_total, [np.log(2), -np.inf])
+
+
+def test_smc_refuses_more_particles_than_memory_holds_before_it_asks():
+    with pytest.raises(ValueError, match=r"num_particles must be at most 10000000, got 10{12}\."):
+        SMCThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3), num_particles=10**12)

@@ -1,0 +1,169 @@
+"""What populations of particles can vouch for, told by what they descend from.
+
+An effective sample size counts copies as if they were draws, and sees nothing of the places where
+no particle is. Three more things are kept in mind here:
+
+- *families*, all that descend from one draw of the prior. Particles that have moved far enough to
+  forget their ancestor are as good as independent, others are not; how alike the members of a
+  family are tells which (Chan and Lai 2013; Lee and Whiteley 2018);
+- the *evidence*, the average likelihood of draws of the prior. Where one more draw, had it met the
+  data best, would outweigh all others, the prior may have a part that was missed;
+- whether the data were taken in faster than the particles could follow.
+
+Letters: N lanes with G populations of P particles, each of D means; R populations (rows) at a time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+FEWEST = 10
+"""Families, or particles' worth of weight, below which all estimates of worth are void."""
+
+LARGEST_NOISE = 0.04
+"""Expected total variation of a law of the best arm, beyond that of as many independent draws."""
+
+LARGEST_SURPRISE = -2.0
+"""Log-odds of one more draw that meets the data best against all particles that there are."""
+
+LARGEST_SURPRISE_RENEWED = 5.0
+"""The same for populations that were renewed, whose evidence and narrowing are estimates."""
+
+EDGES = np.linspace(-1.5, 1.5, 7)
+"""Between labels of one arm's means, in standard deviations from their average."""
+
+Rows = tuple[np.ndarray, np.ndarray]
+"""(R,) lanes and (R,) groups of populations."""
+
+
+class Lineage:
+    """The past of (N, G) populations that began as draws of the prior.
+
+    Attributes:
+        is_capped: (N, G) whether data were taken in faster than the particles could follow.
+    """
+
+    def __init__(self, shape: tuple[int, ...], *, is_renewed: bool) -> None:
+        """Make room for (N, G, P, D) particles.
+
+        Args:
+            shape: of the particles.
+            is_renewed: whether populations are ever; if not there is less to keep.
+        """
+        self.is_capped = np.zeros(shape[:2], dtype=bool)
+        self._num_particles, self._is_renewed = shape[2], is_renewed
+        self._families = np.empty(shape[:3] if is_renewed else 0, dtype=np.int32)
+        self._log_scales = np.empty((*shape[:2], shape[3]))
+        rooms = np.empty((4, *shape[:2]))
+        self._worth, self._num_families, self._log_evidence, self._log_narrowing = rooms
+
+    def restart(self, mask: np.ndarray, particles: np.ndarray) -> None:
+        """Begin anew in the masked lanes, with (M, G, P, D) draws of the prior."""
+        self.is_capped[mask] = False
+        self._worth[mask] = self._num_families[mask] = self._num_particles
+        self._log_evidence[mask] = self._log_narrowing[mask] = 0.0
+        if self._is_renewed:
+            self._families[mask] = np.arange(self._num_particles)
+            self._log_scales[mask] = _log_scales(particles)
+
+    def descend(
+        self, rows: Rows, chosen: np.ndarray, log_mean: np.ndarray, particles: np.ndarray
+    ) -> None:
+        """Follow a renewal.
+
+        Args:
+            rows: the populations.
+            chosen: (R, P) which particles went on.
+            log_mean: (R,) of the weights before.
+            particles: (R, P, D) where the copies have moved to.
+        """
+        families = np.take_along_axis(self._families[rows], chosen, axis=1)
+        self._families[rows] = families
+        self._worth[rows], self._num_families[rows] = count_draws(families, label(particles))
+        self._log_evidence[rows] += log_mean
+        narrowing = self._log_scales[rows] - _log_scales(particles)
+        self._log_narrowing[rows] = np.maximum(narrowing, 0.0).sum(axis=1)
+
+    def is_poor(self, sizes: np.ndarray, num_particles: np.ndarray, num_arms: int) -> np.ndarray:
+        """Return (N, G) whether a population is worth too few draws.
+
+        Args:
+            sizes: (N, G) effective sample sizes.
+            num_particles: (N,) that take part.
+            num_arms: K.
+        """
+        least = np.minimum(self._num_families, sizes)
+        variance = 1 / self._worth + 1 / sizes - 1 / self._num_particles
+        return (least < FEWEST) | is_noisy(variance, num_particles[:, None], num_arms)
+
+    def is_surprised(
+        self, log_mean: np.ndarray, log_most: np.ndarray, num_particles: np.ndarray
+    ) -> np.ndarray:
+        """Return (N, G) whether a single draw of the prior could outweigh a population.
+
+        A law that data have narrowed has lost evidence to that, as any draw near it would have.
+
+        Args:
+            log_mean: (N, G) of the present weights.
+            log_most: (N, G) log-likelihood that the best means can be expected to give.
+            num_particles: (N,) that take part.
+        """
+        largest = LARGEST_SURPRISE_RENEWED if self._is_renewed else LARGEST_SURPRISE
+        surprise = log_most - self._log_evidence - log_mean - self._log_narrowing
+        return ~(surprise - np.log(num_particles)[:, None] <= largest)
+
+
+def is_noisy(variance: np.ndarray, num_particles: np.ndarray, num_arms: int) -> np.ndarray:
+    """Return (...) whether a law of the best arm is much farther off than independent draws'.
+
+    A share p found with variance v p (1 - p) is off by sqrt(2 v p (1 - p) / pi) on average; over K
+    equal arms, the worst case, that adds up to sqrt(2 v (K - 1) / pi), and half of it is the total
+    variation.
+
+    Args:
+        variance: (...) v, which is 1 / n for n independent draws.
+        num_particles: (...) how many independent draws are without reproach.
+        num_arms: K.
+    """
+    excess = np.sqrt(variance) - np.sqrt(1 / num_particles)
+    return excess * np.sqrt((num_arms - 1) / (2 * np.pi)) > LARGEST_NOISE
+
+
+def count_draws(families: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (R,) how many independent draws labels are worth, and the (R,) number of families.
+
+    The worth is the variance of a label over the variance of its estimated share, to which a family
+    adds the square of its excess of that label. Families count by size, as weights do in an
+    effective sample size.
+
+    Args:
+        families: (R, P) which draw of the prior, below P, equally weighted particles descend from.
+        labels: (R, P) from 0.
+    """
+    num_rows, num_particles = families.shape
+    num_labels = int(labels.max()) + 1
+    cells = (np.arange(num_rows)[:, None] * num_particles + families) * num_labels + labels
+    counts = np.bincount(cells.ravel(), minlength=num_rows * num_particles * num_labels)
+    shares = counts.reshape(num_rows, num_particles, num_labels) / num_particles
+    sizes, law = shares.sum(axis=2), shares.sum(axis=1)
+    variance = np.square(shares - sizes[..., None] * law[:, None]).sum(axis=(1, 2))
+    spread = (law * (1 - law)).sum(axis=1)
+    # Never above P: of a single label, or of families that balance by chance, nothing is learned.
+    worth = spread / np.maximum(variance, np.maximum(spread, 1e-300) / num_particles)
+    worth[spread < 0.5 / num_particles] = num_particles
+    return worth, 1 / np.square(sizes).sum(axis=1)
+
+
+def label(particles: np.ndarray) -> np.ndarray:
+    """Return (R, P) which arm is best in (R, P, D) particles; of one arm, how far from average."""
+    if particles.shape[2] > 1:
+        return particles.argmax(axis=2)
+    means = particles[..., 0]
+    off = means - means.mean(axis=1, keepdims=True)
+    scale = means.std(axis=1, keepdims=True)
+    return np.searchsorted(EDGES, off / np.where(scale > 0, scale, 1.0))
+
+
+def _log_scales(particles: np.ndarray) -> np.ndarray:
+    """Return the (..., D) log standard deviations of (..., P, D) particles."""
+    return np.log(np.maximum(particles.std(axis=-2), 1e-300))
