@@ -94,19 +94,20 @@ def parts(laws: Mapping[str, Law]) -> list[Part]:
         Part(
             "Intervals of a mean",
             "Share of 95 % intervals that cover the mean. *Ours* is `mean_interval`: Student's, or "
-            "the studentised bootstrap where |skewness| > 0.1 √R. *Marked* is the share of samples "
-            "that tables mark with a star, by the rule `is_coverage_doubtful`: fewer than 100 "
-            "replications and |skewness| > 1. A mark says that the law may have a long tail, not "
-            "that this interval misses: it is most likely to miss where the tail has *not* shown "
-            "itself in the sample, which no rule can see. The last column has how the intervals "
-            "cover that are not marked. More replications are the only remedy.",
+            "where |skewness| > 0.1 √R the farther of its ends and the studentised bootstrap's. "
+            "*Marked* is the share of samples that tables mark with a star, by the rule "
+            "`is_coverage_doubtful`: fewer than 100 replications and |skewness| > 1. A mark says "
+            "that the law may have a long tail, not that this interval misses: it is likeliest to "
+            "miss where the tail has *not* shown itself in the sample, which no rule can see. The "
+            "last column has how the intervals cover that are not marked. More replications are "
+            "the only remedy.",
             cover_mean,
             product(laws.items(), (10, 20, 50, 100)),
         ),
         Part(
             "Tests of a paired difference",
             "Share of data sets of mean 0 that are rejected at p < 0.05. *Ours* is "
-            "`paired_p_value`: Student's, or the studentised bootstrap's under the same rule.",
+            "`paired_p_value`: Student's, or under the same rule the larger p-value of the two.",
             reject_mean,
             product(laws.items(), (20, 50, 100)),
         ),
