@@ -10,6 +10,7 @@ from scipy import integrate, stats
 from agents.posteriors import chains
 from agents.posteriors.gibbs import NUM_SUMMARY_SWEEPS, GibbsPosterior
 from agents.posteriors.grid import GridPosterior
+from agents.posteriors.moves import step_directions
 from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.quadrature import (
     Coordinate,
@@ -18,7 +19,6 @@ from agents.posteriors.quadrature import (
     make_coordinate,
     require_density,
 )
-from agents.posteriors.resampling import step_directions
 from agents.posteriors.tabulation import LARGEST_ERROR
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (

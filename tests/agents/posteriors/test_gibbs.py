@@ -11,7 +11,6 @@ from agents.oracle.panels import ToleranceError
 from agents.posteriors import chains, gibbs
 from agents.posteriors.chains import Axes, GibbsTarget
 from agents.posteriors.conjugate import likelihood_coefficients
-from agents.posteriors.gibbs import bring_near, make_target, monte_carlo_error
 from agents.posteriors.gibbs import bring_near, make_target
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
