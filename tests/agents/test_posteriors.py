@@ -69,20 +69,22 @@ def follow(name, counts, sums):
 
 @pytest.mark.parametrize("name", LAWS)
 def test_tables_are_those_of_known_laws(name):
-    """To what tables promise of distribution functions, and ten times closer to the moments."""
+    """To twice what tables say of themselves, which is less than they promise."""
     counts, sums = (
         np.array(column)[:, None].repeat(2, axis=1) for column in zip(*DATA, strict=True)
     )
     posterior, law = follow(name, counts, sums)
     assert not posterior.is_unreliable().any()
+    assert (posterior.tables.errors < LARGEST_ERROR).all()
     for p in LEVELS:
         found = posterior.quantile(p)
         for lane, (n, s) in enumerate(DATA):
-            assert law(n, s).cdf(found[lane]) == pytest.approx([p, p], abs=LARGEST_ERROR)
+            error = 2 * posterior.tables.errors[lane] + 1e-5
+            assert (abs(law(n, s).cdf(found[lane]) - p) < error).all()
     for lane, (n, s) in enumerate(DATA):
         mean, std = law(n, s).mean(), law(n, s).std()
         assert posterior.mean()[lane] == pytest.approx([mean] * 2, abs=1e-3 * std)
-        assert posterior.std()[lane] == pytest.approx([std] * 2, rel=2e-3)
+        assert posterior.std()[lane] == pytest.approx([std] * 2, rel=5e-3)
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -234,16 +236,16 @@ def test_the_density_of_an_arm_given_the_others_is_the_joint_one_up_to_a_constan
     assert gaps == pytest.approx([gaps[0]] * 3)
 
 
-def test_the_density_along_an_axis_is_the_joint_one_where_the_axis_is_of_unit_length():
-    """Under the prior, as principal axes are: axis . precision . axis = 1."""
-    axis = AXIS / math.sqrt(AXIS @ TARGET.precision @ AXIS)
-    pull = chains.pull_along(MEANS, axis, TARGET)
-    found = [
-        chains.log_density_along(t, pull, MEANS, axis, TARGET.coefficients[0])
-        - posterior_log_density(MEANS + t * axis)
-        for t in (-0.5, 0.0, 0.4)
+def test_the_density_along_an_axis_is_the_joint_one_up_to_a_constant():
+    push = TARGET.precision @ AXIS
+    line = chains.Line(
+        MEANS, AXIS, TARGET.coefficients[0], push @ (MEANS - TARGET.mean), push @ AXIS
+    )
+    gaps = [
+        chains.log_density_along(t, line) - posterior_log_density(MEANS + t * AXIS)
+        for t in (-0.9, 0.0, 1.3)
     ]
-    assert found == pytest.approx([found[0]] * 3)
+    assert gaps == pytest.approx([gaps[0]] * 3)
 
 
 def test_a_line_ends_where_the_first_arm_leaves_the_box():
@@ -253,17 +255,16 @@ def test_a_line_ends_where_the_first_arm_leaves_the_box():
     assert (low, high) == pytest.approx((-5.0, 3.0))
 
 
-def test_widths_along_an_axis_add_up_information():
-    own = np.maximum(4 / TARGET.widths[0] ** 2 - np.diag(TARGET.precision), 0)
-    expected = 2 / math.sqrt(1 + (AXIS**2 * own).sum())
-    assert chains.width_along(AXIS, TARGET, 0) == pytest.approx(expected)
-
-
-def test_principal_axes_are_one_standard_deviation_long():
-    covariance = np.array([[2.0, 0.6], [0.6, 1.0]])
-    axes = chains.principal_axes(covariance)
-    assert axes.T @ axes == pytest.approx(covariance)
-    assert axes @ np.linalg.inv(covariance) @ axes.T == pytest.approx(np.eye(2))
+def test_principal_axes_are_one_standard_deviation_of_the_posterior_long():
+    """Under precision plus information: of length one and at right angles, and all there is."""
+    precision, information = TARGET.precision, np.array([[0.0, 4.0, 1.0], [90.0, 0.0, 0.0]])
+    axes = chains.principal_axes(precision, information)
+    for lane, own in enumerate(information):
+        steps, whole = axes.steps[lane], precision + np.diag(own)
+        assert steps @ whole @ steps.T == pytest.approx(np.eye(3), abs=1e-12)
+        assert steps.T @ steps == pytest.approx(np.linalg.inv(whole))
+        assert axes.pushes[lane] == pytest.approx(steps @ precision)
+        assert axes.curvatures[lane] == pytest.approx(np.diag(steps @ precision @ steps.T))
 
 
 NUM_PARTICLES = 200
