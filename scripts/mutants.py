@@ -136,7 +136,7 @@ class Tree:
     ) -> int:
         self._settle(mode)
         watch = Stopwatch(patience)
-        options = ["-q", "-n0", "-p", "no:cacheprovider", "-m", "not slow"]
+        options = ["-q", "-n0", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow"]
         code = pytest.main([*options, *tests], plugins=[watch])
         if found:
             found.write_text(json.dumps(watch.seconds))

@@ -5,12 +5,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba import njit
 
 from agents.numerics.draw_tables import NO_TABLES
 from agents.numerics.kernels import TINY
 from agents.racing.conjugate import MAX_TABLES, MIN_TABLE_DRAWS
 from agents.racing.marginal import FAR, fit_marginals
 from agents.racing.matching import effective_share, make_proposal
+from agents.racing.normal import add_features as plain_features
 from agents.racing.normal import step_inside
 from agents.racing.races import Races
 from agents.racing.stopping import (
@@ -139,6 +141,7 @@ def test_weights_that_only_the_prior_knows_are_for_no_compiled_loop():
     assert math.isfinite(proposal.draw(np.random.default_rng(0), np.arange(2), 5).log_weights.sum())
 
 
+add_features = njit(plain_features)
 NUM_LANES, NUM_ARMS, NUM_DRAWS = 30, 3, 60
 RULES = {
     "value": paper_rule("printed", 0.1, 0.3, NUM_DRAWS, by_value=True),
@@ -313,3 +316,19 @@ def test_draws_of_equal_weights_are_worth_one_each_and_others_less():
     other = make_proposal(BanditProblem(Bernoulli(), Beta(2.0, 1.0), 1 + 1), "reference")
     # a weight 2x has E[w]^2 / E[w^2] = 3 / 4, of two arms 9 / 16
     assert effective_share(other) == pytest.approx(9 / 16, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [(1, 0, 0, 0, 0), (0, 1, 0, 0, 0), (1, 1, 0, 0, 0), (0, 0, 2, -3, 0.5), (2, -1, 3, 4, 5)],
+    ids=str,
+)
+@pytest.mark.parametrize("last", [(0, 0, 0, 0, 0), (-0.5, 2, 1, 0, 1), None], ids=str)
+def test_features_are_added_up_over_arms(row, last, rng):
+    """The last arm's coefficients are others, or the same."""
+    c = np.array([row, row, row if last is None else last], dtype=float)
+    x, out = rng.uniform(0.1, 0.9, size=(3, 7)), np.arange(7.0)
+    features = np.array([np.log(x), np.log1p(-x), x, x**2, 1 / x])
+    expected = np.arange(7.0) + np.einsum("kf,fkm->m", c, features)
+    add_features(c, x, np.empty((3, 21)), out)
+    assert out == pytest.approx(expected)
