@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from agents.posteriors import chains
+from agents.posteriors import chains, gibbs
+from agents.posteriors.bulk import to_coordinate
 from agents.posteriors.gibbs import NUM_SUMMARY_SWEEPS, GibbsPosterior
 from agents.posteriors.grid import GridPosterior
 from agents.posteriors.moves import step_directions
@@ -435,3 +436,22 @@ def test_chains_start_inside_the_box_near_the_data():
     counts = np.tile([10**6, 0, 0], (50, 1))
     posterior.follow(np.random.default_rng(0), counts, counts * 0.25)
     assert posterior.sample(np.random.default_rng(0))[:, 0] == pytest.approx(0.25, abs=6 * 0.5e-3)
+
+
+@every_coordinate
+def test_compiled_positions_are_those_of_the_coordinate(coordinate):
+    ends = np.array([coordinate.low, coordinate.high, coordinate.centre, coordinate.scale])
+    u = np.linspace(-6.0, 6.0, 13)
+    found = [to_coordinate(ends, x) for x in coordinate.means(u)]
+    assert found == pytest.approx(u, abs=1e-9)
+    assert to_coordinate(ends, coordinate.low) == -inf
+    assert to_coordinate(ends, coordinate.high) == inf
+
+
+def test_conditional_densities_of_chains_are_sums_of_their_features():
+    coefficients = np.array([[C, [0.0, 0.0, 1.0, 0.0, 0.0]]])
+    x = np.array([[[0.2, 0.5, 0.8], [-1.0, 0.0, 2.0]]])
+    found = gibbs._log_features(coefficients, x)
+    expected = [chains.log_density(C, value) for value in x[0, 0]]
+    assert found[0, 0] == pytest.approx(expected)
+    assert found[0, 1] == pytest.approx([-1.0, 0.0, 2.0])
