@@ -20,7 +20,7 @@ from agents.posteriors.quadrature import (
     make_coordinate,
     require_density,
 )
-from agents.posteriors.tabulation import LARGEST_ERROR
+from agents.posteriors.tabulation import LARGEST_ERROR, invert_table
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,
@@ -455,3 +455,16 @@ def test_conditional_densities_of_chains_are_sums_of_their_features():
     expected = [chains.log_density(C, value) for value in x[0, 0]]
     assert found[0, 0] == pytest.approx(expected)
     assert found[0, 1] == pytest.approx([-1.0, 0.0, 2.0])
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_inverted_tables_tell_the_density_too(name):
+    """That of the coordinate u: between two points it is a straight line, a share over a step."""
+    posterior, _ = follow(name, np.array([[10, 3]]), np.array([[3.0, 1.0]]))
+    points, guide = posterior.tables.points[0, 1], posterior.tables.guides[0, 1]
+    for level in (0.013, 0.2, 0.55, 0.97):
+        (low, _), (u, density), (high, _) = (
+            invert_table(points, guide, level + step) for step in (-1e-6, 0.0, 1e-6)
+        )
+        assert low < u < high
+        assert density == pytest.approx(2e-6 / (high - low), rel=1e-3)
