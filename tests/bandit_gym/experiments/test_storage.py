@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 
@@ -294,3 +295,34 @@ def test_manifest_that_describes_no_experiment_is_refused(store, change, message
     path.write_text(json.dumps(json.loads(path.read_bytes()) | change))
     with pytest.raises(ValueError, match=message):
         read_manifest(store.directory)
+
+
+def test_settings_and_receipts_are_written_for_people_to_read(store, run):
+    store.write_block(run, 0, b"block", {"seconds": 1.5})
+    (receipt,) = (store.directory / "receipts" / run.name).iterdir()
+    for text in (receipt.read_text(), (store.directory / MANIFEST).read_text()):
+        assert text.startswith('{\n  "format": ')
+        assert text.endswith("\n}\n")
+
+
+def test_blocks_are_numbered_by_five_digits(store, run):
+    store.write_block(run, 42, b"block", {})
+    store.write_failure(run, 43, "what went wrong")
+    names = {path.name for path in store.directory.rglob("0*")}
+    assert names == {"00042.parquet", "00042.json", "00043.txt"}
+    assert store.read_failures(run) == {43: "what went wrong"}
+
+
+def test_a_receipt_says_what_the_block_is_and_what_was_known(store, run):
+    store.write_block(run, 2, b"block", {"seconds": 1.5})
+    receipt = store.read_block(run, 2).receipt
+    assert receipt["sha256"] == hashlib.sha256(b"block").hexdigest()
+    assert (receipt["run"], receipt["block"], receipt["seconds"]) == (run.digest, 2, 1.5)
+    assert receipt["results_version"] == RESULTS_VERSION
+
+
+def test_a_block_that_is_stored_takes_its_failure_away(store, run):
+    store.write_failure(run, 1, "what went wrong")
+    store.write_failure(run, 2, "what else")
+    store.write_block(run, 1, b"block", {})
+    assert store.read_failures(run) == {2: "what else"}

@@ -157,3 +157,9 @@ def test_results_of_another_format_are_refused(tmp_path, directory):
 def test_results_of_no_folder_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="the folder must exist"):
         load_results(tmp_path / "nothing")
+
+
+def test_time_of_a_decision_is_that_of_all_blocks_over_all_their_decisions(results):
+    receipts = [block.receipt for block in results.runs[0].blocks]
+    seconds = sum(receipt["agent_seconds"] for receipt in receipts)
+    assert results.runs[0].seconds_per_decision() == pytest.approx(seconds / (2 * 20 * 50))
