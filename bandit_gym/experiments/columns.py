@@ -185,6 +185,9 @@ COLUMNS = {
 }
 """Every column of a table of results, in order."""
 
+NUM_LEAVES = len(COLUMNS) + 1
+"""Columns of values in a file: a map has two, one of names and one of numbers."""
+
 DIAGNOSTICS = tuple(
     name
     for name, column in COLUMNS.items()
@@ -234,10 +237,10 @@ def open_parquet(run: Run, data: pa.Buffer) -> pq.ParquetFile:
         file = pq.ParquetFile(pa.BufferReader(data))
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"block must be a Parquet file, got an error: {error}.") from error
-    shape = run.block_size * len(run.steps), [*COLUMNS]
-    found = file.metadata.num_rows, file.schema_arrow.names
+    shape = run.block_size * len(run.steps), NUM_LEAVES
+    found = file.metadata.num_rows, file.metadata.num_columns
     if found != shape:
-        raise ValueError(f"block must have {shape[0]} rows of known columns, got {found!r}.")
+        raise ValueError(f"block must have {shape} rows and columns of values, got {found}.")
     return file
 
 

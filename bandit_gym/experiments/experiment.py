@@ -64,7 +64,7 @@ class Run:
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         return content_digest({"format": FORMAT, **plain, **entries})
 
-    @property
+    @cached_property
     def steps(self) -> IntArray:
         """(S,) recorded steps, sorted."""
         return recorded_steps(self.horizon, self.recording)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bandit_gym.experiments.columns import COLUMNS, OWN, open_parquet, read_map
@@ -28,31 +27,28 @@ class Block:
     Attributes:
         run: the run it belongs to.
         replications: those of its replications that the experiment asks for.
-        data: its Parquet bytes, a row per replication and step.
+        file: its Parquet file, a row per replication and step.
         receipt: what is known of it beside its results.
     """
 
     run: Run
     replications: range
-    data: pa.Buffer
+    file: pq.ParquetFile
     receipt: dict[str, Any]
 
     def column(self, name: str) -> FloatArray:
-        """Return a column, or a diagnostic of the agent's own, as (R, S): a row per replication.
-
-        It is NaN where the file has none.
-        """
-        if name not in self._file.schema_arrow.names:
-            values = self.own.get(name, np.full(self._file.metadata.num_rows, np.nan))
-        else:  # one thread: starting others costs more than they save on so little
-            values = self._file.read([name], use_threads=False)[name].to_numpy()
+        """Return a column, or a diagnostic of the agent's own, as (R, S); NaN where there is none."""
+        if name in COLUMNS:  # one thread: starting others costs more than they save on so little
+            values = self.file.read([name], use_threads=False)[name].to_numpy()
+        else:
+            values = self.own.get(name, np.full(self.file.metadata.num_rows, np.nan))
         return values.reshape(self.run.block_size, -1)[: len(self.replications)]
 
     def frame(self) -> pd.DataFrame:
         """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
         num_rows = len(self.replications) * len(self.run.steps)
         names = [name for name in COLUMNS if name != OWN]
-        table = self._file.read(names, use_threads=False).slice(0, num_rows).to_pandas()
+        table = self.file.read(names, use_threads=False).slice(0, num_rows).to_pandas()
         labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
         own = {name: values[:num_rows] for name, values in self.own.items()}
         return table.assign(**labels, **own).astype(dict.fromkeys(labels, "category"))
@@ -60,11 +56,7 @@ class Block:
     @cached_property
     def own(self) -> dict[str, FloatArray]:
         """Name -> (rows,) values of the diagnostics that only this agent tells."""
-        return read_map(self._file.read([OWN], use_threads=False)[OWN])
-
-    @cached_property
-    def _file(self) -> pq.ParquetFile:
-        return open_parquet(self.run, self.data)
+        return read_map(self.file.read([OWN], use_threads=False)[OWN])
 
 
 @dataclass(frozen=True)
@@ -235,7 +227,7 @@ def _open_blocks(store: Store, experiment: Experiment, run: Run) -> Iterator[tup
     for number in store.blocks(run, experiment.num_blocks):
         with contextlib.suppress(FileNotFoundError, ValueError):  # missing, damaged
             data, receipt = store.read_block(run, number)
-            open_parquet(run, data)
+            file = open_parquet(run, data)
             every = run.replications(number)
             wanted = range(every.start, min(every.stop, experiment.replications))
-            yield number, Block(run, wanted, data, receipt)
+            yield number, Block(run, wanted, file, receipt)

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from bandit_gym.experiments import storage
+from bandit_gym.experiments import claim
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import FORMAT, Experiment
 from bandit_gym.experiments.manifest import MANIFEST, read_manifest
@@ -172,14 +172,14 @@ def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path):
 
 def test_a_folder_that_is_taken_while_waiting_for_its_lock_is_refused(tmp_path, monkeypatch):
     """Another process claims and leaves it after the first look, before the lock is ours."""
-    lock, other = storage._lock, make_experiment(seed=1)
+    lock, other = claim._lock, make_experiment(seed=1)
 
     def lock_late(file, directory):
-        monkeypatch.setattr(storage, "_lock", lock)
+        monkeypatch.setattr(claim, "_lock", lock)
         create(directory, other)
         lock(file, directory)
 
-    monkeypatch.setattr(storage, "_lock", lock_late)
+    monkeypatch.setattr(claim, "_lock", lock_late)
     with pytest.raises(FileExistsError, match="choose another folder"):
         create(tmp_path, make_experiment())
     assert read_manifest(tmp_path).experiment == other
