@@ -87,7 +87,7 @@ def _report(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     found = results.load_results(options.directory)
     path = options.csv or options.directory / "results.csv"
-    with replacing(path) as file:
+    with replacing(path, is_typed=options.csv is not None) as file:
         for number, table in enumerate(found.frames()):
             file.write(table.to_csv(index=False, header=number == 0, lineterminator="\n").encode())
     print(f"One row per stored replication and step: {path}")

@@ -7,6 +7,8 @@ it remembers. Letters: K arms, N lanes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +19,10 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 from numpy.random import SeedSequence
 from stable_baselines3.common.policies import BasePolicy
-from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.base import make_generator
+from agents.sb3.archive import Settings, read_settings, stated_num_arms, unpickle_policy
 from agents.sb3.isolation import isolated
 from bandit_gym.checks import check_actions, check_integer, check_mask, message
 from bandit_gym.problem import BanditProblem
@@ -82,7 +84,9 @@ class SB3Agent:
             FileNotFoundError: if there is no such file.
             ValueError: if the file is no model of SB3's, or torn.
         """
-        return cls(_read_model(path), deterministic=deterministic)
+        with _reading(path):
+            model = _make_model(path, read_settings(path))
+        return cls(model, deterministic=deterministic)
 
     @property
     def num_arms(self) -> int:
@@ -217,7 +221,7 @@ def saved_model(
 ) -> SB3Agent:
     """Build a trained agent as experiments do: `{"agent": "agents.sb3:saved_model", "path": ...}`.
 
-    An experiment knows its agents by their settings: give a retrained model a new path.
+    Whether the file is a model, of this number of arms, is seen before any of it is unpickled.
 
     Args:
         problem: the problem to play, to see that the number of arms fits.
@@ -225,33 +229,40 @@ def saved_model(
         deterministic: as for `SB3Agent`.
 
     Raises:
-        ValueError: if the model was trained on another number of arms.
+        FileNotFoundError: if there is no such file.
+        ValueError: if the file is no model, or one that was trained on another number of arms.
     """
-    agent = SB3Agent.load(path, deterministic=deterministic)
-    if agent.num_arms != problem.num_arms:
+    with _reading(path):
+        found = stated_num_arms(read_settings(path))
+    if found != problem.num_arms:
         raise ValueError(
             f"path must lead to a model whose action space has {problem.num_arms} arms, "
-            f"got {agent.num_arms} in {str(path)!r}."
+            f"got {found} in {str(path)!r}."
         )
-    return agent
+    return SB3Agent.load(path, deterministic=deterministic)
 
 
-def _read_model(path: str | Path) -> SimpleNamespace:
+def _make_model(path: str | Path, settings: Settings) -> SimpleNamespace:
     """Rebuild what acting needs of a saved model: its policy, and its exploration rate.
 
     The policy's class is part of the file, the algorithm's is not.
     """
+    made_from, weights = unpickle_policy(path, settings)
+    policy = made_from["policy_class"](
+        made_from["observation_space"],
+        made_from["action_space"],
+        BasePolicy._dummy_schedule,
+        **made_from["policy_kwargs"],
+    )
+    policy.load_state_dict(weights)
+    return SimpleNamespace(policy=policy, exploration_rate=settings.get("exploration_rate", 0.0))
+
+
+@contextmanager
+def _reading(path: str | Path) -> Iterator[None]:
+    """Say in one sentence why a file cannot be read as a saved model."""
     try:
-        contents: Any = load_from_zip_file(path, device="cpu")
-        data, parameters, _ = contents
-        policy = data["policy_class"](
-            data["observation_space"],
-            data["action_space"],
-            BasePolicy._dummy_schedule,
-            **data["policy_kwargs"],
-        )
-        policy.load_state_dict(parameters["policy"])
-        return SimpleNamespace(policy=policy, exploration_rate=data.get("exploration_rate", 0.0))
+        yield
     except OSError as error:
         condition = "lead to a model that Stable-Baselines3 saved"
         raise type(error)(message("path", condition, str(path), error.strerror or "")) from error

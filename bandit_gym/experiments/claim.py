@@ -27,11 +27,17 @@ def locked(directory: Path, is_new: bool) -> Iterator[None]:
 
     Raises:
         BlockingIOError: if another process is at work in it.
+        FileExistsError: if the lock is a link.
     """
+    if (directory / LOCK).is_symlink():  # to where whoever made the folder chose
+        raise FileExistsError(
+            f"the folder must hold a {LOCK} that is a file, got a link in {str(directory)!r}; "
+            "remove it."
+        )
     folders = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        with open(directory / LOCK, "a+", encoding="utf-8") as file:
+        with open(directory / LOCK, "a+", encoding="utf-8", opener=_open_unlinked) as file:
             _lock(file, directory)
             yield
     except BlockingIOError:  # somebody else is at work in it
@@ -44,6 +50,10 @@ def locked(directory: Path, is_new: bool) -> Iterator[None]:
                 with contextlib.suppress(OSError):  # somebody put something there meanwhile
                     folder.rmdir()
         raise
+
+
+def _open_unlinked(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _lock(file: Any, directory: Path) -> None:

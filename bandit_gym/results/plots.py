@@ -23,6 +23,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from scipy import stats
 
 from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.files import replacing
 from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import MIN_REPLICATIONS, performance_profile
 from bandit_gym.results.summary import lower_bound_slope, normalised_scores, regret_name
@@ -65,8 +66,10 @@ def save(figure: Figure, path: Path) -> list[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     files = [path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "svg")]
     with matplotlib.rc_context({"svg.hashsalt": path.name}):
-        figure.savefig(files[0], dpi=DPI)
-        figure.savefig(files[1], metadata={"Date": None})
+        with replacing(files[0]) as file:
+            figure.savefig(file, format="png", dpi=DPI)
+        with replacing(files[1]) as file:
+            figure.savefig(file, format="svg", metadata={"Date": None})
     return files
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.files import RESULTS_VERSION
+from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.results import Results
 from bandit_gym.results.statistics import FEW_REPLICATIONS, LEVEL, MIN_REPLICATIONS
 from bandit_gym.results.summary import QUANTILES, aggregate, regret_name, summarise
@@ -62,9 +62,9 @@ def write_report(results: Results, directory: Path) -> None:
     }
     for name, table in tables.items():
         marked = table.assign(mark=results.mark) if results.mark else table
-        marked.to_csv(directory / f"{name}.csv", index=False)
+        write_atomically(directory / f"{name}.csv", marked.to_csv(index=False).encode())
     text = describe(results, details=True)
-    (directory / "report.txt").write_text(text + "\n", encoding="utf-8")
+    write_atomically(directory / "report.txt", f"{text}\n".encode())
     for name, figure in plots.draw_all(results):
         plots.save(figure, directory / name)
 

@@ -227,6 +227,16 @@ def test_export_leaves_an_existing_file_as_it_is_when_the_disk_is_full(tmp_path,
     assert not list(tmp_path.glob(".*.tmp"))
 
 
+def test_export_replaces_a_link_in_the_folder_and_writes_through_one_that_is_typed(tmp_path):
+    compare(tmp_path, "--agents", "random")
+    (tmp_path / "results.csv").symlink_to("/dev/null")
+    (tmp_path / "typed.csv").symlink_to("/dev/null")
+    assert main(["export", str(tmp_path)]) == 0
+    assert main(["export", str(tmp_path), "--csv", str(tmp_path / "typed.csv")]) == 0
+    assert not (tmp_path / "results.csv").is_symlink()
+    assert (tmp_path / "typed.csv").is_symlink()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["serial", "loky"])
 def test_ctrl_c_leaves_a_resumable_folder_and_says_how_to_go_on(tmp_path, backend):

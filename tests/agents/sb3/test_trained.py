@@ -1,7 +1,10 @@
 """Frozen SB3 models as agents."""
 
+import base64
+import json
 import pickle
 import zipfile
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -247,6 +250,58 @@ def test_saved_model_refuses_another_number_of_arms(models, tmp_path):
     models["PPO"].save(tmp_path / "model")
     with pytest.raises(ValueError, match="path must lead to a model whose action space has 5 arms"):
         saved_model(make_vec(num_arms=5).problem, path=tmp_path / "model")
+
+
+class Planted:
+    """What makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def plant(model, path, settings, *, without=()):
+    """Save a model with a `Planted` in place of some of its settings, and leave members out."""
+    model.save(path)
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist() if name not in without}
+    data = json.loads(members["data"])
+    for name in settings:
+        pickled = base64.b64encode(pickle.dumps(Planted(path.with_suffix(".ran")))).decode()
+        data[name] = {**(data[name] or {}), ":serialized:": pickled}
+    members["data"] = json.dumps(data)
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+
+
+def test_saved_model_unpickles_what_makes_the_policy(models, tmp_path):
+    plant(models["PPO"], tmp_path / "model.zip", ["policy_class"])
+    with pytest.raises(ValueError, match="path must lead to a file"):
+        saved_model(make_vec().problem, path=tmp_path / "model.zip")
+    assert (tmp_path / "model.ran").exists()
+
+
+def test_saved_model_unpickles_nothing_of_an_archive_without_weights(models, tmp_path):
+    plant(models["PPO"], tmp_path / "model.zip", ["policy_class"], without=["policy.pth"])
+    with pytest.raises(ValueError, match=r"it has no policy\.pth"):
+        saved_model(make_vec().problem, path=tmp_path / "model.zip")
+    assert not (tmp_path / "model.ran").exists()
+
+
+def test_saved_model_unpickles_nothing_of_a_model_of_another_number_of_arms(models, tmp_path):
+    plant(models["PPO"], tmp_path / "model.zip", ["policy_class", "action_space"])
+    with pytest.raises(ValueError, match=f"has 5 arms, got {NUM_ARMS}"):
+        saved_model(make_vec(num_arms=5).problem, path=tmp_path / "model.zip")
+    assert not (tmp_path / "model.ran").exists()
+
+
+def test_saved_model_unpickles_nothing_that_acting_does_not_need(models, tmp_path):
+    plant(models["PPO"], tmp_path / "model.zip", ["lr_schedule", "clip_range", "action_noise"])
+    saved_model(make_vec().problem, path=tmp_path / "model.zip")
+    assert not (tmp_path / "model.ran").exists()
 
 
 def test_saved_model_is_refused_before_anything_runs_when_its_observation_is_another(

@@ -326,3 +326,20 @@ def test_a_block_that_is_stored_takes_its_failure_away(store, run):
     store.write_failure(run, 2, "what else")
     store.write_block(run, 1, b"block", {})
     assert store.read_failures(run) == {2: "what else"}
+
+
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("chapter one")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".lock").symlink_to(tmp_path / "thesis.tex")
+    with pytest.raises(FileExistsError, match="must hold a .lock that is a file, got a link"):
+        create(tmp_path / "out", make_experiment())
+    assert (tmp_path / "thesis.tex").read_text() == "chapter one"
+    assert (tmp_path / "out" / ".lock").is_symlink()
+
+
+def test_a_folder_that_is_a_link_is_followed(tmp_path):
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "results").symlink_to(tmp_path / "scratch")
+    create(tmp_path / "results" / "out", make_experiment())
+    assert (tmp_path / "scratch" / "out" / MANIFEST).is_file()

@@ -229,3 +229,15 @@ def test_time_of_a_decision_is_told_in_microseconds():
     unusable = SimpleNamespace(run=run, is_usable=False)
     (row,) = report.timing(SimpleNamespace(runs=[found, unusable]))
     assert row == {"env": "e", "agent": "a", "microseconds_per_decision": pytest.approx(2000.0)}
+
+
+def test_no_file_of_a_report_is_written_through_a_link(results, tmp_path):
+    write_report(results, tmp_path / "report")
+    names = [path.name for path in (tmp_path / "report").iterdir()]
+    (tmp_path / "linked").mkdir()
+    for name in names:
+        (tmp_path / f"of {name}").write_text("mine")
+        (tmp_path / "linked" / name).symlink_to(tmp_path / f"of {name}")
+    write_report(results, tmp_path / "linked")
+    assert {(tmp_path / f"of {name}").read_text() for name in names} == {"mine"}
+    assert not any((tmp_path / "linked" / name).is_symlink() for name in names)
