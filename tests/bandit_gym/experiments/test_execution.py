@@ -352,8 +352,8 @@ def test_rays_blocks_are_asked_for_in_rounds_of_four_a_worker(tmp_path, monkeypa
     rounds = []
 
     class Parallel:
-        def __init__(self, n_jobs, return_as):
-            assert (n_jobs, return_as) == (1, "list")
+        def __init__(self, n_jobs):
+            assert n_jobs == 1
 
         def __call__(self, calls):
             calls = list(calls)
