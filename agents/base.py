@@ -10,6 +10,7 @@ Letters: K arms, N lanes (replications run in lockstep). Batch axis first.
 from __future__ import annotations
 
 import zlib
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,13 @@ from numpy.random import PCG64, Generator, SeedSequence
 
 from bandit_gym.checks import (
     check_actions,
+    check_choices,
     check_integer,
     check_mask,
     check_rewards,
+    check_rewards_add_up,
     check_statistics,
+    check_totals,
 )
 from bandit_gym.problem import BanditProblem
 
@@ -109,9 +113,13 @@ class Agent:
 
         Returns:
             (N,) int64 arms, or one `int` for a single run.
+
+        Raises:
+            ValueError: if what was chosen is no arm, which is an error of the agent's; names it.
         """
         self._require_reset()
         actions = self._choose()
+        check_choices(f"{type(self).__name__}._choose", actions, self.problem.num_arms)
         return int(actions[0]) if self.num_envs is None else actions
 
     def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
@@ -126,7 +134,8 @@ class Agent:
 
         Raises:
             gymnasium.error.InvalidAction: if an action is not an arm.
-            ValueError: if a reward is NaN, infinite or impossible under the likelihood.
+            ValueError: if a reward is NaN, infinite or impossible under the likelihood, or too
+                large for the sum of an arm's rewards to remain finite.
         """
         self._require_reset()
         if mask is not None:
@@ -147,10 +156,12 @@ class Agent:
             sums: (K,) or (N, K) total reward of those pulls, in reward units.
 
         Raises:
-            ValueError: if the statistics are impossible under the likelihood; names the arm.
+            ValueError: if the statistics are impossible under the likelihood, or too large to be
+                added to those before; names the arm or the lane.
         """
         self._require_reset()
         counts, sums = check_statistics(counts, sums, self.problem.likelihood, self.counts.shape)
+        check_totals(self.counts, self.sums, counts, sums)
         self.counts += counts
         self.sums += sums
 
@@ -171,12 +182,19 @@ class Agent:
     def _count(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Add one reward in each of the given lanes; numbers and flat indices are the fast ones."""
         if len(lanes) == 1:
-            self.counts[lanes[0], actions[0]] += 1
-            self.sums[lanes[0], actions[0]] += rewards[0]
+            lane, arm = lanes[0], actions[0]
+            total = self.sums.item(lane, arm) + rewards.item(0)
+            if not isfinite(total):
+                check_rewards_add_up(np.array([total]), rewards)
+            self.sums[lane, arm] = total
+            self.counts[lane, arm] += 1
         else:
             cells = lanes * self.problem.num_arms + actions
+            with np.errstate(over="ignore"):
+                totals = self.sums.reshape(-1)[cells] + rewards
+            check_rewards_add_up(totals, rewards)
+            self.sums.reshape(-1)[cells] = totals
             self.counts.reshape(-1)[cells] += 1
-            self.sums.reshape(-1)[cells] += rewards
 
     def _require_reset(self) -> None:
         if self._rng is None:

@@ -18,9 +18,8 @@ class ExactThompson(PosteriorAgent):
         grid: the prior is independent across arms and offers `arm_log_density(means (..., K)) ->
             (..., K)`, and `arm_support(num_arms) -> (K, 2)` where the means have a smaller range
             than the likelihood allows. Each arm's posterior is kept as a table, see
-            `agents.posteriors.grid`, 1.3 kB per arm and lane for a smooth prior and up to 110 kB
-            for a rough one. Not
-            resolved: 10^6 rewards whose average lies in a hole of the prior's support.
+            `agents.posteriors.grid`, 1.3 to 2 kB per arm and lane for a smooth prior and up to
+            110 kB for a rough one.
         gibbs: a `TruncatedMultivariateNormal` prior. Each lane has a Markov chain, started from a
             draw of the prior, that never ends: `act` renews it by `num_sweeps` sweeps under the
             data at that time, along the principal axes of the covariance and arm by arm (see

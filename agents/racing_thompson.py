@@ -147,8 +147,10 @@ class RacingThompson(Agent):
 
     def _is_unreliable(self, races: Races) -> np.ndarray:
         """Return (N,) True where a race rests on too few of its samples, or on the wrong ones."""
-        is_missing = self._vetting.is_blind | self._proposal.is_unreliable()
-        return races.is_capped() | races.is_poor() | is_missing
+        is_unsure = races.is_capped() | self._proposal.is_unreliable()
+        if self._proposal.has_equal_weights:
+            return is_unsure
+        return is_unsure | races.is_poor() | self._vetting.is_blind
 
     def _pull_first(self, races: Races) -> np.ndarray:
         """Return the lanes that race; the others are given an arm that was never pulled."""

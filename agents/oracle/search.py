@@ -25,10 +25,14 @@ NUM_STEPS, NUM_PLACES = 512, 1024
 """Points at equal steps of the means, and draws that are kept, at most."""
 
 NUM_ZOOMS, NUM_ZOOMED = 20, 64
-"""Rounds that look for peaks, each a seventh as wide as before, and intervals split in each."""
+"""Rounds that look for peaks, each in a seventh of the width before, and how many intervals each
+splits."""
 
 NUM_FILLS = 2
 """Rounds that split a fourth of the intervals, so that none can hide a spike beside a bulk."""
+
+MANY_POINTS = 1 << 19
+"""Of all arms, fifty or so, after which only peaks are looked for."""
 
 NUM_PIECES = 7
 LEVEL, DEPTH = 4.0, 48.0
@@ -59,7 +63,7 @@ def _search(posteriors: ArmPosteriors) -> FloatArray:
     values = density(u)
     for _ in range(NUM_ZOOMS):
         u, values = _split(density, u, values, NUM_ZOOMED)
-    for _ in range(NUM_FILLS):
+    for _ in range(NUM_FILLS if u.size < MANY_POINTS else 0):
         u, values = _split(density, u, values, len(u) // 4)
     return _level_changes(u, values)
 

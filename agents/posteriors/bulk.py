@@ -4,67 +4,58 @@ The prior is read off the mesh of `agents.posteriors.mesh`, and places are count
 where steps should be as long as the prior is smooth, and in the coordinate u where densities are
 integrated.
 
-Letters: K arms, C cells, m points, M + 1 points of a table.
+Places that are looked at are the columns of one array, from left to right: v, u there, and the
+logarithms of prior and likelihood, up to a constant.
+
+Letters: K arms, C cells, m places or points, M + 1 points of a table.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from agents.numerics.compiled import inner
-from agents.posteriors.features import Data, add_log_likelihood, set_features
-from agents.posteriors.mesh import LOG_REACH, Mesh
+from agents.posteriors.features import Data, Features, add_log_likelihood, set_features
+from agents.posteriors.mesh import CUBIC, EDGE, FIRST, HEIGHT, JUMP, LOG_REACH, SECOND
 
-NUM_SCOUTS = 16
-MAX_ZOOMS = 60
-ENOUGH_CELLS, ENOUGH_SCOUTS = 2, 4
-"""A posterior that is felt at so many points, one after the other, needs no closer look."""
-
-
-class Places(NamedTuple):
-    """Where a posterior is looked at, from left to right, and what is seen there.
-
-    Attributes:
-        v: (m,) places, counted in cells from the low end.
-        u: (m,) the coordinate there.
-        heights: (m,) log-density there, up to a constant.
-    """
-
-    v: np.ndarray
-    u: np.ndarray
-    heights: np.ndarray
+V, U, PRIOR, GAIN = range(4)
+MAX_ROUNDS = 60
+NUM_MORE = 400
+"""Room for places that are looked at beside the ends of cells."""
+LARGEST_CHANGE = 6.0
+"""Of the log-density in a step at the top; further down, half of the depth is added."""
+NUM_CUTS = 4
+SHORTEST = 4e-15
 
 
 @inner
-def to_coordinate(mesh: Mesh, x: float) -> float:
-    """Return u(x), see `agents.posteriors.quadrature.Coordinate`, within the limits."""
-    low, high, centre, scale = mesh.likelihood.ends
+def to_coordinate(ends: np.ndarray, x: float) -> float:
+    """Return u(x), see `agents.posteriors.quadrature.Coordinate`; its limits are not kept."""
+    low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
     if x <= low:
-        return mesh.limits[0]
+        return -np.inf
     if x >= high:
-        return mesh.limits[1]
+        return np.inf
     if low > -np.inf and high < np.inf:
-        u = math.log((x - low) / (high - x))
-    elif low > -np.inf:
-        u = math.log((x - low) / scale)
-    elif high < np.inf:
-        u = -math.log((high - x) / scale)
-    else:
-        u = math.asinh((x - centre) / scale)
-    return min(max(u, mesh.limits[0]), mesh.limits[1])
+        return math.log((x - low) / (high - x))
+    if low > -np.inf:
+        return math.log((x - low) / scale)
+    if high < np.inf:
+        return -math.log((high - x) / scale)
+    return math.asinh((x - centre) / scale)
 
 
 @inner
-def weigh(mesh: Mesh, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndarray) -> float:
-    """Add the log-likelihood at u (m,) to `out` and return the largest sum; spare is (3, m)."""
+def weigh(
+    likelihood: Features, data: Data, u: np.ndarray, out: np.ndarray, spare: np.ndarray
+) -> None:
+    """Add the log-likelihood at u (m,) to `out`; spare is (3, m)."""
     if data.pulls > 0.0:
         first, second, more = spare[0, : u.size], spare[1, : u.size], spare[2, : u.size]
-        set_features(mesh.likelihood, u, first, second, more)
-        add_log_likelihood(mesh.likelihood, data, first, second, out)
-    return largest_of(out)
+        set_features(likelihood, u, first, second, more)
+        add_log_likelihood(likelihood, data, first, second, out)
 
 
 @inner
@@ -77,175 +68,227 @@ def largest_of(x: np.ndarray) -> float:
 
 
 @inner
-def evaluate_prior(mesh: Mesh, arm: int, cell: int, u: float) -> float:
-    """Return one arm's prior log-density of u in a cell."""
-    start, end = mesh.edges[arm, cell], mesh.edges[arm, cell + 1]
-    c, t = mesh.coefficients[arm, cell], (u - start) / (end - start)
-    if mesh.is_jump[arm, cell]:
-        return c[0] if t < 0.5 else c[1]
-    return c[0] + t * (c[1] + t * (c[2] + t * c[3]))
-
-
-@inner
-def place_steps(mesh: Mesh, arm: int, v: np.ndarray, u: np.ndarray, out: np.ndarray) -> None:
+def place_steps(cells: np.ndarray, v: np.ndarray, u: np.ndarray, out: np.ndarray) -> None:
     """Set u (m,) at v (m,) cells from the low end, and `out` to the prior log-density there."""
-    edges, size = mesh.edges[arm], mesh.sizes[arm]
     for j in range(u.size):
-        cell = min(int(v[j]), size - 1)
-        u[j] = edges[cell] + (v[j] - cell) * (edges[cell + 1] - edges[cell])
-        out[j] = evaluate_prior(mesh, arm, cell, u[j])
+        k = min(int(v[j]), len(cells) - 2)
+        t = v[j] - k
+        u[j] = cells[k, EDGE] + t * (cells[k + 1, EDGE] - cells[k, EDGE])
+        out[j] = evaluate_cubic(cells, k, t)
 
 
 @inner
-def place_points(mesh: Mesh, arm: int, v: np.ndarray, u: np.ndarray, out: np.ndarray) -> None:
+def evaluate_cubic(cells: np.ndarray, k: int, t: float) -> float:
+    """Return the prior log-density in a cell, t of its length from the left."""
+    if cells[k, JUMP] > 0.0:
+        return float(cells[k, CUBIC] if t < 0.5 else cells[k, CUBIC + 1])
+    rise = cells[k, CUBIC + 1] + t * (cells[k, CUBIC + 2] + t * cells[k, CUBIC + 3])
+    return float(cells[k, CUBIC] + t * rise)
+
+
+@inner
+def place_points(cells: np.ndarray, v: np.ndarray, u: np.ndarray, out: np.ndarray) -> None:
     """Set u (M + 1,), and `out` to the prior log-density there.
 
     Every other point is at v (M / 2 + 1,) cells, and the others halfway between them in u.
     """
-    edges, size = mesh.edges[arm], mesh.sizes[arm]
-    place_steps(mesh, arm, v, u[::2], out[::2])
-    cell = min(int(v[0]), size - 1)
+    place_steps(cells, v, u[::2], out[::2])
+    last = len(cells) - 2
+    cell = min(int(v[0]), last)
     for k in range(1, u.size, 2):
         u[k] = 0.5 * (u[k - 1] + u[k + 1])
-        while cell < size - 1 and edges[cell + 1] <= u[k]:
+        while cell < last and cells[cell + 1, EDGE] <= u[k]:
             cell += 1
-        out[k] = evaluate_prior(mesh, arm, cell, u[k])
+        t = (u[k] - cells[cell, EDGE]) / (cells[cell + 1, EDGE] - cells[cell, EDGE])
+        out[k] = evaluate_cubic(cells, cell, t)
 
 
 @inner
-def look(mesh: Mesh, arm: int, data: Data, places: Places, spare: np.ndarray) -> float:
-    """Look at the posterior at `places.v` cells, and return the largest log-density seen."""
-    place_steps(mesh, arm, places.v, places.u, places.heights)
-    return weigh(mesh, data, places.u, places.heights, spare)
+def find_peak(likelihood: Features, data: Data, cells: np.ndarray) -> float:
+    """Return v of the mean that the data favour, or of the end of the mesh that is next to it."""
+    u, first, last = to_coordinate(likelihood.ends, data.total / data.pulls), 0, len(cells) - 2
+    if not u > cells[0, EDGE]:
+        return 0.0
+    if u >= cells[last + 1, EDGE]:
+        return float(last + 1)
+    while first < last:
+        middle = (first + last + 1) // 2
+        if cells[middle, EDGE] <= u:
+            first = middle
+        else:
+            last = middle - 1
+    return float(first + (u - cells[first, EDGE]) / (cells[first + 1, EDGE] - cells[first, EDGE]))
 
 
 @inner
-def set_steps(low: float, high: float, v: np.ndarray) -> None:
-    """Set v (m,) to equal steps from low to high, as `np.linspace` would in an array of its own."""
-    step = (high - low) / (v.size - 1)
-    for j in range(v.size):
-        v[j] = low + j * step
-    v[v.size - 1] = high
+def look(
+    likelihood: Features, data: Data, cells: np.ndarray, places: np.ndarray, spare: np.ndarray
+) -> None:
+    """Fill (4, m) places of which v is given; spare is (3, m)."""
+    place_steps(cells, places[V], places[U], places[PRIOR])
+    places[GAIN] = 0.0
+    weigh(likelihood, data, places[U], places[GAIN], spare)
 
 
 @inner
-def scout_mesh(mesh: Mesh, arm: int, data: Data, out: np.ndarray) -> float:
-    """Set `out` (C + 1,) to the posterior log-density at the ends of cells; return the largest."""
-    out[:] = mesh.heights[arm, : out.size]
-    if data.pulls > 0.0:
-        first, second = mesh.features[0, arm, : out.size], mesh.features[1, arm, : out.size]
-        add_log_likelihood(mesh.likelihood, data, first, second, out)
-    return largest_of(out)
+def insert(places: np.ndarray, num: int, new: np.ndarray) -> None:
+    """Make new places (4, n) part of the first `num` of `places`; v is in order in both."""
+    left = new.shape[1]
+    for k in range(num - 1, -1, -1):
+        while left > 0 and new[V, left - 1] >= places[V, k]:
+            left -= 1
+            for row in range(4):
+                places[row, k + left + 1] = new[row, left]
+        if left == 0:
+            return
+        for row in range(4):
+            places[row, k + left] = places[row, k]
 
 
 @inner
-def look_at_peak(
-    mesh: Mesh, arm: int, data: Data, places: Places, spare: np.ndarray
-) -> tuple[int, float]:
-    """Return the cell of the mean that the data favour, and the log-density there."""
-    edges, u, height = mesh.edges[arm], places.u[:1], places.heights[-1:]
-    place = to_coordinate(mesh, data.total / data.pulls)
-    u[0] = min(max(place, edges[0]), edges[mesh.sizes[arm]])
-    cell = np.searchsorted(edges[: mesh.sizes[arm]], u[0], side="right") - 1
-    height[0] = evaluate_prior(mesh, arm, cell, u[0])
-    return cell, weigh(mesh, data, u, height, spare)
-
-
-@inner
-def find_span(heights: np.ndarray, threshold: float) -> tuple[int, int]:
-    """Return the first and the last index above the threshold."""
-    first, last = 0, heights.size - 1
-    while first <= last and heights[first] <= threshold:
+def trim(places: np.ndarray, num: int, threshold: float) -> int:
+    """Leave out the places at either end between which there is no mass; return how many stay."""
+    first, last = 0, num - 1
+    while first < last and not bound_step(places, first) > threshold:
         first += 1
-    while last > first and heights[last] <= threshold:
+    while first < last and not bound_step(places, last - 1) > threshold:
         last -= 1
-    return first, last
+    if first > 0 and first < last:
+        for row in range(4):
+            for k in range(first, last + 1):
+                places[row, k - first] = places[row, k]
+    return last - first + 1 if first < last else 0
 
 
 @inner
-def find_bulk(mesh: Mesh, arm: int, data: Data, places: Places, spare: np.ndarray) -> int:
-    """Look for where the posterior has mass, and return at how many places, 0 if it has none.
+def bound_step(places: np.ndarray, k: int) -> float:
+    """Return what the log-density hardly exceeds between a place and the next one."""
+    prior = max(places[PRIOR, k], places[PRIOR, k + 1])
+    return prior + max(places[GAIN, k], places[GAIN, k + 1])
 
-    Looks at the ends of all cells, and at the mean that the data favour: a posterior too narrow
-    to be felt at any end of a cell is there, or near the end of a cell next to it. If it is felt
-    at few, scouts look closer and closer.
+
+@inner
+def find_top(places: np.ndarray) -> float:
+    """Return the largest log-density at (4, m) places."""
+    top = -np.inf
+    for k in range(places.shape[1]):
+        top = max(top, places[PRIOR, k] + places[GAIN, k])
+    return top
+
+
+@inner
+def cut_steps(places: np.ndarray, cells: np.ndarray, top: float, cuts: np.ndarray) -> int:
+    """Find where to look in steps that are no jump and in which the log-density may change much.
 
     Args:
-        mesh: of all arms' priors.
-        arm: whose posterior.
-        data: what it paid.
-        places: receives where there is mass, from end to end of it; two more than ends of cells.
-        spare: (4, m) overwritten.
-    """
-    size, (v, u, out) = mesh.sizes[arm], places
-    heights = out[: size + 1]
-    top = scout_mesh(mesh, arm, data, heights)
-    first, last = find_span(heights, top - LOG_REACH)
-    is_narrow = data.pulls > 0.0 and last - first < ENOUGH_CELLS
-    if is_narrow:
-        peak, height = look_at_peak(mesh, arm, data, places, spare)
-        first, last = find_span(heights, max(top, height) - LOG_REACH)
-        if first > last:
-            first, last = peak, peak + 1
-        elif height > top - LOG_REACH:
-            first, last = min(first, peak), max(last, peak + 1)
-    if first > last:
-        return 0
-    first, last = max(first - 1, 0), min(last + 1, size)
-    if is_narrow:
-        scouts = Places(v[:NUM_SCOUTS], u[:NUM_SCOUTS], out[:NUM_SCOUTS])
-        return zoom(mesh, arm, data, scouts, float(first), float(last), spare)
-    for k in range(last - first + 1):
-        v[k], u[k], out[k] = first + k, mesh.edges[arm, first + k], out[first + k]
-    return tighten(mesh, arm, data, places, last - first, top - LOG_REACH, spare) + 1
-
-
-@inner
-def zoom(
-    mesh: Mesh, arm: int, data: Data, places: Places, low: float, high: float, spare: np.ndarray
-) -> int:
-    """Do as `find_bulk` for the mass in [low, high], in cells."""
-    v, u, out = places
-    first, last = 0, 0
-    for _ in range(MAX_ZOOMS):
-        set_steps(low, high, v)
-        top = look(mesh, arm, data, places, spare)
-        if not top > -np.inf:
-            return 0
-        first, last = find_span(out, top - LOG_REACH)
-        first, last = max(first - 1, 0), min(last + 1, out.size - 1)
-        low, high = v[first], v[last]
-        if last - first > ENOUGH_SCOUTS:
-            break
-    for k in range(last - first + 1):
-        v[k], u[k], out[k] = v[first + k], u[first + k], out[first + k]
-    return tighten(mesh, arm, data, places, last - first, top - LOG_REACH, spare) + 1
-
-
-@inner
-def tighten(
-    mesh: Mesh, arm: int, data: Data, places: Places, last: int, threshold: float, spare: np.ndarray
-) -> int:
-    """Halve the first and the last step until they are no longer than the others together.
-
-    Where the prior is next to nothing, one cell may be hundreds of times as long as the posterior.
+        places: (4, m).
+        cells: (C + 1, NUM_COLUMNS) of the mesh.
+        top: the largest log-density.
+        cuts: (m,) receives v, in order, as far as there is room.
 
     Returns:
-        the new index of the last place: places at which mass is found are added.
+        how many there are.
     """
-    v, u, heights = places
-    new = Places(spare[3, :1], spare[3, 1:2], spare[3, 2:3])
-    for side in range(2):
-        for _ in range(MAX_ZOOMS):
-            end, following = (0, 1) if side == 0 else (last, last - 1)
-            if not abs(u[end] - u[following]) > u[last - 1] - u[1] > 0.0 or last + 2 > u.size:
-                break
-            new.v[0] = 0.5 * (v[end] + v[following])
-            height = look(mesh, arm, data, new, spare)
-            if height > threshold:
-                last += 1
-                end = max(end, 1)
-                for k in range(last, end, -1):
-                    v[k], u[k], heights[k] = v[k - 1], u[k - 1], heights[k - 1]
-            v[end], u[end], heights[end] = new.v[0], new.u[0], height
-    return last
+    num = 0
+    for k in range(places.shape[1] - 1):
+        bound = bound_step(places, k)
+        depth = top - bound
+        if not depth < LOG_REACH or num + NUM_CUTS > cuts.size:
+            continue
+        left, right = places[PRIOR, k] + places[GAIN, k], places[PRIOR, k + 1] + places[GAIN, k + 1]
+        is_long = places[U, k + 1] - places[U, k] > SHORTEST * (1.0 + abs(places[U, k]))
+        change, allowed = bound - min(left, right), LARGEST_CHANGE + 1.0 * depth
+        if change > allowed and is_long and not cells[int(places[V, k]), JUMP] > 0.0:
+            part = max(math.sqrt(allowed / change), 1e-3)
+            if bound - max(left, right) > allowed:
+                part = 0.5  # there may be more in between than at either end
+            num = cut_step(places[V, k], places[V, k + 1], part, left > right, cuts, num)
+    return num
+
+
+@inner
+def cut_step(
+    left: float, right: float, part: float, is_falling: bool, cuts: np.ndarray, num: int
+) -> int:
+    """Add the cuts of one step, which suit a parabola with its vertex at the higher end.
+
+    Args:
+        left: v at its left end.
+        right: v at its right end.
+        part: of the step, after which the parabola has changed by as much as is allowed.
+        is_falling: whether the left end is the higher one.
+        cuts: (m,) receives v.
+        num: of cuts before.
+
+    Returns:
+        how many cuts there are now.
+    """
+    length = right - left
+    if part >= 0.4:
+        cuts[num] = left + 0.5 * length
+        return num + 1
+    num_new = 0
+    while num_new < NUM_CUTS and (1.0 + 0.5 * num_new) * part < 0.9:
+        num_new += 1
+    for j in range(num_new):
+        along = (1.0 + 0.5 * (j if is_falling else num_new - 1 - j)) * part * length
+        cuts[num + j] = left + along if is_falling else right - along
+    return num + num_new
+
+
+@inner
+def place_edges(likelihood: Features, data: Data, cells: np.ndarray, places: np.ndarray) -> None:
+    """Look at the ends of all C cells, which fill (4, C + 1) places."""
+    for k in range(len(cells)):
+        places[V, k], places[U, k], places[PRIOR, k] = k, cells[k, EDGE], cells[k, HEIGHT]
+    places[GAIN] = 0.0
+    if data.pulls > 0.0:
+        add_log_likelihood(likelihood, data, cells[:, FIRST], cells[:, SECOND], places[GAIN])
+
+
+@inner
+def stands_out(places: np.ndarray, peak: np.ndarray, k: int) -> bool:
+    """Return whether the (4,) place of the peak tells more than places k and k + 1 beside it."""
+    if k + 1 >= places.shape[1]:
+        return False
+    left, right = places[PRIOR, k] + places[GAIN, k], places[PRIOR, k + 1] + places[GAIN, k + 1]
+    prior = max(places[PRIOR, k], places[PRIOR, k + 1])
+    return bool(prior + peak[GAIN] - min(left, right) > LARGEST_CHANGE)
+
+
+@inner
+def find_bulk(
+    likelihood: Features, data: Data, cells: np.ndarray, places: np.ndarray, spare: np.ndarray
+) -> int:
+    """Look for where the posterior has mass, and return at how many places, 0 if it has none.
+
+    Looks at the ends of all cells and at the mean that the data favour. Between two of these, prior
+    and likelihood are hardly above the larger of their values at the ends, so that no mass hides
+    where these together are next to nothing. Other steps are cut until they tell what is between.
+
+    Args:
+        likelihood: of the rewards.
+        data: what the arm paid.
+        cells: (C + 1, NUM_COLUMNS) of the mesh, the arm's own.
+        places: (4, C + 1 + NUM_MORE) receives places from end to end of the mass, in the first.
+        spare: (7, C + 1 + NUM_MORE) overwritten.
+    """
+    num, new, rest = len(cells), spare[:4], spare[4:]
+    place_edges(likelihood, data, cells, places[:, :num])
+    if data.pulls > 0.0:
+        new[V, 0] = find_peak(likelihood, data, cells)
+        look(likelihood, data, cells, new[:, :1], rest)
+        if stands_out(places[:, :num], new[:, 0], int(new[V, 0])):
+            insert(places, num, new[:, :1])
+            num += 1
+    top = find_top(places[:, :num])
+    num = trim(places, num, top - LOG_REACH)
+    for _ in range(MAX_ROUNDS):
+        num_new = cut_steps(places[:, :num], cells, top, new[V])
+        if num_new == 0 or num + num_new > places.shape[1]:
+            break
+        look(likelihood, data, cells, new[:, :num_new], rest)
+        insert(places, num, new[:, :num_new])
+        num += num_new
+        top = max(top, find_top(new[:, :num_new]))
+    return trim(places, num, top - LOG_REACH)

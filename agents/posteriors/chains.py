@@ -11,14 +11,16 @@ arms takes 1.5 to 3 microseconds, against 380 for the plain function.
 
 That is fast when the data are many, but under a nearly singular covariance each mean is all but
 fixed by the others, and a chain crawls. So the means are also moved together, along each principal
-axis of the covariance, by slice sampling of the posterior on that line. With ten arms of random
-unit vectors in ten dimensions, one observation into an episode, 32 sweeps without the axes left
-action frequencies 0.037 away from the truth in total variation, and 1 sweep with them 0.031.
+axis of a normal law with the prior's precision and the data's, by slice sampling of the posterior
+on that line. Where the posterior is such a law, a sweep along the axes forgets nearly all, however
+singular; where the box cuts it, arms and axes help each other.
 
 Letters: K arms, L lanes (chains that know nothing of each other).
 
 References:
     Neal (2003), "Slice sampling", Section 4.
+    von Neumann (1941), "Distribution of the ratio of the mean square successive difference to the
+    variance".
 """
 
 from __future__ import annotations
@@ -245,7 +247,8 @@ def renew_chains(
 def autocorrelation(path: np.ndarray) -> float:
     """Return the correlation of successive entries of (S, K) places, largest over its columns.
 
-    Half the mean square of the steps, over the variance, is what it lacks of 1 (von Neumann 1941).
+    Half the sum of squared steps, over that of squared distances from the middle, is what it lacks
+    of 1 (von Neumann 1941).
     """
     largest = -1.0
     for k in range(path.shape[1]):

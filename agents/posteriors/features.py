@@ -15,8 +15,10 @@ and what tells one family from another are f_1, f_2 and w:
 | a user's    | theta | log L(1, 0) | s             | n             |
 
 The Gaussian is -n (x - s / n)^2 / (2 std^2): its square is completed, for n x^2 - 2 s x would
-cancel. Of a user's likelihood theta is what a unit of reward adds. Both of its features are kept as
-polynomials of degree 7 on steps of the coordinate u so short that they are off by 1e-11 at most.
+cancel. Where the average s / n lies beyond all means, this is less what it is at the nearest, or
+the square of the distance would swallow the differences between means. Of a user's likelihood theta
+is what a unit of reward adds. Both of its features are kept as polynomials of degree 7 on steps of
+the coordinate u so short that they are off by 1e-11 at most.
 
 Letters: m points.
 """
@@ -241,8 +243,9 @@ def add_log_likelihood(
     """Add the log-likelihood, up to a constant, to `out` (m,), given f_1 and f_2 (m,)."""
     if features.code == NORMAL:
         average, factor = data.total / data.pulls, -0.5 * data.pulls * features.precision
+        nearest = min(max(average, features.ends[0]), features.ends[1])
         for j in range(first.size):
-            out[j] += factor * (first[j] - average) ** 2
+            out[j] += factor * (first[j] - nearest) * (first[j] + (nearest - 2.0 * average))
         return
     w = features.weights
     add_multiple(w[0, 0] * data.pulls + w[0, 1] * data.total, first, out)

@@ -50,6 +50,15 @@ class GibbsPosterior(Posterior):
     A chain is renewed under the data at that time once it follows new ones, or is sampled again.
     Draws of one lane are therefore correlated in time.
 
+    When a lane's data have doubled, its axes are found anew and `NUM_SETTLING` more sweeps let its
+    chain forget the old data; before that it is brought near the posterior, should that have moved
+    far. How slowly those sweeps moved is measured, and a lane where they crawled is unreliable.
+
+    A chain finds all of a posterior with one camp. Bernoulli, Gaussian and Poisson likelihoods are
+    log-concave in the mean, and so is their product with a cut normal law. The exponential's is
+    not, beyond twice the average reward: beside a prior dozens of its deviations higher there may
+    be two camps, which is not seen.
+
     What is asked beside draws is answered from `NUM_SUMMARY_SWEEPS` sweeps of a copy of the chain,
     with a generator of its own: means, deviations and quantiles from the conditional laws of each
     arm given the others, averaged over the sweeps, and best arms from their frequencies. That takes

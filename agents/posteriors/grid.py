@@ -14,6 +14,7 @@ from agents.posteriors.base import Posterior
 from agents.posteriors.mesh import make_mesh
 from agents.posteriors.quadrature import Coordinate
 from agents.posteriors.tabulation import (
+    LARGEST_RELIABLE_ERROR,
     PLACE,
     draw_best_of_tables,
     empty_tables,
@@ -99,6 +100,10 @@ class GridPosterior(Posterior):
         )
         found = np.array([_best_arm_probabilities(self.tables.points[lane]) for lane in first])
         return found[which.ravel()].reshape(shape[:2])
+
+    def is_unreliable(self) -> np.ndarray:
+        """Return (N,) True where an arm's table is unreliable, see `tabulation`."""
+        return np.asarray((self.tables.errors > LARGEST_RELIABLE_ERROR).any(axis=1))
 
     @property
     def _coordinate(self) -> Coordinate:

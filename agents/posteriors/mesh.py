@@ -14,7 +14,7 @@ Letters: K arms, C cells.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -43,30 +43,32 @@ _FIT = np.linalg.inv(np.vander(_POINTS[::2], increasing=True))
 _POWERS = np.vander(_POINTS, 4, increasing=True)
 
 
+EDGE, HEIGHT, FIRST, SECOND, JUMP, CUBIC = range(6)
+NUM_COLUMNS = CUBIC + 4
+
+
 class Mesh(NamedTuple):
     """The prior of K arms, in the form that kernels read; short arms are padded at the end.
+
+    All that is known of a cell lies in one row, for a kernel pays for each array that it is handed.
 
     Attributes:
         likelihood: of the rewards.
         limits: (2,) range of u.
         sizes: (K,) number of cells of each arm.
-        edges: (K, C + 1) u at the ends of the cells.
-        heights: (K, C + 1) log-density at the ends, the larger one where it jumps.
-        features: (2, K, C + 1) those of the likelihood there.
-        coefficients: (K, C, 4) of the cubic in t, from 0 to 1 along a cell; the values on either
-            side, in the first two, where a cell is a jump.
-        is_jump: (K, C).
+        cells: (K, C + 1, NUM_COLUMNS), a row for each cell and one for the end of the last. EDGE
+            is u at its left end, HEIGHT the log-density there less
+            the largest of them, the larger one where it jumps, FIRST
+            and SECOND the features of the likelihood there; JUMP is 1 for a jump, else 0; from
+            CUBIC on, there are the coefficients of the cubic in t, from 0 to 1 along the cell, or,
+            for a jump, the values on either side, in the first two.
         twins: (K,) the first arm with the same prior.
     """
 
     likelihood: Features
     limits: np.ndarray
     sizes: np.ndarray
-    edges: np.ndarray
-    heights: np.ndarray
-    features: np.ndarray
-    coefficients: np.ndarray
-    is_jump: np.ndarray
+    cells: np.ndarray
     twins: np.ndarray
 
 
@@ -276,21 +278,16 @@ def _pack(
     problem: BanditProblem, coordinate: Coordinate, arms: list[Cells], twins: np.ndarray
 ) -> Mesh:
     sizes = np.array([len(cells.left) for cells in arms])
-    shape = (len(arms), sizes.max())
-    edges = np.full((shape[0], shape[1] + 1), coordinate.limits[1])
-    heights = np.full_like(edges, -np.inf)
-    coefficients, is_jump = np.zeros((*shape, 4)), np.zeros(shape, dtype=bool)
-    for arm, (cells, size) in enumerate(zip(arms, sizes, strict=True)):
-        edges[arm, :size], edges[arm, size] = cells.left, cells.right[-1]
-        heights[arm, :size] = cells.values[:, 0]
-        heights[arm, 1 : size + 1] = np.maximum(heights[arm, 1 : size + 1], cells.values[:, -1])
-        coefficients[arm, :size], is_jump[arm, :size] = _coefficients(cells), ~cells.is_good
-    likelihood = make_features(problem, coordinate)
-    features = features_at(problem, coordinate, edges)
-    return Mesh(
-        likelihood, coordinate.limits, sizes, edges, heights, features,
-        coefficients, is_jump, twins,
-    )  # fmt: skip
+    rows = np.zeros((len(arms), sizes.max() + 1, NUM_COLUMNS))
+    rows[..., EDGE], rows[..., HEIGHT] = coordinate.limits[1], -np.inf
+    for row, arm, size in zip(rows, arms, sizes, strict=True):
+        cells = replace(arm, values=arm.values - arm.values.max())
+        row[:size, EDGE], row[size, EDGE] = cells.left, cells.right[-1]
+        row[:size, HEIGHT] = cells.values[:, 0]
+        row[1 : size + 1, HEIGHT] = np.maximum(row[1 : size + 1, HEIGHT], cells.values[:, -1])
+        row[:size, JUMP], row[:size, CUBIC:] = ~cells.is_good, _coefficients(cells)
+    rows[..., FIRST], rows[..., SECOND] = features_at(problem, coordinate, rows[..., EDGE])
+    return Mesh(make_features(problem, coordinate), coordinate.limits, sizes, rows, twins)
 
 
 def _require_decay(cells: Cells, arm: int, problem: BanditProblem) -> None:

@@ -2,13 +2,16 @@
 
 A table holds the distribution function of one arm's mean at M + 1 points of the coordinate u of
 `agents.posteriors.mesh`. They lie between the two places beyond which the density is below e^-21 of
-its top,
-at equal steps counted in cells of the prior's mesh: whatever the prior has there, be it spikes or
-jumps, gets its points, and when the data have narrowed the posterior to a part of a cell, all
-points lie in that part. Where much of the mass still lies between two points, they are placed
-again. Masses are by Simpson's rule; between points the density is a straight line. What remains is
-an error of the distribution function of 1e-3 at most, 2e-3 for a prior of many spikes, and more
-only where data and prior exclude each other: 7e-3 for 10^6 failures under Beta(5, 5).
+its top, and close where `agents.posteriors.bulk` has found mass: at shares of the roots of masses,
+and of the steps that it took. Masses are by Simpson's rule; between points the density is a
+straight line. From how much densities bend between points follows what the distribution function
+may be wrong by. Where that is more than 1e-3, points are placed again, closer to where it comes
+from; where it stays above 5e-3, the table is unreliable. So it is where the data lie so deep in the
+tail of a prior that its log-density is not known to 2e-2, and where means have no more digits.
+
+In 330 trials of mixtures of narrow and wide laws (1e-7 to 0.1 of the range), up to 10^9 pulls and
+data up to ten standard errors from a component, no other table was off by more than 3e-3, and all
+but one by less than 1e-3.
 
 A draw inverts the distribution function: a uniform number, a guide that says where to look, and a
 quadratic equation. As the coordinate is common to all arms, the best arm is the one of largest u.
@@ -33,16 +36,30 @@ from numpy.random import Generator
 
 from agents.numerics.compiled import inner, kernel
 from agents.numerics.vector_math import exp_all
-from agents.posteriors.bulk import NUM_SCOUTS, Places, find_bulk, largest_of, place_points, weigh
+from agents.posteriors.bulk import (
+    GAIN,
+    NUM_MORE,
+    PRIOR,
+    U,
+    V,
+    find_bulk,
+    largest_of,
+    place_points,
+    weigh,
+)
 from agents.posteriors.features import Data
-from agents.posteriors.mesh import LOG_REACH, Mesh
+from agents.posteriors.mesh import HEIGHT, JUMP, LOG_REACH, Mesh
 
-FEWEST_POINTS = 64
+FEWEST_POINTS = 48
 MOST_POINTS = 4096
-POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 1.5, 12
-MAX_SPREADS = 24
-LARGEST_MASS = 0.2
-"""Of two neighbouring intervals; more calls for points closer to where the mass is."""
+POINTS_PER_CELL, POINTS_PER_JUMPY_CELL = 2.5, 12
+MAX_SPREADS = 8
+LARGEST_ERROR = 1e-3
+"""Of a distribution function; more calls for points closer to where it comes from."""
+DEEPEST = 350.0
+"""Further below its top the log-density of a prior is not known to 2e-2, see `mesh`."""
+LARGEST_RELIABLE_ERROR = 5e-3
+NUM_SPARE = 11
 NUM_RECENT = 4096
 """Kinds of statistics, of which one table each is remembered to copy from."""
 MASS, PLACE, DENSITY = range(3)
@@ -55,12 +72,14 @@ class PosteriorTables(NamedTuple):
         keys: (N, K, 2) statistics that the tables were built for, NaN at first.
         points: (N, K, M + 1, 3) distribution function, u and density of u at each point.
         guides: (N, K, M) the last point with a distribution function of at most j / M.
+        errors: (N, K) what the distribution functions may be wrong by.
         recent: (NUM_RECENT,) lane * K + arm of the last table built for statistics of each kind.
     """
 
     keys: np.ndarray
     points: np.ndarray
     guides: np.ndarray
+    errors: np.ndarray
     recent: np.ndarray
 
 
@@ -72,6 +91,7 @@ def empty_tables(mesh: Mesh, num_lanes: int) -> PosteriorTables:
         keys=np.full((*shape, 2), np.nan),
         points=np.zeros((*shape, num_points + 1, 3)),
         guides=np.zeros((*shape, num_points), dtype=np.uint16),
+        errors=np.zeros(shape),
         recent=np.zeros(NUM_RECENT, dtype=np.int64),
     )
 
@@ -79,36 +99,36 @@ def empty_tables(mesh: Mesh, num_lanes: int) -> PosteriorTables:
 def count_points(mesh: Mesh) -> int:
     """Return M: even, and some for each cell, with any mass, of the arm with most of them.
 
-    With twelve points to a cell, of which every other is at equal steps, a jump keeps one of those
-    on either side, even when `spread` has taken two thirds of them elsewhere.
+    With twelve points to a cell, a jump, which is a step of its own, keeps points on either side,
+    even when `spread` has taken two thirds of them elsewhere.
     """
-    has_mass = mesh.heights > mesh.heights.max(axis=1, keepdims=True) - LOG_REACH
-    is_jumpy = (mesh.is_jump & (has_mass[:, 1:] | has_mass[:, :-1])).any()
+    heights = mesh.cells[..., HEIGHT]
+    has_mass = heights > heights.max(axis=1, keepdims=True) - LOG_REACH
+    is_jumpy = (mesh.cells[:, :-1, JUMP].astype(bool) & (has_mass[:, 1:] | has_mass[:, :-1])).any()
     per_cell = POINTS_PER_JUMPY_CELL if is_jumpy else POINTS_PER_CELL
     num_cells = int(has_mass.sum(axis=1).max()) + 2
     return min(max(2 * round(per_cell * num_cells / 2), FEWEST_POINTS), MOST_POINTS)
 
 
 @inner
-def spread(v: np.ndarray, mass: np.ndarray, new: np.ndarray) -> None:
-    """Set `new` so that its steps have equal shares of v's length, of its mass and of its steps.
+def spread(v: np.ndarray, weights: np.ndarray, new: np.ndarray) -> None:
+    """Set `new` so that its steps have equal shares of the weight (2 / 3) and of the steps.
 
-    Shares of the length keep points at jumps. Those of the mass are smoothed over three steps, and
-    those of the steps as they are delay their moving, or else points would leave the tails, where
-    masses are then seen too large, and return, for ever.
+    Shares of the weight are smoothed over three steps. Those of the steps keep points at jumps, and
+    delay their moving, or else they would leave the tails, where masses are then seen too large,
+    and return, for ever.
 
     Args:
         v: (m,) places.
-        mass: (m,) up to each of them, from 0.
+        weights: (m,) up to each of them, from 0.
         new: (n,) receives places from the first to the last of v.
     """
     num_steps, last = new.size - 1, v.size - 1
-    per_length = num_steps / (3.0 * (v[last] - v[0]))
-    per_mass, per_step = num_steps / (12.0 * mass[last]), num_steps / (3.0 * last)
+    per_weight, per_step = num_steps / (6.0 * weights[last]), num_steps / (3.0 * last)
     j, before = 0, 0.0
     for k in range(last):
-        part = mass[k] + 2.0 * mass[k + 1] + mass[min(k + 2, last)]
-        after = per_length * (v[k + 1] - v[0]) + per_mass * part + per_step * (k + 1)
+        part = weights[k] + 2.0 * weights[k + 1] + weights[min(k + 2, last)]
+        after = per_weight * part + per_step * (k + 1)
         slope = (v[k + 1] - v[k]) / (after - before)
         while j < after and j < num_steps:
             new[j] = v[k] + slope * (j - before)
@@ -118,41 +138,59 @@ def spread(v: np.ndarray, mass: np.ndarray, new: np.ndarray) -> None:
 
 
 @inner
-def sum_trapezia(u: np.ndarray, log_density: np.ndarray, mass: np.ndarray) -> None:
-    """Set `mass` (m,) to that up to each of u (m,); `log_density` (m,) is overwritten."""
+def sum_roots(u: np.ndarray, log_density: np.ndarray, weights: np.ndarray) -> None:
+    """Set `weights` (m,) to the sum of roots of the masses of the steps up to each of u (m,).
+
+    Masses are by the trapezoidal rule; `log_density` (m,) is overwritten.
+    """
     top = largest_of(log_density)
     for j in range(u.size):
         log_density[j] -= top
-    exp_all(log_density, mass)
-    mass[0] = 0.0
+    exp_all(log_density, weights)
+    weights[0] = 0.0
     for j in range(1, u.size):
-        mass[j] = mass[j - 1] + (u[j] - u[j - 1]) * (log_density[j - 1] + log_density[j])
+        mass = (u[j] - u[j - 1]) * (log_density[j - 1] + log_density[j])
+        weights[j] = weights[j - 1] + math.sqrt(mass)
+
+
+@inner
+def sum_error_roots(points: np.ndarray, weights: np.ndarray) -> None:
+    """Set `weights` (M / 2 + 1,) to the sum of roots of the errors of the pairs up to each."""
+    weights[0] = 0.0
+    for j in range(1, weights.size):
+        left, middle, right = points[2 * j - 2 : 2 * j + 1, DENSITY]
+        bend = abs(left - 2.0 * middle + right) / (left + 2.0 * middle + right)
+        mass = points[2 * j, MASS] - points[2 * j - 2, MASS]
+        weights[j] = weights[j - 1] + math.sqrt(mass * bend)
 
 
 @inner
 def accumulate(u: np.ndarray, density: np.ndarray, points: np.ndarray) -> float:
-    """Write the points of a table, with masses from the left; return the largest mass of a pair.
+    """Write the points of a table, with masses from the left; return what they may be wrong by.
 
     The mass of a pair of intervals is Simpson's, and is shared between them as by the trapezoidal
     rule, so that no share is negative however steep the density.
     """
-    mass, largest = 0.0, 0.0
+    mass, error, largest = 0.0, 0.0, 0.0
     points[0, MASS] = 0.0
     for k in range(1, u.size, 2):
         left, middle, right = density[k - 1], density[k], density[k + 1]
-        pair = (u[k] - u[k - 1]) * (left + 4.0 * middle + right)
-        part = (left + middle) / (left + 2.0 * middle + right)
-        points[k, MASS] = mass + pair * part
+        step, per_sum = u[k] - u[k - 1], 1.0 / (left + 2.0 * middle + right)
+        bend = abs(left - 2.0 * middle + right)
+        part = bend * per_sum
+        error += step * bend * min(2.0, part * (0.15 + 5.0 * part))
+        largest = max(largest, step * bend)
+        pair = step * (left + 4.0 * middle + right)
+        points[k, MASS] = mass + pair * (left + middle) * per_sum
         mass += pair
         points[k + 1, MASS] = mass
-        largest = max(largest, pair)
     scale = 1.0 / mass
     for k in range(u.size):
         points[k, MASS] *= scale
         points[k, PLACE] = u[k]
         points[k, DENSITY] = density[k]
     points[u.size - 1, MASS] = 1.0
-    return largest * scale
+    return (error + 0.0125 * largest) * scale
 
 
 @inner
@@ -168,40 +206,62 @@ def fill_guide(points: np.ndarray, guide: np.ndarray) -> None:
 @inner
 def build_posterior_table(
     mesh: Mesh, arm: int, data: Data, spare: np.ndarray, points: np.ndarray, guide: np.ndarray
-) -> bool:
-    """Fill the table of one posterior, or return False if that is 0 everywhere.
+) -> float:
+    """Fill the table of one posterior.
 
     Args:
         mesh: of all arms' priors.
         arm: whose posterior.
         data: what it paid.
-        spare: (7, at least the number of points and of edges plus one) overwritten.
+        spare: (NUM_SPARE, at least the number of points and of places) overwritten.
         points: (M + 1, 3) receives the points.
         guide: (M,) receives the guide.
+
+    Returns:
+        what its distribution function may be wrong by; NaN if the posterior is 0 everywhere.
     """
-    v, u, out, rest = spare[0], spare[1], spare[2], spare[3:]
-    num_seen = find_bulk(mesh, arm, data, Places(v, u, out), rest)
-    if num_seen == 0:
-        return False
-    mass, new = rest[0], rest[1, : len(points) // 2 + 1]
-    sum_trapezia(u[:num_seen], out[:num_seen], mass[:num_seen])
-    spread(v[:num_seen], mass[:num_seen], new)
-    v, u, out, mass = v[: new.size], u[: len(points)], out[: len(points)], mass[: new.size]
+    places, rest = spare[:4], spare[4:]
+    likelihood, cells = mesh.likelihood, mesh.cells[arm, : mesh.sizes[arm] + 1]
+    num = find_bulk(likelihood, data, cells, places, rest)
+    if num == 0:
+        return np.nan
+    weights, new = rest[0], rest[1, : len(points) // 2 + 1]
+    is_deep = max(places[PRIOR, 0], places[PRIOR, num - 1]) < -DEEPEST
+    for k in range(num):
+        places[PRIOR, k] += places[GAIN, k]
+    sum_roots(places[U, :num], places[PRIOR, :num], weights[:num])
+    spread(places[V, :num], weights[:num], new)
+    v, u, out = spare[0, : new.size], spare[1, : len(points)], spare[2, : len(points)]
+    error = np.inf
     for _ in range(MAX_SPREADS):
         v[:] = new
-        place_points(mesh, arm, v, u, out)
-        top = weigh(mesh, data, u, out, rest)
+        place_points(cells, v, u, out)
+        weigh(likelihood, data, u, out, rest[2:])
+        top = largest_of(out)
         if not -np.inf < top < np.inf:
-            return False
+            return np.nan
         for j in range(out.size):
             out[j] -= top
-        exp_all(out, rest[0, : out.size])
-        if accumulate(u, out, points) < LARGEST_MASS:
+        exp_all(out, rest[2, : out.size])
+        error = accumulate(u, out, points)
+        if error < LARGEST_ERROR:
             break
-        mass[:] = points[::2, MASS]
-        spread(v, mass, new)
+        sum_error_roots(points, weights[: new.size])
+        spread(v, weights[: new.size], new)
     fill_guide(points, guide)
-    return True
+    return np.inf if is_deep or is_cut(mesh.limits, points) else error
+
+
+@inner
+def is_cut(limits: np.ndarray, points: np.ndarray) -> bool:
+    """Return whether mass may lie beyond the (2,) limits of u, where means have no more digits.
+
+    Densities of u, which are 1 at the top, decay there about as e^-u.
+    """
+    last = len(points) - 1
+    low = points[0, PLACE] <= limits[0] and points[0, DENSITY] > LARGEST_ERROR
+    high = points[last, PLACE] >= limits[1] and points[last, DENSITY] > LARGEST_ERROR
+    return bool(low or high)
 
 
 @inner
@@ -247,6 +307,7 @@ def copy_posterior_table(
             points[k, column] = tables.points[other_lane, other_arm, k, column]
     for k in range(guide.size):
         guide[k] = tables.guides[other_lane, other_arm, k]
+    tables.errors[lane, arm] = tables.errors[other_lane, other_arm]
 
 
 @kernel
@@ -257,7 +318,7 @@ def update_tables(mesh: Mesh, tables: PosteriorTables, counts: np.ndarray, sums:
         -1, or lane * K + arm of the first posterior that is 0 everywhere.
     """
     num_lanes, num_arms = counts.shape
-    spare = np.empty((7, max(mesh.edges.shape[1] + 1, tables.points.shape[2], NUM_SCOUTS)))
+    spare = np.empty((NUM_SPARE, max(mesh.cells.shape[1] + NUM_MORE, tables.points.shape[2])))
     for lane in range(num_lanes):
         for arm in range(num_arms):
             pulls, total = float(counts[lane, arm]), sums[lane, arm]
@@ -272,8 +333,10 @@ def update_tables(mesh: Mesh, tables: PosteriorTables, counts: np.ndarray, sums:
             else:
                 data = Data(pulls, total)
                 points, guide = tables.points[lane, arm], tables.guides[lane, arm]
-                if not build_posterior_table(mesh, arm, data, spare, points, guide):
+                error = build_posterior_table(mesh, arm, data, spare, points, guide)
+                if np.isnan(error):
                     return lane * num_arms + arm
+                tables.errors[lane, arm] = error
                 tables.recent[kind] = lane * num_arms + arm
             tables.keys[lane, arm, 0], tables.keys[lane, arm, 1] = pulls, total
     return -1

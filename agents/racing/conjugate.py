@@ -137,7 +137,8 @@ def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> f
     near = 1e-12 * width
     edges = [max(low, -1e9) + near, min(high, 1e9) - near]
     points = np.array([*stationary, *edges])
-    features = [np.log(abs(points)), np.log(abs(1 - points)), points, points**2, 1 / points]
+    with np.errstate(divide="ignore"):  # of features whose coefficient is 0
+        features = [np.log(abs(points)), np.log(abs(1 - points)), points, points**2, 1 / points]
     values = sum(c * f for c, f in zip(coefficients, features, strict=True) if c)
     values = np.broadcast_to(values, points.shape)
     best = int(np.argmax(values))

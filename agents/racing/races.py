@@ -89,7 +89,7 @@ class Races(NamedTuple):
             self._run_rounds(rng, proposal, lanes)
         else:
             run_lane_by_lane(rng, laws, self, lanes, self._chunk_size(proposal))
-            self._require_weight(lanes[self.num_samples[lanes] > 0])
+            self._require_weight(lanes)
         proposal.expected_samples = max(1.0, float(self.num_samples.sum()) / len(self.gumbels))
 
     def _run_rounds(self, rng: Generator, proposal: Proposal, lanes: np.ndarray) -> None:
@@ -130,7 +130,8 @@ class Races(NamedTuple):
 
     def is_poor(self) -> np.ndarray:
         """Return (N,) True where a race has few effective samples, and not for being short."""
-        return self.effective_sample_size() < np.minimum(FEWEST, 0.9 * self.num_samples)
+        total, squares = self.weight_sums.T
+        return total * total < squares * np.minimum(FEWEST, 0.9 * self.num_samples)
 
     def is_capped(self) -> np.ndarray:
         """Return (N,) True where the cap ended a race that another rule might have."""
@@ -154,9 +155,9 @@ class Races(NamedTuple):
 
     def _require_weight(self, lanes: np.ndarray) -> None:
         """Refuse races that ended at their last sample with every weight zero."""
-        sums = self.weight_sums[lanes, 0]
-        if not sums.all():
-            lane = lanes[sums == 0.0][0]
+        has_none = self.weight_sums[lanes, 0] == 0.0
+        if has_none.any():
+            lane = lanes[has_none & (self.num_samples[lanes] > 0)][0]
             raise ValueError(
                 "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
                 f"all {self.rule.cap} samples of the race in lane {lane}, whose data are hardly "

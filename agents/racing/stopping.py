@@ -43,6 +43,9 @@ TILTS = np.array([(r, -math.log1p(-r) - r) for r in (0.05, 0.1, 0.2, 0.4, 0.8)])
 """(n, 2) r and psi(r). Small r tell close arms apart after many draws, large r far ones soon."""
 
 
+TINY = 1e-300
+"""The least share that is divided by."""
+
 FIRST_GUESS = 16.0
 """Samples that a race is expected to take before any was run."""
 
@@ -70,8 +73,10 @@ class StoppingRule(NamedTuple):
 
     def lengths(self, shares: np.ndarray) -> np.ndarray:
         """Return the (N,) samples that end races whose samples are worth (N,) effective ones."""
-        with np.errstate(divide="ignore"):
-            return np.ceil(np.minimum(self.enough_size / shares, self.cap)).astype(np.int64)
+        if self.enough_size == math.inf:
+            return np.full(len(shares), self.cap)
+        wanted = np.ceil(self.enough_size / np.maximum(shares, TINY))
+        return np.minimum(wanted, self.cap).astype(np.int64)
 
     @property
     def first_guess(self) -> float:

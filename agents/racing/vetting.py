@@ -60,22 +60,31 @@ class Vetting:
             self.shares, self.is_blind = np.ones(len(mask)), np.zeros(len(mask), dtype=bool)
             self._next = np.zeros(len(mask), dtype=np.int64)  # pulls at which a lane is due
         self.shares[mask], self.is_blind[mask], self._next[mask] = 1.0, False, 0
+        self._due = np.empty(0, dtype=np.int64)
 
     def look_ahead(self) -> None:
         """Renew the shares of the lanes that are due."""
+        if self.proposal.has_equal_weights:
+            return
         pulls = self.proposal.counts.sum(axis=1)
-        is_due = (pulls >= self._next) & (not self.proposal.has_equal_weights)
-        self._due = np.flatnonzero(is_due)
-        self._next[is_due] = np.maximum(2 * pulls[is_due], FIRST_PULLS)
-        for lanes in self._tiles():
-            weights = scale_weights(self._pilot(lanes).log_weights)[0]
+        self._due = np.flatnonzero(pulls >= self._next)
+        if not self._due.size:
+            return
+        self._next[self._due] = np.maximum(2 * pulls[self._due], FIRST_PULLS)
+        lanes, which = self._different(np.zeros(len(pulls)))
+        for tile in self._tiles(lanes):
+            weights = scale_weights(self._pilot(tile).log_weights)[0]
             squares = np.maximum(np.square(weights).mean(axis=1), SMALLEST)
-            self.shares[lanes] = weights.mean(axis=1) ** 2 / squares
+            self.shares[tile] = weights.mean(axis=1) ** 2 / squares
+        self.shares[self._due] = self.shares[lanes[which]]
 
     def look_back(self, num_samples: np.ndarray) -> None:
         """Say which of the lanes that were due had a blind race, given (N,) numbers of samples."""
+        if not self._due.size:
+            return
         counts, sums = self.proposal.counts, self.proposal.sums
-        for lanes in self._tiles():
+        different, which = self._different(np.round(np.log2(np.maximum(num_samples, 1))))
+        for lanes in self._tiles(different):
             testimony = self._pilot(lanes)
             log_weights = log_pilots = testimony.log_weights
             if self.witness is not None:
@@ -89,6 +98,14 @@ class Vetting:
                 log_chances = np.minimum(log_reach[:, None] - log_weights, 0.0)
             self.is_blind[lanes] = self._miss(testimony, log_chances) > LARGEST_MISS
             self._follow(counts, sums)
+        self.is_blind[self._due] = self.is_blind[different[which]]
+
+    def _different(self, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (R,) due lanes of different data or (N,) kinds, and which is like each due one."""
+        columns = self.proposal.counts, self.proposal.sums, kinds[:, None]
+        rows = np.concatenate(columns, axis=1)[self._due]
+        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        return self._due[first], which.ravel()
 
     def _follow(self, counts: np.ndarray, sums: np.ndarray) -> None:
         if self.proposal.counts is not counts:
@@ -113,8 +130,8 @@ class Vetting:
         laws = [law / np.maximum(law.sum(axis=1, keepdims=True), SMALLEST) for law in laws]
         return abs(laws[0] - laws[1]).sum(axis=1) / 2
 
-    def _tiles(self) -> list[np.ndarray]:
-        return split_lanes(self._due, NUM_WITNESSES * self.proposal.problem.num_arms)
+    def _tiles(self, lanes: np.ndarray) -> list[np.ndarray]:
+        return split_lanes(lanes, NUM_WITNESSES * self.proposal.problem.num_arms)
 
     def _pilot(self, lanes: np.ndarray) -> Draws:
         return self.proposal.draw(np.random.default_rng(0), lanes, NUM_PILOTS)

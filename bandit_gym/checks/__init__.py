@@ -18,9 +18,12 @@ from bandit_gym.checks.calls import call
 from bandit_gym.checks.fit import check_fit
 from bandit_gym.checks.lanes import (
     check_actions,
+    check_choices,
     check_mask,
     check_rewards,
+    check_rewards_add_up,
     check_statistics,
+    check_totals,
 )
 from bandit_gym.checks.messages import message
 from bandit_gym.checks.parameters import (

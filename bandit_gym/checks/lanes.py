@@ -9,6 +9,8 @@ from bandit_gym.checks.arrays import as_array, as_numbers
 from bandit_gym.checks.messages import message
 from bandit_gym.typing import BoolArray, FloatArray, IntArray, RealArray
 
+MOST_PULLS = 2**62
+
 
 class RewardRule(Protocol):
     """What says which rewards there are, and in which words; a likelihood does."""
@@ -53,6 +55,24 @@ def check_actions(
     except (TypeError, ValueError) as error:
         raise InvalidAction(str(error)) from None
     return values
+
+
+def check_choices(name: str, choices: Any, num_arms: int) -> None:
+    """Refuse (N,) chosen arms that are none.
+
+    Args:
+        name: of the function that chose.
+        choices: what it returned.
+        num_arms: K; a choice is one of 0, ..., K - 1.
+    """
+    if len(choices) == 1:  # a third of the time that arrays take
+        lane = 0 if not 0 <= choices[0] < num_arms else -1
+    else:
+        is_wrong = (choices < 0) | (choices >= num_arms)
+        lane = int(np.argmax(is_wrong)) if np.count_nonzero(is_wrong) else -1
+    if lane >= 0:
+        text = message(name, f"return arms from 0 to {num_arms - 1}", choices[lane])
+        raise ValueError(f"{text[:-1]} in lane {lane}.")
 
 
 def check_rewards(
@@ -115,6 +135,31 @@ def check_statistics(
     condition = f"be possible totals of so many {rule.name} rewards"
     _refuse_arm("sums", condition, sum_array, is_wrong)
     return count_array.astype(np.int64), sum_array
+
+
+def check_totals(
+    old_counts: IntArray, old_sums: FloatArray, counts: IntArray, sums: FloatArray
+) -> None:
+    """Refuse (N, K) statistics that overflow when they are added to (N, K) old ones.
+
+    The pulls of a lane are kept below 2^62, so that none of those to come can overflow.
+    """
+    pulls = np.add(old_counts, counts, dtype=np.float64).sum(axis=1)
+    is_wrong = pulls > MOST_PULLS
+    if is_wrong.any():
+        text = message("counts", "add up to at most 2**62 pulls of all arms", pulls.max())
+        raise ValueError(f"{text[:-1]} in lane {np.argmax(is_wrong)}.")
+    with np.errstate(over="ignore"):
+        totals = old_sums + sums
+    _refuse_arm("sums", "add up to a finite number", totals, ~np.isfinite(totals))
+
+
+def check_rewards_add_up(totals: FloatArray, rewards: FloatArray) -> None:
+    """Refuse (n,) rewards with which the sums of their arms become infinite, (n,) `totals`."""
+    is_wrong = ~np.isfinite(totals)
+    if np.count_nonzero(is_wrong):
+        condition = "leave the sum of an arm's rewards finite"
+        raise ValueError(message("rewards", condition, rewards[is_wrong][0]))
 
 
 def check_mask(name: str, mask: Any, num_envs: int) -> BoolArray:

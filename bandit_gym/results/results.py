@@ -37,15 +37,16 @@ class Block:
     receipt: dict[str, Any]
 
     def column(self, name: str) -> FloatArray:
-        """Return a column, or a diagnostic of the agent's own, as (R, S): a row per replication.
+        """Return a column, or a diagnostic of the agent's own, as (R, S).
 
-        It is NaN where the file has none.
+        Raises:
+            KeyError: if nobody declared or told it.
         """
-        if name not in self.file.schema_arrow.names:
-            values = self.own.get(name, np.full(self.file.metadata.num_rows, np.nan))
-        else:  # one thread: starting others costs more than they save on so little
+        if name in COLUMNS:  # one thread: starting others costs more than they save on so little
             values = self.file.read([name], use_threads=False)[name].to_numpy()
-        return values.reshape(self.run.block_size, -1)[: len(self.replications)]
+        else:
+            values = self.own[name]
+        return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
 
     def frame(self) -> pd.DataFrame:
         """Return the tidy rows of its replications, with labels and a column per own diagnostic."""

@@ -16,13 +16,17 @@ from numpy.random import Generator, SeedSequence
 
 from agents import Agent, SMCThompson, make_agent
 from bandit_gym.dynamics import pull
+from bandit_gym.fidelity.distance import noise_floor, total_variation
 from bandit_gym.problem import BanditProblem
 from distances.histories import Histories, advance, is_dependent, play
 from distances.resampling import resampling_law
 from distances.settings import PROBLEMS, Setting
 
 NUM_RUNS = 10
-NUM_FLOORS, NUM_TIMED_STEPS = 2000, 2
+NUM_TIMED_STEPS = 2
+FAR = 0.05
+"""Excess beyond which an agent should have said that it is unsure."""
+
 LONGEST_CHECKED = 100
 """Length up to which a race of fixed length is compared with its law in theory."""
 
@@ -119,8 +123,29 @@ def add_single_run(
     """Add the distance of one run's law from the truth, averaged over runs; it has no noise."""
     agent.reset(NUM_RUNS, seed=seed)
     for h in advance(agent, histories):
-        distances = total_variation(agent.action_probabilities(), histories.probabilities[h])
+        truth = histories.probabilities[h]
+        distances = total_variation(agent.action_probabilities(), truth)
         rows[h]["single_run_excess"] = float(distances.mean())
+        agent.act()
+        floors = noise_floor(truth, int(agent.diagnostics()["num_samples"].mean()))
+        add_flags(rows[h], distances, floors, agent.diagnostics()["is_unreliable"])
+
+
+def add_flags(
+    row: dict[str, Any], distances: np.ndarray, floors: tuple[float, float], flags: np.ndarray
+) -> None:
+    """Add how many of some laws are far from the truth, how many near, and their flags.
+
+    Args:
+        row: what is known of a step.
+        distances: (D,) from the truth.
+        floors: mean and 97.5 % quantile of such a distance for exact decisions.
+        flags: (D,) share of the decisions by each law that were flagged.
+    """
+    is_near = distances <= floors[1]
+    is_far = ~is_near & (distances > floors[0] + FAR)
+    row |= {"far": int(is_far.sum()), "far_flagged": float(flags[is_far].sum())}
+    row |= {"near": int(is_near.sum()), "near_flagged": float(flags[is_near].sum())}
 
 
 def add_resampling(
@@ -144,18 +169,6 @@ def add_resampling(
             distance = float(total_variation(row["wins"] / row["decisions"], law))
             row["resampling_tv"] = distance
             row["resampling_floor_high"] = noise_floor(law, max(1, row["decisions"] // 2))[1]
-
-
-def total_variation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return half the absolute difference of (..., K) distributions, summed over arms."""
-    return np.abs(first - second).sum(axis=-1) / 2
-
-
-def noise_floor(probabilities: np.ndarray, num_decisions: int) -> tuple[float, float]:
-    """Return the mean and the 97.5 % quantile of the distance of a sample from its own law."""
-    draws = np.random.default_rng(0).multinomial(num_decisions, probabilities, NUM_FLOORS)
-    distances = total_variation(draws / num_decisions, probabilities)
-    return float(distances.mean()), float(np.quantile(distances, 0.975))
 
 
 def measure(
@@ -189,3 +202,6 @@ def add_distance(row: dict[str, Any], truth: np.ndarray) -> None:
     row["tv"] = float(total_variation(row.pop("wins") / row["decisions"], truth))
     row["floor"], row["floor_high"] = noise_floor(truth, row["decisions"])
     row["excess"] = row["tv"] - row["floor"]
+    if "far" not in row and "is_unreliable" in row:
+        floors = row["floor"], row["floor_high"]
+        add_flags(row, np.array([row["tv"]]), floors, np.array([row["is_unreliable"]]))

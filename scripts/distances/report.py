@@ -13,6 +13,7 @@ from pages.page import Section, Verdict, graded, markdown_table
 from scipy import stats
 
 from bandit_gym.results.plots import COLOURS
+from distances.measure import FAR
 from distances.settings import SETTINGS
 
 LARGEST_EXCESS = 0.02
@@ -21,11 +22,27 @@ LARGEST_RUN_EXCESS = 0.05
 CLAIM_SETTING = "racing printed, delta=0.1, sigma=0.1"
 MATCHED_SETTING = "racing matched, self-normalised"
 MOVES_SETTING = "smc with moves, 1000 particles"
+PARTICLES_SETTING = "smc, 1000 particles"
+MOST_FALSE_FLAGS = 0.02
+FEWEST_TRUE_FLAGS, MOST_NEAR_FLAGS = 0.9, 0.1
 NUM_COLUMNS = 4
 TICKS = (0, 0.02, 0.05, 0.1, 0.2, 0.5)
 FAMILIES = tuple(dict.fromkeys(setting.family for setting in SETTINGS))
 STYLES = dict(zip(FAMILIES, zip(cycle(COLOURS), cycle("ovs^DP*X"), strict=False), strict=False))
 """Family of settings -> its colour and its marker."""
+
+
+PROMISES = """An agent is *right* where its excess is at most 0.02. What is promised of that:
+
+- **Promised.** Exact Thompson sampling and Racing with matched proposals are right wherever they
+  decide without a flag, on these histories and on those of [the adversarial set](adversarial.md).
+- **Flagged.** `diagnostics()["is_unreliable"]` is True for a decision that may not be right: a race
+  whose samples are too few or missed a part of the posterior, particles that collapsed, a chain
+  that mixes slowly, a table that misses its promise. Racing and SMC as the paper sets them promise
+  no distance at all; that they say so where they are far off is what is measured here.
+- **Refused.** What an agent cannot treat it declines in one sentence, which names an agent that
+  can; the points at which that happened are listed at the end."""
+"""What the page says beside its numbers."""
 
 
 def describe(results: pd.DataFrame) -> str:
@@ -36,7 +53,7 @@ def describe(results: pd.DataFrame) -> str:
         f"Decisions per point: {decisions}. Seed {results['seed'].iloc[0]}. "
         "*Excess* is the total variation (TV) distance between an agent's action frequencies and "
         "the exact action probabilities, less the distance that as many decisions by exact "
-        "Thompson sampling would show on average."
+        f"Thompson sampling would show on average.\n\n{PROMISES}"
     )
 
 
@@ -45,7 +62,10 @@ def tell(results: pd.DataFrame) -> list[Section]:
     refused = results[results["failure"].notna()]
     results = results[results["failure"].isna()]
     by_step = _pivot(results, "step").sort_index(axis=1)
-    verdicts = (_racing_verdict, _law_verdict, _matched_verdict, _exact_verdict, _moves_verdict)
+    verdicts = (
+        *(_racing_verdict, _law_verdict, _matched_verdict, _exact_verdict, _moves_verdict),
+        *(_false_flags_verdict, _true_flags_verdict),
+    )
     return [
         Section(
             title="Overall: all problems and steps",
@@ -142,6 +162,39 @@ def _moves_verdict(results: pd.DataFrame) -> Verdict:
     )
 
 
+def _false_flags_verdict(results: pd.DataFrame) -> Verdict:
+    """Say how often agents that are right everywhere say that they are unsure."""
+    is_judged = (results["family"] == "exact") | (results["setting"] == MATCHED_SETTING)
+    shares = results[is_judged].groupby("setting", sort=False)["is_unreliable"].mean()
+    return Verdict(
+        f"Exact and matched agents are flagged in under {MOST_FALSE_FLAGS:.0%} of decisions",
+        graded(*(shares < MOST_FALSE_FLAGS)),
+        "; ".join(f"{label}: {share:.2%}" for label, share in shares.items()),
+    )
+
+
+def _true_flags_verdict(results: pd.DataFrame) -> Verdict:
+    """Say whether the paper's agents are flagged where they are far from the truth, and not near.
+
+    For SMC, whose particles serve for a run, it is the runs that are far or near.
+    """
+    columns = ["far", "far_flagged", "near", "near_flagged"]
+    sums = results.groupby("setting", sort=False)[columns].sum()
+    sums = sums.loc[[CLAIM_SETTING, PARTICLES_SETTING]]
+    caught, cried = sums["far_flagged"] / sums["far"], sums["near_flagged"] / sums["near"]
+    evidence = (
+        f"{label}: {caught[label]:.1%} of {sums['far'][label]:.0f} and {cried[label]:.1%} of "
+        f"{sums['near'][label]:.0f}"
+        for label in sums.index
+    )
+    return Verdict(
+        "The paper's agents are flagged in at least nine in ten decisions whose TV exceeds the "
+        f"noise by {FAR}, and in under one in ten of those within the noise",
+        graded(*(caught >= FEWEST_TRUE_FLAGS), *(cried < MOST_NEAR_FLAGS)),
+        "; ".join(evidence),
+    )
+
+
 def _refusals(rows: pd.DataFrame) -> str:
     """List the points at which an agent refused to decide."""
     lines = []
@@ -160,6 +213,7 @@ def _by_setting(results: pd.DataFrame) -> pd.DataFrame:
         "mean excess of a single run": ("single_run_excess", "mean"),
         "samples per decision": ("num_samples", "mean"),
         "effective samples": ("effective_sample_size", "mean"),
+        "share flagged": ("is_unreliable", "mean"),
         "microseconds per step": ("microseconds", "mean"),
     }
     groups = results.assign(is_beyond=is_beyond).groupby("setting", sort=False)

@@ -7,11 +7,11 @@ import pytest
 from families import ALL_AGENTS
 from gymnasium.error import InvalidAction, ResetNeeded
 
-from agents import AGENTS, make_agent
-from agents.base import random_argmax
+from agents import AGENTS, UniformRandom, make_agent
+from agents.base import Agent, random_argmax
 from bandit_gym.dynamics import pull
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Normal
 from bandit_gym.problem import BanditProblem
 
 PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
@@ -183,3 +183,40 @@ def test_baseline_first_pull_is_uniform_over_arms(name):
     agent.reset(20_000, seed=0)
     share = np.bincount(agent.act(), minlength=4) / 20_000
     assert np.abs(share - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / 20_000)
+
+
+@pytest.mark.parametrize("num_envs", [None, 1, 3])
+@pytest.mark.parametrize("arm", [-1, 2])
+def test_choice_that_is_no_arm_is_refused_by_the_name_of_the_agent(num_envs, arm):
+    class Astray(Agent):
+        def _choose(self):
+            return np.full(self.num_lanes, arm)
+
+    agent = Astray(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2))
+    agent.reset(num_envs, seed=0)
+    with pytest.raises(ValueError, match=f"Astray._choose must return arms .* got {arm} in lane 0"):
+        agent.act()
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_sums_that_become_infinite_are_refused_and_change_nothing(num_envs):
+    agent = UniformRandom(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2))
+    agent.reset(num_envs, seed=0)
+    arm, reward = (0, 1.7e308) if num_envs is None else ([0, 1], [1.0, 1.7e308])
+    agent.observe(arm, reward)
+    before = agent.counts.copy(), agent.sums.copy()
+    with pytest.raises(ValueError, match="rewards must leave the sum of an arm's rewards finite"):
+        agent.observe(arm, reward)
+    with pytest.raises(ValueError, match="sums must add up to a finite number"):
+        agent.warm_start([1, 1], [1.7e308, 1.7e308])
+    np.testing.assert_array_equal(agent.counts, before[0])
+    np.testing.assert_array_equal(agent.sums, before[1])
+
+
+def test_counts_that_overflow_are_refused_and_change_nothing():
+    agent = UniformRandom(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2))
+    agent.reset(2, seed=0)
+    agent.warm_start([2**61, 2**60], [0, 0])
+    with pytest.raises(ValueError, match=r"counts must add up to at most 2\*\*62 .* in lane 0"):
+        agent.warm_start([2**61, 2**60], [0, 0])
+    assert agent.counts.tolist() == [[2**61, 2**60]] * 2

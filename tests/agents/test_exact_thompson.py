@@ -138,7 +138,7 @@ def make_problem(likelihood, prior):
 )
 def test_grid_plays_with_exact_probabilities(likelihood, prior, counts, request):
     if isinstance(prior, Blocks) and counts == HUGE:
-        gap = "known gap: a million rewards averaging a mean inside a hole of the prior's support"
+        gap = "known gap of the oracle: a million rewards that average inside a hole of the support"
         request.applymarker(pytest.mark.xfail(reason=gap))
     problem = make_problem(likelihood, prior)
     counts, sums = statistics(likelihood, counts)

@@ -333,7 +333,13 @@ def test_rare_law_of_a_mixture_is_found_where_no_draw_of_the_prior_shows_it():
     np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("prior", [Beta(2.0, 2.0), spike_and_slab(0.5, 1e-3, Beta(1, 1), 0.5)])
+@pytest.mark.parametrize(
+    "prior",
+    [
+        Beta(2.0, 2.0),
+        pytest.param(spike_and_slab(0.5, 1e-3, Beta(1, 1), 0.5), marks=pytest.mark.slow),
+    ],
+)
 def test_equal_arms_among_a_hundred_are_equally_likely(prior):
     counts, sums = np.repeat([40, 0], 50), np.repeat([20, 0], 50)
     probabilities = action_probabilities(_problem(Bernoulli(), prior, 100), counts, sums)

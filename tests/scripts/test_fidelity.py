@@ -3,13 +3,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks.plain_numpy import reference_sampler
-from distances import measure, report, settings
+from distances import adversarial, measure, report, settings
 from distances.histories import advance, play
 from distances.resampling import log_reference, resampling_law
 from numpy.random import SeedSequence
 
 from agents import make_agent
 from agents.oracle import action_probabilities_with_error
+from bandit_gym.fidelity.distance import total_variation
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -21,17 +22,6 @@ COUNTS, SUMS = np.array([4, 9, 2]), np.array([2.0, 5.0, 0.0])
 @pytest.fixture(scope="module")
 def histories():
     return play(CONJUGATE, (0, 5, 40), SeedSequence(3), tolerance=None)
-
-
-def test_total_variation_is_half_the_absolute_difference():
-    assert measure.total_variation(np.array([0.5, 0.5, 0.0]), np.array([0.2, 0.5, 0.3])) == 0.3
-
-
-def test_noise_floor_of_two_decisions_between_two_arms_is_a_quarter():
-    # Two fair decisions agree with probability 1/2, at a distance of 1/2, and else are at 0.
-    mean, high = measure.noise_floor(np.array([0.5, 0.5]), 2)
-    assert abs(mean - 0.25) <= 4 * 0.25 / np.sqrt(measure.NUM_FLOORS)
-    assert high == 0.5
 
 
 def test_play_reaches_the_steps_with_their_exact_probabilities(histories):
@@ -62,7 +52,7 @@ def test_measure_finds_the_wrong_prior_at_its_exact_distance(histories):
     row = measure.measure(CONJUGATE, setting, histories, 1.0, SeedSequence(1))[1]
     wrong = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
     law = action_probabilities_with_error(wrong, histories.counts[1], histories.sums[1])[0]
-    expected = measure.total_variation(law, histories.probabilities[1])
+    expected = total_variation(law, histories.probabilities[1])
     tolerance = 4 * np.sqrt(law * (1 - law) / 20_000).sum() / 2
     assert abs(row["tv"] - expected) <= tolerance
 
@@ -136,6 +126,65 @@ def test_fidelity_writes_table_page_and_picture(tmp_path):
     assert results[["tv", "floor", "microseconds"]].notna().all(axis=None)
     assert "## Verdict" in (tmp_path / "fidelity.md").read_text()
     assert (tmp_path / "fidelity.png").stat().st_size > 0
+
+
+def test_flags_are_counted_where_the_law_is_far_and_where_it_is_near():
+    row, flags = {}, np.array([0.9, 0.5, 0.1])
+    measure.add_flags(row, np.array([0.2, 0.04, 0.01]), (0.01, 0.02), flags)
+    assert row == {"far": 1, "far_flagged": 0.9, "near": 1, "near_flagged": 0.1}
+
+
+def test_measure_counts_flags_of_runs_of_particles(histories):
+    setting = next(each for each in settings.SETTINGS if each.label == "smc, 100 particles")
+    for row in measure.measure(CONJUGATE, setting, histories, 0.01, SeedSequence(1)):
+        assert row["far"] + row["near"] <= measure.NUM_RUNS
+        assert 0 <= row["far_flagged"] <= row["far"]
+
+
+def test_fidelity_judges_the_adversarial_set_and_writes_its_page(tmp_path):
+    arguments = ["--adversarial", "--quick", "--only", "Gaussian, vague prior"]
+    assert fidelity.main(["--out", str(tmp_path), *arguments]) == 0
+    table = pd.read_csv(tmp_path / "adversarial.csv")
+    assert len(table) == 3 * 5
+    page = (tmp_path / "adversarial.md").read_text()
+    assert "| Gaussian, vague prior |" in page
+    assert "Made by `python scripts/fidelity.py --adversarial --scale 0.01 --seed 0`" in page
+
+
+@pytest.fixture
+def flagged():
+    """Rows of the settings whose flags are judged, as many as asked for and flagged as asked."""
+
+    def make(far_flagged=9.0, near_flagged=0.9, exact=0.0):
+        row = {"far": 10, "far_flagged": far_flagged, "near": 10, "near_flagged": near_flagged}
+        rows = [
+            {"setting": label, "family": "some", "is_unreliable": 0.0, **row}
+            for label in (report.CLAIM_SETTING, report.PARTICLES_SETTING, report.MATCHED_SETTING)
+        ]
+        rows.append({"setting": "exact", "family": "exact", "is_unreliable": exact, **row})
+        return pd.DataFrame(rows)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("shares", "holds"),
+    [((9.0, 0.9), "holds"), ((8.9, 0.9), "holds in part"), ((8.9, 1.0), "does not hold")],
+)
+def test_flags_of_the_paper_hold_at_nine_far_and_under_one_near(shares, holds, flagged):
+    assert report._true_flags_verdict(flagged(*shares)).holds == holds
+
+
+def test_flags_of_exact_agents_hold_below_two_in_a_hundred(flagged):
+    assert report._false_flags_verdict(flagged(exact=0.019)).holds == "holds"
+    verdict = report._false_flags_verdict(flagged(exact=0.02))
+    assert verdict.holds == "holds in part"
+    assert "exact: 2.00%" in verdict.evidence
+
+
+def test_long_words_are_shortened_in_their_middle():
+    words = adversarial.shorten("a" * 400 + "b" * 400)
+    assert words == "a" * 150 + " ... " + "b" * 150
 
 
 def test_fidelity_gives_the_same_distances_when_run_again(tmp_path):

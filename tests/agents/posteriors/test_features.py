@@ -15,6 +15,8 @@ from bandit_gym.priors import Gamma, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 add_log_likelihood, set_features = njit(module.add_log_likelihood), njit(module.set_features)
+set_means, set_logs = njit(module.set_means), njit(module.set_logs)
+add_multiple = njit(module.add_multiple)
 LIKELIHOODS = [Bernoulli(), Exponential(), Gaussian(0.5), Poisson(), Geometric()]
 NUM_LANES = 20_000
 
@@ -67,3 +69,50 @@ def test_log_likelihood_that_is_nan_somewhere_is_refused_by_name():
     problem = BanditProblem(Torn(), Gamma(3.0, 2.0), 2)
     with pytest.raises(ValueError, match="likelihood.log_likelihood must be a number or -inf"):
         ExactThompson(problem)
+
+
+ENDS = [(0.0, 1.0), (0.0, inf), (-inf, 2.0), (-1.0, 3.0), (-inf, inf)]
+
+
+@pytest.mark.parametrize("ends", ENDS, ids=str)
+def test_kernels_know_the_means_of_a_coordinate(ends):
+    coordinate = Coordinate(*ends)
+    row = np.array([*ends, coordinate.centre, coordinate.scale])
+    u, x = np.linspace(-5.0, 5.0, 11), np.empty(11)
+    set_means(row, u, x, np.empty(11))
+    np.testing.assert_allclose(x, coordinate.means(u), rtol=1e-12)
+
+
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (0.2, 0.7)], ids=str)
+def test_kernels_know_both_logarithms_of_a_share(ends):
+    coordinate = Coordinate(*ends)
+    u, log_x, log_rest = np.linspace(-5.0, 5.0, 11), np.empty(11), np.empty(11)
+    set_logs(np.array([*ends, 0.5, 1.0]), u, log_x, log_rest, np.empty(11))
+    x = coordinate.means(u)
+    np.testing.assert_allclose([log_x, log_rest], [np.log(x), np.log1p(-x)], rtol=1e-12)
+
+
+def test_a_multiple_of_nothing_is_nothing_even_of_infinity():
+    out = np.ones(2)
+    add_multiple(0.0, np.array([inf, -inf]), out)
+    assert out.tolist() == [1.0, 1.0]
+    add_multiple(-2.0, np.array([3.0, 4.0]), out)
+    assert out.tolist() == [-5.0, -7.0]
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
+def test_features_in_numpy_make_the_log_likelihood_too(likelihood):
+    """Where rewards are Gaussian the feature is the mean itself."""
+    problem = BanditProblem(likelihood, TruncatedNormal(0.5, 0.3, 0.01, 0.99), 2)
+    coordinate, u = Coordinate(0.01, 0.99), np.linspace(-3.0, 3.0, 7)
+    first, second = features_at(problem, coordinate, u)
+    x, n, s = coordinate.means(u), 5.0, 2.0
+    value = {
+        "bernoulli": s * first + (n - s) * second,
+        "exponential": -n * first - s * second,
+        "gaussian": -0.5 * n / 0.5**2 * (first - s / n) ** 2,
+        "poisson": s * first - n * second,
+        "geometric": s * first + n * second,
+    }[likelihood.name]
+    gaps = value - likelihood.log_likelihood(x, n, s)
+    np.testing.assert_allclose(gaps, gaps[0], atol=1e-10)

@@ -11,7 +11,13 @@ from agents.posteriors.conjugate import conjugate_posterior
 from agents.racing.marginal import MarginalProposal
 from agents.racing.matching import make_proposal
 from agents.racing.normal import NormalProposal
-from agents.racing.proposal import NUM_DRAWS
+from agents.racing.proposal import (
+    NUM_DRAWS,
+    TILE_SIZE,
+    prior_log_density,
+    split_lanes,
+    weighted_quantile,
+)
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
@@ -115,3 +121,45 @@ def test_a_posterior_without_weight_is_refused(ask, rng):
         getattr(proposal, ask)()
     with pytest.raises(ValueError, match="got -inf at all 1000 draws"):
         proposal.sample(rng)
+
+
+def test_lanes_are_split_into_tiles_that_a_cache_holds():
+    assert [part.tolist() for part in split_lanes(np.arange(5), TILE_SIZE // 2)] == [
+        [0, 1],
+        [2, 3],
+        [4],
+    ]
+    assert len(split_lanes(np.arange(3), 2 * TILE_SIZE)) == 3
+
+
+def test_weighted_quantiles_lie_on_lines_through_middle_ranks():
+    """Weights 0.2, 0.5, 0.3 of 1, 2, 4: middle ranks 0.1, 0.45, 0.85."""
+    x, weights = np.array([4.0, 1.0, 2.0]), np.array([0.3, 0.2, 0.5])
+    found = [weighted_quantile(x, weights, p) for p in (0.05, 0.1, 0.275, 0.45, 0.65, 0.9)]
+    assert found == pytest.approx([1.0, 1.0, 1.5, 2.0, 3.0, 4.0])
+
+
+def answering(values):
+    """Return a problem whose prior, once it has been accepted, answers with these densities."""
+    problem = BanditProblem(Bernoulli(), Nowhere(), 3)
+    problem.prior.log_density = lambda means: np.asarray(values)
+    return problem
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (2,)])
+def test_densities_may_drop_dimensions_of_length_one(shape):
+    assert prior_log_density(answering(np.zeros(shape)), np.full((2, 3, 1), 0.5)).shape == (2, 1)
+
+
+def test_densities_of_another_shape_are_refused():
+    message = r"to \(\.\.\.\): shape \(2, 4\) for means of shape \(2, 4, 3\), got \(2, 4, 3\)"
+    with pytest.raises(ValueError, match=message):
+        prior_log_density(answering(np.zeros((2, 4, 3))), np.full((2, 3, 4), 0.5))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_densities_that_are_no_numbers_are_refused_wherever_one_is(value):
+    values = np.zeros((2, 4))
+    values[1, 2] = value
+    with pytest.raises(ValueError, match="must be finite or -inf, got NaN"):
+        prior_log_density(answering(values), np.full((2, 3, 4), 0.5))

@@ -51,3 +51,50 @@ def test_moments_are_those_of_the_posterior(count):
     mean, variance = compute_moments(coefficients, marginal)
     assert mean == pytest.approx(law.mean(), abs=0.01 * law.std())
     assert variance == pytest.approx(law.var(), rel=0.01)
+
+
+def test_moments_of_a_narrow_posterior_in_a_wide_interval_are_found():
+    """A normal law of mean 0.3 and deviation 1e-3 in an interval 1e4 of these wide."""
+    coefficients = np.array([0.0, 0.0, 0.3 * 1e6, -0.5 * 1e6, 0.0])
+    mean, variance = compute_moments(coefficients, Marginal(0.0, 1e6, -5.0, 5.0))
+    assert mean == pytest.approx(0.3, abs=1e-6)
+    assert variance == pytest.approx(1e-6, rel=1e-3)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 0.5), (0.2, 3.0)])
+def test_moments_without_data_are_those_of_the_cut_normal_law(low, high):
+    law = stats.truncnorm((low - 0.4) / 0.5, (high - 0.4) / 0.5, 0.4, 0.5)
+    mean, variance = compute_moments(np.zeros(5), Marginal(0.4, 0.25, low, high))
+    assert mean == pytest.approx(law.mean(), rel=1e-3)
+    assert variance == pytest.approx(law.var(), rel=2e-3)
+
+
+def test_moments_at_an_end_of_the_interval_are_found():
+    """Nearly exponential, of rate 1000, from 0 on."""
+    mean, variance = compute_moments(
+        np.array([0.0, 0.0, -1000.0, 0.0, 0.0]), Marginal(0.5, 1e6, 0.0, 1.0)
+    )
+    assert mean == pytest.approx(1e-3, rel=0.02)
+    assert variance == pytest.approx(1e-6, rel=0.05)
+
+
+def test_a_site_that_would_widen_moves_the_mean_alone():
+    """Two far rewards of an exponential arm: the marginal with them is wider than without."""
+    marginals = np.array([[1.0, 0.01, 0.0, 20.0]])
+    sites = make_sites(1, marginals)
+    coefficients = np.array([[[0.0, 0.0, 1.0, 40.0, 0.0]]])  # curved upwards
+    update_sites(sites, np.array([[2]]), np.array([[9.0]]), coefficients)
+    mean, variance = compute_moments(coefficients[0, 0], Marginal(*marginals[0]))
+    before, variance_before = sites.moments[0]
+    assert variance > variance_before
+    assert sites.values[0, 0, 1] == 0.0
+    assert sites.values[0, 0, 0] == pytest.approx(SITE_POWER * (mean - before) / variance_before)
+
+
+@pytest.mark.parametrize("change", [([[1]], [[1.0]]), ([[2]], [[0.0]])], ids=["sum", "count"])
+def test_a_site_is_renewed_when_a_count_or_a_sum_has_changed(change):
+    sites = make_sites(1, np.array([[0.5, 1.0, 0.0, 1.5]]))
+    _follow(sites, Poisson(), np.array([[1]]), np.array([[0.0]]))
+    before = sites.values.copy()
+    _follow(sites, Poisson(), *map(np.array, change))
+    assert (sites.values != before).all()

@@ -322,3 +322,46 @@ def test_twenty_kills_and_resumes_change_nothing(tmp_path):
     assert block_files(tmp_path / "killed") == block_files(tmp_path / "undisturbed")
     tables = [summarise(load_results(tmp_path / name)) for name in ("killed", "undisturbed")]
     pd.testing.assert_frame_equal(*tables, check_exact=True)
+
+
+def test_blocks_are_stored_as_they_come_those_of_all_runs_first(tmp_path):
+    """Two runs of three blocks each, in this process."""
+    seen = []
+
+    def look(progress):
+        files = sorted(path.stem for path in block_files(tmp_path))
+        seen.append((progress.num_done, progress.num_blocks, files))
+
+    run_experiment(make_experiment(), tmp_path, workers=SERIAL, on_progress=look)
+    names = ["00000", "00000", "00001", "00001", "00002", "00002"]
+    assert seen == [(done, 6, names[:done]) for done in range(7)]
+
+
+def test_a_block_that_is_missing_is_not_called_damaged(tmp_path):
+    store = run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+    run = make_experiment().runs[0]
+    store.block_path(run, 1).unlink()
+    (tmp_path / "receipts" / run.name / "00001.json").unlink()
+    progress, outcomes = run_and_watch(make_experiment(), tmp_path, workers=SERIAL)
+    assert (progress.damaged, progress.num_stored, progress.num_done) == ((), 5, 1)
+    assert [(outcome.run, outcome.block) for outcome in outcomes] == [(run, 1)]
+
+
+def test_rays_blocks_are_asked_for_in_rounds_of_four_a_worker(tmp_path, monkeypatch):
+    """Joblib gives Ray's results all at once; a stand-in plays them here."""
+    rounds = []
+
+    class Parallel:
+        def __init__(self, n_jobs):
+            assert n_jobs == 1
+
+        def __call__(self, calls):
+            calls = list(calls)
+            rounds.append(len(calls))
+            return [function(*arguments) for function, arguments, _ in calls]
+
+    monkeypatch.setattr("bandit_gym.experiments.execution.connect", lambda workers, stack: 1)
+    monkeypatch.setattr("joblib.Parallel", Parallel)
+    run_experiment(make_experiment(), tmp_path, workers=Workers("ray"))
+    assert rounds == [4, 2]
+    assert load_results(tmp_path).num_missing == 0

@@ -263,6 +263,50 @@ def test_log_schedule_is_short_and_ends_at_the_horizon(horizon):
     assert (np.diff(steps) > 0).all()
 
 
+def test_environment_seeds_differ_between_replications_and_have_63_bits():
+    seeds = [s for block in range(4) for s in make_experiment().runs[0].environment_seeds(block)]
+    assert len(set(seeds)) == len(seeds) == 200
+    assert 2**62 < max(seeds) < 2**63  # misses with probability 2^-200
+    assert make_experiment(seed=1).runs[0].environment_seeds(0) != seeds[:50]
+
+
+def test_blocks_hold_all_replications_and_no_more_than_that():
+    assert [make_experiment(replications=n).num_blocks for n in (1, 50, 51, 100)] == [1, 1, 2, 2]
+    run = make_experiment(block_size=7).runs[0]
+    assert [list(run.replications(block)) for block in (0, 1)] == [
+        list(range(7)),
+        list(range(7, 14)),
+    ]
+
+
+def test_runs_are_named_for_people_and_by_their_content():
+    settings = {"agent": "racing", "proposal": "matched", "stopping": "self-normalised"}
+    run = make_experiment(agents=[settings]).runs[0]
+    environment, agent, digest = run.name.split("--")
+    assert environment == ENV
+    assert agent == "racing-proposal-matched-stopping-self-normalised"[:48]
+    assert digest == run.digest[:12]
+    assert len(run.digest) == 64
+
+
+def test_experiments_are_named_by_twelve_digits():
+    assert re.fullmatch("[0-9a-f]{12}", make_experiment().name)
+
+
+def test_runs_of_equal_content_hash_alike():
+    first, second = make_experiment().runs
+    assert hash(first) == hash(make_experiment().runs[0]) != hash(second)
+
+
+@pytest.mark.parametrize("name", ["replications", "horizon", "block_size"])
+def test_one_is_the_least_of_each_number(name):
+    assert getattr(make_experiment(**{name: 1}), name) == 1
+
+
+def test_zero_is_the_least_seed():
+    assert make_experiment(seed=0).seed == 0
+
+
 @pytest.mark.parametrize("horizon", [1000, 10**6])
 def test_log_schedule_is_evenly_spaced_in_log_time(horizon):
     """Each step is T^(1 / 199) times the one before, but for two roundings; at first, one more."""

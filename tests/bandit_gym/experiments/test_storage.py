@@ -1,9 +1,10 @@
+import hashlib
 import json
 import os
 
 import pytest
 
-from bandit_gym.experiments import storage
+from bandit_gym.experiments import claim
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import FORMAT, Experiment
 from bandit_gym.experiments.manifest import MANIFEST, read_manifest
@@ -171,14 +172,14 @@ def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path):
 
 def test_a_folder_that_is_taken_while_waiting_for_its_lock_is_refused(tmp_path, monkeypatch):
     """Another process claims and leaves it after the first look, before the lock is ours."""
-    lock, other = storage._lock, make_experiment(seed=1)
+    lock, other = claim._lock, make_experiment(seed=1)
 
     def lock_late(file, directory):
-        monkeypatch.setattr(storage, "_lock", lock)
+        monkeypatch.setattr(claim, "_lock", lock)
         create(directory, other)
         lock(file, directory)
 
-    monkeypatch.setattr(storage, "_lock", lock_late)
+    monkeypatch.setattr(claim, "_lock", lock_late)
     with pytest.raises(FileExistsError, match="choose another folder"):
         create(tmp_path, make_experiment())
     assert read_manifest(tmp_path).experiment == other
@@ -294,6 +295,37 @@ def test_manifest_that_describes_no_experiment_is_refused(store, change, message
     path.write_text(json.dumps(json.loads(path.read_bytes()) | change))
     with pytest.raises(ValueError, match=message):
         read_manifest(store.directory)
+
+
+def test_settings_and_receipts_are_written_for_people_to_read(store, run):
+    store.write_block(run, 0, b"block", {"seconds": 1.5})
+    (receipt,) = (store.directory / "receipts" / run.name).iterdir()
+    for text in (receipt.read_text(), (store.directory / MANIFEST).read_text()):
+        assert text.startswith('{\n  "format": ')
+        assert text.endswith("\n}\n")
+
+
+def test_blocks_are_numbered_by_five_digits(store, run):
+    store.write_block(run, 42, b"block", {})
+    store.write_failure(run, 43, "what went wrong")
+    names = {path.name for path in store.directory.rglob("0*")}
+    assert names == {"00042.parquet", "00042.json", "00043.txt"}
+    assert store.read_failures(run) == {43: "what went wrong"}
+
+
+def test_a_receipt_says_what_the_block_is_and_what_was_known(store, run):
+    store.write_block(run, 2, b"block", {"seconds": 1.5})
+    receipt = store.read_block(run, 2).receipt
+    assert receipt["sha256"] == hashlib.sha256(b"block").hexdigest()
+    assert (receipt["run"], receipt["block"], receipt["seconds"]) == (run.digest, 2, 1.5)
+    assert receipt["results_version"] == RESULTS_VERSION
+
+
+def test_a_block_that_is_stored_takes_its_failure_away(store, run):
+    store.write_failure(run, 1, "what went wrong")
+    store.write_failure(run, 2, "what else")
+    store.write_block(run, 1, b"block", {})
+    assert store.read_failures(run) == {2: "what else"}
 
 
 def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(tmp_path):

@@ -1,9 +1,10 @@
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from fixed_instance import ENV
+from fixed_instance import ENV, FIXED
 
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
@@ -160,6 +161,74 @@ def test_blocks_of_another_version_are_named_before_anything_else(results):
     mixed = dataclasses.replace(results, others=("a-run/00003",))
     assert describe(mixed).startswith("Left out: 1 blocks of another origin")
     assert "a-run/00003" in describe(mixed).partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("interval", "written"),
+    [
+        ((2.0, 1.5, 2.5), "2.0 ± 0.5"),
+        ((2.0, 1.5, 2.54), "2.0 ± 0.5"),  # lopsided by 0.04, which one digit does not show
+        ((2.0, 1.5, 2.56), "2.0 [1.5, 2.6]"),
+        ((2.0, 1.0, 4.0), "2.0 [1.0, 4.0]"),
+        ((2.0, math.nan, math.nan), "2.0 ± -"),
+        ((math.nan, math.nan, math.nan), "-"),
+    ],
+)
+def test_an_estimate_is_written_with_its_interval(interval, written):
+    row = dict(zip(("x", "x_low", "x_high"), interval, strict=True))
+    assert report._estimate(row, "x") == written
+
+
+def test_an_estimate_is_written_with_as_many_digits_as_asked_for():
+    row = {"x": 0.5, "x_low": 0.25, "x_high": 0.7502}
+    assert report._estimate(row, "x", digits=3) == "0.500 ± 0.250"
+    assert report._estimate(row, "x", digits=4) == "0.5000 [0.2500, 0.7502]"
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(0.0009, "<0.001"), (0.001, "0.001"), (0.25, "0.250"), (math.nan, "-")]
+)
+def test_a_p_value_is_written_to_three_digits(value, written):
+    assert report._p_value(value) == written
+
+
+def test_a_table_is_aligned_left_and_then_right():
+    cells = {"name": lambda row: row["n"], "x": lambda row: row["x"]}
+    lines = list(report._tabulate([{"n": "a", "x": "1.25"}, {"n": "bcdef", "x": "3"}], cells))
+    assert lines == ["name      x", "a      1.25", "bcdef     3"]
+
+
+def test_a_report_tells_each_agents_numbers_by_hand(tmp_path):
+    """Arms 0 and 2 of means 0.2, 0.5, 0.9 for 10 steps lose 7 and nothing."""
+    experiment = Experiment(
+        environments=[{**FIXED, "label": "here"}],
+        agents=[
+            {"agent": "stub_agents:Constant", "label": "worst"},
+            {"agent": "stub_agents:Constant", "arm": 2, "label": "best"},
+        ],
+        replications=12,
+        horizon=10,
+        seed=3,
+    )
+    run_experiment(experiment, tmp_path, workers=Workers("serial"))
+    lines = report.describe(load_results(tmp_path)).splitlines()
+    assert lines[0] == "here: 12 replications of 10 steps, seed 3. Means ± 95 % intervals."
+    titles = ("agent", "pseudo-regret", "less worst's, paired", "p (Holm)", "best arm found")
+    assert lines[1].split("  ")[0].strip() == "agent"
+    assert all(title in lines[1] for title in titles)
+    assert lines[2].split()[:8] == "worst 7.0 ± 0.0 - - - 0%".split()
+    assert lines[3].split()[:10] == "best 0.0 ± 0.0 -7.0 ± 0.0 <0.001 better 100%".split()
+    assert lines[4] == (
+        "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
+    )
+
+
+def test_time_of_a_decision_is_told_in_microseconds():
+    run = SimpleNamespace(environment=SimpleNamespace(label="e"), agent=SimpleNamespace(label="a"))
+    found = SimpleNamespace(run=run, is_usable=True, seconds_per_decision=lambda: 0.002)
+    unusable = SimpleNamespace(run=run, is_usable=False)
+    (row,) = report.timing(SimpleNamespace(runs=[found, unusable]))
+    assert row == {"env": "e", "agent": "a", "microseconds_per_decision": pytest.approx(2000.0)}
 
 
 def test_no_file_of_a_report_is_written_through_a_link(results, tmp_path):

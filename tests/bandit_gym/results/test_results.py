@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from fixed_instance import BEST, ENV, FIXED, WORST
 
-from bandit_gym.experiments.columns import COLUMNS, Column
+from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results.results import line_up, load_results, paired_differences
@@ -125,13 +125,6 @@ def test_worlds_are_lined_up_by_the_replications_that_all_have():
     assert line_up(tables).tolist() == [[10.0, 1.0], [20.0, 2.0], [40.0, 4.0]]
 
 
-def test_a_column_declared_since_a_file_was_written_is_unknown_there(results, monkeypatch):
-    monkeypatch.setitem(COLUMNS, "of_tomorrow", Column("what is not known yet"))
-    curves = results.runs[0].curves("of_tomorrow")
-    assert curves.shape == (30, 50)
-    assert np.isnan(curves).all()
-
-
 def test_a_column_that_nobody_declared_is_refused(results):
     with pytest.raises(KeyError, match="of_tomorow"):
         results.runs[0].curves("of_tomorow")
@@ -157,3 +150,9 @@ def test_results_of_another_format_are_refused(tmp_path, directory):
 def test_results_of_no_folder_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="the folder must exist"):
         load_results(tmp_path / "nothing")
+
+
+def test_time_of_a_decision_is_that_of_all_blocks_over_all_their_decisions(results):
+    receipts = [block.receipt for block in results.runs[0].blocks]
+    seconds = sum(receipt["agent_seconds"] for receipt in receipts)
+    assert results.runs[0].seconds_per_decision() == pytest.approx(seconds / (2 * 20 * 50))

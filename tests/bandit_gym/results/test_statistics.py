@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bandit_gym.results import statistics
 from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
     bootstrap_interval,
@@ -187,3 +188,76 @@ def test_interquartile_mean_leaves_out_the_outer_quarters():
 def test_performance_profile_counts_scores_at_most_each_level():
     scores = np.array([[0.1, 0.2], [0.3, 0.4]])
     assert performance_profile(scores, np.array([0.0, 0.2, 1.0])).tolist() == [0.0, 0.5, 1.0]
+
+
+SKEWED = np.array([0.0] * 10 + [1.0] * 5 + [2.0] * 3 + [9.0, 30.0])
+
+
+def test_interval_of_skewed_values_reaches_to_the_long_side():
+    mean, low, high = mean_interval(SKEWED)
+    assert mean == pytest.approx(SKEWED.mean())
+    assert high - mean > 2 * (mean - low) > 0
+
+
+def test_interval_of_skewed_values_moves_and_grows_with_them():
+    _, low, high = mean_interval(SKEWED)
+    moved, mirrored = mean_interval(3 * SKEWED + 7), mean_interval(-SKEWED)
+    assert moved[1:] == pytest.approx((3 * low + 7, 3 * high + 7))
+    assert mirrored[1:] == pytest.approx((-high, -low), rel=0.05)
+
+
+@pytest.mark.parametrize("values", [SKEWED, np.arange(10.0)], ids=["bootstrap", "student"])
+def test_less_confidence_gives_an_interval_inside(values):
+    (_, low, high), (_, inner_low, inner_high) = (
+        mean_interval(values, confidence=confidence) for confidence in (0.95, 0.5)
+    )
+    assert low < inner_low < values.mean() < inner_high < high
+
+
+def test_students_interval_has_the_confidence_asked_for():
+    """90 % point of t with 10 degrees of freedom: 1.372184; variance and count are both 11."""
+    interval = mean_interval(np.arange(11.0), confidence=0.8)
+    assert interval == pytest.approx((5.0, 5.0 - 1.372184, 5.0 + 1.372184))
+
+
+@pytest.mark.parametrize(("confidence", "ends"), [(0.95, (0, 3)), (0.4, (0, 1)), (0.2, (1, 1))])
+def test_bootstrap_interval_of_one_value_among_nine_zeros_by_hand(confidence, ends):
+    """The mean is how often the 10 is drawn: at most 0, 1, 2, 3 times in 35, 74, 93, 98.7 %."""
+    values = np.array([[0.0]] * 9 + [[10.0]])
+    interval = bootstrap_interval(values, batch_mean, confidence=confidence)
+    assert interval == pytest.approx((1.0, *ends))
+
+
+def test_resampling_gives_the_same_whatever_is_in_memory_at_a_time(monkeypatch):
+    whole = bootstrap_interval(SKEWED[:, None], batch_mean)
+    monkeypatch.setattr(statistics, "MAX_RESAMPLED_VALUES", 100 * len(SKEWED))
+    assert bootstrap_interval(SKEWED[:, None], batch_mean) == pytest.approx(whole)
+
+
+def test_resampling_takes_1999_samples_in_batches_of_at_most_a_million_values():
+    sizes = []
+
+    def batch_mean(samples):
+        sizes.append(len(samples))
+        return samples.mean(axis=(1, 2))
+
+    bootstrap_interval(np.arange(4000.0)[:, None], batch_mean)
+    assert sizes == [1] + [250] * 7 + [249]  # first the values themselves
+
+
+def test_holm_corrects_no_more_than_to_one_and_leaves_out_what_was_not_tested():
+    """Sorted 0.02, 0.3, 0.8 times 3, 2, 1: 0.06, 0.6, 0.8; NaN stands for no test."""
+    corrected = holm([0.8, np.nan, 0.02, 0.3])
+    assert corrected.tolist() == pytest.approx([0.8, np.nan, 0.06, 0.6], nan_ok=True)
+    assert holm([0.7, 0.9]).tolist() == [1.0, 1.0]
+
+
+def test_interquartile_mean_drops_whole_scores_only_and_takes_many_tables():
+    """A quarter of 6 scores is 1, of 8 it is 2."""
+    tables = np.array([[[9.0, 1.0, 2.0], [3.0, 4.0, -50.0]], [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]])
+    assert interquartile_mean(tables).tolist() == [2.5, 2.5]
+    assert interquartile_mean(np.arange(8.0).reshape(2, 4) ** 2) == (4 + 9 + 16 + 25) / 4
+
+
+def test_profile_is_a_share_of_all_scores():
+    assert performance_profile(np.array([[1.0, 2.0, 4.0]]), np.array([2.0]))[0] == 2 / 3

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -156,7 +157,11 @@ def test_aggregate_is_the_interquartile_mean_over_environments(results):
 
 
 def test_lower_bound_exists_for_fixed_means_only(results, telling):
-    assert lower_bound_slope(results.runs[0]) > 0
+    """Gaps 0.7 and 0.4 over the divergences of 0.2 and 0.5 from 0.9."""
+    slope = sum(
+        (0.9 - p) / (p * math.log(p / 0.9) + (1 - p) * math.log((1 - p) / 0.1)) for p in (0.2, 0.5)
+    )
+    assert lower_bound_slope(results.runs[0]) == pytest.approx(slope)
     assert lower_bound_slope(telling.runs[0]) is None
 
 
@@ -177,3 +182,23 @@ def test_intervals_cover_the_truth_in_95_of_100_experiments(tmp_path):
     for values, truth in ((random.final("pseudo_regret"), 20 * (3 / 4 - 1 / 2)), (differences, 0)):
         intervals = [mean_interval(sample) for sample in values.reshape(-1, 30)]
         assert 0.93 < np.mean([low <= truth <= high for _, low, high in intervals]) < 0.97
+
+
+def test_samples_are_told_per_decision(tmp_path):
+    smc = {"agent": "smc", "num_particles": 20}
+    experiment = Experiment(environments=[FIXED], agents=[smc], replications=3, horizon=7)
+    run_experiment(experiment, tmp_path, workers=Workers("serial"))
+    (row,) = summarise(load_results(tmp_path)).to_dict("records")
+    assert row["samples_per_decision"] == pytest.approx(20.0)
+
+
+def test_quantiles_of_the_regret_are_told(results):
+    rows = summarise(results).to_dict("records")
+    assert [rows[0][name] for name in ("5 %", "median", "95 %")] == pytest.approx([35.0] * 3)
+
+
+def test_scores_over_all_environments_have_an_interval(results):
+    worst, best = aggregate(results).to_dict("records")
+    assert worst["score_iqm_low"] <= worst["score_iqm"] <= worst["score_iqm_high"]
+    assert worst["replications"] == 30
+    assert best["agent"] == "best"

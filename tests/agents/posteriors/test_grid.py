@@ -1,0 +1,166 @@
+"""Tables of posteriors where they are hard: spikes, holes, and data beyond all means."""
+
+import numpy as np
+import pytest
+from numpy.polynomial.legendre import leggauss
+
+from agents import ExactThompson
+from agents.posteriors.bulk import to_coordinate
+from agents.posteriors.grid import GridPosterior
+from agents.posteriors.mesh import EDGE, HEIGHT, find_twins, make_mesh
+from agents.posteriors.quadrature import Coordinate
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
+from bandit_gym.priors import Beta, Normal, TruncatedNormal
+from bandit_gym.priors.mixtures import spike_and_slab
+from bandit_gym.problem import BanditProblem
+
+LEVELS = np.linspace(0.01, 0.99, 99)
+PROMISE = 1e-3  # of `agents.posteriors.tabulation`
+
+
+class Holed:
+    """A user's prior: uniform on [0.1, 0.4] or on [0.6, 0.8], half of the mass on each."""
+
+    support = (0.0, 1.0)
+
+    def sample(self, rng, shape):
+        is_low, place = rng.random(shape) < 0.5, rng.random(shape)
+        return np.where(is_low, 0.1 + 0.3 * place, 0.6 + 0.2 * place)
+
+    def arm_log_density(self, means):
+        x = np.asarray(means)
+        density = ((x > 0.1) & (x < 0.4)) * 0.5 / 0.3 + ((x > 0.6) & (x < 0.8)) * 0.5 / 0.2
+        with np.errstate(divide="ignore"):
+            return np.log(density)
+
+    def log_density(self, means):
+        return self.arm_log_density(means).sum(axis=-1)
+
+
+def follow(problem, counts, sums):
+    """Return the posterior of these (N, K) statistics."""
+    posterior = GridPosterior(problem)
+    posterior.follow(np.random.default_rng(0), np.asarray(counts), np.asarray(sums, dtype=float))
+    return posterior
+
+
+def reached(problem, pulls, total, scales, values):
+    """Return the distribution function at values by Gauss-Legendre between points of all scales.
+
+    Args:
+        problem: with means in [0, 1].
+        pulls: of the arm.
+        total: of its rewards.
+        scales: pairs of a centre and a width, around which points lie ever closer.
+        values: (m,) increasing.
+    """
+    steps = np.concatenate([np.arange(0, 12, 0.25), 12 * 1.4 ** np.arange(40)])
+    points = [centre + sign * width * steps for centre, width in scales for sign in (-1, 1)]
+    ends = np.unique(np.clip(np.concatenate([*points, values, [0.0, 1.0]]), 0.0, 1.0))
+    nodes, weights = leggauss(16)
+    half = np.diff(ends)[:, None] / 2
+    x = ends[:-1, None] + half * (1 + nodes)
+    density = problem.prior.arm_log_density(x) + problem.likelihood.log_likelihood(x, pulls, total)
+    mass = (np.exp(density - density.max()) * weights * half).sum(axis=1)
+    distribution = np.concatenate([[0.0], np.cumsum(mass)]) / mass.sum()
+    return distribution[np.searchsorted(ends, values)]
+
+
+@pytest.mark.parametrize("width", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("pulls", [10, 1000, 32_152, 10**6, 10**8])
+def test_spike_beside_a_slab_is_held_wherever_the_data_lie(width, pulls):
+    problem = BanditProblem(Bernoulli(), spike_and_slab(0.5, width, Beta(1.0, 1.0), 0.5), 2)
+    for errors in (0, 1, 2, 3, 4, 10):  # standard errors from the spike
+        total = min(float(round(pulls / 2 + errors * np.sqrt(pulls) / 2)), pulls)
+        shape = (len(LEVELS), 2)
+        posterior = follow(problem, np.full(shape, pulls), np.full(shape, total))
+        found = posterior.quantile(LEVELS[:, None])[:, 0]
+        average, std = total / pulls, 0.5 / np.sqrt(pulls)
+        truth = reached(problem, pulls, total, [(0.5, width), (average, std)], found)
+        assert np.abs(truth - LEVELS).max() < PROMISE
+        assert not posterior.is_unreliable().any()
+
+
+def test_data_inside_a_hole_of_the_support_lie_at_its_edges():
+    problem = BanditProblem(Bernoulli(), Holed(), 2)
+    posterior = follow(problem, [[10**6, 10**6]], [[500_000, 500_250]])
+    # Likelihoods are equal at 0.4 and 0.6 for arm 0, so that densities 5/3 and 5/2 decide.
+    shares = np.array([5 / 3, 5 / 2]) / (5 / 3 + 5 / 2)
+    slope = 5e5 / 0.4 - 5e5 / 0.6  # of the log-likelihood, away from the hole: 1 / slope beyond it
+    expected = shares @ np.array([0.4 - 1 / slope, 0.6 + 1 / slope])
+    assert posterior.mean()[0, 0] == pytest.approx(expected, abs=0.2 * PROMISE)
+    assert posterior.mean()[0, 1] == pytest.approx(0.6, abs=0.2 * PROMISE)
+
+
+@pytest.mark.parametrize("best", [0, 1, 2])
+@pytest.mark.parametrize("reward", [1e9, 1e11, 1e13])
+def test_arm_of_extreme_rewards_is_played(reward, best):
+    agent = ExactThompson(BanditProblem(Gaussian(), TruncatedNormal(0.5, 0.2), 3))
+    agent.reset(50, seed=0)
+    sums = np.full(3, 1.5)
+    sums[best] = reward
+    agent.warm_start([3, 3, 3], sums)
+    assert (agent.act() == best).all()
+
+
+@pytest.mark.parametrize("reward", [1e9, 1e13])
+def test_arms_of_extreme_rewards_are_played_by_the_law_at_the_end_of_the_support(reward):
+    agent = ExactThompson(BanditProblem(Gaussian(), TruncatedNormal(0.5, 0.2), 3))
+    num_lanes = 4000
+    agent.reset(num_lanes, seed=0)
+    agent.warm_start([1, 1, 1], [reward, 2 * reward, reward])
+    # Distances from the end are exponential with rates in proportion to rewards: shares 1, 2, 1.
+    share = np.mean(agent.act() == 1)
+    assert share == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(num_lanes) + 2 * PROMISE)
+
+
+def test_lane_is_flagged_where_means_have_no_more_digits():
+    problem = BanditProblem(Gaussian(), TruncatedNormal(0.5, 0.2), 2)
+    posterior = follow(problem, [[1, 1], [1, 1]], [[0.5, 0.5], [1e16, 2e16]])
+    assert posterior.is_unreliable().tolist() == [False, True]
+
+
+def test_lane_is_flagged_where_the_prior_is_too_deep_to_be_known():
+    problem = BanditProblem(Gaussian(), spike_and_slab(0.5, 1e-4, Normal(0.5, 1e-3), 0.5), 2)
+    posterior = follow(problem, [[1, 1], [10**8, 10**8]], [[0.5, 0.5], [0.0, 0.6e8]])
+    assert posterior.is_unreliable().tolist() == [False, True]
+
+
+def test_impossible_data_are_refused_and_leave_the_agent_as_it_was():
+    problem = BanditProblem(Exponential(), TruncatedNormal(0.5, 0.1, 0.2, 0.8), 2)
+    agent, other = ExactThompson(problem), ExactThompson(problem)
+    for each in (agent, other):
+        each.reset(2, seed=0)
+        each.observe([0, 1], [0.5, 0.5])
+    agent.warm_start([[0, 0], [0, 4]], [[0, 0], [0, 1e200]])
+    with pytest.raises(ValueError, match=r"arm 1 in lane 1 .* got 5 rewards of total 1e\+200"):
+        agent.act()
+    agent.reset_lanes(np.array([False, True]))
+    other.reset_lanes(np.array([False, True]))
+    np.testing.assert_array_equal(agent.act(), other.act())
+
+
+def test_height_between_cells_is_the_larger_one_where_the_density_jumps():
+    mesh = make_mesh(BanditProblem(Bernoulli(), Holed(), 2))
+    edges, heights = mesh.cells[0, :, EDGE], mesh.cells[0, :, HEIGHT]
+    ends = np.log([0.1 / 0.9, 0.4 / 0.6, 0.6 / 0.4, 0.8 / 0.2])
+    for end in ends:
+        assert np.isfinite(heights[np.abs(edges - end) < 1e-9]).any()
+
+
+def test_arms_with_one_density_and_two_supports_are_no_twins():
+    problem = BanditProblem(Bernoulli(), Beta(2.0, 2.0), 2)
+    draws = np.full((4, 2), 0.5)
+    same = find_twins(problem, np.array([[0.0, 1.0], [0.0, 1.0]]), draws)
+    other = find_twins(problem, np.array([[0.0, 1.0], [0.0, 0.9]]), draws)
+    assert (same.tolist(), other.tolist()) == ([0, 0], [0, 1])
+
+
+@pytest.mark.parametrize(
+    "ends", [(0.0, 1.0), (0.5, np.inf), (-np.inf, 2.0), (-np.inf, np.inf)], ids=str
+)
+def test_kernels_and_numpy_have_one_coordinate(ends):
+    coordinate = Coordinate(*ends, 0.7, 3.0)
+    for u in (-4.0, 0.3, 5.0):
+        x = float(coordinate.means(np.array(u)))
+        assert to_coordinate(np.array([*ends, 0.7, 3.0]), x) == pytest.approx(u, rel=1e-9)

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+from stub_agents import Constant
+
+from bandit_gym.experiments import simulation
+from bandit_gym.experiments.experiment import Experiment, recorded_steps
+from bandit_gym.experiments.recording import CHUNK, Recorder
+from bandit_gym.rollout import Step
+
+FACTS = {"process", "host", "versions", "results_version", "agent_seconds", "decisions", "seconds"}
+
+
+def make_run(agent="random", horizon=7):
+    experiment = Experiment(
+        environments=[{"env": "BernoulliBandit-v0", "num_arms": 3}],
+        agents=[agent],
+        horizon=horizon,
+        block_size=4,
+    )
+    return experiment.runs[0]
+
+
+def test_a_block_tells_how_it_came_about():
+    outcome = simulation.simulate_block(make_run(), 2)
+    assert (outcome.block, outcome.failure, set(outcome.facts)) == (2, None, FACTS)
+    assert outcome.facts["decisions"] == 4 * 7
+    assert 0 < outcome.facts["agent_seconds"] < outcome.facts["seconds"]
+    assert {"python", "numpy", "gymnasium"} <= set(outcome.facts["versions"])
+
+
+def test_a_failure_begins_with_one_line_of_what_went_wrong():
+    outcome = simulation.simulate_block(make_run("stub_agents:Raising", horizon=60), 0)
+    headline, blank, trace, *_ = outcome.failure.splitlines()
+    assert (headline, blank) == ("RuntimeError: I have had enough", "")
+    assert trace.startswith("Traceback")
+    assert outcome.data is None
+    assert "seconds" not in outcome.facts
+
+
+def test_blocks_differ_and_each_is_the_same_again():
+    run = make_run()
+    blocks = [simulation.simulate_block(run, block).data for block in (0, 1, 0)]
+    assert blocks[0] == blocks[2] != blocks[1]
+
+
+@pytest.mark.parametrize(("horizon", "played"), [(7, 7), (100, 30)])
+def test_at_most_thirty_steps_are_played_to_warm_up(horizon, played, monkeypatch):
+    counts = []
+
+    class Counting(Constant):
+        def act(self, observation=None):
+            counts.append(1)
+            return super().act(observation)
+
+    name = f"Counting{horizon}"  # found classes are remembered
+    monkeypatch.setattr(f"stub_agents.{name}", Counting, raising=False)
+    run = make_run(f"stub_agents:{name}", horizon)
+    simulation.simulate_block(run, 0)
+    assert len(counts) == played + horizon
+    simulation.simulate_block(run, 1)
+    assert len(counts) == played + 2 * horizon  # the second block is warm
+
+
+def test_log_steps_are_as_evenly_spaced_as_whole_numbers_are():
+    """From where two of the 200 differ by more than one, each is the geometric one, rounded."""
+    steps = recorded_steps(10_000, "log")
+    spaced = np.exp(np.linspace(0, np.log(10_000), 200))
+    assert set(steps) == set(np.rint(spaced).astype(int))
+
+
+def test_log_steps_leave_none_out_up_to_two_hundred():
+    assert recorded_steps(200, "log").tolist() == list(range(1, 201))
+    assert len(recorded_steps(201, "log")) < 200
+
+
+def test_sums_are_the_same_however_many_steps_are_put_aside(monkeypatch):
+    rng = np.random.default_rng(0)
+    alive = np.arange(3 * CHUNK)[:, None] < [3 * CHUNK, CHUNK + 5]
+    rewards = rng.integers(9, size=(3 * CHUNK, 2)).astype(float)
+    recorder = Recorder(np.array([1, CHUNK, CHUNK + 1, 3 * CHUNK]), num_lanes=2)
+    counts = []
+    for is_alive, reward in zip(alive, rewards, strict=True):
+        recorder.add(Step(np.array([0, 1]), reward, None, {}, is_alive, None))
+        counts.append(recorder.num_decisions)
+    expected = np.cumsum(np.where(alive, rewards, 0), axis=0)[[0, CHUNK - 1, CHUNK, -1]].T
+    assert recorder.finish()["reward"].tolist() == expected.tolist()
+    assert counts == np.cumsum(alive.sum(axis=1)).tolist()

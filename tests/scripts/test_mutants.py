@@ -1,0 +1,63 @@
+"""Drawing mutants and naming them; to run the tests against them takes minutes."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cosmic_ray", reason='mutants need pip install -e ".[mutants]"')
+
+import mutants
+
+ROOM = "results"
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return mutants.draw_mutants(ROOM, 40, seed=1)
+
+
+def places(items):
+    return [mutants._identity(item.mutations[0]) for item in items]
+
+
+def test_the_same_seed_draws_the_same_mutants(drawn):
+    again, others = (mutants.draw_mutants(ROOM, 40, seed) for seed in (1, 2))
+    assert places(drawn) == places(again) != places(others)
+    assert len(set(places(drawn))) == 40
+
+
+def test_mutants_are_of_their_room_and_of_no_other(drawn):
+    folders = {str(item.mutations[0].module_path.parent) for item in drawn}
+    assert folders == {"bandit_gym/results"}
+    rooms = [set(mutants._sources(room)) for room in mutants.ROOMS]
+    assert sum(map(len, rooms)) == len(set.union(*rooms))
+    both = [*mutants.ROOT.glob("agents/**/*.py"), *mutants.ROOT.glob("bandit_gym/**/*.py")]
+    assert set.union(*rooms) == set(both)
+
+
+def test_annotations_are_not_broken(tmp_path):
+    path = tmp_path / "some.py"
+    path.write_text("def f(x: int | None) -> int | str:\n    y: int | None = 1 | 2\n    return y\n")
+    assert list(mutants._annotations(path)) == [
+        ((1, 24), (1, 33)),
+        ((2, 7), (2, 17)),
+        ((1, 9), (1, 19)),
+    ]
+
+
+def test_a_mutant_is_named_by_its_file_and_line():
+    before, after = "a = 1\nif a:\n    b = 2  # two\n", "a = 1\nif a:\n    b = 3  # two\n"
+    name = mutants.name_of(Path("x/y.py"), before, after)
+    assert name == "`x/y.py`: `b = 2  # two` -> `b = 3  # two`"
+
+
+def test_tests_of_the_same_file_come_first_and_quick_ones_before_slow_ones():
+    seconds = {
+        "tests/agents/test_base.py::test_a": 0.1,
+        "tests/agents/racing/test_normal.py::test_b": 2.0,
+        "tests/agents/racing/test_sites.py::test_c": 0.5,
+        "tests/agents/racing/test_normal.py::test_d[1-2]": 1.0,
+    }
+    found = list(mutants._nearest(Path("agents/racing/normal.py"), seconds, left=4.0))
+    assert [test[-6:] for test in found] == ["d[1-2]", "test_b", "test_c", "test_a"]
+    assert list(mutants._nearest(Path("agents/racing/normal.py"), seconds, left=1.5)) == found[:1]
