@@ -155,10 +155,9 @@ def test_aggregate_is_the_interquartile_mean_over_environments(results):
     assert table["score_iqm"].tolist() == pytest.approx([0.7 / (0.9 - 1.6 / 3), 0.0])
 
 
-def test_lower_bound_exists_for_fixed_means_only(results):
-    random_means = Experiment(environments=[ENV], agents=["random"]).environments[0]
-    assert lower_bound_slope(results.experiment.environments[0]) > 0
-    assert lower_bound_slope(random_means) is None
+def test_lower_bound_exists_for_fixed_means_only(results, telling):
+    assert lower_bound_slope(results.runs[0]) > 0
+    assert lower_bound_slope(telling.runs[0]) is None
 
 
 @pytest.mark.slow
