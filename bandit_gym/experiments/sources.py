@@ -65,7 +65,7 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
     for text in texts(options):
         for path in named_files(text):
             found[text] = _digest(path.read_bytes())
-    return found
+    return dict(sorted(found.items()))  # in the same order in all processes, as receipts compare
 
 
 def named_files(text: str) -> Iterator[Path]:

@@ -1,4 +1,5 @@
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -156,7 +157,11 @@ def test_aggregate_is_the_interquartile_mean_over_environments(results):
 
 
 def test_lower_bound_exists_for_fixed_means_only(results, telling):
-    assert lower_bound_slope(results.runs[0]) > 0
+    """Gaps 0.7 and 0.4 over the divergences of 0.2 and 0.5 from 0.9."""
+    slope = sum(
+        (0.9 - p) / (p * math.log(p / 0.9) + (1 - p) * math.log((1 - p) / 0.1)) for p in (0.2, 0.5)
+    )
+    assert lower_bound_slope(results.runs[0]) == pytest.approx(slope)
     assert lower_bound_slope(telling.runs[0]) is None
 
 
