@@ -73,7 +73,7 @@ class PosteriorTables(NamedTuple):
         points: (N, K, M + 1, 3) distribution function, u and density of u at each point.
         guides: (N, K, M) the last point with a distribution function of at most j / M.
         errors: (N, K) what the distribution functions may be wrong by.
-        recent: (NUM_RECENT,) lane * K + arm of the last table built for statistics of each kind.
+        recent: (NUM_RECENT,) lane * K + arm of the last table with statistics of each kind.
     """
 
     keys: np.ndarray
@@ -338,7 +338,7 @@ def update_tables(mesh: Mesh, tables: PosteriorTables, counts: np.ndarray, sums:
                 if np.isnan(error):
                     return lane * num_arms + arm
                 tables.errors[lane, arm] = error
-                recent[kind] = lane * num_arms + arm
+            recent[kind] = lane * num_arms + arm
             keys[lane, arm, 0], keys[lane, arm, 1] = pulls, total
     return -1
 
