@@ -397,3 +397,33 @@ def test_weighted_draws_of_a_normal_proposal_have_the_moments_of_the_posterior(r
     wanted = spread / np.outer(deviations, deviations)
     assert abs(found - wanted).max() < 4 * math.sqrt(2 / effective)
     assert draws.winners.tolist() == draws.means.argmax(axis=1).tolist()
+
+
+PROPOSALS = {
+    "normal": lambda: NormalProposal(NORMAL_PROBLEM, None),
+    "own": lambda: make_proposal(NORMAL_PROBLEM, Normal(0.3, 0.7)),
+    "conjugate": lambda: make_proposal(BanditProblem(Poisson(), Gamma(2.0, 1.0), 3), "reference"),
+}
+NORMAL_PROBLEM = BanditProblem(
+    Gaussian(0.5),
+    TruncatedMultivariateNormal(
+        0.5, [[1.0, 0.8, 0.1], [0.8, 1.0, 0.3], [0.1, 0.3, 0.5]], low=-1.0, high=2.0
+    ),
+    3,
+)
+
+
+@pytest.mark.parametrize("kind", PROPOSALS)
+def test_a_proposal_weighs_its_own_draws_as_it_did_when_it_drew_them(kind, rng):
+    """Up to a constant of each lane; the second lane's draws come first."""
+    proposal = PROPOSALS[kind]()
+    counts = np.array([[0, 4, 1], [2, 1, 7]])
+    proposal.follow(rng, counts, np.array([[0.0, 3.0, 1.0], [1.0, 0.0, 5.0]]))
+    lanes = np.array([1, 0])
+    draws = proposal.draw(rng, lanes, 20)
+    again = proposal.weigh(lanes, draws.means)
+    is_inside = np.isfinite(draws.log_weights)
+    assert (np.isfinite(again) == is_inside).all()
+    gaps = np.where(is_inside, again, 0.0) - np.where(is_inside, draws.log_weights, 0.0)
+    for gap, inside in zip(gaps, is_inside, strict=True):
+        assert gap[inside] == pytest.approx(gap[inside][0], abs=1e-8)
