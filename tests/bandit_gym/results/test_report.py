@@ -229,3 +229,14 @@ def test_time_of_a_decision_is_told_in_microseconds():
     unusable = SimpleNamespace(run=run, is_usable=False)
     (row,) = report.timing(SimpleNamespace(runs=[found, unusable]))
     assert row == {"env": "e", "agent": "a", "microseconds_per_decision": pytest.approx(2000.0)}
+
+
+def test_blocks_made_with_different_versions_are_told(results):
+    run = results.runs[0]
+    other = dataclasses.replace(
+        run.blocks[0], receipt={**run.blocks[0].receipt, "versions": {"numpy": "0.0"}}
+    )
+    changed = dataclasses.replace(run, blocks=(other, *run.blocks[1:]))
+    mixed = dataclasses.replace(results, runs=(changed, *results.runs[1:]))
+    assert "Blocks were made with different versions: {'numpy': '0.0'}; {" in report.describe(mixed)
+    assert "different versions" not in report.describe(results)
