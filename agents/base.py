@@ -198,7 +198,7 @@ class Agent:
             self.counts.reshape(-1)[cells] += 1
 
     def _are_arms(self, choices: np.ndarray) -> bool:
-        """Say whether (N,) choices are arms; one number is looked at in a tenth of an array's time."""
+        """Say whether (N,) choices are arms; one is looked at in a tenth of the time of arrays."""
         if len(choices) == 1:
             return bool(0 <= choices[0] < self.problem.num_arms)
         return bool(choices.min() >= 0 and choices.max() < self.problem.num_arms)

@@ -12,12 +12,8 @@ import pytest
 
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
-<<<<<<< HEAD
-from bandit_gym.results import describe, load_results, summarise
-=======
 from bandit_gym.experiments.simulation import simulate_block
-from bandit_gym.results import load_results, summarise
->>>>>>> h-mutants
+from bandit_gym.results import describe, load_results, summarise
 
 SERIAL = Workers("serial")
 TESTS = Path(__file__).parents[2] / "support"

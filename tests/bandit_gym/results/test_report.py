@@ -231,7 +231,6 @@ def test_time_of_a_decision_is_told_in_microseconds():
     assert row == {"env": "e", "agent": "a", "microseconds_per_decision": pytest.approx(2000.0)}
 
 
-<<<<<<< HEAD
 def test_no_file_of_a_report_is_written_through_a_link(results, tmp_path):
     write_report(results, tmp_path / "report")
     names = [path.name for path in (tmp_path / "report").iterdir()]
@@ -242,7 +241,8 @@ def test_no_file_of_a_report_is_written_through_a_link(results, tmp_path):
     write_report(results, tmp_path / "linked")
     assert {(tmp_path / f"of {name}").read_text() for name in names} == {"mine"}
     assert not any((tmp_path / "linked" / name).is_symlink() for name in names)
-=======
+
+
 def test_blocks_made_with_different_versions_are_told(results):
     run = results.runs[0]
     other = dataclasses.replace(
@@ -252,4 +252,3 @@ def test_blocks_made_with_different_versions_are_told(results):
     mixed = dataclasses.replace(results, runs=(changed, *results.runs[1:]))
     assert "Blocks were made with different versions: {'numpy': '0.0'}; {" in report.describe(mixed)
     assert "different versions" not in report.describe(results)
->>>>>>> h-mutants
