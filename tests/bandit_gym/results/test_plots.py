@@ -323,3 +323,10 @@ def test_profile_shows_the_share_of_scores_up_to_each_level(monkeypatch):
     assert (shares[0], shares[-1]) == pytest.approx((1 / 101, 100 / 101))
     assert axes.get_title() == "all replications in 2 environments"
     assert axes.get_ylim() == (0, 1)
+
+
+@pytest.mark.parametrize(("length", "num_lines"), [(31, 1), (32, 2)])
+def test_titles_have_lines_of_at_most_64_characters(length, num_lines):
+    """31 characters, a comma, a blank, and as many again are 64."""
+    title = "a" * 31 + "," + "b" * length
+    assert len(plots._wrapped(title).splitlines()) == num_lines
