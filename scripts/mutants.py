@@ -115,7 +115,7 @@ class Tree:
 
     def __init__(self, folder: Path, tests: list[str], notes: Path) -> None:
         self.folder = folder
-        for name in ("agents", "bandit_gym", "tests", "scripts"):
+        for name in ("agents", "bandit_gym", "docs", "scripts", "tests"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc"))
         shutil.copy(ROOT / "pyproject.toml", folder)
         if not notes.exists():
