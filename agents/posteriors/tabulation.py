@@ -9,9 +9,9 @@ may be wrong by. Where that is more than 1e-3, points are placed again, closer t
 from; where it stays above 5e-3, the table is unreliable. So it is where the data lie so deep in the
 tail of a prior that its log-density is not known to 2e-2, and where means have no more digits.
 
-In 330 trials of mixtures of narrow and wide laws (1e-7 to 0.1 of the range), up to 10^9 pulls and
-data up to ten standard errors from a component, no other table was off by more than 3e-3, and all
-but one by less than 1e-3.
+In 808 trials of mixtures of narrow and wide laws (1e-7 to 0.1 of the range), up to 10^9 pulls and
+data up to ten standard errors from a component, 23 tables were called unreliable; of the others one
+was off by 1.1e-3 and none by more.
 
 A draw inverts the distribution function: a uniform number, a guide that says where to look, and a
 quadratic equation. As the coordinate is common to all arms, the best arm is the one of largest u.
