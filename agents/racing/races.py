@@ -55,17 +55,17 @@ class Races(NamedTuple):
     num_samples: np.ndarray
 
     @classmethod
-    def start(cls, rule: StoppingRule, gumbels: np.ndarray, shares: np.ndarray) -> Races:
+    def start(cls, rule: StoppingRule, gumbels: np.ndarray, lengths: np.ndarray) -> Races:
         """Return races without samples, given (N, K) eps.
 
         Args:
             rule: what ends them.
             gumbels: (N, K) eps.
-            shares: (N,) effective samples that a sample is worth, known before any is drawn.
+            lengths: (N,) samples that end them.
         """
         return cls(
             rule=rule,
-            lengths=rule.lengths(shares),
+            lengths=lengths.copy(),
             gumbels=gumbels,
             totals=np.zeros_like(gumbels),
             squares=np.zeros_like(gumbels),
