@@ -3,10 +3,20 @@
 The import stays light: environments, the harness and their heavy dependencies load on first use.
 """
 
-from typing import TYPE_CHECKING
+import os
+import sys
 
-from bandit_gym.lending import lend
-from bandit_gym.registration import ENV_IDS, register_envs
+_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and sys.path[0] != _HOME:
+    # Python is on its way to a module that was named after -m. If it is this package, the folder in
+    # which it was started has no part in it: an `agents` or a numpy.py in there may be anybody's.
+    if sys.orig_argv[-len(sys.argv)].endswith(__name__):
+        del sys.path[0]
+
+from typing import TYPE_CHECKING  # noqa: E402
+
+from bandit_gym.lending import lend  # noqa: E402
+from bandit_gym.registration import ENV_IDS, register_envs  # noqa: E402
 
 if TYPE_CHECKING:
     from bandit_gym.experiments import Experiment, Workers, load_experiment, run_experiment

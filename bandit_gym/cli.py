@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -29,13 +30,15 @@ EXAMPLES = """examples:
   bandit-gym report results/experiment-1a2b3c4d5e6f
 """
 
+HERE = ""
+"""The current folder, as Python's search path has it."""
+
 DEFAULT_ENVIRONMENT = "BernoulliBandit-v0"
 DEFAULT_AGENTS = ("racing", "exact", "smc", "ucb1")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    sys.path.append("")  # so that one's own agents can be named, as in `my_module:MyAgent`
     options = _make_parser().parse_args(arguments)
     try:
         return int(options.command(options))
@@ -52,6 +55,11 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    with experiments.importing_from(HERE):
+        return _compare_here(options)
+
+
+def _compare_here(options: argparse.Namespace) -> int:
     environment = _named("env", options.env, _parse_json(options.env_options))
     experiment = experiments.Experiment.from_dict(
         {
@@ -62,18 +70,25 @@ def _compare(options: argparse.Namespace) -> int:
             "seed": options.seed,
         }
     )
-    return _carry_out(experiment, options.out or _default_folder(options.env, experiment), options)
+    folder = options.out or _default_folder(options.env, experiment)
+    return _begin(experiment, folder, options)
 
 
 def _run(options: argparse.Namespace) -> int:
-    experiment = experiments.load_experiment(options.file)
-    folder = options.out or _default_folder(options.file.stem, experiment)
-    return _carry_out(experiment, folder, options)
+    beside = str(options.file.absolute().parent)
+    with experiments.importing_from(beside, HERE):
+        experiment = experiments.load_experiment(options.file)
+        folder = options.out or _default_folder(options.file.stem, experiment)
+        return _begin(experiment, folder, options, beside)
 
 
 def _resume(options: argparse.Namespace) -> int:
     experiment = experiments.read_manifest(options.directory).experiment
-    return _carry_out(experiment, options.directory, options)
+    beside = experiments.remembered_folders(options.directory)
+    with experiments.importing_from(*beside, HERE):
+        if not options.trust:
+            experiments.check_trust(options.directory, experiment)
+        return _begin(experiment, options.directory, options, *beside)
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -92,6 +107,16 @@ def _export(options: argparse.Namespace) -> int:
             file.write(table.to_csv(index=False, header=number == 0, lineterminator="\n").encode())
     print(f"One row per stored replication and step: {path}")
     return OK
+
+
+def _begin(
+    experiment: experiments.Experiment, folder: Path, options: argparse.Namespace, *beside: str
+) -> int:
+    """Name the modules that are not this project's, remember that they are run, and run them."""
+    for module, path in experiments.find_modules(experiment).items():
+        print(f"bandit-gym: {module} is {path}", file=sys.stderr)
+    experiments.remember(folder, experiment, list(dict.fromkeys([*beside, os.getcwd()])))
+    return _carry_out(experiment, folder, options)
 
 
 def _carry_out(
@@ -232,6 +257,9 @@ def _make_parser() -> argparse.ArgumentParser:
     run = add(_run, "run an experiment file (TOML or JSON) and report")
     run.add_argument("file", type=Path)
     resume = add(_resume, "go on with an experiment that was interrupted")
+    resume.add_argument(
+        "--trust", action="store_true", help="run the modules and saved models that DIR names"
+    )
     report = add(_report, "tables and figures of what is stored so far")
     export = add(_export, "write all stored rows into one file")
     export.add_argument("--csv", nargs="?", type=Path, metavar="FILE", help="DIR/results.csv")

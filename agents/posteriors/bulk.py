@@ -247,6 +247,22 @@ def place_edges(likelihood: Features, data: Data, cells: np.ndarray, places: np.
 
 
 @inner
+def may_stand_out(places: np.ndarray, k: int) -> bool:
+    """Return whether the likelihood may rise between places k and k + 1 by more than it is told by.
+
+    It rises to its peak more and more slowly: not as fast as before or after these (4, m) places.
+    """
+    if k == 0 or k + 2 >= places.shape[1]:
+        return True
+    u, gain = places[U], places[GAIN]
+    rise = (gain[k] - gain[k - 1]) / (u[k] - u[k - 1])
+    fall = (gain[k + 1] - gain[k + 2]) / (u[k + 2] - u[k + 1])
+    left, right = places[PRIOR, k] + gain[k], places[PRIOR, k + 1] + gain[k + 1]
+    top = bound_step(places, k) + max(rise, fall) * (u[k + 1] - u[k])
+    return not top - min(left, right) <= LARGEST_CHANGE
+
+
+@inner
 def stands_out(places: np.ndarray, peak: np.ndarray, k: int) -> bool:
     """Return whether the (4,) place of the peak tells more than places k and k + 1 beside it."""
     if k + 1 >= places.shape[1]:
@@ -277,10 +293,11 @@ def find_bulk(
     place_edges(likelihood, data, cells, places[:, :num])
     if data.pulls > 0.0:
         new[V, 0] = find_peak(likelihood, data, cells)
-        look(likelihood, data, cells, new[:, :1], rest)
-        if stands_out(places[:, :num], new[:, 0], int(new[V, 0])):
-            insert(places, num, new[:, :1])
-            num += 1
+        if may_stand_out(places[:, :num], int(new[V, 0])):
+            look(likelihood, data, cells, new[:, :1], rest)
+            if stands_out(places[:, :num], new[:, 0], int(new[V, 0])):
+                insert(places, num, new[:, :1])
+                num += 1
     top = find_top(places[:, :num])
     num = trim(places, num, top - LOG_REACH)
     for _ in range(MAX_ROUNDS):

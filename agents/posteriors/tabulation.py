@@ -73,7 +73,7 @@ class PosteriorTables(NamedTuple):
         points: (N, K, M + 1, 3) distribution function, u and density of u at each point.
         guides: (N, K, M) the last point with a distribution function of at most j / M.
         errors: (N, K) what the distribution functions may be wrong by.
-        recent: (NUM_RECENT,) lane * K + arm of the last table built for statistics of each kind.
+        recent: (NUM_RECENT,) lane * K + arm of the last table with statistics of each kind.
     """
 
     keys: np.ndarray
@@ -291,9 +291,9 @@ def kind_of(twin: int, pulls: float, total: float) -> int:
 
 
 @inner
-def holds(tables: PosteriorTables, lane: int, arm: int, pulls: float, total: float) -> bool:
+def holds(keys: np.ndarray, lane: int, arm: int, pulls: float, total: float) -> bool:
     """Return whether a lane's table is the one for these statistics."""
-    return tables.keys[lane, arm, 0] == pulls and tables.keys[lane, arm, 1] == total
+    return bool(keys[lane, arm, 0] == pulls and keys[lane, arm, 1] == total)
 
 
 @inner
@@ -319,16 +319,17 @@ def update_tables(mesh: Mesh, tables: PosteriorTables, counts: np.ndarray, sums:
     """
     num_lanes, num_arms = counts.shape
     spare = np.empty((NUM_SPARE, max(mesh.cells.shape[1] + NUM_MORE, tables.points.shape[2])))
+    keys, recent, twins = tables.keys, tables.recent, mesh.twins  # a record costs more to pass on
     for lane in range(num_lanes):
         for arm in range(num_arms):
             pulls, total = float(counts[lane, arm]), sums[lane, arm]
-            if holds(tables, lane, arm, pulls, total):
+            if holds(keys, lane, arm, pulls, total):
                 continue
-            tables.keys[lane, arm, 0] = np.nan
-            kind = kind_of(mesh.twins[arm], pulls, total)
-            other_lane, other_arm = divmod(tables.recent[kind], num_arms)
-            is_twin = mesh.twins[other_arm] == mesh.twins[arm]
-            if is_twin and holds(tables, other_lane, other_arm, pulls, total):
+            keys[lane, arm, 0] = np.nan
+            kind = kind_of(twins[arm], pulls, total)
+            other_lane, other_arm = divmod(recent[kind], num_arms)
+            is_twin = twins[other_arm] == twins[arm]
+            if is_twin and holds(keys, other_lane, other_arm, pulls, total):
                 copy_posterior_table(tables, lane, arm, other_lane, other_arm)
             else:
                 data = Data(pulls, total)
@@ -337,8 +338,8 @@ def update_tables(mesh: Mesh, tables: PosteriorTables, counts: np.ndarray, sums:
                 if np.isnan(error):
                     return lane * num_arms + arm
                 tables.errors[lane, arm] = error
-                tables.recent[kind] = lane * num_arms + arm
-            tables.keys[lane, arm, 0], tables.keys[lane, arm, 1] = pulls, total
+            recent[kind] = lane * num_arms + arm
+            keys[lane, arm, 0], keys[lane, arm, 1] = pulls, total
     return -1
 
 

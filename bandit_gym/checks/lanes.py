@@ -65,12 +65,9 @@ def check_choices(name: str, choices: Any, num_arms: int) -> None:
         choices: what it returned.
         num_arms: K; a choice is one of 0, ..., K - 1.
     """
-    if len(choices) == 1:  # a third of the time that arrays take
-        lane = 0 if not 0 <= choices[0] < num_arms else -1
-    else:
-        is_wrong = (choices < 0) | (choices >= num_arms)
-        lane = int(np.argmax(is_wrong)) if np.count_nonzero(is_wrong) else -1
-    if lane >= 0:
+    is_wrong = (choices < 0) | (choices >= num_arms)
+    if is_wrong.any():
+        lane = int(np.argmax(is_wrong))
         text = message(name, f"return arms from 0 to {num_arms - 1}", choices[lane])
         raise ValueError(f"{text[:-1]} in lane {lane}.")
 

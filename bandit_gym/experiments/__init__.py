@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
     from bandit_gym.experiments.manifest import read_manifest
     from bandit_gym.experiments.progress import progress_on_stderr
+    from bandit_gym.experiments.trust import (
+        check_trust,
+        find_modules,
+        importing_from,
+        remember,
+        remembered_folders,
+    )
 
 __getattr__, __dir__ = lend(
     __name__,
@@ -23,10 +30,15 @@ __getattr__, __dir__ = lend(
         "Progress": "execution",
         "Run": "experiment",
         "Workers": "backends",
+        "check_trust": "trust",
         "describe_catalogue": "catalogue",
+        "find_modules": "trust",
+        "importing_from": "trust",
         "load_experiment": "experiment",
         "progress_on_stderr": "progress",
         "read_manifest": "manifest",
+        "remember": "trust",
+        "remembered_folders": "trust",
         "run_experiment": "execution",
     },
 )

@@ -17,7 +17,6 @@ import gymnasium as gym
 
 from bandit_gym.checks import check_choice, check_keys
 from bandit_gym.experiments import sources
-from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
 
@@ -75,15 +74,6 @@ def agent_options(target: str) -> Parameters:
     """Return the keyword arguments of an agent's constructor, the problem left out."""
     parameters = _parameters(load_agent(target))
     return {name: parameter for name, parameter in list(parameters.items())[1:]}
-
-
-def make_problem(target: str, options: Mapping[str, Any]) -> BanditProblem:
-    """Return what an environment tells agents about itself."""
-    env: Any = gym.make_vec(target, **options)  # unlike a single one, it knows its time limit
-    is_native = hasattr(env.unwrapped, "problem")
-    problem: BanditProblem = env.unwrapped.problem if is_native else env.get_attr("problem")[0]
-    env.close()
-    return problem
 
 
 @cache

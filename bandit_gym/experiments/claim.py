@@ -18,12 +18,13 @@ LOCK = ".lock"
 
 
 @contextlib.contextmanager
-def locked(directory: Path, is_new: bool) -> Iterator[None]:
+def locked(directory: Path) -> Iterator[None]:
     """Make a folder and keep other processes from writing there.
+
+    If it held no experiment and nothing comes of it, nothing is left of it.
 
     Args:
         directory: the folder.
-        is_new: whether it holds nothing yet; if nothing comes of it then, nothing is left of it.
 
     Raises:
         BlockingIOError: if another process is at work in it.
@@ -36,9 +37,11 @@ def locked(directory: Path, is_new: bool) -> Iterator[None]:
         )
     folders = [folder for folder in (directory, *directory.parents) if not folder.exists()]
     directory.mkdir(parents=True, exist_ok=True)
+    is_new = False
     try:
         with open(directory / LOCK, "a+", encoding="utf-8", opener=_open_unlinked) as file:
             _lock(file, directory)
+            is_new = not (directory / MANIFEST).exists()  # now that nobody else can change it
             yield
     except BlockingIOError:  # somebody else is at work in it
         raise

@@ -19,9 +19,11 @@ from time import perf_counter
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from bandit_gym.checks import check_fit
+from bandit_gym.dynamics import lai_robbins_slope
 from bandit_gym.experiments.catalogue import load_agent
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Run
@@ -44,7 +46,7 @@ class Outcome:
         data: its results as the bytes of a Parquet file, None if it failed.
         facts: what may differ from time to time: `agent_seconds` spent in `act` and `observe`,
             `seconds` in all, `decisions` taken, `process`, `host`, `versions` of packages and the
-            `results_version` of the engine.
+            `results_version` of the engine; and `lai_robbins_slope`, for the report.
         failure: one line and then the traceback, None if all went well.
     """
 
@@ -130,7 +132,11 @@ def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
         seconds += step.agent_seconds
     env.close()
     data = to_parquet(run, block, recorder.finish())
-    return data, {"agent_seconds": seconds, "decisions": recorder.num_decisions}
+    return data, {
+        "agent_seconds": seconds,
+        "decisions": recorder.num_decisions,
+        "lai_robbins_slope": _lai_robbins_slope(run, env),
+    }
 
 
 def _episodes(
@@ -168,6 +174,16 @@ def _warm_up(run: Run) -> None:
     for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
         pass
     env.close()
+
+
+def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:
+    """Return what a report draws of a fixed instance; None for others, and where it fails."""
+    means = run.environment.options.get("means")
+    if means is None:
+        return None
+    with contextlib.suppress(Exception):  # what others call `means` may be anything
+        return lai_robbins_slope(_problem(env).likelihood, np.asarray(means, dtype=float))
+    return None
 
 
 def _problem(env: gym.vector.VectorEnv) -> Any:

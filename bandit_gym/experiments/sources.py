@@ -62,12 +62,26 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
         named; empty where everything comes with the project.
     """
     found = {module.path: module.digest for module in _find_all(target, options).values()}
-    for text in _texts(options):
-        with suppress(OSError, ValueError):  # too long for a path, or no path at all
-            for path in (Path(text), Path(f"{text}.zip")):  # which Stable-Baselines3 leaves out
-                if path.is_file():
-                    found[text] = _digest(path.read_bytes())
-    return found
+    for text in texts(options):
+        for path in named_files(text):
+            found[text] = _digest(path.read_bytes())
+    return dict(sorted(found.items()))  # in the same order in all processes, as receipts compare
+
+
+def named_files(text: str) -> Iterator[Path]:
+    """Yield the files that a string may name."""
+    with suppress(OSError, ValueError):  # too long for a path, or no path at all
+        for path in (Path(text), Path(f"{text}.zip")):  # which Stable-Baselines3 leaves out
+            if path.is_file():
+                yield path
+
+
+def find_module(name: str) -> Path | None:
+    """Return the file that a module would be imported from; nothing is imported."""
+    with suppress(ImportError, ValueError, AttributeError):  # no name of a module at all
+        spec = _find(name)
+        return Path(spec.origin).absolute() if spec and spec.origin and spec.has_location else None
+    return None
 
 
 def renew(target: str, options: Mapping[str, Any]) -> bool:
@@ -111,7 +125,7 @@ def _forget(modules: set[str]) -> None:
 def _find_all(target: str, options: Mapping[str, Any]) -> dict[str, Module]:
     module = target.rpartition(":")[0]
     named = {module} if module else set(_entry_modules(gym.registry.get(target)))
-    named |= {match[1] for match in map(NAMED.fullmatch, _texts(options)) if match}
+    named |= {match[1] for match in map(NAMED.fullmatch, texts(options)) if match}
     return {name: module for first in named for name, module in _follow(first).items()}
 
 
@@ -122,12 +136,12 @@ def _entry_modules(spec: Any) -> Iterator[str]:
         yield module if isinstance(module, str) else getattr(entry, "__module__", "")
 
 
-def _texts(value: Any) -> list[str]:
+def texts(value: Any) -> list[str]:
     """Return all strings among the values of nested options."""
     if isinstance(value, str):
         return [value]
     inner: Iterable[Any] = value.values() if isinstance(value, Mapping) else ()
-    return [text for item in (value if isinstance(value, list) else inner) for text in _texts(item)]
+    return [text for item in (value if isinstance(value, list) else inner) for text in texts(item)]
 
 
 def _follow(first: str) -> dict[str, Module]:

@@ -81,8 +81,8 @@ class Store:
             BlockingIOError: if another process is at work in it.
         """
         path = Path(directory)
-        is_new = _read_part_of(experiment, path) is None  # before anything is written there
-        with locked(path, is_new):
+        _read_part_of(experiment, path)  # which refuses others before anything is written there
+        with locked(path):
             stored = _read_part_of(experiment, path)  # again, now that nobody else can change it
             wanted = Manifest.of(experiment)
             news, kept = settle(path, wanted, changed)

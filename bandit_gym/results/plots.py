@@ -258,7 +258,7 @@ def draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style
 
 
 def _draw_lower_bound(axes: Axes, found: RunResults) -> None:
-    slope = lower_bound_slope(found.run.environment)
+    slope = lower_bound_slope(found)
     if slope is not None:
         label = f"Lai-Robbins rate, {slope:.1f} log t"
         axes.plot(found.steps, slope * np.log(found.steps), ":", color="0.4", label=label)

@@ -37,12 +37,16 @@ class Block:
     receipt: dict[str, Any]
 
     def column(self, name: str) -> FloatArray:
-        """Return a column, or a diagnostic of the agent's own, as (R, S); NaN where there is none."""
+        """Return a column, or a diagnostic of the agent's own, as (R, S).
+
+        Raises:
+            KeyError: if nobody declared or told it.
+        """
         if name in COLUMNS:  # one thread: starting others costs more than they save on so little
             values = self.file.read([name], use_threads=False)[name].to_numpy()
         else:
-            values = self.own.get(name, np.full(self.file.metadata.num_rows, np.nan))
-        return values.reshape(self.run.block_size, -1)[: len(self.replications)]
+            values = self.own[name]
+        return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
 
     def frame(self) -> pd.DataFrame:
         """Return the tidy rows of its replications, with labels and a column per own diagnostic."""

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from bandit_gym.likelihoods import Likelihood
 from bandit_gym.typing import FloatArray
 
 NUM_RESAMPLES = 1999
@@ -197,26 +196,6 @@ def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArra
     """
     ordered = np.sort(scores, axis=None)
     return np.searchsorted(ordered, thresholds, side="right") / ordered.size
-
-
-def lai_robbins_slope(likelihood: Likelihood, means: FloatArray) -> float:
-    """Return C: on the instance `means`, (K,), no consistent agent's regret stays below C log t.
-
-    C = sum over worse arms i of (mu* - mu_i) / KL(mu_i, mu*). With n pulls whose rewards add up to
-    n mu_i, the log-likelihood ratio of mu_i to mu* is n KL(mu_i, mu*) in an exponential family, so
-    KL needs no formulas of its own.
-
-    References:
-        Lai and Robbins, "Asymptotically efficient adaptive allocation rules" (1985).
-    """
-    means = np.asarray(means, dtype=float)
-    best = means.max()
-    worse = means[means < best]
-    ones = np.ones_like(worse)
-    divergence = likelihood.log_likelihood(worse, ones, worse) - likelihood.log_likelihood(
-        np.full_like(worse, best), ones, worse
-    )
-    return float(np.sum((best - worse) / divergence))
 
 
 def _distances(values: FloatArray, tail: float) -> tuple[float, float]:

@@ -7,12 +7,12 @@ reward in place of the pulled arm's mean; its expectation is the same and its va
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bandit_gym.experiments.catalogue import make_problem
 from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results import statistics
@@ -54,13 +54,13 @@ def regret_name(environment: Entry) -> str:
     return title if "means" in environment.options else f"Bayesian {title}"
 
 
-def lower_bound_slope(environment: Entry) -> float | None:
-    """Return the Lai-Robbins constant C of a fixed instance; None where means are drawn afresh."""
-    means = environment.options.get("means")
-    if means is None:
-        return None
-    likelihood = make_problem(environment.target, environment.options).likelihood
-    return statistics.lai_robbins_slope(likelihood, np.asarray(means))
+def lower_bound_slope(found: RunResults) -> float | None:
+    """Return the Lai-Robbins constant C of a fixed instance; None where means are drawn afresh.
+
+    It was stored with the results, since to compute it again would be to run the world's code.
+    """
+    slope = found.blocks[0].receipt.get("lai_robbins_slope")
+    return slope if isinstance(slope, float) and math.isfinite(slope) else None
 
 
 def _describe(found: RunResults, reference: RunResults | None) -> dict[str, Any]:

@@ -8,9 +8,11 @@ import pytest
 from scipy import integrate, stats
 
 from agents.posteriors import chains, gibbs
-from agents.posteriors.bulk import to_coordinate
+from agents.posteriors.bulk import find_peak, to_coordinate
+from agents.posteriors.features import Data
 from agents.posteriors.gibbs import NUM_SUMMARY_SWEEPS, GibbsPosterior
 from agents.posteriors.grid import GridPosterior
+from agents.posteriors.mesh import EDGE, make_mesh
 from agents.posteriors.moves import step_directions
 from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.quadrature import (
@@ -468,3 +470,27 @@ def test_inverted_tables_tell_the_density_too(name):
         )
         assert low < u < high
         assert density == pytest.approx(2e-6 / (high - low), rel=1e-3)
+
+
+def test_cells_of_an_arm_run_over_its_own_support():
+    prior = TruncatedNormal([0.15, 0.5], 0.1, [0.1, 0.4], [0.2, 0.95])
+    mesh = make_mesh(BanditProblem(Bernoulli(), prior, 2))
+    coordinate = Coordinate(*mesh.likelihood.ends)
+    for arm, ends in enumerate([(0.1, 0.2), (0.4, 0.95)]):
+        edges = mesh.cells[arm, : mesh.sizes[arm] + 1, EDGE]
+        assert coordinate.means(edges[[0, -1]]) == pytest.approx(ends)
+        assert (np.diff(edges) > 0).all()
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_mean_that_the_data_favour_is_found_among_the_cells(name):
+    """One that is beyond all of them is at their end."""
+    likelihood, prior, _ = LAWS[name]
+    mesh = make_mesh(BanditProblem(likelihood, prior, 2))
+    cells = mesh.cells[0, : mesh.sizes[0] + 1]
+    for average in (0.05, 0.3, 0.9):
+        u = to_coordinate(mesh.likelihood.ends, average)
+        v = find_peak(mesh.likelihood, Data(10.0, 10 * average), cells)
+        assert np.interp(v, np.arange(len(cells)), cells[:, EDGE]) == pytest.approx(u, abs=1e-9)
+    far = find_peak(mesh.likelihood, Data(1.0, 1e300), cells)
+    assert far == len(cells) - 1

@@ -6,15 +6,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numba import njit
+from scipy import integrate
 
 from agents.numerics.draw_tables import NO_TABLES
 from agents.numerics.kernels import TINY
+from agents.racing.bank import Bank
 from agents.racing.conjugate import MAX_TABLES, MIN_TABLE_DRAWS
+from agents.racing.logistic import log_logistic
 from agents.racing.marginal import FAR, fit_marginals
 from agents.racing.matching import effective_share, make_proposal
+from agents.racing.normal import NormalProposal, step_inside
 from agents.racing.normal import add_features as plain_features
-from agents.racing.normal import step_inside
 from agents.racing.races import Races
+from agents.racing.races import find_leaders as plain_find_leaders
 from agents.racing.stopping import (
     FIRST_GUESS,
     TILTS,
@@ -141,7 +145,7 @@ def test_weights_that_only_the_prior_knows_are_for_no_compiled_loop():
     assert math.isfinite(proposal.draw(np.random.default_rng(0), np.arange(2), 5).log_weights.sum())
 
 
-add_features = njit(plain_features)
+add_features, find_leaders = njit(plain_features), njit(plain_find_leaders)
 NUM_LANES, NUM_ARMS, NUM_DRAWS = 30, 3, 60
 RULES = {
     "value": paper_rule("printed", 0.1, 0.3, NUM_DRAWS, by_value=True),
@@ -334,3 +338,103 @@ def test_features_are_added_up_over_arms(row, last, rng):
     expected = np.arange(7.0) + np.einsum("kf,fkm->m", c, features)
     add_features(c, x, np.empty((3, 21)), out)
     assert out == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("totals", "leader", "second"),
+    [([1, 3, 2], 1, 2), ([3, 1, 2], 0, 2), ([1, 2, 3], 2, 2), ([2, 2, 1], 0, 2), ([0, 0, 0], 0, 0)],
+)
+def test_leader_and_second_are_the_two_largest_and_the_first_of_equal_ones(totals, leader, second):
+    assert find_leaders(np.array(totals, dtype=float)) == (leader, second)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(-1.0, 2.0), (-np.inf, 0.5), (2.5, np.inf), (-4.0, -3.0), (0.5, 0.6)]
+)
+def test_logistic_densities_integrate_to_one(low, high):
+    """Of the law that is turned so that its far end is on the right."""
+    side = (low, high) if high >= 0 else (-high, -low)
+    mass, _ = integrate.quad(
+        lambda z: math.exp(log_logistic(z, np.float64(low), np.float64(high))), *side
+    )
+    assert mass == pytest.approx(1.0)
+
+
+def test_a_bank_follows_as_large_a_part_of_the_data_as_leaves_enough_draws():
+    """3 pulls leave enough of some thousand draws; of 10^6 a part that halving leads to."""
+    bank = Bank(BanditProblem(Bernoulli(), Beta(2.0, 2.0), 2))
+    counts, sums = np.array([[3, 0], [10**6, 0]]), np.array([[1.0, 0.0], [4e5, 0.0]])
+    bank.follow(np.random.default_rng(0), counts, sums)
+    assert bank.counts[0].tolist() == [3, 0]
+    assert bank.counts[1, 0] in [10**6 >> k for k in range(1, 20)]
+    assert bank.sums[1, 0] == pytest.approx(0.4 * bank.counts[1, 0], rel=0.01)
+    assert bank.sums[:, 1].tolist() == [0.0, 0.0]
+    assert not bank.is_far.any()
+    draws = bank.draw(np.random.default_rng(0), np.arange(2), 500)
+    assert abs(draws.means[0, 0].mean() - 3 / 7) < 4 * math.sqrt(12 / 49 / 8 / 100)
+    assert abs(draws.means[1, 0].mean() - 0.4) < 0.05
+    assert draws.winners.tolist() == draws.means.argmax(axis=1).tolist()
+
+
+def test_weighted_draws_of_a_normal_proposal_have_the_moments_of_the_posterior(rng):
+    """Gaussian rewards and a box too wide to matter: the posterior is normal, in closed form."""
+    covariance = np.array([[1.0, 0.8, 0.1], [0.8, 1.0, 0.3], [0.1, 0.3, 0.5]])
+    prior = TruncatedMultivariateNormal(0.5, covariance.tolist(), low=-30.0, high=30.0)
+    proposal = NormalProposal(BanditProblem(Gaussian(0.5), prior, 3), None)
+    counts, sums = np.array([[0, 4, 1]]), np.array([[0.0, 3.0, -1.0]])
+    proposal.follow(rng, counts, sums)
+    draws = proposal.draw(rng, np.arange(1), 4000)
+    weights = np.exp(draws.log_weights[0] - draws.log_weights.max())
+    weights /= weights.sum()
+    precision = np.linalg.inv(covariance) + np.diag(4.0 * counts[0])
+    expected = np.linalg.solve(
+        precision, np.linalg.solve(covariance, np.full(3, 0.5)) + 4 * sums[0]
+    )
+    spread, effective = np.linalg.inv(precision), 1 / np.square(weights).sum()
+    assert effective > 2000
+    off = draws.means[0] - expected[:, None]
+    deviations = np.sqrt(np.diag(spread))
+    assert (abs(off @ weights) < 4 * deviations / math.sqrt(effective)).all()
+    found = (weights * off) @ off.T / np.outer(deviations, deviations)
+    wanted = spread / np.outer(deviations, deviations)
+    assert abs(found - wanted).max() < 4 * math.sqrt(2 / effective)
+    assert draws.winners.tolist() == draws.means.argmax(axis=1).tolist()
+
+
+PROPOSALS = {
+    "normal": lambda: NormalProposal(NORMAL_PROBLEM, None),
+    "own": lambda: make_proposal(NORMAL_PROBLEM, Normal(0.3, 0.7)),
+    "conjugate": lambda: make_proposal(BanditProblem(Poisson(), Gamma(2.0, 1.0), 3), "reference"),
+}
+NORMAL_PROBLEM = BanditProblem(
+    Gaussian(0.5),
+    TruncatedMultivariateNormal(
+        0.5, [[1.0, 0.8, 0.1], [0.8, 1.0, 0.3], [0.1, 0.3, 0.5]], low=-1.0, high=2.0
+    ),
+    3,
+)
+
+
+@pytest.mark.parametrize("kind", PROPOSALS)
+def test_a_proposal_weighs_its_own_draws_as_it_did_when_it_drew_them(kind, rng):
+    """Up to a constant of each lane; the second lane's draws come first."""
+    proposal = PROPOSALS[kind]()
+    counts = np.array([[0, 4, 1], [2, 1, 7]])
+    proposal.follow(rng, counts, np.array([[0.0, 3.0, 1.0], [1.0, 0.0, 5.0]]))
+    lanes = np.array([1, 0])
+    draws = proposal.draw(rng, lanes, 20)
+    again = proposal.weigh(lanes, draws.means)
+    is_inside = np.isfinite(draws.log_weights)
+    assert (np.isfinite(again) == is_inside).all()
+    gaps = np.where(is_inside, again, 0.0) - np.where(is_inside, draws.log_weights, 0.0)
+    for gap, inside in zip(gaps, is_inside, strict=True):
+        assert gap[inside] == pytest.approx(gap[inside][0], abs=1e-8)
+
+
+def test_a_race_may_end_at_a_sample_that_the_leader_does_not_win():
+    """Arm 0 wins thrice and arm 1 then once: at the fourth sample any gap is enough."""
+    rule = RULES["value"]._replace(bars=np.array([np.inf] * 4 + [0.0] * (NUM_DRAWS - 3)))
+    races = Races.start(rule, np.zeros((1, 3)), np.ones(1))
+    is_over = races.feed(np.arange(1), np.zeros((1, 6)), np.array([[0, 0, 0, 1, 2, 1]]))
+    assert is_over.tolist() == [True]
+    assert races.num_samples.tolist() == [4]

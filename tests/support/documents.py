@@ -18,7 +18,7 @@ def read(path):
     page, _, heading = path.partition("#")
     text = (ROOT / page).read_text(encoding="utf-8")
     if heading:
-        (text,) = re.findall(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#+ |\Z)", text, re.M | re.S)
+        (text,) = re.findall(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#+ [A-Z]|\Z)", text, re.M | re.S)
     return text
 
 

@@ -50,16 +50,6 @@ class _Anything:
         pass
 
 
-def test_the_problem_of_an_environment_is_told():
-    problem = catalogue.make_problem("bandit_gym:PoissonBandit-v0", {"num_arms": 3})
-    assert (problem.num_arms, problem.likelihood.name) == (3, "poisson")
-
-
-def test_the_problem_of_a_single_environment_in_lanes_is_told():
-    options = {"num_arms": 3, "num_envs": 2, "vectorization_mode": "sync"}
-    assert catalogue.make_problem("bandit_gym:PoissonBandit-v0", options).num_arms == 3
-
-
 @pytest.mark.parametrize("target", ["no_such_module:A", "stub_agents:NoSuchAgent", ":A"])
 def test_an_agent_that_cannot_be_imported_is_refused(target):
     with pytest.raises(ValueError, match="agent must be an importable class, got"):

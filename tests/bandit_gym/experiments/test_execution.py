@@ -12,6 +12,7 @@ import pytest
 
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.experiments.simulation import simulate_block
 from bandit_gym.results import describe, load_results, summarise
 
 SERIAL = Workers("serial")
@@ -352,8 +353,8 @@ def test_rays_blocks_are_asked_for_in_rounds_of_four_a_worker(tmp_path, monkeypa
     rounds = []
 
     class Parallel:
-        def __init__(self, n_jobs, return_as):
-            assert (n_jobs, return_as) == (1, "list")
+        def __init__(self, n_jobs):
+            assert n_jobs == 1
 
         def __call__(self, calls):
             calls = list(calls)
@@ -365,3 +366,20 @@ def test_rays_blocks_are_asked_for_in_rounds_of_four_a_worker(tmp_path, monkeypa
     run_experiment(make_experiment(), tmp_path, workers=Workers("ray"))
     assert rounds == [4, 2]
     assert load_results(tmp_path).num_missing == 0
+
+
+def test_this_process_stores_a_block_before_it_simulates_the_next(tmp_path, monkeypatch):
+    calls, seen = [], []
+
+    def simulate(run, block):
+        calls.append(block)
+        return simulate_block(run, block)
+
+    monkeypatch.setattr("bandit_gym.experiments.execution.simulate_block", simulate)
+    run_experiment(
+        make_experiment(),
+        tmp_path,
+        workers=SERIAL,
+        on_progress=lambda progress: seen.append((progress.num_done, len(calls))),
+    )
+    assert seen == [(done, done) for done in range(7)]

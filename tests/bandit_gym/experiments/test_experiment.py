@@ -280,11 +280,11 @@ def test_blocks_hold_all_replications_and_no_more_than_that():
 
 
 def test_runs_are_named_for_people_and_by_their_content():
-    label = "a very long label, with blanks & more than forty-eight characters"
-    run = make_experiment(agents=[{"agent": "random", "label": label}]).runs[0]
+    settings = {"agent": "racing", "proposal": "matched", "stopping": "self-normalised"}
+    run = make_experiment(agents=[settings]).runs[0]
     environment, agent, digest = run.name.split("--")
     assert environment == ENV
-    assert agent == "a-very-long-label-with-blanks-more-than-forty-ei"
+    assert agent == "racing-proposal-matched-stopping-self-normalised"[:48]
     assert digest == run.digest[:12]
     assert len(run.digest) == 64
 

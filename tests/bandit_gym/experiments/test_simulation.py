@@ -7,7 +7,7 @@ from bandit_gym.experiments.experiment import Experiment, recorded_steps
 from bandit_gym.experiments.recording import CHUNK, Recorder
 from bandit_gym.rollout import Step
 
-FACTS = {"process", "host", "versions", "agent_seconds", "decisions", "seconds"}
+FACTS = {"process", "host", "versions", "results_version", "agent_seconds", "decisions", "seconds"}
 
 
 def make_run(agent="random", horizon=7):

@@ -1,5 +1,6 @@
 """Edits of what a run depends on, one at a time, and what is computed again."""
 
+import ast
 import io
 import json
 import os
@@ -199,6 +200,20 @@ def test_another_current_folder_changes_nothing(project, tmp_path):
     assert "6 blocks, 6 of them stored already" in done.stderr
 
 
+@pytest.mark.parametrize("seed", ["1", "2", "3"])
+def test_sources_are_listed_in_an_order_that_hashing_does_not_change(project, seed):
+    code = (
+        "from bandit_gym.experiments.sources import find_sources as f; print([*f('mine:Mine', {})])"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(project), *sys.path])}
+    printed = subprocess.check_output(
+        [sys.executable, "-c", code], env=environment | {"PYTHONHASHSEED": seed}, text=True
+    )
+    listed = ast.literal_eval(printed)
+    assert len(listed) > 2
+    assert listed == sorted(listed)
+
+
 def test_what_no_longer_fits_is_set_aside_as_a_folder_that_can_be_read(project, out):
     simulate(project, out)
     before = block_bytes(out)
@@ -285,12 +300,15 @@ def test_the_command_refuses_in_one_sentence_unless_told(project, tmp_path, caps
     edit(project, "mine.py", "ARM = 0", "ARM = 1")
     capsys.readouterr()
     assert compare(project, tmp_path / "out") == 2
-    error = capsys.readouterr().err
+    *named, error = capsys.readouterr().err.splitlines()
+    assert [line.partition(" is ")[0] for line in named] == [
+        "bandit-gym: world",
+        "bandit-gym: mine",
+    ]
     assert "1 of 1 agents changed since: mine.py" in error
-    assert error.count("\n") == 1
     assert compare(project, tmp_path / "out", "--keep") == 0
     captured = capsys.readouterr()
-    assert captured.err.startswith("1 of 1 agents changed since: mine.py")
+    assert "\n1 of 1 agents changed since: mine.py" in captured.err
     assert "kept all the same: 1 of 1 agents changed since" in captured.out
     assert compare(project, tmp_path / "out", "--recompute") == 0
     assert "kept" not in capsys.readouterr().out

@@ -241,3 +241,14 @@ def test_no_file_of_a_report_is_written_through_a_link(results, tmp_path):
     write_report(results, tmp_path / "linked")
     assert {(tmp_path / f"of {name}").read_text() for name in names} == {"mine"}
     assert not any((tmp_path / "linked" / name).is_symlink() for name in names)
+
+
+def test_blocks_made_with_different_versions_are_told(results):
+    run = results.runs[0]
+    other = dataclasses.replace(
+        run.blocks[0], receipt={**run.blocks[0].receipt, "versions": {"numpy": "0.0"}}
+    )
+    changed = dataclasses.replace(run, blocks=(other, *run.blocks[1:]))
+    mixed = dataclasses.replace(results, runs=(changed, *results.runs[1:]))
+    assert "Blocks were made with different versions: {'numpy': '0.0'}; {" in report.describe(mixed)
+    assert "different versions" not in report.describe(results)

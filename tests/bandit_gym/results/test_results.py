@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from fixed_instance import BEST, ENV, FIXED, WORST
 
-from bandit_gym.experiments.columns import COLUMNS, Column
+from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results.results import line_up, load_results, paired_differences
@@ -123,13 +123,6 @@ def test_worlds_are_lined_up_by_the_replications_that_all_have():
         (np.array([1, 2, 3, 4]), np.array([1.0, 2.0, 3.0, 4.0])),
     ]
     assert line_up(tables).tolist() == [[10.0, 1.0], [20.0, 2.0], [40.0, 4.0]]
-
-
-def test_a_column_declared_since_a_file_was_written_is_unknown_there(results, monkeypatch):
-    monkeypatch.setitem(COLUMNS, "of_tomorrow", Column("what is not known yet"))
-    curves = results.runs[0].curves("of_tomorrow")
-    assert curves.shape == (30, 50)
-    assert np.isnan(curves).all()
 
 
 def test_a_column_that_nobody_declared_is_refused(results):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.results import statistics
 from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
@@ -13,7 +12,6 @@ from bandit_gym.results.statistics import (
     interquartile_mean,
     is_coverage_doubtful,
     is_normality_doubtful,
-    lai_robbins_slope,
     mean_interval,
     paired_p_value,
     performance_profile,
@@ -190,17 +188,6 @@ def test_interquartile_mean_leaves_out_the_outer_quarters():
 def test_performance_profile_counts_scores_at_most_each_level():
     scores = np.array([[0.1, 0.2], [0.3, 0.4]])
     assert performance_profile(scores, np.array([0.0, 0.2, 1.0])).tolist() == [0.0, 0.5, 1.0]
-
-
-def test_lai_robbins_slope_is_two_variances_over_the_gap_for_gaussian_rewards():
-    """KL(N(0, 4), N(1, 4)) = 1 / 8, so gap / KL = 8."""
-    assert lai_robbins_slope(Gaussian(2.0), np.array([0.0, 1.0])) == pytest.approx(8.0)
-
-
-def test_lai_robbins_slope_counts_every_worse_arm_for_bernoulli_rewards():
-    divergence = 0.2 * math.log(0.2 / 0.5) + 0.8 * math.log(0.8 / 0.5)
-    slope = lai_robbins_slope(Bernoulli(), np.array([0.2, 0.5, 0.2, 0.5]))
-    assert slope == pytest.approx(2 * 0.3 / divergence)
 
 
 SKEWED = np.array([0.0] * 10 + [1.0] * 5 + [2.0] * 3 + [9.0, 30.0])
