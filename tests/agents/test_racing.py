@@ -434,7 +434,7 @@ def test_a_proposal_weighs_its_own_draws_as_it_did_when_it_drew_them(kind, rng):
 def test_a_race_may_end_at_a_sample_that_the_leader_does_not_win():
     """Arm 0 wins thrice and arm 1 then once: at the fourth sample any gap is enough."""
     rule = RULES["value"]._replace(bars=np.array([np.inf] * 4 + [0.0] * (NUM_DRAWS - 3)))
-    races = Races.start(rule, np.zeros((1, 3)), np.ones(1))
+    races = Races.start(rule, np.zeros((1, 3)), rule.lengths(np.ones(1)))
     is_over = races.feed(np.arange(1), np.zeros((1, 6)), np.array([[0, 0, 0, 1, 2, 1]]))
     assert is_over.tolist() == [True]
     assert races.num_samples.tolist() == [4]
