@@ -127,7 +127,7 @@ class RacingThompson(Agent):
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
         gumbels = self.rng.gumbel(size=self.counts.shape)  # line 5
         self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8
-        due = np.flatnonzero(self.counts.sum(axis=1) >= self._vetting.due)
+        due = (self.counts.sum(axis=1) >= self._vetting.due).nonzero()[0]
         if due.size:
             self._vetting.look_ahead(due)
         races = Races.start(self._rule, gumbels, self._vetting.lengths)  # line 6
@@ -140,20 +140,17 @@ class RacingThompson(Agent):
 
     def _choose(self) -> np.ndarray:
         races = self.race()
+        effective_sizes, is_capped = races.effective_sample_size(), races.is_capped()
+        is_unreliable = is_capped | self._proposal.is_unreliable()
+        if not self._proposal.has_equal_weights:
+            is_unreliable |= races.is_poor(effective_sizes) | self._vetting.is_blind
         self._diagnostics = {
             "num_samples": races.num_samples,
-            "effective_sample_size": races.effective_sample_size(),
-            "is_capped": (is_capped := races.is_capped()),
-            "is_unreliable": is_capped | self._is_unreliable(races),
+            "effective_sample_size": effective_sizes,
+            "is_capped": is_capped,
+            "is_unreliable": is_unreliable,
         }
         return np.argmax(races.totals, axis=1)  # line 16
-
-    def _is_unreliable(self, races: Races) -> np.ndarray:
-        """Return (N,) True where a race rests on too few of its samples, or on the wrong ones."""
-        is_unsure = self._proposal.is_unreliable()
-        if self._proposal.has_equal_weights:
-            return is_unsure
-        return is_unsure | races.is_poor() | self._vetting.is_blind
 
     def _pull_first(self, races: Races) -> np.ndarray:
         """Return the lanes that race; the others are given an arm that was never pulled."""

@@ -29,7 +29,7 @@ SMALLEST = 5e-324
 """The least positive number, to divide 0 by."""
 
 NUM_PILOTS, NUM_WITNESSES = 256, 512
-FIRST_PULLS, MANY_PULLS = 4, 64
+FIRST_PULLS, MANY_PULLS = 8, 64
 """Pulls at which a lane is vetted for the second time, and from which on they grow fourfold."""
 
 NEVER = np.iinfo(np.int64).max
