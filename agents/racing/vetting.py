@@ -33,7 +33,7 @@ FIRST_PULLS, MANY_PULLS = 8, 64
 """Pulls at which a lane is vetted for the second time, and from which on they grow fourfold."""
 
 NEVER = np.iinfo(np.int64).max
-LARGEST_MISS = 0.05
+LARGEST_MISS = 0.07
 """Total variation between the laws of the best arm in what is seen and in all; what noise is left
 of so many draws stays below it."""
 
