@@ -112,7 +112,7 @@ class RacingThompson(Agent):
         self.proposal = proposal
         self._rule = self._make_rule()
         self._proposal = make_proposal(problem, proposal)
-        self._vetting = Vetting(self._proposal, find_witness(self._proposal))
+        self._vetting = Vetting(self._proposal, find_witness(self._proposal), self._rule)
         self._log_supremum = self._proposal.log_supremum() if scale == "supremum" else -math.inf
 
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
@@ -127,30 +127,30 @@ class RacingThompson(Agent):
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
         gumbels = self.rng.gumbel(size=self.counts.shape)  # line 5
         self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8
-        self._vetting.look_ahead()
-        races = Races.start(self._rule, gumbels, self._vetting.shares)  # line 6
+        due = (self.counts.sum(axis=1) >= self._vetting.due).nonzero()[0]
+        if due.size:
+            self._vetting.look_ahead(due)
+        races = Races.start(self._rule, gumbels, self._vetting.lengths)  # line 6
         if self.scale == "supremum":
             races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
         races.run(self.rng, self._proposal, self._pull_first(races))  # lines 7 to 15
-        self._vetting.look_back(races.num_samples)
+        if due.size:
+            self._vetting.look_back(due, races.num_samples)
         return races
 
     def _choose(self) -> np.ndarray:
         races = self.race()
+        effective_sizes, is_capped = races.effective_sample_size(), races.is_capped()
+        is_unreliable = is_capped | self._proposal.is_unreliable()
+        if not self._proposal.has_equal_weights:
+            is_unreliable |= races.is_poor(effective_sizes) | self._vetting.is_blind
         self._diagnostics = {
             "num_samples": races.num_samples,
-            "effective_sample_size": races.effective_sample_size(),
-            "is_capped": races.is_capped(),
-            "is_unreliable": self._is_unreliable(races),
+            "effective_sample_size": effective_sizes,
+            "is_capped": is_capped,
+            "is_unreliable": is_unreliable,
         }
         return np.argmax(races.totals, axis=1)  # line 16
-
-    def _is_unreliable(self, races: Races) -> np.ndarray:
-        """Return (N,) True where a race rests on too few of its samples, or on the wrong ones."""
-        is_unsure = races.is_capped() | self._proposal.is_unreliable()
-        if self._proposal.has_equal_weights:
-            return is_unsure
-        return is_unsure | races.is_poor() | self._vetting.is_blind
 
     def _pull_first(self, races: Races) -> np.ndarray:
         """Return the lanes that race; the others are given an arm that was never pulled."""

@@ -101,6 +101,10 @@ class ConjugateProposal(Proposal):
             return None
         return WeighedLaws(self._laws, self._worthwhile_tables(), self._log_weight)
 
+    def is_unreliable(self) -> np.ndarray:
+        """Return (N,) False: the parameters are all there is to know."""
+        return np.zeros(len(self.counts), dtype=bool)
+
     def log_supremum(self) -> float:
         """Return log sup w(mu); see `Proposal.log_supremum`."""
         if not self.is_natural:

@@ -3,12 +3,13 @@
 Every arm is drawn from the posterior q_i that its marginal prior pi_i and its own data L_i give,
 as if the arms were independent. `agents.posteriors.grid` keeps these one-dimensional laws as
 tables, whatever their shape. The weight makes good what the arms have to do with each other, and
-the errors of the tables with them:
+the errors of the tables with them, which are below 5e-3 or flagged:
 
     w(mu) = pi(mu) prod_i L_i(mu_i) / q_i(mu_i),
 
 with q_i the density of the draws themselves. If the arms are independent this is constant but for
-those errors, and a sample is as good as a draw from the posterior.
+those errors, and a sample is as good as a draw from the posterior: where the prior itself says
+what its arms are, it is taken for one.
 
 Where the prior does not say what its marginals are, normal laws cut to the support of the means
 stand in for them.
@@ -37,13 +38,18 @@ from agents.posteriors.features import (
 from agents.posteriors.grid import GridPosterior
 from agents.posteriors.mesh import Mesh
 from agents.posteriors.quadrature import Coordinate
-from agents.posteriors.tabulation import DENSITY, PLACE, PosteriorTables, invert_table
+from agents.posteriors.tabulation import PosteriorTables, invert_table
 from agents.racing.proposal import Proposal, prior_log_density
+from agents.racing.slices import SlicedPrior
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 FAR = 1000.0
 """Standard deviations from the mean at which an unbounded support is cut for a stand-in."""
+
+
+SMALLEST = 1e-300
+"""The least area that is divided by."""
 
 
 class MarginalLaws(NamedTuple):
@@ -81,6 +87,7 @@ class MarginalProposal(Proposal):
         super().__init__(problem)
         marginals = fit_marginals(problem, draws)
         self.has_equal_weights = marginals is problem.prior
+        self._is_exact = self.has_equal_weights and not isinstance(marginals, SlicedPrior)
         self.grid = GridPosterior(
             problem if self.has_equal_weights else replace(problem, prior=marginals)
         )
@@ -102,9 +109,12 @@ class MarginalProposal(Proposal):
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        draw_marginals(rng, self._laws, lanes, draws)
-        log_weights = draws.log_weights
-        log_weights += prior_log_density(self.problem, draws.means)
+        laws = self._laws
+        if self._is_exact:
+            draw_exactly(rng, laws.tables, laws.mesh.likelihood.ends, lanes, draws)
+        else:
+            draw_marginals(rng, laws, lanes, draws)
+            draws.log_weights[:] += prior_log_density(self.problem, draws.means)
         return draws
 
     def weigh(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -117,9 +127,17 @@ class MarginalProposal(Proposal):
         for r, tables in enumerate(self.grid.tables.points[lanes]):
             for x, points in zip(u[r], tables, strict=True):
                 with np.errstate(divide="ignore"):
-                    density = np.interp(x, points[:, PLACE], points[:, DENSITY], 0.0, 0.0)
-                    log_weights[r] -= np.log(density)
+                    log_weights[r] -= np.log(_density(points, x))
         return log_weights
+
+
+def _density(points: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the (m,) density of draws from a table, see `tabulation.invert_table`, at places."""
+    mass, place, density = points.T
+    cells = np.clip(np.searchsorted(place, x, side="right") - 1, 0, len(place) - 2)
+    areas = (density[1:] + density[:-1]) * np.diff(place) / 2
+    line = np.interp(x, place, density, 0.0, 0.0)
+    return line * (np.diff(mass) / np.maximum(areas, SMALLEST))[cells]
 
 
 def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
@@ -175,6 +193,31 @@ def draw_marginals(rng: Generator, laws: MarginalLaws, lanes: np.ndarray, draws:
             data = Data(float(laws.counts[lane, arm]), laws.sums[lane, arm])
             if data.pulls > 0.0:
                 add_log_likelihood(likelihood, data, first[part], second[part], out)
+            compare_means(rng, draws.means[r], arm, best, draws.winners[r])
+
+
+@kernel
+def draw_exactly(
+    rng: Generator, tables: PosteriorTables, ends: np.ndarray, lanes: np.ndarray, draws: Draws
+) -> None:
+    """Draw the means of all arms from their tables, and find the best; see `draw_marginals`.
+
+    Args:
+        rng: source of randomness.
+        tables: of N lanes.
+        ends: of the coordinate.
+        lanes: (R,) the lanes, of N, to draw for.
+        draws: receives means and winners; their weights are left as they are.
+    """
+    num_lanes, num_arms, num_samples = draws.means.shape
+    u, spare, best = np.empty(num_samples), np.empty(num_samples), np.empty(num_samples)
+    for r in range(num_lanes):
+        best[:] = -np.inf
+        for arm in range(num_arms):
+            points, guide = tables.points[lanes[r], arm], tables.guides[lanes[r], arm]
+            for j in range(num_samples):
+                u[j], _ = invert_table(points, guide, rng.random())
+            set_means(ends, u, draws.means[r, arm], spare)
             compare_means(rng, draws.means[r], arm, best, draws.winners[r])
 
 

@@ -139,7 +139,8 @@ def effective_share(proposal: Proposal) -> float:
     """Return effective samples per sample, without data; 0 if no weight is positive."""
     rng, shape = np.random.default_rng(0), (1, proposal.problem.num_arms)
     proposal.follow(rng, np.zeros(shape, dtype=np.int64), np.zeros(shape))
-    log_weights = proposal.draw(rng, np.arange(1), NUM_TRIAL_SAMPLES).log_weights
+    means = proposal.draw(rng, np.arange(1), NUM_TRIAL_SAMPLES).means
+    log_weights = proposal.weigh(np.arange(1), means)
     if log_weights.max() == -np.inf:
         return 0.0
     weights = np.exp(log_weights - log_weights.max())

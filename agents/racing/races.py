@@ -55,17 +55,17 @@ class Races(NamedTuple):
     num_samples: np.ndarray
 
     @classmethod
-    def start(cls, rule: StoppingRule, gumbels: np.ndarray, shares: np.ndarray) -> Races:
+    def start(cls, rule: StoppingRule, gumbels: np.ndarray, lengths: np.ndarray) -> Races:
         """Return races without samples, given (N, K) eps.
 
         Args:
             rule: what ends them.
             gumbels: (N, K) eps.
-            shares: (N,) effective samples that a sample is worth, known before any is drawn.
+            lengths: (N,) samples that end them.
         """
         return cls(
             rule=rule,
-            lengths=rule.lengths(shares),
+            lengths=lengths.copy(),
             gumbels=gumbels,
             totals=np.zeros_like(gumbels),
             squares=np.zeros_like(gumbels),
@@ -128,10 +128,10 @@ class Races(NamedTuple):
         total, squares = self.weight_sums.T
         return total**2 / np.maximum(squares, SMALLEST)
 
-    def is_poor(self) -> np.ndarray:
-        """Return (N,) True where a race has few effective samples, and not for being short."""
-        total, squares = self.weight_sums.T
-        return total * total < squares * np.minimum(FEWEST, 0.9 * self.num_samples)
+    def is_poor(self, effective_sizes: np.ndarray) -> np.ndarray:
+        """Return (N,) True where (N,) effective samples are few, and not for being short."""
+        few = np.minimum(FEWEST, 0.9 * self.num_samples)
+        return effective_sizes < few
 
     def is_capped(self) -> np.ndarray:
         """Return (N,) True where the cap ended a race that another rule might have."""

@@ -1,7 +1,8 @@
 """What a proposal's draws are worth in each lane, and whether they see what decides.
 
 Weights tell of a proposal by its *own* draws: mass of the posterior where it never goes is not in
-them. So a lane is vetted whenever its pulls have doubled, by draws that decide nothing:
+them. So a lane is vetted whenever its pulls have doubled, beyond 64 have grown fourfold, by draws
+that decide nothing:
 
 - *pilot* draws of the proposal give the effective samples that one draw is worth. A race can so
   choose its length before its own draws, and chooses nothing by what these turn out to be;
@@ -22,13 +23,16 @@ import numpy as np
 from agents.numerics.kernels import Draws
 from agents.racing.bank import Bank
 from agents.racing.proposal import Proposal, split_lanes
+from agents.racing.stopping import StoppingRule
 
 SMALLEST = 5e-324
 """The least positive number, to divide 0 by."""
 
-NUM_PILOTS, NUM_WITNESSES = 256, 2048
-FIRST_PULLS = 4
-"""Pulls after which a lane is vetted for the second time; then whenever they have doubled."""
+NUM_PILOTS, NUM_WITNESSES = 256, 512
+FIRST_PULLS, MANY_PULLS = 8, 64
+"""Pulls at which a lane is vetted for the second time, and from which on they grow fourfold."""
+
+NEVER = np.iinfo(np.int64).max
 LARGEST_MISS = 0.07
 """Total variation between the laws of the best arm in what is seen and in all; what noise is left
 of so many draws stays below it."""
@@ -45,79 +49,88 @@ class Vetting:
     Arguments:
         proposal: to vet. One whose weights are equal needs no vetting.
         witness: of the posterior; None if the proposal's own draws have to do.
+        rule: what ends the races.
 
     Attributes:
+        due: (N,) pulls at which a lane is to be vetted.
         shares: (N,) effective samples that a draw is worth.
+        lengths: (N,) samples that end a race, by the rule.
         is_blind: (N,) True where a race misses what would change its answer.
     """
 
-    def __init__(self, proposal: Proposal, witness: Proposal | Bank | None) -> None:
-        self.proposal, self.witness = proposal, witness
+    def __init__(
+        self, proposal: Proposal, witness: Proposal | Bank | None, rule: StoppingRule
+    ) -> None:
+        self.proposal, self.witness, self.rule = proposal, witness, rule
 
     def restart(self, mask: np.ndarray) -> None:
         """Forget the (N,) masked lanes."""
         if mask.all():
             self.shares, self.is_blind = np.ones(len(mask)), np.zeros(len(mask), dtype=bool)
-            self._next = np.zeros(len(mask), dtype=np.int64)  # pulls at which a lane is due
-        self.shares[mask], self.is_blind[mask], self._next[mask] = 1.0, False, 0
-        self._due = np.empty(0, dtype=np.int64)
+            self.due, self._log_means = np.zeros(len(mask), dtype=np.int64), np.zeros(len(mask))
+        self.shares[mask], self.is_blind[mask] = 1.0, False
+        self.due[mask] = NEVER if self.proposal.has_equal_weights else 0
+        self.lengths = self.rule.lengths(self.shares)
 
-    def look_ahead(self) -> None:
-        """Renew the shares of the lanes that are due."""
-        if self.proposal.has_equal_weights:
-            return
-        pulls = self.proposal.counts.sum(axis=1)
-        self._due = np.flatnonzero(pulls >= self._next)
-        if not self._due.size:
-            return
-        self._next[self._due] = np.maximum(2 * pulls[self._due], FIRST_PULLS)
-        lanes, which = self._different(np.zeros(len(pulls)))
-        for tile in self._tiles(lanes):
-            weights = scale_weights(self._pilot(tile).log_weights)[0]
-            squares = np.maximum(np.square(weights).mean(axis=1), SMALLEST)
-            self.shares[tile] = weights.mean(axis=1) ** 2 / squares
-        self.shares[self._due] = self.shares[lanes[which]]
+    def look_ahead(self, due: np.ndarray) -> None:
+        """Renew the lengths of races in the (R,) lanes that are due."""
+        pulls = self.proposal.counts[due].sum(axis=1)
+        growth = np.where(pulls < MANY_PULLS, 2, 4)
+        self.due[due] = np.maximum(growth * pulls, FIRST_PULLS)
+        first, which = self._different(due)
+        for lanes in self._tiles(first):
+            weights, log_scale = scale_weights(self._pilot(lanes).log_weights)
+            means, squares = weights.mean(axis=1), np.square(weights).mean(axis=1)
+            self.shares[lanes] = means**2 / np.maximum(squares, SMALLEST)
+            self._log_means[lanes] = log_scale + np.log(np.maximum(means, SMALLEST))
+        self.shares[due] = self.shares[first[which]]
+        self._log_means[due] = self._log_means[first[which]]
+        self.lengths[due] = self.rule.lengths(self.shares[due])
 
-    def look_back(self, num_samples: np.ndarray) -> None:
-        """Say which of the lanes that were due had a blind race, given (N,) numbers of samples."""
-        if not self._due.size:
-            return
+    def look_back(self, due: np.ndarray, num_samples: np.ndarray) -> None:
+        """Say which of the (R,) lanes are blind to their data, in races of (N,) samples.
+
+        Lanes of the same data share the middle one of their races: how long a race turns out is
+        luck, and to be blind is not.
+        """
         counts, sums = self.proposal.counts, self.proposal.sums
-        different, which = self._different(np.round(np.log2(np.maximum(num_samples, 1))))
-        for lanes in self._tiles(different):
-            testimony = self._pilot(lanes)
-            log_weights = log_pilots = testimony.log_weights
-            if self.witness is not None:
-                testimony, pilot = self._testify(counts[lanes], sums[lanes])
-                rows = np.arange(len(lanes))
-                log_weights = self.proposal.weigh(rows, testimony.means)
-                log_pilots = self.proposal.weigh(rows, pilot.means)
-            weights, log_scale = scale_weights(log_pilots)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                log_reach = log_scale + np.log(weights.mean(axis=1) * num_samples[lanes])
+        due = due[num_samples[due].argsort(kind="stable")]
+        first, which = self._different(due)
+        middle = [due[which == i][(which == i).sum() // 2] for i in range(len(first))]
+        log_sizes = np.zeros(len(counts))
+        log_sizes[first] = np.log(np.maximum(num_samples[middle], 1))
+        for lanes in self._tiles(first):
+            testimony, log_weights, log_means = self._testify(lanes, counts, sums)
+            with np.errstate(invalid="ignore"):
+                log_reach = log_sizes[lanes] + log_means
                 log_chances = np.minimum(log_reach[:, None] - log_weights, 0.0)
             self.is_blind[lanes] = self._miss(testimony, log_chances) > LARGEST_MISS
-            self._follow(counts, sums)
-        self.is_blind[self._due] = self.is_blind[different[which]]
+        self.is_blind[due] = self.is_blind[first[which]]
 
-    def _different(self, kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (R,) due lanes of different data or (N,) kinds, and which is like each due one."""
-        columns = self.proposal.counts, self.proposal.sums, kinds[:, None]
-        rows = np.concatenate(columns, axis=1)[self._due]
+    def _different(self, due: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return lanes of different data among (R,) due ones, and which is like each of these."""
+        rows = np.concatenate([self.proposal.counts[due], self.proposal.sums[due]], axis=1)
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        return self._due[first], which.ravel()
+        return due[first], which.ravel()
 
-    def _follow(self, counts: np.ndarray, sums: np.ndarray) -> None:
-        if self.proposal.counts is not counts:
-            self.proposal.follow(np.random.default_rng(0), counts, sums)
-
-    def _testify(self, counts: np.ndarray, sums: np.ndarray) -> tuple[Draws, Draws]:
-        """Return draws of the witness and of the proposal for what the witness knows of (R, K)."""
-        assert self.witness is not None
-        rng, rows = np.random.default_rng(0), np.arange(len(counts))
-        self.witness.follow(rng, counts, sums)
-        self._follow(self.witness.counts, self.witness.sums)
-        return self.witness.draw(rng, rows, NUM_WITNESSES), self._pilot(rows)
+    def _testify(
+        self, lanes: np.ndarray, counts: np.ndarray, sums: np.ndarray
+    ) -> tuple[Draws, np.ndarray, np.ndarray]:
+        """Return draws of the witness for (R,) lanes, their weights, and log-means of weights."""
+        rng, rows = np.random.default_rng(0), np.arange(len(lanes))
+        if self.witness is None:
+            testimony = self._pilot(lanes)
+            return testimony, testimony.log_weights, self._log_means[lanes]
+        self.witness.follow(rng, counts[lanes], sums[lanes])
+        testimony, log_means = self.witness.draw(rng, rows, NUM_WITNESSES), self._log_means[lanes]
+        if not isinstance(self.witness, Bank):
+            return testimony, self.proposal.weigh(lanes, testimony.means), log_means
+        self.proposal.follow(rng, self.witness.counts, self.witness.sums)
+        weights, log_scale = scale_weights(self._pilot(rows).log_weights)
+        log_means = log_scale + np.log(np.maximum(weights.mean(axis=1), SMALLEST))
+        log_weights = self.proposal.weigh(rows, testimony.means)
+        self.proposal.follow(rng, counts, sums)
+        return testimony, log_weights, log_means
 
     def _miss(self, testimony: Draws, log_chances: np.ndarray) -> np.ndarray:
         """Return the (R,) part of the answer that is missed; all, where a bank has doubts."""

@@ -157,7 +157,7 @@ def race_known(
     for start in range(0, num_races, LANES):
         size = (min(LANES, num_races - start), NUM_ARMS)
         gumbels = np.tile(tie, (size[0], 1)) if is_tied else rng.gumbel(size=size)
-        race = Races.start(rule, gumbels, np.full(len(gumbels), share))
+        race = Races.start(rule, gumbels, rule.lengths(np.full(len(gumbels), share)))
         lanes = np.arange(len(race.gumbels))
         while lanes.size:
             winners = rng.choice(NUM_ARMS, size=(lanes.size, CHUNK), p=shares)

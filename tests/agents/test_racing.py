@@ -198,7 +198,8 @@ def test_races_are_those_of_their_definition(name, rng):
     log_weights[0, : NUM_DRAWS // 2] = -np.inf
     winners = np.minimum(rng.integers(NUM_ARMS + 2, size=log_weights.shape), NUM_ARMS - 1)
     gumbels, shares = rng.gumbel(size=(NUM_LANES, NUM_ARMS)), rng.uniform(0.3, 1.0, NUM_LANES)
-    races, lanes = Races.start(RULES[name], gumbels, shares), np.arange(NUM_LANES)
+    rule, lanes = RULES[name], np.arange(NUM_LANES)
+    races = Races.start(rule, gumbels, rule.lengths(shares))
     for start in range(0, NUM_DRAWS, 7):
         part = slice(start, start + 7)
         lanes = lanes[~races.feed(lanes, log_weights[lanes, part], winners[lanes, part])]
@@ -216,7 +217,8 @@ def test_races_are_those_of_their_definition(name, rng):
 
 
 def test_a_race_before_its_first_sample_has_no_effective_size():
-    races = Races.start(RULES["fixed"], np.zeros((2, 3)), np.ones(2))
+    rule = RULES["fixed"]
+    races = Races.start(rule, np.zeros((2, 3)), rule.lengths(np.ones(2)))
     assert races.effective_sample_size().tolist() == [0.0, 0.0]
 
 
@@ -226,7 +228,7 @@ def test_races_that_end_at_the_cap_say_so_unless_nothing_else_could_end_them():
         (paper_rule("printed", 0.1, 0.1, 10, by_value=True), True),
         (fixed_rule(10), False),
     ):
-        races = Races.start(rule, np.zeros((2, 2)), np.ones(2))
+        races = Races.start(rule, np.zeros((2, 2)), rule.lengths(np.ones(2)))
         is_over = races.feed(np.arange(1), np.zeros((1, 10)), np.array([[0, 1] * 5]))
         assert is_over.tolist() == [True]
         assert races.num_samples.tolist() == [10, 0]
@@ -432,7 +434,7 @@ def test_a_proposal_weighs_its_own_draws_as_it_did_when_it_drew_them(kind, rng):
 def test_a_race_may_end_at_a_sample_that_the_leader_does_not_win():
     """Arm 0 wins thrice and arm 1 then once: at the fourth sample any gap is enough."""
     rule = RULES["value"]._replace(bars=np.array([np.inf] * 4 + [0.0] * (NUM_DRAWS - 3)))
-    races = Races.start(rule, np.zeros((1, 3)), np.ones(1))
+    races = Races.start(rule, np.zeros((1, 3)), rule.lengths(np.ones(1)))
     is_over = races.feed(np.arange(1), np.zeros((1, 6)), np.array([[0, 0, 0, 1, 2, 1]]))
     assert is_over.tolist() == [True]
     assert races.num_samples.tolist() == [4]

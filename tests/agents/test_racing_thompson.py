@@ -120,7 +120,8 @@ def test_race_follows_algorithm_2_sample_by_sample(scale, rng):
     log_weights = rng.normal(scale=2.0, size=(num_lanes, num_draws))
     winners = rng.integers(num_arms, size=(num_lanes, num_draws))
     rule = paper_rule("printed", 0.1, 0.3, num_draws, by_value=scale == "value")
-    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)), np.ones(num_lanes))
+    gumbels = rng.gumbel(size=(num_lanes, num_arms))
+    race = Races.start(rule, gumbels, rule.lengths(np.ones(num_lanes)))
     lanes = np.arange(num_lanes)
     for start in range(0, num_draws, 7):  # in chunks, as the agent does
         part = slice(start, start + 7)
@@ -254,7 +255,7 @@ def test_races_without_any_weight_end_at_the_first_lane(is_users):
     agent.reset(40, seed=0)
     agent.warm_start(FAR_COUNTS, FAR_SUMS)
     agent._proposal.follow(agent.rng, agent.counts, agent.sums)
-    races = Races.start(agent._rule, agent.rng.gumbel(size=(40, 2)), np.ones(40))
+    races = Races.start(agent._rule, agent.rng.gumbel(size=(40, 2)), agent._vetting.lengths)
     with pytest.raises(
         ValueError, match="at all 5000 samples .* lane 0, .* use proposal='matched'"
     ):
@@ -396,7 +397,7 @@ def test_self_normalised_race_follows_its_definition_sample_by_sample(rng):
     winners = (rng.random((num_lanes, num_draws)) > 0.8).astype(np.int64)  # arm 0 leads clearly
     rule = self_normalised_rule(0.1, 80.0, num_draws)
     shares = rng.uniform(0.3, 1.0, num_lanes)
-    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)), shares)
+    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)), rule.lengths(shares))
     race.feed(np.arange(num_lanes), log_weights, winners)
     lengths = [math.ceil(80 / share) for share in shares]
     for n in range(num_lanes):
@@ -419,7 +420,8 @@ def test_self_normalised_race_that_is_clear_errs_within_its_promise(rng):
     delta, num_lanes, enough_size = 0.1, 4000, 300.0
     probabilities = np.array([0.82] + [0.02] * 9)  # nine arms that win rarely, at a high price
     winners, gumbels, best = races_of_known_law(rng, probabilities, num_lanes, 300)
-    race = Races.start(self_normalised_rule(delta, enough_size, 300), gumbels, np.ones(num_lanes))
+    rule = self_normalised_rule(delta, enough_size, 300)
+    race = Races.start(rule, gumbels, rule.lengths(np.ones(num_lanes)))
     race.feed(np.arange(num_lanes), np.zeros(winners.shape), winners)
     is_clear = race.num_samples < enough_size
     share = (is_clear & (race.totals.argmax(axis=1) != best)).mean()
@@ -432,7 +434,8 @@ def test_self_normalised_race_is_not_clear_on_few_effective_samples(rng):
     log_weights = rng.normal(scale=2.0, size=(num_lanes, 400))
     winners = rng.choice(num_arms, size=log_weights.shape, p=[0.96, 0.01, 0.01, 0.01, 0.01])
     rule = self_normalised_rule(delta, 1e9, 400)
-    race = Races.start(rule, rng.gumbel(size=(num_lanes, num_arms)), np.ones(num_lanes))
+    gumbels = rng.gumbel(size=(num_lanes, num_arms))
+    race = Races.start(rule, gumbels, rule.lengths(np.ones(num_lanes)))
     race.feed(np.arange(num_lanes), log_weights, winners)
     is_clear = race.num_samples < 400
     assert is_clear.mean() > 0.1
@@ -445,7 +448,8 @@ def test_self_normalised_race_does_not_depend_on_the_scale(rng):
     gumbels = rng.gumbel(size=(50, 4))
     ends = []
     for shift in (0.0, 500.0, -500.0):
-        race = Races.start(self_normalised_rule(0.1, 30.0, 400), gumbels, np.full(50, 0.2))
+        rule = self_normalised_rule(0.1, 30.0, 400)
+        race = Races.start(rule, gumbels, rule.lengths(np.full(50, 0.2)))
         race.feed(np.arange(50), log_weights + shift, winners)
         ends.append((race.num_samples.tolist(), race.totals.argmax(axis=1).tolist()))
     assert ends[0] == ends[1] == ends[2]
@@ -458,7 +462,7 @@ def test_a_length_chosen_before_errs_less_than_stopping_when_there_is_enough(rng
     is_heavy = rng.random((num_races, 400)) < chance
     weights = np.where(is_heavy, heavy, 1.0)
     rule = self_normalised_rule(1e-300, enough, 400)  # never clear
-    races = Races.start(rule, np.zeros((num_races, 2)), np.full(num_races, share))
+    races = Races.start(rule, np.zeros((num_races, 2)), rule.lengths(np.full(num_races, share)))
     races.feed(np.arange(num_races), np.log(weights), is_heavy.astype(np.int64))
     assert (races.num_samples == math.ceil(enough / share)).all()
     fixed = (races.totals[:, 1] / races.totals.sum(axis=1)).mean()
@@ -471,7 +475,7 @@ def test_a_length_chosen_before_errs_less_than_stopping_when_there_is_enough(rng
 
 def test_a_race_goes_on_beyond_its_length_until_a_sample_has_weight():
     rule = self_normalised_rule(0.1, 12.0, 50)
-    races = Races.start(rule, np.zeros((1, 2)), np.ones(1))
+    races = Races.start(rule, np.zeros((1, 2)), rule.lengths(np.ones(1)))
     log_weights = np.full((1, 30), -np.inf)
     assert not races.feed(np.arange(1), log_weights, np.zeros((1, 30), dtype=np.int64))[0]
     assert races.feed(np.arange(1), np.zeros((1, 20)), np.zeros((1, 20), dtype=np.int64))[0]

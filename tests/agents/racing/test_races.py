@@ -26,7 +26,8 @@ class Recorder:
 
 
 def _run(rule, shares, rng):
-    races, proposal = Races.start(rule, rng.gumbel(size=(NUM_LANES, NUM_ARMS)), shares), Recorder()
+    gumbels, proposal = rng.gumbel(size=(NUM_LANES, NUM_ARMS)), Recorder()
+    races = Races.start(rule, gumbels, rule.lengths(shares))
     races.run(rng, proposal, np.arange(NUM_LANES))
     return races, proposal.num_drawn
 

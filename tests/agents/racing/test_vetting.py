@@ -8,6 +8,7 @@ from agents import RacingThompson
 from agents.racing.bank import Bank
 from agents.racing.conjugate import ConjugateProposal
 from agents.racing.matching import find_witness, make_proposal
+from agents.racing.stopping import self_normalised_rule
 from agents.racing.vetting import NUM_PILOTS, Vetting
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, TruncatedMultivariateNormal, TruncatedNormal
@@ -17,10 +18,10 @@ PROBLEM = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 2)
 
 
 def _vet(problem, proposal, counts, sums, witness=None):
-    vetting = Vetting(proposal, witness)
+    vetting = Vetting(proposal, witness, self_normalised_rule(0.1, 12.0, 1000))
     vetting.restart(np.ones(len(counts), dtype=bool))
     proposal.follow(np.random.default_rng(0), counts, sums)
-    vetting.look_ahead()
+    vetting.look_ahead(np.arange(len(counts)))
     return vetting
 
 
@@ -33,20 +34,22 @@ def test_shares_are_the_effective_samples_that_a_draw_is_worth():
     assert vetting.shares[0] == pytest.approx(share, abs=4 * 1 / np.sqrt(NUM_PILOTS) * share)
 
 
-def test_lanes_are_vetted_anew_when_their_pulls_have_doubled():
+def test_lanes_are_vetted_anew_when_their_pulls_have_doubled_and_later_grown_fourfold():
     proposal = make_proposal(PROBLEM, "reference")
     counts, sums = np.zeros((2, 2), dtype=int), np.zeros((2, 2))
     vetting = _vet(PROBLEM, proposal, counts, sums)
     seen = []
-    for pulls in range(1, 40):
+    for pulls in range(1, 300):
         counts[0, 0], sums[0, 0] = pulls, pulls // 2
         before = vetting.shares.copy()
         proposal.follow(np.random.default_rng(0), counts, sums)
-        vetting.look_ahead()
+        due = np.flatnonzero(counts.sum(axis=1) >= vetting.due)
+        if due.size:
+            vetting.look_ahead(due)
         if (vetting.shares != before).any():
             seen.append(pulls)
         assert vetting.shares[1] == before[1]
-    assert seen == [4, 8, 16, 32]
+    assert seen == [8, 16, 32, 64, 256]
 
 
 def test_a_lane_that_starts_again_is_vetted_again():
@@ -65,8 +68,10 @@ def test_few_draws_are_blind_and_many_see():
     proposal = make_proposal(problem, "reference")
     counts, sums = np.array([[0, 0]] * 2), np.zeros((2, 2))
     vetting = _vet(problem, proposal, counts, sums, find_witness(proposal))
-    vetting.look_back(np.array([1, 1000]))
-    assert vetting.is_blind.tolist() == [True, False]
+    vetting.look_back(np.arange(2), np.array([1, 1]))
+    assert vetting.is_blind.all()
+    vetting.look_back(np.arange(2), np.array([1000, 1000]))
+    assert not vetting.is_blind.any()
     np.testing.assert_array_equal(proposal.counts, counts)
 
 
