@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-RESULTS_VERSION = 2
+RESULTS_VERSION = 3
 """Which numbers this engine draws, raised by hand whenever an agent or a world draws others.
 
 Neither names of runs nor random streams depend on it. `scripts/golden.py` tells when it is due.

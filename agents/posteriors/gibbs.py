@@ -87,6 +87,7 @@ class GibbsPosterior(Posterior):
         self._means[mask] = np.clip(draws, np.nextafter(low, high), np.nextafter(high, low))
         self.counts[mask] = self.sums[mask] = 0.0
         self._settled[mask], self._slowness[mask] = -np.inf, 0.0
+        self._turn(np.flatnonzero(mask))
         self._is_fresh, self._answer = False, None
 
     def _make_room(self, num_lanes: int) -> None:
@@ -153,16 +154,21 @@ class GibbsPosterior(Posterior):
 
     def _settle(self, rng: Generator, lanes: np.ndarray) -> None:
         """Find the axes of some lanes' posteriors anew, and let their chains forget the old."""
-        data = self.counts[lanes], self.sums[lanes]
-        prior: Any = self.problem.prior
-        axes = principal_axes(prior.precision, guess_means(self.problem, *data)[1])
-        for kept, new in zip(self._axes, axes, strict=True):
-            kept[lanes] = new
+        axes, data = self._turn(lanes), (self.counts[lanes], self.sums[lanes])
         if data[0].any():  # draws of the prior have nothing to forget
             means = bring_near(self.problem, self._means[lanes], *data)
             target = make_target(self.problem, *data)
             self._slowness[lanes] = settle_chains(rng, means, target, axes, NUM_SETTLING)
             self._means[lanes] = means
+
+    def _turn(self, lanes: np.ndarray) -> Axes:
+        """Find the axes of some lanes' posteriors, and keep them."""
+        prior: Any = self.problem.prior
+        information = guess_means(self.problem, self.counts[lanes], self.sums[lanes])[1]
+        axes = principal_axes(prior.precision, information)
+        for kept, new in zip(self._axes, axes, strict=True):
+            kept[lanes] = new
+        return axes
 
     def _sweep(self) -> tuple[GibbsTarget, np.ndarray]:
         """Return the target, and (S, N, K) means after sweeps of a copy of the chains."""

@@ -371,7 +371,7 @@ def test_rays_blocks_are_asked_for_in_rounds_of_four_a_worker(tmp_path, monkeypa
 def test_this_process_stores_a_block_before_it_simulates_the_next(tmp_path, monkeypatch):
     calls, seen = [], []
 
-    def simulate(run, block):
+    def simulate(run, block, *rest):
         calls.append(block)
         return simulate_block(run, block)
 
