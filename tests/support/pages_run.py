@@ -31,7 +31,8 @@ EXCEPTIONS = {
     r"python scripts/benchmark\.py (.* )?--with-peers.*": "installs other people's libraries",
     r"python scripts/benchmark\.py( --check| --profile| --only harness)?": "minutes, by the clock",
     r"python scripts/compare_sb3\.py": "trains for minutes; its parts have tests of their own",
-    r"python scripts/golden\.py --renew": "rewrites what tests compare with",
+    r"python scripts/golden\.py.*": "what tests compare with",
+    r"python scripts/mutants\.py .*": "breaks lines for an hour",
 }
 """Commands that are not run, as patterns of the whole command, and why; ten at most."""
 
@@ -39,8 +40,9 @@ REDUCED = {
     r"bandit-gym compare": "--replications 2 --horizon 20",
     r"bandit-gym compare --(agents|env) .*": "--replications 2 --horizon 20",
     r"python scripts/reproduce_paper\.py": "--scale 0.0005",
-    r"python scripts/beyond_paper\.py( --scale 1)?": "--scale 0.0005",
-    r"python scripts/fidelity\.py .*": "--scale 0.0001",
+    r"python scripts/beyond_paper\.py.*": "--scale 0.0005",
+    r"python scripts/fidelity\.py .*": "--quick --scale 0.002",
+    r"python scripts/intervals\.py .*": "--scale 0.005",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
 }
