@@ -103,10 +103,3 @@ def test_uniforms_are_never_zero():
 
     assert (module._uniforms(Zero(), 2, 5) == 2.0**-54).all()
     assert module._uniforms(np.random.default_rng(0), 2, 5).shape == (3, 5)
-
-
-def test_only_a_million_barren_proposals_are_endless():
-    module._refuse_endless(10**6, is_barren=True)
-    module._refuse_endless(10**7, is_barren=False)
-    with pytest.raises(RuntimeError, match="got none in 1000001 proposals"):
-        module._refuse_endless(10**6 + 1, is_barren=True)
