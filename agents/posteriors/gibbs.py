@@ -269,5 +269,6 @@ def bring_near(
     low, high = problem.arm_support().T
     with np.errstate(all="ignore"):
         room = np.where(step > 0, high - means, low - means) / step
-    share = np.minimum(1.0, 0.99 * np.where(step != 0, room, np.inf).min(axis=1, keepdims=True))
+    limit = np.where(step != 0, room, np.inf).min(axis=1, keepdims=True)
+    share = np.where(limit > 1.0, 1.0, 0.99 * limit)  # all of the way, unless that leads out
     return np.clip(means + share * step, np.nextafter(low, high), np.nextafter(high, low))
