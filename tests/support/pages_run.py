@@ -17,6 +17,7 @@ from pathlib import Path
 
 from documents import ROOT, run
 from gymnasium.envs.registration import registry
+from studies import SMALL, run_study
 from sybil import Document, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser
 
@@ -39,14 +40,15 @@ EXCEPTIONS = {
 REDUCED = {
     r"bandit-gym compare": "--replications 2 --horizon 20",
     r"bandit-gym compare --(agents|env) .*": "--replications 2 --horizon 20",
-    r"python scripts/reproduce_paper\.py": "--scale 0.0005",
-    r"python scripts/beyond_paper\.py.*": "--scale 0.0005",
+    r"python scripts/(reproduce|beyond)_paper\.py.*": SMALL,
     r"python scripts/fidelity\.py .*": "--quick --scale 0.002",
     r"python scripts/intervals\.py .*": "--scale 0.005",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
 }
 """Commands that take over ten seconds, and what reduces their size; files of settings are too."""
+
+SCALE = re.compile(r" --scale \S+")
 
 MASKS = [(r"\d+\.\d+$", "TIME"), (r" +", " ")]
 """Timings stand at the end of a line, and widths of columns follow from them."""
@@ -56,8 +58,10 @@ FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 OUTPUT = re.compile(r"<!-- output of: (.*) -->\s*$")
 
 
-def run_page(path, folder, monkeypatch):
+def run_page(path, folder, shared, monkeypatch):
     """Carry out a page in an empty folder, and return the names that its code made.
+
+    Studies, of `scripts/`, are run once for all pages, in the shared folder.
 
     Raises:
         AssertionError: if a command fails, or something else is printed than the page says.
@@ -69,6 +73,7 @@ def run_page(path, folder, monkeypatch):
     (folder / "DIR").symlink_to("results/first")
     known = set(registry)
     document = Sybil(PARSERS, path=str(ROOT)).parse(Path(path))
+    document.namespace["shared"] = shared
     examples = list(document.examples())
     for example in sorted(examples, key=lambda each: each.region.evaluator is not write_file):
         example.evaluate()
@@ -88,7 +93,7 @@ def run_shell(example):
     """Run a block of commands, or one in a line of prose, and remember what each prints."""
     for line in example.parsed.splitlines():
         for command in shlex.join(shlex.split(line, comments=True)).split(" '&&' "):
-            printed = run_command(command)
+            printed = run_command(command, example.namespace["shared"])
             example.namespace.setdefault("outputs", {})[command] = printed
             remember(example, printed)
 
@@ -117,13 +122,15 @@ def remember(example, printed):
     example.namespace["last"] = (example.end, printed)
 
 
-def run_command(command):
+def run_command(command, shared):
     """Run a command, in part where all of it takes long, and return what it prints."""
     if any(re.fullmatch(pattern, command) for pattern in EXCEPTIONS):
         return ""
     for pattern, options in REDUCED.items():
         if re.fullmatch(pattern, command):
-            command = f"{command} {options}"
+            command = f"{SCALE.sub('', command)} {options}"
+            if command.startswith("python scripts/"):
+                return run_study(command, shared).printed
             break
     program, *arguments = shlex.split(command)
     if program == "bandit-gym":

@@ -87,13 +87,13 @@ def test_weights_mend_what_tables_get_wrong(rng):
     counts, sums = COUNTS[None], SUMS[None]
     proposal.follow(rng, counts, sums)
     proposal.grid.tables.points[..., 2] **= 2.0  # densities that the masses contradict
-    truth = action_probabilities(problem, counts, sums, tolerance=1e-3)[0]  # by long chains
+    truth = action_probabilities(problem, counts, sums, tolerance=2e-3)[0]  # by long chains
     draws = proposal.draw(rng, np.arange(1), 400_000)
     weights = np.exp(draws.log_weights[0] - draws.log_weights.max())
     weights /= weights.sum()
     wins = draws.winners[0][:, None] == np.arange(4)
     errors = np.sqrt((weights**2) @ (wins - truth) ** 2)
-    assert (abs(weights @ wins - truth) < 4 * errors + 1e-3).all()
+    assert (abs(weights @ wins - truth) < 4 * errors + 2e-3).all()
     assert np.std(weights) * weights.size > 0.02
 
 
