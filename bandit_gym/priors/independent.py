@@ -10,10 +10,10 @@ from numpy.random import Generator
 from scipy import special
 
 from bandit_gym.checks import check_parameter, check_same_length
-from bandit_gym.numerics import truncated_normal
+from bandit_gym.numerics import proposals, truncated_normal
 from bandit_gym.priors.mass import check_mass
 from bandit_gym.priors.parametric import ParametricPrior, columns
-from bandit_gym.typing import FloatArray, Parameter
+from bandit_gym.typing import BoolArray, FloatArray, IntArray, Parameter
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _LARGEST = float(np.finfo(np.float64).max)
@@ -46,6 +46,23 @@ class IndependentPrior(ParametricPrior):
         to the nearest number inside.
         """
 
+    @property
+    def num_uniforms(self) -> int:
+        """W, how many numbers `propose` takes for each arm."""
+        return 1
+
+    @abstractmethod
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means of uniform numbers, for environments: of the law once those not kept are gone.
+
+        Args:
+            uniforms: (W, ...) numbers in [0, 1).
+            arms: whose means they are, broadcast against (...).
+
+        Returns:
+            (...) means and which are kept, the same in any batch.
+        """
+
     @abstractmethod
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) normalised log-density of each arm's mean; -inf outside."""
@@ -68,6 +85,10 @@ class IndependentPrior(ParametricPrior):
         """Return the (...) normalised log-density of (..., K) means; -inf outside the support."""
         return np.asarray(self.arm_log_density(means).sum(axis=-1))
 
+    def _of_arms(self, arms: IntArray) -> tuple[FloatArray, ...]:
+        """Return each parameter's values for the arms, (...); () where it is one for all."""
+        return tuple(value[arms] if value.ndim else value for value in self._arrays())
+
 
 @dataclass(frozen=True)
 class Beta(IndependentPrior):
@@ -83,6 +104,16 @@ class Beta(IndependentPrior):
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
         return np.clip(rng.beta(self.alpha, self.beta, shape), _SMALLEST, 1.0 - 2.0**-53)
+
+    @property
+    def num_uniforms(self) -> int:
+        """W: 5 if a parameter is below 1, else 3."""
+        return 5 if min(np.min(values) for values in self._arrays()) < 1 else 3
+
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means strictly between 0 and 1."""
+        means, is_kept = proposals.beta(*self._of_arms(arms), uniforms)
+        return np.clip(means, _SMALLEST, 1.0 - 2.0**-53), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return (alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)."""
@@ -112,6 +143,17 @@ class Gamma(IndependentPrior):
         """Draw means of the given shape, above 0."""
         draws: FloatArray = rng.standard_gamma(self.shape, shape) / np.asarray(self.rate)
         return np.maximum(draws, _SMALLEST)
+
+    @property
+    def num_uniforms(self) -> int:
+        """W: 3 if a shape is below 1, else 2."""
+        return 3 if np.min(self.shape) < 1 else 2
+
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means above 0."""
+        shape, rate = self._of_arms(arms)
+        logs, is_kept = proposals.log_gamma(shape, uniforms)
+        return np.maximum(proposals.exp(logs) / rate, _SMALLEST), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(rate) - log Gamma(shape) + (shape - 1) log x - rate x."""
@@ -147,6 +189,18 @@ class InverseGamma(IndependentPrior):
         rates = np.maximum(rng.standard_gamma(self.shape, shape), _SMALLEST)
         with np.errstate(over="ignore"):
             return np.clip(np.asarray(self.scale) / rates, _SMALLEST, _LARGEST)
+
+    @property
+    def num_uniforms(self) -> int:
+        """W: 3 if a shape is below 1, else 2."""
+        return 3 if np.min(self.shape) < 1 else 2
+
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means above 0 and finite."""
+        shape, scale = self._of_arms(arms)
+        logs, is_kept = proposals.log_gamma(shape, uniforms)
+        with np.errstate(over="ignore"):
+            return np.clip(scale * proposals.exp(-logs), _SMALLEST, _LARGEST), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(scale) - log Gamma(shape) - (shape + 1) log x - scale / x."""
@@ -194,6 +248,12 @@ class Normal(_NormalShape):
         """Draw means of the given shape."""
         return np.asarray(self.mean) + np.asarray(self.std) * rng.standard_normal(shape)
 
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means by inverse CDF."""
+        mean, std = self._of_arms(arms)
+        means = mean + std * proposals.standard_normal(uniforms[0])
+        return means, np.ones(means.shape, dtype=np.bool_)
+
 
 @dataclass(frozen=True)
 class TruncatedNormal(_NormalShape):
@@ -213,21 +273,26 @@ class TruncatedNormal(_NormalShape):
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape by inverse CDF, one uniform each."""
-        low, high = self._limits()
-        uniforms = np.maximum(rng.random(shape), 2.0**-54)
-        z, _ = truncated_normal.quantile(low, high, uniforms)
-        return np.clip(np.asarray(self.mean) + np.asarray(self.std) * z, self.low, self.high)
+        return self._quantile(rng.random(shape), np.arange(shape[-1]))
+
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means by inverse CDF."""
+        return self._quantile(uniforms[0], arms), np.ones(uniforms[0].shape, dtype=np.bool_)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the normal's log-density less the log of its mass in [low, high]."""
         x = np.asarray(means)
-        value = super().arm_log_density(x) - truncated_normal.log_mass(*self._limits())
+        mean, std, low, high = self._arrays()
+        log_mass = truncated_normal.log_mass((low - mean) / std, (high - mean) / std)
+        value = super().arm_log_density(x) - log_mass
         return np.where((x >= self.low) & (x <= self.high), value, -inf)
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return [low, high] of each arm."""
         return columns(num_arms, self.low, self.high)
 
-    def _limits(self) -> tuple[FloatArray, FloatArray]:
-        mean, std, low, high = self._arrays()
-        return (low - mean) / std, (high - mean) / std
+    def _quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+        mean, std, low, high = self._of_arms(arms)
+        inner = np.maximum(uniforms, 2.0**-54)
+        z, _ = truncated_normal.quantile((low - mean) / std, (high - mean) / std, inner)
+        return np.clip(mean + std * z, low, high)
