@@ -189,16 +189,19 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         instance = self._fixed_means if means is None else means
         lanes = np.flatnonzero(mask)
         self._streams.advance(lanes)
-        self._means[lanes] = draw_instances(self.problem, instance, self._streams, lanes)
+        drawn = draw_instances(self.problem, instance, self._streams, lanes)
+        self._means[lanes] = drawn
+        self._shortfalls[lanes] = shortfalls(drawn)
         self._noise.restart(lanes)
-        self._shortfalls[lanes] = shortfalls(self._means[lanes])
-        self._record.forget(mask)
+        if self._is_recorded:
+            self._record.forget(mask)
         self._ends[lanes] = NEVER if self._limit is None else self._clock + self._limit
         self._next_end = int(self._ends.min())
         if self._waiting is not None:
             waiting = self._waiting & ~mask
             self._waiting = waiting if waiting.any() else None
-        actions = optimal_actions(self._means)
+        actions = np.zeros(self.num_envs, dtype=np.int64)
+        actions[lanes] = optimal_actions(drawn)
         return _masked_info(mask, means=self._means, optimal_action=actions)
 
     def _end_in_same_step(self, truncated: BoolArray, regrets: FloatArray) -> dict[str, Any]:
@@ -255,8 +258,8 @@ def _masked_info(mask: BoolArray, **values: np.ndarray) -> dict[str, Any]:
     info: dict[str, Any] = {}
     if mask.any():
         for name, value in values.items():
-            kept = np.zeros_like(value)
-            kept[mask] = value[mask]
+            kept = value.copy()
+            kept[~mask] = 0
             info |= {name: kept, f"_{name}": mask.copy()}
     return info
 

@@ -18,7 +18,9 @@ def standard_normal(uniforms: FloatArray) -> FloatArray:
     return special.ndtri(np.maximum(uniforms, 2.0**-54))
 
 
-def beta(alpha: FloatArray, beta: FloatArray, uniforms: FloatArray) -> tuple[FloatArray, BoolArray]:
+def beta(
+    alpha: FloatArray | float, beta: FloatArray | float, uniforms: FloatArray
+) -> tuple[FloatArray, BoolArray]:
     """Propose Beta variates, of two Gamma variates whose chances to be kept are taken together.
 
     Args:
@@ -29,12 +31,13 @@ def beta(alpha: FloatArray, beta: FloatArray, uniforms: FloatArray) -> tuple[Flo
     Returns:
         The variates, and which are to be kept.
     """
-    above, chance_above = _log_gamma(alpha, uniforms[0], uniforms[3:4])
-    below, chance_below = _log_gamma(beta, uniforms[1], uniforms[4:5])
+    boosts = uniforms[3:] if len(uniforms) > 3 else (None, None)
+    above, chance_above = _log_gamma(alpha, uniforms[0], boosts[0])
+    below, chance_below = _log_gamma(beta, uniforms[1], boosts[1])
     return special.expit(above - below), _happens(chance_above + chance_below, uniforms[2])
 
 
-def log_gamma(shape: FloatArray, uniforms: FloatArray) -> tuple[FloatArray, BoolArray]:
+def log_gamma(shape: FloatArray | float, uniforms: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Propose logarithms of Gamma(shape, 1) variates.
 
     Args:
@@ -44,7 +47,8 @@ def log_gamma(shape: FloatArray, uniforms: FloatArray) -> tuple[FloatArray, Bool
     Returns:
         The logarithms, and which are to be kept.
     """
-    values, log_chance = _log_gamma(shape, uniforms[0], uniforms[2:3])
+    boosts = uniforms[2] if len(uniforms) > 2 else None
+    values, log_chance = _log_gamma(shape, uniforms[0], boosts)
     return values, _happens(log_chance, uniforms[1])
 
 
@@ -55,7 +59,7 @@ def exp(values: FloatArray) -> FloatArray:
 
 
 def _log_gamma(
-    shape: FloatArray, uniforms: FloatArray, boosts: FloatArray
+    shape: FloatArray | float, uniforms: FloatArray, boosts: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """Propose log(d (1 + y)^3), with d = shape - 1/3 and y = z / sqrt(9 d) of normal z.
 
@@ -74,8 +78,8 @@ def _log_gamma(
     # z^2 / 2 + d (1 - (1 + y)^3 + 3 log(1 + y)), without the terms that cancel
     log_chance = 3.0 * d * (log_root - y * (1.0 + y * (y * _THIRD - 0.5)))
     values = special.xlogy(1.0, d) + 3.0 * log_root
-    if len(boosts):
-        values = values + np.where(is_small, special.log1p(-boosts[0]) / shape, 0.0)
+    if boosts is not None:
+        values = values + np.where(is_small, special.log1p(-boosts) / shape, 0.0)
     return values, log_chance
 
 

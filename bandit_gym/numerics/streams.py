@@ -44,6 +44,7 @@ class LaneStreams:
         self.seeds: NDArray[np.uint64] = np.zeros(num_lanes, dtype=np.uint64)
         self.episodes: NDArray[np.uint64] = np.zeros(num_lanes, dtype=np.uint64)
         self._reader = Generator(Philox(0))
+        self._state: Any = Philox(key=0).state  # of a generator that has drawn nothing yet
         self._generators: dict[int, Generator] = {}
         self._num_reads = 0
 
@@ -100,9 +101,7 @@ class LaneStreams:
 
     def _put(self, rng: Generator, purpose: int, lane: int, block: int) -> None:
         """Put a generator where a block of four numbers of a lane's stream begins."""
-        counter = np.array([block, 0, self.episodes[lane], purpose], dtype=np.uint64)
-        key = np.array([self.seeds[lane], 0], dtype=np.uint64)
-        state: dict[str, Any] = {"state": {"counter": counter, "key": key}}
-        empty = {"buffer": np.zeros(4, dtype=np.uint64), "buffer_pos": 4}
-        rest = {"bit_generator": "Philox", "has_uint32": 0, "uinteger": 0}
-        rng.bit_generator.state = state | empty | rest
+        state = self._state["state"]
+        state["counter"][:] = block, 0, self.episodes[lane], purpose
+        state["key"][0] = self.seeds[lane]
+        rng.bit_generator.state = self._state

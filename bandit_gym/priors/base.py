@@ -12,7 +12,8 @@ from numpy.random import Generator
 
 from bandit_gym.checks import check_choice, make_named
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
-from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.priors.independent import Beta, Gamma, InverseGamma
+from bandit_gym.priors.normal import Normal, TruncatedNormal
 from bandit_gym.typing import FloatArray
 
 

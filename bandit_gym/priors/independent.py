@@ -1,4 +1,4 @@
-"""Priors under which the arms' means are independent, each from a family with known density."""
+"""Priors under which the arms' means are independent, and the families that are not normal."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -10,14 +10,12 @@ from numpy.random import Generator
 from scipy import special
 
 from bandit_gym.checks import check_parameter, check_same_length
-from bandit_gym.numerics import proposals, truncated_normal
-from bandit_gym.priors.mass import check_mass
+from bandit_gym.numerics import proposals
 from bandit_gym.priors.parametric import ParametricPrior, columns
 from bandit_gym.typing import BoolArray, FloatArray, IntArray, Parameter
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _LARGEST = float(np.finfo(np.float64).max)
-_LOG_ROOT_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True)
@@ -85,9 +83,10 @@ class IndependentPrior(ParametricPrior):
         """Return the (...) normalised log-density of (..., K) means; -inf outside the support."""
         return np.asarray(self.arm_log_density(means).sum(axis=-1))
 
-    def _of_arms(self, arms: IntArray) -> tuple[FloatArray, ...]:
-        """Return each parameter's values for the arms, (...); () where it is one for all."""
-        return tuple(value[arms] if value.ndim else value for value in self._arrays())
+    def _of_arms(self, arms: IntArray) -> list[FloatArray | float]:
+        """Return each parameter, (...) values for the arms or one for all."""
+        own = vars(self).values()  # not `_arrays`, which would take half of a single reset
+        return [np.array(value)[arms] if isinstance(value, tuple) else value for value in own]
 
 
 @dataclass(frozen=True)
@@ -107,12 +106,17 @@ class Beta(IndependentPrior):
 
     @property
     def num_uniforms(self) -> int:
-        """W: 5 if a parameter is below 1, else 3."""
-        return 5 if min(np.min(values) for values in self._arrays()) < 1 else 3
+        """W: 1 for the uniform law, 5 if a parameter is below 1, else 3."""
+        if self._is_uniform:
+            return 1
+        return 5 if _is_below_one(self.alpha) or _is_below_one(self.beta) else 3
 
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means strictly between 0 and 1."""
-        means, is_kept = proposals.beta(*self._of_arms(arms), uniforms)
+        if self._is_uniform:
+            means, is_kept = uniforms[0], np.ones(uniforms[0].shape, dtype=np.bool_)
+        else:
+            means, is_kept = proposals.beta(*self._of_arms(arms), uniforms)
         return np.clip(means, _SMALLEST, 1.0 - 2.0**-53), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
@@ -126,6 +130,10 @@ class Beta(IndependentPrior):
         """Return (alpha - 1, beta - 1, 0, 0, 0) of each arm."""
         alpha, beta = self._arrays()
         return columns(num_arms, alpha - 1, beta - 1, 0.0, 0.0, 0.0)
+
+    @property
+    def _is_uniform(self) -> bool:
+        return self.alpha == self.beta == 1.0
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,7 @@ class Gamma(IndependentPrior):
     @property
     def num_uniforms(self) -> int:
         """W: 3 if a shape is below 1, else 2."""
-        return 3 if np.min(self.shape) < 1 else 2
+        return 3 if _is_below_one(self.shape) else 2
 
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means above 0."""
@@ -193,7 +201,7 @@ class InverseGamma(IndependentPrior):
     @property
     def num_uniforms(self) -> int:
         """W: 3 if a shape is below 1, else 2."""
-        return 3 if np.min(self.shape) < 1 else 2
+        return 3 if _is_below_one(self.shape) else 2
 
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means above 0 and finite."""
@@ -217,82 +225,6 @@ class InverseGamma(IndependentPrior):
         return columns(num_arms, -shape - 1, 0.0, 0.0, 0.0, -scale)
 
 
-@dataclass(frozen=True)
-class _NormalShape(IndependentPrior):
-    """A normal density, or a part of one."""
-
-    mean: Parameter
-    std: Parameter
-
-    positive: ClassVar[tuple[str, ...]] = ("std",)
-
-    def arm_log_density(self, means: FloatArray) -> FloatArray:
-        """Return -(x - mean)^2 / (2 std^2) - log(std) - log(2 pi) / 2."""
-        z = np.subtract(means, self.mean) / np.asarray(self.std)
-        return -0.5 * np.square(z) - np.log(self.std) - _LOG_ROOT_TWO_PI
-
-    def natural_parameters(self, num_arms: int) -> FloatArray:
-        """Return (0, 0, mean / std^2, -1 / (2 std^2), 0) of each arm."""
-        precision = 1 / np.square(self.std)
-        return columns(num_arms, 0.0, 0.0, np.multiply(self.mean, precision), -precision / 2, 0.0)
-
-
-@dataclass(frozen=True)
-class Normal(_NormalShape):
-    """Normal(mean, std) on the whole line."""
-
-    name: ClassVar[str] = "normal"
-    ends: ClassVar[tuple[float, float]] = (-inf, inf)
-
-    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Draw means of the given shape."""
-        return np.asarray(self.mean) + np.asarray(self.std) * rng.standard_normal(shape)
-
-    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Make means by inverse CDF."""
-        mean, std = self._of_arms(arms)
-        means = mean + std * proposals.standard_normal(uniforms[0])
-        return means, np.ones(means.shape, dtype=np.bool_)
-
-
-@dataclass(frozen=True)
-class TruncatedNormal(_NormalShape):
-    """Normal(mean, std) given that it lies in [low, high].
-
-    `mean` and `std` are those before truncation; `mean` may lie outside the interval.
-    """
-
-    low: Parameter = 0.0
-    high: Parameter = 1.0
-
-    name: ClassVar[str] = "truncated_normal"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_mass(self.mean, self.std, self.low, self.high)
-
-    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Draw means of the given shape by inverse CDF, one uniform each."""
-        return self._quantile(rng.random(shape), np.arange(shape[-1]))
-
-    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Make means by inverse CDF."""
-        return self._quantile(uniforms[0], arms), np.ones(uniforms[0].shape, dtype=np.bool_)
-
-    def arm_log_density(self, means: FloatArray) -> FloatArray:
-        """Return the normal's log-density less the log of its mass in [low, high]."""
-        x = np.asarray(means)
-        mean, std, low, high = self._arrays()
-        log_mass = truncated_normal.log_mass((low - mean) / std, (high - mean) / std)
-        value = super().arm_log_density(x) - log_mass
-        return np.where((x >= self.low) & (x <= self.high), value, -inf)
-
-    def arm_support(self, num_arms: int) -> FloatArray:
-        """Return [low, high] of each arm."""
-        return columns(num_arms, self.low, self.high)
-
-    def _quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
-        mean, std, low, high = self._of_arms(arms)
-        inner = np.maximum(uniforms, 2.0**-54)
-        z, _ = truncated_normal.quantile((low - mean) / std, (high - mean) / std, inner)
-        return np.clip(mean + std * z, low, high)
+def _is_below_one(parameter: Parameter) -> bool:
+    """Say whether some value is."""
+    return (min(parameter) if isinstance(parameter, tuple) else parameter) < 1
