@@ -28,7 +28,8 @@ from bandit_gym.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.bandit import METADATA
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.noise import LaneNoise
-from bandit_gym.envs.observations import PlayRecord, make_observer
+from bandit_gym.envs.observations import make_observer
+from bandit_gym.envs.record import PlayRecord, split
 from bandit_gym.envs.rendering import check_render_mode, render_lanes
 from bandit_gym.numerics.streams import LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
@@ -101,7 +102,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         self._has_begun = False
         self._generators: dict[int, np.random.Generator] = {}  # for others, who ask `np_random`
         self._noise = LaneNoise(self._streams, self._limit)
-        self._record = PlayRecord(*shape)
+        self._record = PlayRecord(self.num_envs, self._observer)
         self._means = np.zeros(shape)
         self._shortfalls = np.zeros(shape)
         # Every lane's end is kept as a reading of one clock, so that a step need not count in every
@@ -182,7 +183,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         return rewards, take_arms(self._shortfalls, actions)
 
     def _observe(self) -> np.ndarray:
-        return self._observer.encode(self._record)
+        return self._record.observe()
 
     def _restart(self, mask: BoolArray, means: FloatArray | None = None) -> dict[str, Any]:
         """Start new episodes in the lanes of the mask, none of which waits any longer."""
@@ -206,7 +207,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _end_in_same_step(self, truncated: BoolArray, regrets: FloatArray) -> dict[str, Any]:
         final_obs = np.full(self.num_envs, None, dtype=object)
-        observations = self._observer.split(self._observe())
+        observations = split(self._observe())
         for lane in np.flatnonzero(truncated):
             final_obs[lane] = observations[lane]
         return {
