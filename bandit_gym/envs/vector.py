@@ -5,7 +5,6 @@ rewards, ends and infos, in every autoreset mode. Lane i has its own streams, se
 """
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 import gymnasium as gym
@@ -22,7 +21,6 @@ from bandit_gym.checks import (
     check_integer,
     check_mask,
     check_options,
-    check_seed,
 )
 from bandit_gym.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.bandit import METADATA
@@ -31,11 +29,11 @@ from bandit_gym.envs.noise import LaneNoise
 from bandit_gym.envs.observations import make_observer
 from bandit_gym.envs.record import PlayRecord, split
 from bandit_gym.envs.rendering import check_render_mode, render_lanes
+from bandit_gym.envs.seeds import Seeds, spread_seeds
 from bandit_gym.numerics.streams import LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
-Seeds = int | Sequence[int | None] | None
 MOST_MEANS = 10**9
 """Means of all lanes at most: 8 GB of them."""
 
@@ -223,13 +221,14 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         """Give a seed to the lanes of the mask for which there is one, or which have none yet."""
         if seed is None and self._has_begun:
             return
-        seeds = _spread_seeds(seed, self.num_envs)
+        seeds = spread_seeds(seed, self.num_envs)
         if not self._has_begun:
             fresh = draw_seeds(self.num_envs)
             seeds = [new if old is None else old for old, new in zip(seeds, fresh, strict=True)]
         lanes = [lane for lane in np.flatnonzero(mask).tolist() if seeds[lane] is not None]
-        self._streams.seed(lanes, [seeds[lane] for lane in lanes])
-        self._generators = {i: rng for i, rng in self._generators.items() if i not in lanes}
+        self._streams.seed(np.array(lanes, dtype=np.int64), [seeds[lane] for lane in lanes])
+        for lane in lanes:
+            self._generators.pop(lane, None)
         self._has_begun = True
 
     def _check_reset_mask(self, options: Mapping[str, Any]) -> BoolArray:
@@ -263,26 +262,6 @@ def _masked_info(mask: BoolArray, **values: np.ndarray) -> dict[str, Any]:
             kept[~mask] = 0
             info |= {name: kept, f"_{name}": mask.copy()}
     return info
-
-
-def _spread_seeds(seed: Seeds, num_envs: int) -> list[Any]:
-    """Return one seed or None per lane."""
-    is_list = isinstance(seed, Sequence | np.ndarray)
-    for entry in seed if is_list else [seed]:
-        check_seed("seed", entry, num_lanes=1 if is_list else num_envs)
-    if seed is None:
-        return [None] * num_envs
-    if isinstance(seed, Integral):
-        seed = [int(seed) + lane for lane in range(num_envs)]
-    if not isinstance(seed, Sequence | np.ndarray) or len(seed) != num_envs:
-        raise ValueError(
-            f"seed must be an integer, None or a list of num_envs={num_envs} of them, got {seed!r}."
-        )
-    seeds = [int(entry) if isinstance(entry, Integral) else entry for entry in seed]
-    for entry in seeds:
-        if entry is not None and not (isinstance(entry, int) and entry >= 0):
-            seeding.np_random(entry)  # raises, in Gymnasium's words
-    return seeds
 
 
 def _check_limit(max_episode_steps: int | None) -> int | None:

@@ -26,8 +26,8 @@ def fill_uniforms(
 ) -> None:
     """Fill each column with what follows in its stream.
 
-    Column i is `Generator(Philox(key=[keys[i], 0], counter=[0, 0, episodes[i], purpose]))
-    .random(first[i] + W)[first[i]:]`.
+    Column i is `Generator(Philox(key=keys[i], counter=[0, 0, episodes[i], purpose])).random(n)`
+    without the first `first[i]` numbers.
 
     Args:
         keys: (M,) uint64.

@@ -3,7 +3,7 @@
 `numpy.random.Philox` defines them. In episode e of a lane with seed s (e = 0 after the reset that
 gave the seed, one more after each that follows) the numbers for a purpose are those of
 
-    Generator(Philox(key=[s, 0], counter=[0, 0, e, purpose]))
+    Generator(Philox(key=s, counter=[0, 0, e, purpose]))
 
 so that an episode's noise does not depend on how its means were drawn, a reset only counts, and a
 lane is the same alone and among others.
@@ -45,7 +45,7 @@ class LaneStreams:
         self.episodes: NDArray[np.uint64] = np.zeros(num_lanes, dtype=np.uint64)
         self._reader = Generator(Philox(0))
         self._state: Any = Philox(key=0).state  # of a generator that has drawn nothing yet
-        self._generators: dict[int, Generator] = {}
+        self._generators: dict[tuple[int, int], Generator] = {}
         self._num_reads = 0
 
     def seed(self, lanes: IntArray, seeds: Sequence[int]) -> None:
@@ -86,11 +86,12 @@ class LaneStreams:
 
         They are the same objects in every episode: who asks again moves them.
         """
-        for lane in lanes.tolist():
-            if lane not in self._generators:
-                self._generators[lane] = Generator(Philox(0))
-            self._put(self._generators[lane], purpose, lane, 0)
-        return [self._generators[lane] for lane in lanes.tolist()]
+        places = [(purpose, lane) for lane in lanes.tolist()]
+        for place in places:
+            if place not in self._generators:
+                self._generators[place] = Generator(Philox(0))
+            self._put(self._generators[place], *place, 0)
+        return [self._generators[place] for place in places]
 
     def _read(self, purpose: int, lanes: IntArray, first: IntArray) -> Iterator[Generator]:
         rng = self._reader

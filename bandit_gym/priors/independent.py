@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -83,7 +83,7 @@ class IndependentPrior(ParametricPrior):
         """Return the (...) normalised log-density of (..., K) means; -inf outside the support."""
         return np.asarray(self.arm_log_density(means).sum(axis=-1))
 
-    def _of_arms(self, arms: IntArray) -> list[FloatArray | float]:
+    def _of_arms(self, arms: IntArray) -> list[Any]:
         """Return each parameter, (...) values for the arms or one for all."""
         own = vars(self).values()  # not `_arrays`, which would take half of a single reset
         return [np.array(value)[arms] if isinstance(value, tuple) else value for value in own]
@@ -116,7 +116,8 @@ class Beta(IndependentPrior):
         if self._is_uniform:
             means, is_kept = uniforms[0], np.ones(uniforms[0].shape, dtype=np.bool_)
         else:
-            means, is_kept = proposals.beta(*self._of_arms(arms), uniforms)
+            alpha, beta = self._of_arms(arms)
+            means, is_kept = proposals.beta(alpha, beta, uniforms)
         return np.clip(means, _SMALLEST, 1.0 - 2.0**-53), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
