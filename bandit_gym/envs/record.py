@@ -35,7 +35,8 @@ class PlayRecord:
         """Add one pull per lane: (N,) actions and (N,) rewards."""
         from bandit_gym.envs.plays import add_plays  # compiled: only where something is recorded
 
-        add_plays(self.plays, self._rule, actions, np.ascontiguousarray(rewards), self._shown)
+        paid = np.ascontiguousarray(rewards, dtype=np.float64)
+        add_plays(self.plays, self._rule, actions, paid, self._shown)
 
     def forget(self, lanes: BoolArray) -> None:
         """Start the lanes of the (N,) mask afresh."""

@@ -70,13 +70,13 @@ class LaneStreams:
             (W, M) uniform numbers in [0, 1).
         """
         out = np.empty((count, len(lanes)))
-        if self._num_reads >= WORTH_COMPILING:
+        self._num_reads += len(lanes)
+        if self._num_reads > WORTH_COMPILING:
             from bandit_gym.numerics.philox import fill_uniforms
 
             start = first.astype(np.uint64)
             fill_uniforms(self.seeds[lanes], self.episodes[lanes], purpose, start, out)
             return out
-        self._num_reads += len(lanes)
         for column, rng in enumerate(self._read(purpose, lanes, first)):
             out[:, column] = rng.random(count)
         return out
