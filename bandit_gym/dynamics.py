@@ -12,15 +12,6 @@ def draw_means(prior: Prior, rng: np.random.Generator, num_arms: int) -> FloatAr
     return np.array(prior.sample(rng, (num_arms,)), dtype=np.float64)
 
 
-def spawn_noise(rng: np.random.Generator) -> np.random.Generator:
-    """Make the generator of one episode's reward noise from a single draw of `rng`.
-
-    With noise apart from means, a vector environment may draw an episode's noise ahead in blocks
-    and throw the rest away at a reset without moving the stream that later means come from.
-    """
-    return np.random.default_rng(int(rng.integers(2**63)))
-
-
 def take_arms(table: FloatArray, actions: IntArray) -> FloatArray:
     """Pick the (N,) entries of the pulled arms from an (N, K) table.
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.compiled import inner
+from bandit_gym.numerics.compiled import inner
 
 NUM_CELLS = 64
 MAX_BLOCKS = 2048

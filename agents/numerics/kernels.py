@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.compiled import inner, kernel
 from agents.numerics.draw_tables import DrawTables, draw_from_table, keep_draw_table
 from agents.numerics.families import BETA, GAMMA, NORMAL
 from agents.numerics.variates import draw_gammas
+from bandit_gym.numerics.compiled import inner, kernel
 
 TINY = 1e-300
 ALMOST_ONE = 1 - 2.0**-53

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.compiled import inner
+from bandit_gym.numerics.compiled import inner
 
 
 @inner

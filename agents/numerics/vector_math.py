@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.numerics.compiled import inner
+from bandit_gym.numerics.compiled import inner
 
 LARGEST_EXPONENT = 708.0
 

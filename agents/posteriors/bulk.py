@@ -16,9 +16,9 @@ import math
 
 import numpy as np
 
-from agents.numerics.compiled import inner
 from agents.posteriors.features import Data, Features, add_log_likelihood, set_features
 from agents.posteriors.mesh import CUBIC, EDGE, FIRST, HEIGHT, JUMP, LOG_REACH, SECOND
+from bandit_gym.numerics.compiled import inner
 
 V, U, PRIOR, GAIN = range(4)
 MAX_ROUNDS = 60

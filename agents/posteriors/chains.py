@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.compiled import inner, kernel
+from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.typing import FloatArray
 
 WIDTH = 3.5

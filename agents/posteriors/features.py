@@ -29,13 +29,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.numerics.compiled import inner
 from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 from agents.numerics.vector_math import exp_all, log_all
 from agents.posteriors.conjugate import TABLE_1, has_row
 from agents.posteriors.quadrature import Coordinate
 from bandit_gym.checks import message
 from bandit_gym.likelihoods import Gaussian, Likelihood
+from bandit_gym.numerics.compiled import inner
 from bandit_gym.problem import BanditProblem
 
 OWN = -1

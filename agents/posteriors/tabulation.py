@@ -34,7 +34,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.compiled import inner, kernel
 from agents.numerics.vector_math import exp_all
 from agents.posteriors.bulk import (
     GAIN,
@@ -49,6 +48,7 @@ from agents.posteriors.bulk import (
 )
 from agents.posteriors.features import Data
 from agents.posteriors.mesh import HEIGHT, JUMP, LOG_REACH, Mesh
+from bandit_gym.numerics.compiled import inner, kernel
 
 FEWEST_POINTS = 48
 MOST_POINTS = 4096

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import log_expit
 
-from agents.numerics.compiled import inner
 from agents.numerics.kernels import TINY
 from agents.numerics.vector_math import exp_all, log_all
+from bandit_gym.numerics.compiled import inner
 
 SLOPE = 1.7
 """Of a logistic law, per standard deviation of the normal law that it stands in for. With 1.6, 1.7

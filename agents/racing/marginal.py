@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.compiled import inner, kernel
 from agents.numerics.kernels import Draws, compare_means, make_draws
 from agents.numerics.vector_math import log_all
 from agents.posteriors.features import (
@@ -41,6 +40,7 @@ from agents.posteriors.quadrature import Coordinate
 from agents.posteriors.tabulation import PosteriorTables, invert_table
 from agents.racing.proposal import Proposal, prior_log_density
 from agents.racing.slices import SlicedPrior
+from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 

@@ -32,7 +32,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.compiled import inner, kernel
 from agents.numerics.kernels import TINY, Draws, compare_means, fill, make_draws
 from agents.numerics.vector_math import log_all
 from agents.posteriors.conjugate import likelihood_coefficients
@@ -41,6 +40,7 @@ from agents.racing.logistic import CutLaw, LogisticDraws, draw_logistic, log_log
 from agents.racing.proposal import Proposal, prior_log_density
 from agents.racing.sites import make_sites, update_sites
 from agents.racing.weighing import add_rational
+from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.numerics.minimax_tilting import most_restricted_first
 from bandit_gym.problem import BanditProblem
 

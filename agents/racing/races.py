@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.compiled import inner, kernel
 from agents.numerics.kernels import draw_chunk, make_draws
 from agents.racing.proposal import TILE_SIZE, Proposal, split_lanes
 from agents.racing.stopping import StoppingRule
 from agents.racing.weighing import WeighedLaws, add_log_weights
+from bandit_gym.numerics.compiled import inner, kernel
 
 CALL_COST = 2000.0
 """What a round of drawing, weighing and racing costs at any size, in means drawn from tables."""

@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.numerics.compiled import kernel
 from agents.posteriors.chains import log_density
+from bandit_gym.numerics.compiled import kernel
 
 SITE_POWER = 0.8
 """Ten near-singular Bernoulli arms, 28 histories of 0 to 10,000 pulls: with the power 1, 0.8 and

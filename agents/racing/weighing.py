@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.numerics.compiled import inner, kernel
 from agents.numerics.draw_tables import DrawTables
 from agents.numerics.kernels import MeanLaws, fill
 from agents.numerics.vector_math import log_all
+from bandit_gym.numerics.compiled import inner, kernel
 
 X, REST, X_REST = range(3)
 

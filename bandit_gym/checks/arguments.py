@@ -58,10 +58,19 @@ def check_real(
     return number
 
 
-def check_seed(name: str, value: Any) -> None:
-    """Refuse a bool, which Python takes for a number, as a seed; Gymnasium sees to the rest."""
+def check_seed(name: str, value: Any, *, num_lanes: int = 1) -> None:
+    """Refuse a bool, and a seed whose lanes would leave 64 bits; Gymnasium sees to the rest.
+
+    Args:
+        name: of the argument.
+        value: a seed, from which lane i has seed + i; or None.
+        num_lanes: N.
+    """
     if isinstance(value, bool):
         raise TypeError(message(name, "be an integer or None", value))
+    if isinstance(value, Integral) and int(value) > 2**64 - num_lanes:
+        what = f"2**64 - {num_lanes}, so that the seed of every lane has 64 bits"
+        raise ValueError(message(name, f"be at most {what}", value))
 
 
 def check_options(options: Any, known: Collection[str]) -> Mapping[str, Any]:

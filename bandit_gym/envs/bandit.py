@@ -9,12 +9,15 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 
 from bandit_gym.checks import check_actions, check_options, check_seed
-from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
+from bandit_gym.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.instances import check_means, draw_instances
-from bandit_gym.envs.observations import PlayRecord, make_observer
+from bandit_gym.envs.observations import make_observer
+from bandit_gym.envs.record import PlayRecord, split
 from bandit_gym.envs.rendering import RENDER_MODES, check_render_mode, render_lanes
+from bandit_gym.numerics.streams import NOISE, LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
 
+LANE = np.array([0])
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}
 
 
@@ -54,21 +57,28 @@ class BanditEnv(gym.Env[Any, Any]):
         self._is_recorded = observation != "constant" or render_mode is not None
         self.observation_space = self._observer.space
         self.action_space = Discrete(problem.num_arms)
+        self._streams = LaneStreams(1)
         self._noise: np.random.Generator | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode with fresh noise and fresh means, or those of `options["means"]`."""
+        """Start an episode with fresh noise and fresh means, or those of `options["means"]`.
+
+        They are those of `bandit_gym.numerics.streams`. `np_random` is seeded too, for others.
+        """
         check_seed("seed", seed)
         asked = check_means(check_options(options, ["means"]).get("means"), self.problem)
-        super().reset(seed=seed)
+        if seed is not None or self._noise is None:
+            super().reset(seed=draw_seeds(1)[0] if seed is None else seed)
+            self._streams.seed(LANE, [self.np_random_seed])
+        self._streams.advance(LANE)
         instance = self._fixed_means if asked is None else asked
-        means = draw_instances(self.problem, instance, [self.np_random])[0]
-        self._noise = spawn_noise(self.np_random)
+        means = draw_instances(self.problem, instance, self._streams, LANE)[0]
+        [self._noise] = self._streams.generators(NOISE, LANE)
         self._means = means[None]
         self._shortfalls = shortfalls(self._means)
-        self._record = PlayRecord(1, self.problem.num_arms)
+        self._record = PlayRecord(1, self._observer)
         info = {"means": means.copy(), "optimal_action": int(optimal_actions(means))}
         return self._observe(), info
 
@@ -93,4 +103,4 @@ class BanditEnv(gym.Env[Any, Any]):
         return render_lanes(self.render_mode, self.problem.likelihood, self._means, self._record)[0]
 
     def _observe(self) -> Any:
-        return self._observer.split(self._observer.encode(self._record))[0]
+        return split(self._record.observe())[0]

@@ -1,14 +1,14 @@
 """The instances that episodes are played on: fixed means, or means drawn from the prior."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bandit_gym.checks import check_parameter, message
 from bandit_gym.dynamics import draw_means
+from bandit_gym.numerics.streams import MEANS, LaneStreams
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray
+from bandit_gym.typing import FloatArray, IntArray
 
 LARGEST_MEAN = 1e150
 """The squares of larger rewards overflow."""
@@ -40,15 +40,19 @@ def check_means(means: Any, problem: BanditProblem) -> FloatArray | None:
 def draw_instances(
     problem: BanditProblem,
     fixed_means: FloatArray | None,
-    rngs: Sequence[np.random.Generator],
+    streams: LaneStreams,
+    lanes: IntArray,
 ) -> FloatArray:
-    """Return the (N, K) means of N new episodes, each drawn with its own generator.
+    """Return the (M, K) means of the episodes that the listed lanes are in.
 
-    A prior whose draws cost more one by one may offer `sample_each(rngs)`, equal to the last bit.
+    Built-in priors of independent arms make them of the lanes' numbers. Any other draws from a
+    generator at the beginning of the lane's stream; one whose draws cost more one by one may offer
+    `sample_each(rngs)`, equal to the last bit.
     """
     if fixed_means is not None:
-        return np.tile(fixed_means, (len(rngs), 1))
-    means = _draw(problem, rngs)
+        return np.tile(fixed_means, (len(lanes), 1))
+    draw = _propose if problem.offers("propose") else _sample
+    means = draw(problem, streams, lanes)
     check_size("prior.sample", means)
     return means
 
@@ -61,8 +65,29 @@ def check_size(name: str, means: FloatArray) -> None:
         raise ValueError(message(name, condition, means[~is_good][0]))
 
 
-def _draw(problem: BanditProblem, rngs: Sequence[np.random.Generator]) -> FloatArray:
+def _sample(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
     prior: Any = problem.prior
+    rngs = streams.generators(MEANS, lanes)
     if problem.offers("sample_each"):
         return np.array(prior.sample_each(rngs), dtype=np.float64)
-    return np.stack([draw_means(problem.prior, rng, problem.num_arms) for rng in rngs])
+    return np.stack([draw_means(prior, rng, problem.num_arms) for rng in rngs])
+
+
+def _propose(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
+    """Propose means until each is kept: the j-th attempt at arm k reads W numbers from (j K + k) W.
+
+    All first attempts of a lane are one read; the later ones, of few arms, are a read each.
+    """
+    prior: Any = problem.prior
+    num_arms, width = problem.num_arms, prior.num_uniforms
+    uniforms = streams.uniforms(MEANS, lanes, np.zeros_like(lanes), num_arms * width)
+    by_arm = uniforms.reshape(num_arms, width, len(lanes)).swapaxes(0, 1)
+    means, is_kept = prior.propose(by_arm, np.arange(num_arms)[:, None])
+    attempt = 0
+    while not is_kept.all():
+        attempt += 1
+        arms, columns = np.nonzero(~is_kept)
+        first = (attempt * num_arms + arms) * width
+        again = streams.uniforms(MEANS, lanes[columns], first, width)
+        means[arms, columns], is_kept[arms, columns] = prior.propose(again, arms)
+    return means.T

@@ -1,48 +1,46 @@
-"""Reward noise for many lanes, drawn ahead in blocks from one generator per lane."""
-
-from collections.abc import Sequence
+"""Reward noise for many lanes, drawn ahead in blocks."""
 
 import numpy as np
 
+from bandit_gym.numerics.streams import NOISE, LaneStreams
 from bandit_gym.typing import FloatArray, IntArray
 
 _MOST_ROWS = 512
-_MOST_UNIFORMS = 2**20  # 8 MiB
-_TILE = 64
-"""Lanes drawn at a time, so that turning lanes into columns happens within the cache.
-
-A row per lane, without turning, makes a step of 2,000 Bernoulli lanes half as long again.
-"""
+_FEWEST_ROWS = 4
+_MOST_UNIFORMS = 2**15
+"""256 KiB, unless the fewest rows are more: a larger block leaves the cache before it is used."""
 
 
 class LaneNoise:
-    """Hands out one uniform per lane and step, each lane's from its own generator, in its order.
+    """Hands out one uniform per lane and step, each lane's from its own stream, in its order.
 
-    Asking N generators for one number each would take most of a step's time, and asking them for a
-    block takes hardly longer. So blocks are kept, a row per step and a column per lane. All lanes
-    share the row that comes next: a lane that restarts overwrites its column from there on.
+    A block has a row per step and a column per lane. All lanes share the row that comes next: a
+    lane that restarts overwrites its column from there on.
 
     Args:
-        num_envs: N.
+        streams: of the lanes.
         max_rows: no lane needs more rows than this before it restarts; None if nobody knows.
     """
 
-    def __init__(self, num_envs: int, max_rows: int | None) -> None:
-        rows = max(1, min(_MOST_ROWS, _MOST_UNIFORMS // num_envs, max_rows or _MOST_ROWS))
-        self._uniforms: FloatArray = np.empty((rows, num_envs))
-        self._next_row = rows
-        self._generators: list[np.random.Generator] = []
+    def __init__(self, streams: LaneStreams, max_rows: int | None) -> None:
+        num_lanes = len(streams.seeds)
+        rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_UNIFORMS // num_lanes))
+        self._streams = streams
+        self._lanes = np.arange(num_lanes)
+        self._steps = np.zeros(num_lanes, dtype=np.int64)  # done by a lane before the block began
+        self._uniforms: FloatArray = np.empty((min(rows, max_rows or rows), num_lanes))
+        self._next_row = 0
 
-    def restart(self, lanes: IntArray, generators: Sequence[np.random.Generator]) -> None:
-        """Give the listed lanes new generators; what was drawn ahead for them is thrown away."""
-        rows, num_envs = self._uniforms.shape
-        if len(lanes) == num_envs:
-            self._generators = list(generators)
+    def restart(self, lanes: IntArray) -> None:
+        """Begin at the streams of new episodes in the listed lanes."""
+        rows, num_lanes = self._uniforms.shape
+        if len(lanes) == num_lanes:
             self._next_row = rows
-            return
-        for lane, generator in zip(lanes.tolist(), generators, strict=True):
-            self._generators[lane] = generator
-            self._uniforms[self._next_row :, lane] = generator.random(rows - self._next_row)
+        self._steps[lanes] = -self._next_row
+        rest = rows - self._next_row
+        if rest:
+            drawn = self._streams.uniforms(NOISE, lanes, np.zeros_like(lanes), rest)
+            self._uniforms[self._next_row :, lanes] = drawn
 
     def take(self) -> FloatArray:
         """Return the (N,) uniforms of the next step."""
@@ -53,11 +51,6 @@ class LaneNoise:
         return row
 
     def _refill(self) -> None:
-        rows, num_envs = self._uniforms.shape
-        drawn = np.empty((_TILE, rows))
-        for first in range(0, num_envs, _TILE):
-            generators = self._generators[first : first + _TILE]
-            for row, generator in zip(drawn, generators, strict=False):
-                generator.random(out=row)
-            self._uniforms[:, first : first + _TILE] = drawn[: len(generators)].T
-        self._next_row = 0
+        rows = len(self._uniforms)
+        self._steps, self._next_row = self._steps + rows, 0
+        self._uniforms = self._streams.uniforms(NOISE, self._lanes, self._steps, rows)

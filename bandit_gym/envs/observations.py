@@ -27,7 +27,7 @@ a time limit of its own, which is its horizon unless another is told.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
@@ -35,48 +35,33 @@ from numpy.typing import NDArray
 
 from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.typing import FloatArray, IntArray
 
 OBSERVATIONS = ("constant", "counts", "history")
 NOTHING_YET = 0.5
 
 
-class PlayRecord:
-    """The pulls and rewards of every lane's episode so far.
+class Plays(NamedTuple):
+    """What was played in each lane's episode so far."""
 
-    Observations are made from this record, which never holds the means, so they cannot leak them.
-    """
+    pulls: IntArray  # (N, K)
+    reward_sums: FloatArray  # (N, K)
+    lengths: IntArray  # (N,) pulls of all arms
+    last_actions: IntArray  # (N,) -1 before the first
 
-    def __init__(self, num_envs: int, num_arms: int) -> None:
-        self.pulls = np.zeros((num_envs, num_arms), dtype=np.int64)
-        self.reward_sums = np.zeros((num_envs, num_arms))
-        self.last_actions = np.full(num_envs, -1, dtype=np.int64)
-        self.last_rewards = np.zeros(num_envs)
 
-    def add(self, actions: IntArray, rewards: FloatArray) -> None:
-        """Add one pull per lane: (N,) actions and (N,) rewards."""
-        pulled = np.arange(0, self.pulls.size, self.pulls.shape[1]) + actions
-        self.pulls.reshape(-1)[pulled] += 1
-        self.reward_sums.reshape(-1)[pulled] += rewards
-        self.last_actions = actions.copy()
-        self.last_rewards = rewards.copy()
+class Rule(NamedTuple):
+    """What observations show, in the terms of a compiled loop."""
 
-    def forget(self, lanes: BoolArray) -> None:
-        """Start the lanes of the (N,) mask afresh."""
-        self.pulls[lanes] = 0
-        self.reward_sums[lanes] = 0.0
-        self.last_actions[lanes] = -1
-        self.last_rewards[lanes] = 0.0
-
-    @property
-    def empirical_means(self) -> FloatArray:
-        """(N, K) mean reward of every arm, 0 where it was never pulled."""
-        return self.reward_sums / np.maximum(self.pulls, 1)
+    mode: int  # of OBSERVATIONS
+    low: float
+    high: float  # with low, the support of the likelihood's mean
+    horizon: float
 
 
 @dataclass(frozen=True)
 class Observer:
-    """Encodes records of one problem as observations.
+    """Says what the observations of one problem show.
 
     Args:
         mode: one of `OBSERVATIONS`.
@@ -95,39 +80,23 @@ class Observer:
         """The space of one lane's observation."""
         if self.mode == "constant":
             return Discrete(1)
-        size = 2 * self.num_arms + 1 if self.mode == "counts" else self.num_arms + 2
-        return Box(0.0, 1.0, (size,), dtype=np.float32)
+        return Box(0.0, 1.0, (len(self.blank),), dtype=np.float32)
 
-    def encode(self, record: PlayRecord) -> NDArray[Any]:
-        """Encode each lane's record as a fresh batch of observations.
+    @property
+    def blank(self) -> NDArray[np.float32]:
+        """What is shown before the first pull; nothing in the constant mode."""
+        parts = {
+            "constant": [],
+            "counts": [0.0] * self.num_arms + [NOTHING_YET] * self.num_arms + [1.0],
+            "history": [0.0] * self.num_arms + [NOTHING_YET, 1.0],
+        }
+        return np.array(parts[self.mode], dtype=np.float32)
 
-        Args:
-            record: what was played in N lanes; the constant mode looks at nothing but N.
-
-        Returns:
-            (N,) int64 zeros in the constant mode, else (N, size) float32 in [0, 1].
-        """
-        if self.mode == "constant":
-            return np.zeros(len(record.pulls), dtype=np.int64)
-        parts = self._counts(record) if self.mode == "counts" else self._history(record)
-        time_left = np.maximum(1.0 - record.pulls.sum(axis=1) / self.horizon, 0.0)
-        return np.column_stack((*parts, time_left)).astype(np.float32)
-
-    def split(self, observations: NDArray[Any]) -> list[Any]:
-        """Turn a batch into the list of what each lane's single environment would return."""
-        return observations.tolist() if self.mode == "constant" else list(observations)
-
-    def _counts(self, record: PlayRecord) -> tuple[FloatArray, ...]:
-        scaled = scale_rewards(record.empirical_means, self.support)
-        return (
-            np.minimum(record.pulls / self.horizon, 1.0),
-            np.where(record.pulls > 0, scaled, NOTHING_YET),
-        )
-
-    def _history(self, record: PlayRecord) -> tuple[FloatArray, ...]:
-        scaled = scale_rewards(record.last_rewards, self.support)
-        one_hot = record.last_actions[:, None] == np.arange(self.num_arms)
-        return one_hot.astype(np.float64), np.where(record.last_actions >= 0, scaled, NOTHING_YET)
+    @property
+    def rule(self) -> Rule:
+        """The same for a compiled loop."""
+        low, high = self.support
+        return Rule(OBSERVATIONS.index(self.mode), float(low), float(high), float(self.horizon))
 
 
 def make_observer(observation: str, problem: BanditProblem, horizon: int | None) -> Observer:
@@ -144,13 +113,3 @@ def make_observer(observation: str, problem: BanditProblem, horizon: int | None)
         remedy = "it is the time limit, 1000 unless max_episode_steps is another"
         raise ValueError(message("horizon", condition, horizon, remedy))
     return Observer(mode, problem.likelihood.support, problem.num_arms, horizon or 1)
-
-
-def scale_rewards(rewards: FloatArray, support: tuple[float, float]) -> FloatArray:
-    """Map rewards (any shape) increasingly into [0, 1]; the module docstring gives the maps."""
-    low, high = support
-    if np.isfinite(low) and np.isfinite(high):
-        return (rewards - low) / (high - low)
-    if np.isfinite(low):
-        return (rewards - low) / (1.0 + rewards - low)
-    return 0.5 * (1.0 + rewards / (1.0 + np.abs(rewards)))

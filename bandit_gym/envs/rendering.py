@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bandit_gym.checks import check_choice
 from bandit_gym.envs.intervals import likelihood_interval
-from bandit_gym.envs.observations import PlayRecord
+from bandit_gym.envs.record import PlayRecord
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.typing import FloatArray
 
@@ -41,8 +41,8 @@ class LaneView:
         self.likelihood = likelihood
         self.means = means[lane]
         self.best_arm = int(self.means.argmax())
-        self.pulls, self.reward_sums = record.pulls[lane], record.reward_sums[lane]
-        self.last_action = int(record.last_actions[lane])  # -1 before the first pull
+        self.pulls, self.reward_sums = record.plays.pulls[lane], record.plays.reward_sums[lane]
+        self.last_action = int(record.plays.last_actions[lane])  # -1 before the first pull
 
     @property
     def title(self) -> str:

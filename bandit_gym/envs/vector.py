@@ -1,11 +1,10 @@
 """The native vector environment: N lanes of a bandit stepped as one batch.
 
 It equals `gymnasium.vector.SyncVectorEnv` of the single environment to the last bit: observations,
-rewards, ends and infos, in every autoreset mode. Lane i has its own generators, seeded as there.
+rewards, ends and infos, in every autoreset mode. Lane i has its own streams, seeded as there.
 """
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 import gymnasium as gym
@@ -22,18 +21,19 @@ from bandit_gym.checks import (
     check_integer,
     check_mask,
     check_options,
-    check_seed,
 )
-from bandit_gym.dynamics import optimal_actions, pull, shortfalls, spawn_noise, take_arms
+from bandit_gym.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.bandit import METADATA
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.noise import LaneNoise
-from bandit_gym.envs.observations import PlayRecord, make_observer
+from bandit_gym.envs.observations import make_observer
+from bandit_gym.envs.record import PlayRecord, split
 from bandit_gym.envs.rendering import check_render_mode, render_lanes
+from bandit_gym.envs.seeds import Seeds, spread_seeds
+from bandit_gym.numerics.streams import LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
-Seeds = int | Sequence[int | None] | None
 MOST_MEANS = 10**9
 """Means of all lanes at most: 8 GB of them."""
 
@@ -96,9 +96,11 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _set_state(self) -> None:
         shape = self.num_envs, self.problem.num_arms
-        self._streams: dict[int, tuple[np.random.Generator, int]] = {}  # with the seed of each
-        self._noise = LaneNoise(self.num_envs, self._limit)
-        self._record = PlayRecord(*shape)
+        self._streams = LaneStreams(self.num_envs)
+        self._has_begun = False
+        self._generators: dict[int, np.random.Generator] = {}  # for others, who ask `np_random`
+        self._noise = LaneNoise(self._streams, self._limit)
+        self._record = PlayRecord(self.num_envs, self._observer)
         self._means = np.zeros(shape)
         self._shortfalls = np.zeros(shape)
         # Every lane's end is kept as a reading of one clock, so that a step need not count in every
@@ -118,7 +120,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         known = check_options(options, ["means", "reset_mask"])
         mask = self._check_reset_mask(known)
         asked = check_means(known.get("means"), self.problem)
-        self._seed_lanes(mask, _spread_seeds(seed, self.num_envs))
+        self._seed_lanes(mask, seed)
         info = self._restart(mask, asked)
         return self._observe(), info
 
@@ -151,19 +153,25 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         if self.render_mode is None:
             gym.logger.warn("render was called on an environment made without a render_mode.")
             return None
-        if not self._streams:
+        if not self._has_begun:
             raise ResetNeeded("reset must be called before render.")
         return render_lanes(self.render_mode, self.problem.likelihood, self._means, self._record)
 
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
-        """The lanes' generators, as `SyncVectorEnv` gives them; none before the first reset."""
-        return tuple(generator for generator, _ in self._streams.values())
+        """A generator per lane, as `SyncVectorEnv` gives them; none before the first reset.
+
+        They are seeded like the lanes, for others: the lanes' own draws do not move them.
+        """
+        seeds = enumerate(self.np_random_seed)
+        fresh = {i: seeding.np_random(seed)[0] for i, seed in seeds if i not in self._generators}
+        self._generators.update(fresh)
+        return tuple(self._generators[lane] for lane in range(len(self._generators)))
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The seeds of the lanes' generators; none before the first reset."""
-        return tuple(seed for _, seed in self._streams.values())
+        """The lanes' seeds; none before the first reset."""
+        return tuple(self._streams.seeds.tolist()) if self._has_begun else ()
 
     def _play(self, actions: IntArray) -> tuple[FloatArray, FloatArray]:
         self._clock += 1
@@ -173,28 +181,31 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         return rewards, take_arms(self._shortfalls, actions)
 
     def _observe(self) -> np.ndarray:
-        return self._observer.encode(self._record)
+        return self._record.observe()
 
     def _restart(self, mask: BoolArray, means: FloatArray | None = None) -> dict[str, Any]:
         """Start new episodes in the lanes of the mask, none of which waits any longer."""
         instance = self._fixed_means if means is None else means
         lanes = np.flatnonzero(mask)
-        rngs = [self._streams[lane][0] for lane in lanes.tolist()]
-        self._means[lanes] = draw_instances(self.problem, instance, rngs)
-        self._noise.restart(lanes, [spawn_noise(rng) for rng in rngs])
-        self._shortfalls[lanes] = shortfalls(self._means[lanes])
-        self._record.forget(mask)
+        self._streams.advance(lanes)
+        drawn = draw_instances(self.problem, instance, self._streams, lanes)
+        self._means[lanes] = drawn
+        self._shortfalls[lanes] = shortfalls(drawn)
+        self._noise.restart(lanes)
+        if self._is_recorded:
+            self._record.forget(mask)
         self._ends[lanes] = NEVER if self._limit is None else self._clock + self._limit
         self._next_end = int(self._ends.min())
         if self._waiting is not None:
             waiting = self._waiting & ~mask
             self._waiting = waiting if waiting.any() else None
-        actions = optimal_actions(self._means)
+        actions = np.zeros(self.num_envs, dtype=np.int64)
+        actions[lanes] = optimal_actions(drawn)
         return _masked_info(mask, means=self._means, optimal_action=actions)
 
     def _end_in_same_step(self, truncated: BoolArray, regrets: FloatArray) -> dict[str, Any]:
         final_obs = np.full(self.num_envs, None, dtype=object)
-        observations = self._observer.split(self._observe())
+        observations = split(self._observe())
         for lane in np.flatnonzero(truncated):
             final_obs[lane] = observations[lane]
         return {
@@ -206,13 +217,19 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
             **self._restart(truncated),
         }
 
-    def _seed_lanes(self, mask: BoolArray, seeds: Sequence[int | None]) -> None:
-        fresh = {
-            lane: seeding.np_random(seeds[lane])
-            for lane in np.flatnonzero(mask).tolist()
-            if seeds[lane] is not None or lane not in self._streams
-        }
-        self._streams.update(fresh)
+    def _seed_lanes(self, mask: BoolArray, seed: Seeds) -> None:
+        """Give a seed to the lanes of the mask for which there is one, or which have none yet."""
+        if seed is None and self._has_begun:
+            return
+        seeds = spread_seeds(seed, self.num_envs)
+        if not self._has_begun:
+            fresh = draw_seeds(self.num_envs)
+            seeds = [new if old is None else old for old, new in zip(seeds, fresh, strict=True)]
+        lanes = [lane for lane in np.flatnonzero(mask).tolist() if seeds[lane] is not None]
+        self._streams.seed(np.array(lanes, dtype=np.int64), [seeds[lane] for lane in lanes])
+        for lane in lanes:
+            self._generators.pop(lane, None)
+        self._has_begun = True
 
     def _check_reset_mask(self, options: Mapping[str, Any]) -> BoolArray:
         # The mask is read, not popped: wrappers such as RecordEpisodeStatistics read it after us.
@@ -221,12 +238,12 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
             mask = check_mask("options['reset_mask']", options["reset_mask"], self.num_envs)
         if not mask.any():
             raise ValueError(f"options['reset_mask'] must be True in some lane, got {mask!r}.")
-        if not (self._streams or mask.all()):
+        if not (self._has_begun or mask.all()):
             raise ResetNeeded("reset must be called for all lanes before it is for some.")
         return mask
 
     def _check_can_step(self) -> None:
-        if not self._streams:
+        if not self._has_begun:
             raise ResetNeeded("reset must be called before step.")
         if self._waiting is not None and self._autoreset_mode is AutoresetMode.DISABLED:
             raise ResetNeeded(
@@ -241,25 +258,10 @@ def _masked_info(mask: BoolArray, **values: np.ndarray) -> dict[str, Any]:
     info: dict[str, Any] = {}
     if mask.any():
         for name, value in values.items():
-            kept = np.zeros_like(value)
-            kept[mask] = value[mask]
+            kept = value.copy()
+            kept[~mask] = 0
             info |= {name: kept, f"_{name}": mask.copy()}
     return info
-
-
-def _spread_seeds(seed: Seeds, num_envs: int) -> list[Any]:
-    """Return one seed or None per lane."""
-    for entry in seed if isinstance(seed, Sequence | np.ndarray) else [seed]:
-        check_seed("seed", entry)
-    if seed is None:
-        return [None] * num_envs
-    if isinstance(seed, Integral):
-        return [int(seed) + lane for lane in range(num_envs)]
-    if not isinstance(seed, Sequence | np.ndarray) or len(seed) != num_envs:
-        raise ValueError(
-            f"seed must be an integer, None or a list of num_envs={num_envs} of them, got {seed!r}."
-        )
-    return [int(entry) if isinstance(entry, Integral) else entry for entry in seed]
 
 
 def _check_limit(max_episode_steps: int | None) -> int | None:

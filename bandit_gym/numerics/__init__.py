@@ -1,1 +1,1 @@
-"""Special laws that SciPy lacks, or lacks the digits of."""
+"""Laws that SciPy lacks or lacks the digits of, random streams, and how loops are compiled."""

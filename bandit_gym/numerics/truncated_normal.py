@@ -35,7 +35,8 @@ def quantile(
         which is needed on the way.
     """
     log_left, log_inside, is_turned = _turned_log_masses(low, high)
-    log_part = log_inside + np.log(np.where(is_turned, 1.0 - uniforms, uniforms))
+    # SciPy's log, as NumPy's may round differently in long and in short arrays.
+    log_part = log_inside + special.xlogy(1.0, np.where(is_turned, 1.0 - uniforms, uniforms))
     values = special.ndtri_exp(np.logaddexp(log_left, log_part))
     return np.clip(np.where(is_turned, -values, values), low, high), log_inside
 

@@ -6,11 +6,5 @@ disagree. A prior of one's own needs nothing but these two methods.
 
 from bandit_gym.priors.base import CAPABILITIES, PRIORS, BuiltInPrior, Prior, prior_from_dict
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
-from bandit_gym.priors.independent import (
-    Beta,
-    Gamma,
-    IndependentPrior,
-    InverseGamma,
-    Normal,
-    TruncatedNormal,
-)
+from bandit_gym.priors.independent import Beta, Gamma, IndependentPrior, InverseGamma
+from bandit_gym.priors.normal import Normal, TruncatedNormal

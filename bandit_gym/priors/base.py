@@ -12,7 +12,8 @@ from numpy.random import Generator
 
 from bandit_gym.checks import check_choice, make_named
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
-from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.priors.independent import Beta, Gamma, InverseGamma
+from bandit_gym.priors.normal import Normal, TruncatedNormal
 from bandit_gym.typing import FloatArray
 
 
@@ -53,6 +54,8 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
     "natural_parameters": _has("natural_parameters"),
     "normal_box": lambda prior: isinstance(prior, TruncatedMultivariateNormal),
     "sample_each": _has("sample_each"),
+    # A subclass of somebody's may draw by other rules.
+    "propose": lambda prior: type(prior) in PRIORS.values() and hasattr(prior, "propose"),
 }
 """What a prior may offer, and how to tell.
 
@@ -64,6 +67,8 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 - normal_box: a multivariate normal law, cut to a box.
 - sample_each: `sample_each(rngs)` returns (N, K) means, to the last bit what `sample(rng, (K,))`
   draws from each generator.
+- propose: `propose(uniforms, arms)` makes means of uniform numbers for many lanes at once; see
+  `IndependentPrior`.
 """
 
 BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | TruncatedMultivariateNormal

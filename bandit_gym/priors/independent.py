@@ -1,23 +1,21 @@
-"""Priors under which the arms' means are independent, each from a family with known density."""
+"""Priors under which the arms' means are independent, and the families that are not normal."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 from scipy import special
 
 from bandit_gym.checks import check_parameter, check_same_length
-from bandit_gym.numerics import truncated_normal
-from bandit_gym.priors.mass import check_mass
+from bandit_gym.numerics import proposals
 from bandit_gym.priors.parametric import ParametricPrior, columns
-from bandit_gym.typing import FloatArray, Parameter
+from bandit_gym.typing import BoolArray, FloatArray, IntArray, Parameter
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _LARGEST = float(np.finfo(np.float64).max)
-_LOG_ROOT_TWO_PI = 0.5 * float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,23 @@ class IndependentPrior(ParametricPrior):
         to the nearest number inside.
         """
 
+    @property
+    def num_uniforms(self) -> int:
+        """W, how many numbers `propose` takes for each arm."""
+        return 1
+
+    @abstractmethod
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means of uniform numbers, for environments: of the law once those not kept are gone.
+
+        Args:
+            uniforms: (W, ...) numbers in [0, 1).
+            arms: whose means they are, broadcast against (...).
+
+        Returns:
+            (...) means and which are kept, the same in any batch.
+        """
+
     @abstractmethod
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) normalised log-density of each arm's mean; -inf outside."""
@@ -68,6 +83,11 @@ class IndependentPrior(ParametricPrior):
         """Return the (...) normalised log-density of (..., K) means; -inf outside the support."""
         return np.asarray(self.arm_log_density(means).sum(axis=-1))
 
+    def _of_arms(self, arms: IntArray) -> list[Any]:
+        """Return each parameter, (...) values for the arms or one for all."""
+        own = vars(self).values()  # not `_arrays`, which would take half of a single reset
+        return [np.array(value)[arms] if isinstance(value, tuple) else value for value in own]
+
 
 @dataclass(frozen=True)
 class Beta(IndependentPrior):
@@ -84,6 +104,22 @@ class Beta(IndependentPrior):
         """Draw means of the given shape, strictly between 0 and 1."""
         return np.clip(rng.beta(self.alpha, self.beta, shape), _SMALLEST, 1.0 - 2.0**-53)
 
+    @property
+    def num_uniforms(self) -> int:
+        """W: 1 for the uniform law, 5 if a parameter is below 1, else 3."""
+        if self._is_uniform:
+            return 1
+        return 5 if _is_below_one(self.alpha) or _is_below_one(self.beta) else 3
+
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means strictly between 0 and 1."""
+        if self._is_uniform:
+            means, is_kept = uniforms[0], np.ones(uniforms[0].shape, dtype=np.bool_)
+        else:
+            alpha, beta = self._of_arms(arms)
+            means, is_kept = proposals.beta(alpha, beta, uniforms)
+        return np.clip(means, _SMALLEST, 1.0 - 2.0**-53), is_kept
+
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return (alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)."""
         x = np.asarray(means, dtype=np.float64)
@@ -95,6 +131,10 @@ class Beta(IndependentPrior):
         """Return (alpha - 1, beta - 1, 0, 0, 0) of each arm."""
         alpha, beta = self._arrays()
         return columns(num_arms, alpha - 1, beta - 1, 0.0, 0.0, 0.0)
+
+    @property
+    def _is_uniform(self) -> bool:
+        return self.alpha == self.beta == 1.0
 
 
 @dataclass(frozen=True)
@@ -112,6 +152,17 @@ class Gamma(IndependentPrior):
         """Draw means of the given shape, above 0."""
         draws: FloatArray = rng.standard_gamma(self.shape, shape) / np.asarray(self.rate)
         return np.maximum(draws, _SMALLEST)
+
+    @property
+    def num_uniforms(self) -> int:
+        """W: 3 if a shape is below 1, else 2."""
+        return 3 if _is_below_one(self.shape) else 2
+
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means above 0."""
+        shape, rate = self._of_arms(arms)
+        logs, is_kept = proposals.log_gamma(shape, uniforms)
+        return np.maximum(proposals.exp(logs) / rate, _SMALLEST), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(rate) - log Gamma(shape) + (shape - 1) log x - rate x."""
@@ -148,6 +199,18 @@ class InverseGamma(IndependentPrior):
         with np.errstate(over="ignore"):
             return np.clip(np.asarray(self.scale) / rates, _SMALLEST, _LARGEST)
 
+    @property
+    def num_uniforms(self) -> int:
+        """W: 3 if a shape is below 1, else 2."""
+        return 3 if _is_below_one(self.shape) else 2
+
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means above 0 and finite."""
+        shape, scale = self._of_arms(arms)
+        logs, is_kept = proposals.log_gamma(shape, uniforms)
+        with np.errstate(over="ignore"):
+            return np.clip(scale * proposals.exp(-logs), _SMALLEST, _LARGEST), is_kept
+
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(scale) - log Gamma(shape) - (shape + 1) log x - scale / x."""
         x = np.asarray(means, dtype=np.float64)
@@ -163,71 +226,6 @@ class InverseGamma(IndependentPrior):
         return columns(num_arms, -shape - 1, 0.0, 0.0, 0.0, -scale)
 
 
-@dataclass(frozen=True)
-class _NormalShape(IndependentPrior):
-    """A normal density, or a part of one."""
-
-    mean: Parameter
-    std: Parameter
-
-    positive: ClassVar[tuple[str, ...]] = ("std",)
-
-    def arm_log_density(self, means: FloatArray) -> FloatArray:
-        """Return -(x - mean)^2 / (2 std^2) - log(std) - log(2 pi) / 2."""
-        z = np.subtract(means, self.mean) / np.asarray(self.std)
-        return -0.5 * np.square(z) - np.log(self.std) - _LOG_ROOT_TWO_PI
-
-    def natural_parameters(self, num_arms: int) -> FloatArray:
-        """Return (0, 0, mean / std^2, -1 / (2 std^2), 0) of each arm."""
-        precision = 1 / np.square(self.std)
-        return columns(num_arms, 0.0, 0.0, np.multiply(self.mean, precision), -precision / 2, 0.0)
-
-
-@dataclass(frozen=True)
-class Normal(_NormalShape):
-    """Normal(mean, std) on the whole line."""
-
-    name: ClassVar[str] = "normal"
-    ends: ClassVar[tuple[float, float]] = (-inf, inf)
-
-    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Draw means of the given shape."""
-        return np.asarray(self.mean) + np.asarray(self.std) * rng.standard_normal(shape)
-
-
-@dataclass(frozen=True)
-class TruncatedNormal(_NormalShape):
-    """Normal(mean, std) given that it lies in [low, high].
-
-    `mean` and `std` are those before truncation; `mean` may lie outside the interval.
-    """
-
-    low: Parameter = 0.0
-    high: Parameter = 1.0
-
-    name: ClassVar[str] = "truncated_normal"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_mass(self.mean, self.std, self.low, self.high)
-
-    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Draw means of the given shape by inverse CDF, one uniform each."""
-        low, high = self._limits()
-        uniforms = np.maximum(rng.random(shape), 2.0**-54)
-        z, _ = truncated_normal.quantile(low, high, uniforms)
-        return np.clip(np.asarray(self.mean) + np.asarray(self.std) * z, self.low, self.high)
-
-    def arm_log_density(self, means: FloatArray) -> FloatArray:
-        """Return the normal's log-density less the log of its mass in [low, high]."""
-        x = np.asarray(means)
-        value = super().arm_log_density(x) - truncated_normal.log_mass(*self._limits())
-        return np.where((x >= self.low) & (x <= self.high), value, -inf)
-
-    def arm_support(self, num_arms: int) -> FloatArray:
-        """Return [low, high] of each arm."""
-        return columns(num_arms, self.low, self.high)
-
-    def _limits(self) -> tuple[FloatArray, FloatArray]:
-        mean, std, low, high = self._arrays()
-        return (low - mean) / std, (high - mean) / std
+def _is_below_one(parameter: Parameter) -> bool:
+    """Say whether some value is."""
+    return (min(parameter) if isinstance(parameter, tuple) else parameter) < 1

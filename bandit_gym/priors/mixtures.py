@@ -16,7 +16,8 @@ from scipy import special
 
 from bandit_gym.checks import check_parameter, check_real, message
 from bandit_gym.priors.base import offers
-from bandit_gym.priors.independent import Beta, IndependentPrior, Normal, TruncatedNormal
+from bandit_gym.priors.independent import Beta, IndependentPrior
+from bandit_gym.priors.normal import Normal, TruncatedNormal
 from bandit_gym.typing import FloatArray, Parameter
 
 _EDGE = 2.0**-53

@@ -34,9 +34,20 @@ at_least = partial(Bar, is_floor=True)
 at_most = partial(Bar, is_floor=False)
 """Asks for a cost of this size or less."""
 
+PRIORS = "uniform", "beta", "small-beta", "gamma", "inverse-gamma", "normal", "truncated-normal"
+"""Laws that a world draws its means from, whose resets are measured."""
+
 BARS: Mapping[str, Bar] = {
-    "environment.bernoulli.many.sync": at_least(30, 100),
-    "environment.bernoulli.many.gymnax": at_least(2, 5),
+    "environment.bernoulli.many.sync": at_least(300, 500),
+    "environment.bernoulli.many.limit": at_most(2.5, 1.5),
+    "environment.bernoulli.gymnax.t10": at_least(1, 2),
+    "environment.bernoulli.gymnax.t50": at_least(1, 3),
+    "environment.bernoulli.gymnax.t200": at_least(1, 4),
+    "environment.bernoulli.gymnax.t1000": at_least(1, 8),
+    "environment.observations.counts": at_most(1.5),
+    "environment.observations.history": at_most(2),
+    **{f"environment.reset.k2.{prior}": at_most(1e-6, 0.3e-6) for prior in PRIORS},
+    **{f"environment.reset.k10.{prior}": at_most(2e-6, 0.6e-6) for prior in PRIORS},
     "exact.many.numpy": at_least(2, 4),
     "exact.many.grid": at_most(10, 3),
     "exact.one.mabwiser": at_least(1, 3),

@@ -1,7 +1,8 @@
 """Environment steps per second: native against `SyncVectorEnv`, gymnax and plain NumPy.
 
-A native round is a whole episode, the drawing of new means and generators included; so is gymnax's.
-`SyncVectorEnv` is timed between resets, for an episode of it takes too long: that is in its favour.
+A native round is a whole episode, the drawing of new means included; gymnax's is 1,000 steps of
+episodes as long. `SyncVectorEnv` is timed between resets, for an episode of it takes too long: that
+is in its favour. Native environments are warm: their numbers come from the compiled loop.
 """
 
 from __future__ import annotations
@@ -15,10 +16,28 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
 from bandit_gym import ENV_IDS
+from bandit_gym.envs import BanditVectorEnv
+from bandit_gym.envs.observations import OBSERVATIONS
+from bandit_gym.likelihoods import Gaussian
+from bandit_gym.numerics.streams import WORTH_COMPILING
+from bandit_gym.priors import Beta, Gamma, IndependentPrior, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
 from benchmarks.session import HORIZON, Contestants, Measurement, Session
-from benchmarks.timing import Contestant, rounds_of
+from benchmarks.timing import Contestant, Row, measure, rounds_of, summarise
 
 LANES = {"few": 64, "many": 2000}
+EPISODES = 10, 50, 200, HORIZON
+"""Lengths at which the worlds race with gymnax."""
+
+PRIORS: dict[str, IndependentPrior] = {
+    "uniform": Beta(1.0, 1.0),
+    "beta": Beta(2.0, 3.0),
+    "small-beta": Beta(0.5, 0.5),
+    "gamma": Gamma(2.0, 1.5),
+    "inverse-gamma": InverseGamma(3.0, 2.0),
+    "normal": Normal(0.0, 1.0),
+    "truncated-normal": TruncatedNormal(0.4, 0.2),
+}
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
@@ -28,7 +47,11 @@ def measurements(session: Session) -> Iterator[Measurement]:
         if session.effort.is_full or env_id == ENV_IDS[0]:
             yield _steps(session, env_id, "many")
         yield _resets(session, env_id)
-    yield _against_gymnax(session)
+    yield _observations(session)
+    for num_arms in (2, 10):
+        yield _means(session, num_arms)
+    for length in EPISODES:
+        yield _against_gymnax(session, length)
 
 
 def _steps(session: Session, env_id: str, label: str) -> Measurement:
@@ -55,8 +78,7 @@ def _resets(session: Session, env_id: str) -> Measurement:
 
     def contestants() -> Contestants:
         envs = {"native": _native(env_id, num_lanes), "SyncVectorEnv": _sync(env_id, num_lanes)}
-        for env in envs.values():
-            env.reset(seed=0)
+        envs["SyncVectorEnv"].reset(seed=0)
         return {name: rounds_of(env.reset, num_lanes) for name, env in envs.items()}
 
     ratios = {f"environment.{_name(env_id)}.few.reset": ("SyncVectorEnv", "native")}
@@ -64,15 +86,42 @@ def _resets(session: Session, env_id: str) -> Measurement:
     return session.match(title, ratios, "reset of a lane", contestants)
 
 
-def _against_gymnax(session: Session) -> Measurement:
+def _observations(session: Session) -> Measurement:
     num_lanes = session.effort.width(LANES["many"])
 
     def contestants() -> Contestants:
-        native = _native_episode(ENV_IDS[0], num_lanes, num_arms=2)
-        return {"native": native, "gymnax": session.peers.contestant("gymnax")}
+        return {mode: _native_step(num_lanes, observation=mode) for mode in OBSERVATIONS}
 
-    ratios = {"environment.bernoulli.many.gymnax": ("gymnax", "native")}
-    title = f"bernoulli step, {num_lanes} lanes, 2 arms: "
+    title = f"bernoulli step, {num_lanes} lanes, 10 arms: "
+    ratios = {f"environment.observations.{mode}": (mode, "constant") for mode in OBSERVATIONS[1:]}
+    return session.match(title, ratios, "step of a lane", contestants)
+
+
+def _means(session: Session, num_arms: int) -> Measurement:
+    """Announce what a reset costs, by the law that the means are drawn from."""
+    num_lanes = session.effort.width(LANES["many"])
+    keys = {name: f"environment.reset.k{num_arms}.{name}" for name in PRIORS}
+
+    def take() -> Iterator[Row]:
+        laws = {name: BanditProblem(Gaussian(), PRIORS[name], num_arms) for name in PRIORS}
+        envs = {name: _warm(BanditVectorEnv(num_lanes, law)) for name, law in laws.items()}
+        contestants = {name: rounds_of(env.reset, num_lanes) for name, env in envs.items()}
+        for name, costs in measure(contestants, session.effort).items():
+            title = f"reset of a lane, {num_lanes} lanes, {num_arms} arms, {name} prior"
+            yield summarise(keys[name], title, costs, "s")
+
+    return Measurement(tuple(keys.values()), take)
+
+
+def _against_gymnax(session: Session, length: int) -> Measurement:
+    num_lanes = session.effort.width(LANES["many"])
+
+    def contestants() -> Contestants:
+        native = _native_episode(ENV_IDS[0], num_lanes, num_arms=2, length=length)
+        return {"native": native, "gymnax": session.peers.contestant("gymnax", str(length))}
+
+    ratios = {f"environment.bernoulli.gymnax.t{length}": ("gymnax", "native")}
+    title = f"bernoulli step, {num_lanes} lanes, 2 arms, episodes of {length}: "
     return session.match(title, ratios, "step of a lane", contestants)
 
 
@@ -82,7 +131,16 @@ def _name(env_id: str) -> str:
 
 def _native(env_id: str, num_lanes: int, **options: Any) -> gym.vector.VectorEnv:
     mode = "vector_entry_point"
-    return gym.make_vec(f"bandit_gym:{env_id}", num_lanes, vectorization_mode=mode, **options)
+    made = gym.make_vec(f"bandit_gym:{env_id}", num_lanes, vectorization_mode=mode, **options)
+    return _warm(made)
+
+
+def _warm(env: gym.vector.VectorEnv) -> gym.vector.VectorEnv:
+    """Reset an environment until its numbers come from the compiled loop."""
+    env.reset(seed=0)
+    for _ in range(0, WORTH_COMPILING, env.num_envs):
+        env.reset()
+    return env
 
 
 def _sync(env_id: str, num_lanes: int) -> SyncVectorEnv:
@@ -90,17 +148,24 @@ def _sync(env_id: str, num_lanes: int) -> SyncVectorEnv:
     return SyncVectorEnv([make] * num_lanes)
 
 
-def _native_episode(env_id: str, num_lanes: int, num_arms: int = 10) -> Contestant:
-    env = _native(env_id, num_lanes, num_arms=num_arms, max_episode_steps=HORIZON)
-    actions = np.random.default_rng(0).integers(num_arms, size=(HORIZON, num_lanes))
+def _native_episode(
+    env_id: str, num_lanes: int, num_arms: int = 10, length: int = HORIZON
+) -> Contestant:
+    env = _native(env_id, num_lanes, num_arms=num_arms, max_episode_steps=length)
+    actions = np.random.default_rng(0).integers(num_arms, size=(length, num_lanes))
 
     def play() -> None:
         env.reset()
         for row in actions:
             env.step(row)
 
-    env.reset(seed=0)
     return rounds_of(play, actions.size)
+
+
+def _native_step(num_lanes: int, **options: Any) -> Contestant:
+    env = _native(ENV_IDS[0], num_lanes, horizon=HORIZON, max_episode_steps=-1, **options)
+    actions = np.random.default_rng(0).integers(10, size=num_lanes)
+    return rounds_of(partial(env.step, actions), num_lanes)
 
 
 def _sync_step(env_id: str, num_lanes: int) -> Contestant:

@@ -11,7 +11,6 @@ from bandit_gym.dynamics import (
     optimal_actions,
     pull,
     shortfalls,
-    spawn_noise,
     take_arms,
 )
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Likelihood
@@ -66,13 +65,6 @@ def test_draw_means_copies_what_a_prior_returns(rng: np.random.Generator) -> Non
 
     draw_means(Careless(), rng, 2)[0] = 9.0
     assert table[0] == 0.2
-
-
-def test_spawn_noise_moves_the_stream_by_a_single_draw() -> None:
-    spawning, drawing = np.random.default_rng(3), np.random.default_rng(3)
-    spawn_noise(spawning).random(1000)
-    drawing.integers(2**63)
-    assert spawning.random() == drawing.random()
 
 
 @pytest.mark.parametrize("likelihood", [Bernoulli(), Gaussian()])

@@ -10,6 +10,7 @@ import benchmark
 import numpy as np
 import pytest
 from benchmarks.bars import BARS, Bar, at_least, at_most, judged, verdict
+from benchmarks.environment import EPISODES
 from benchmarks.peers import WORKERS, Peers, Worker
 from benchmarks.plain_numpy import race
 from benchmarks.processes import run_process
@@ -20,7 +21,7 @@ from benchmarks.timing import Effort, Row, measure, rounds_of
 
 TINY = Effort("tiny", seconds=0.0, repeats=2, length_scale=0.001, width_scale=0.01)
 NEEDS_PEERS = {
-    "environment.bernoulli.many.gymnax",
+    *(f"environment.bernoulli.gymnax.t{length}" for length in EPISODES),
     "exact.one.mabwiser",
     "exact.one.river",
     "exact.one.smpybandits",

@@ -322,6 +322,7 @@ BAD_ARGUMENTS = [
 
 BAD_RESETS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"seed": True}, TypeError, "seed must be an integer or None, got True."),
+    ({"seed": 2**64}, ValueError, "seed of every lane has 64 bits, got 18446744073709551616."),
     ({"options": 5}, TypeError, "options must be a dict or None, got 5."),
     ({"options": ["means"]}, TypeError, "options must be a dict or None, got ['means']."),
     ({"options": {"means": [0.5]}}, ValueError, "means must have num_arms=2 entries, got 1"),

@@ -13,45 +13,40 @@ from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
 from bandit_gym.envs import bandit, vector
-from bandit_gym.envs.observations import Observer, PlayRecord, scale_rewards
+from bandit_gym.envs.observations import OBSERVATIONS, Observer
+from bandit_gym.envs.plays import scale_reward
+from bandit_gym.envs.record import PlayRecord
 
 LEARNING_MODES = ("counts", "history")
 every_id = pytest.mark.parametrize("env_id", ALL_ENV_IDS)
 every_learning_mode = pytest.mark.parametrize("observation", LEARNING_MODES)
 
 
-def record_of(plays: list[tuple[int, float]], num_arms: int) -> PlayRecord:
-    record = PlayRecord(1, num_arms)
+def observe(observer: Observer, plays: list[tuple[int, float]]) -> np.ndarray:
+    """Return what is shown after these plays in a single lane."""
+    record = PlayRecord(1, observer)
     for action, reward in plays:
         record.add(np.array([action]), np.array([reward]))
-    return record
+    return record.observe()
 
 
 def test_counts_show_pulls_empirical_means_and_time_left() -> None:
-    record = record_of([(0, 1.0), (0, 0.0), (2, 1.0)], num_arms=3)
-    shown = Observer("counts", (0.0, 1.0), 3, horizon=10).encode(record)
+    observer = Observer("counts", (0.0, 1.0), 3, horizon=10)
+    shown = observe(observer, [(0, 1.0), (0, 0.0), (2, 1.0)])
     np.testing.assert_allclose(shown, [[0.2, 0.0, 0.1, 0.5, 0.5, 1.0, 0.7]], rtol=1e-6)
 
 
 def test_history_shows_last_action_last_reward_and_time_left() -> None:
-    record = record_of([(0, 5.0), (2, 3.0)], num_arms=3)
-    shown = Observer("history", (0.0, inf), 3, horizon=10).encode(record)
+    shown = observe(Observer("history", (0.0, inf), 3, horizon=10), [(0, 5.0), (2, 3.0)])
     np.testing.assert_allclose(shown, [[0.0, 0.0, 1.0, 0.75, 0.8]], rtol=1e-6)
 
 
 @every_learning_mode
 def test_observation_stays_in_its_space_beyond_the_horizon(observation: str) -> None:
     observer = Observer(observation, (0.0, 1.0), 2, horizon=3)
-    shown = observer.encode(record_of([(1, 1.0)] * 5, num_arms=2))[0]
+    shown = observe(observer, [(1, 1.0)] * 5)[0]
     assert shown in observer.space
     assert shown[-1] == 0.0
-
-
-def test_record_copies_what_it_is_given() -> None:
-    record, actions, rewards = PlayRecord(1, 2), np.array([1]), np.array([0.5])
-    record.add(actions, rewards)
-    actions[0], rewards[0] = 0, 9.0
-    assert (record.last_actions[0], record.last_rewards[0]) == (1, 0.5)
 
 
 @every_learning_mode
@@ -61,28 +56,58 @@ def test_observation_at_reset_says_that_nothing_was_seen(observation: str) -> No
     assert env.reset(seed=0)[0].tolist() == expected[observation]
 
 
+def scaled(rewards: list[float], support: tuple[float, float]) -> list[float]:
+    rule = Observer("history", support, 2, horizon=1).rule
+    return [scale_reward(reward, rule) for reward in rewards]
+
+
 @pytest.mark.parametrize("support", [(0.0, 1.0), (0.0, inf), (-inf, inf)])
 def test_scaled_rewards_increase_within_the_unit_interval(support: tuple[float, float]) -> None:
     low, high = (max(end, -1e9) if end < 0 else min(end, 1e9) for end in support)
-    rewards = np.array([low, 0.1, 0.2, 0.9, high])
-    scaled = scale_rewards(rewards, support)
-    assert np.all(np.diff(scaled) > 0) and scaled[0] >= 0 and scaled[-1] <= 1
+    values = scaled([low, 0.1, 0.2, 0.9, high], support)
+    assert np.all(np.diff(values) > 0) and values[0] >= 0 and values[-1] <= 1
 
 
 def test_scaled_rewards_are_the_documented_maps() -> None:
-    rewards = np.array([0.0, 1.0])
-    assert scale_rewards(rewards, (0.0, 1.0)).tolist() == [0.0, 1.0]
-    assert scale_rewards(rewards, (0.0, inf)).tolist() == [0.0, 0.5]
-    assert scale_rewards(np.array([-1.0, 0.0, 1.0]), (-inf, inf)).tolist() == [0.25, 0.5, 0.75]
+    assert scaled([0.0, 1.0], (0.0, 1.0)) == [0.0, 1.0]
+    assert scaled([0.0, 1.0], (0.0, inf)) == [0.0, 0.5]
+    assert scaled([-1.0, 0.0, 1.0], (-inf, inf)) == [0.25, 0.5, 0.75]
 
 
-def test_forgotten_lanes_start_afresh_and_others_do_not() -> None:
-    record = PlayRecord(2, 3)
+@pytest.mark.parametrize("mode", OBSERVATIONS)
+def test_forgotten_lanes_start_afresh_and_others_do_not(mode: str) -> None:
+    record = PlayRecord(2, Observer(mode, (0.0, inf), 3, horizon=9))
+    fresh = record.observe()
     record.add(np.array([1, 2]), np.array([4.0, 5.0]))
+    before = record.observe()
     record.forget(np.array([True, False]))
-    assert record.pulls.tolist() == [[0, 0, 0], [0, 0, 1]]
-    assert record.reward_sums.tolist() == [[0, 0, 0], [0, 0, 5.0]]
-    assert record.last_actions.tolist() == [-1, 2]
+    assert record.plays.pulls.tolist() == [[0, 0, 0], [0, 0, 1]]
+    assert record.plays.reward_sums.tolist() == [[0, 0, 0], [0, 0, 5.0]]
+    assert record.plays.lengths.tolist() == [0, 1]
+    assert record.plays.last_actions.tolist() == [-1, 2]
+    assert np.array_equal(record.observe(), [fresh[0], before[1]])
+
+
+@pytest.mark.parametrize("mode", LEARNING_MODES)
+def test_observations_are_those_of_the_whole_record(mode: str) -> None:
+    """What changes little by little is in the end what all pulls together make it."""
+    rng, plays = np.random.default_rng(0), []
+    record = PlayRecord(2, Observer(mode, (-inf, inf), 4, horizon=30))
+    for _ in range(20):
+        plays.append((rng.integers(4, size=2), rng.normal(size=2)))
+        record.add(*plays[-1])
+    for lane in range(2):
+        actions = np.array([play[0][lane] for play in plays])
+        rewards = np.array([play[1][lane] for play in plays])
+        counts = np.bincount(actions, minlength=4)
+        means = np.bincount(actions, rewards, minlength=4) / counts
+        seen = {
+            "counts": ([*(counts / 30)], means),
+            "history": ([*(np.arange(4) == actions[-1])], rewards[-1:]),
+        }
+        shares, x = seen[mode]
+        expected = [*shares, *0.5 * (1 + x / (1 + np.abs(x))), 1 - 20 / 30]
+        np.testing.assert_allclose(record.observe()[lane], expected, rtol=1e-6)
 
 
 @every_learning_mode

@@ -20,6 +20,8 @@ from gymnasium.wrappers.vector import (
 from bandit_gym.envs import noise
 from bandit_gym.envs.noise import LaneNoise
 from bandit_gym.envs.observations import OBSERVATIONS
+from bandit_gym.numerics import streams
+from bandit_gym.numerics.streams import NOISE, LaneStreams
 
 NUM_ENVS, NUM_ARMS = 4, 3
 MODES = tuple(AutoresetMode)
@@ -128,6 +130,29 @@ def test_native_env_equals_sync_beyond_a_block_of_noise(
     actions = np.random.default_rng(0).integers(NUM_ARMS, size=(100, NUM_ENVS))
     for row in actions:
         assert_same(native.step(row), sync.step(row))
+
+
+@every_id
+def test_native_env_equals_sync_when_its_numbers_come_from_the_compiled_loop(
+    env_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"observation": "history", "horizon": 5, "max_episode_steps": 5}
+    sync = ragged_transcript(make_sync(env_id, **options), 40)
+    for num_reads in (0, 50):  # from the start, and from the middle
+        monkeypatch.setattr(streams, "WORTH_COMPILING", num_reads)
+        assert_same(ragged_transcript(make_native(env_id, **options), 40), sync)
+
+
+def test_unseeded_lanes_begin_with_fresh_seeds_that_repeat_them() -> None:
+    venv = make_native("BernoulliBandit-v0")
+    first = venv.reset()[1]["means"]
+    assert len(np.unique(first)) == first.size
+    assert_same(venv.reset(seed=list(venv.np_random_seed))[1]["means"], first)
+
+
+def test_largest_seeds_that_fit_are_those_of_the_single_env() -> None:
+    native, sync = make_native("BernoulliBandit-v0"), make_sync("BernoulliBandit-v0")
+    assert_same(native.reset(seed=2**64 - NUM_ENVS), sync.reset(seed=2**64 - NUM_ENVS))
 
 
 @pytest.mark.parametrize("limit", [None, 0, -1])
@@ -332,6 +357,12 @@ BAD_RESETS = [
     ({"seed": 1.5}, ValueError, "seed must be"),
     ({"seed": [1, 2, -3, 4]}, gym.error.Error, "greater or equal to zero"),
     ({"seed": [1, 2, 0.5, 4]}, gym.error.Error, "python integer"),
+    (
+        {"seed": 2**64 - 3},
+        ValueError,
+        r"seed must be at most 2\*\*64 - 4, so that the seed of every",
+    ),
+    ({"seed": [0, 1, 2, 2**64]}, ValueError, r"seed must be at most 2\*\*64 - 1, .* got 184467"),
     ({"options": {"reset_mask": [True, False]}}, ValueError, "reset_mask.* must have shape"),
     ({"options": {"reset_mask": np.ones(4)}}, TypeError, "reset_mask.* must be an array of bool"),
     ({"options": {"reset_mask": np.zeros(4, bool)}}, ValueError, "must be True in some lane"),
@@ -388,28 +419,36 @@ def test_vector_env_refuses_bad_arguments(
         gym.make_vec("BernoulliBandit-v0", **options)
 
 
-def make_generators(num_envs: int) -> list[np.random.Generator]:
-    return [np.random.default_rng(seed) for seed in range(num_envs)]
+def make_noise(seeds: list[int], max_rows: int | None) -> LaneNoise:
+    streams, lanes = LaneStreams(len(seeds)), np.arange(len(seeds))
+    streams.seed(lanes, seeds)
+    streams.advance(lanes)
+    lane_noise = LaneNoise(streams, max_rows)
+    lane_noise.restart(lanes)
+    return lane_noise
+
+
+def noise_of(seed: int, episode: int, count: int) -> list[float]:
+    rng = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, episode, NOISE]))
+    return rng.random(count).tolist()
 
 
 def test_lane_noise_hands_each_lane_its_own_stream_in_order() -> None:
-    lane_noise = LaneNoise(3, max_rows=4)
-    lane_noise.restart(np.arange(3), make_generators(3))
+    lane_noise = make_noise([0, 1, 2], max_rows=4)
     taken = np.array([lane_noise.take().copy() for _ in range(10)])
-    expected = np.stack([generator.random(10) for generator in make_generators(3)], axis=1)
-    assert np.array_equal(taken, expected)
+    assert taken.T.tolist() == [noise_of(seed, 0, 10) for seed in range(3)]
 
 
-def test_lane_noise_restarts_one_lane_and_leaves_the_others() -> None:
-    lane_noise = LaneNoise(2, max_rows=4)
-    lane_noise.restart(np.arange(2), make_generators(2))
-    before = [lane_noise.take().copy() for _ in range(3)]
-    lane_noise.restart(np.array([1]), [np.random.default_rng(9)])
-    after = [lane_noise.take().copy() for _ in range(6)]
-    kept, fresh = np.random.default_rng(0), np.random.default_rng(9)
-    assert [row[0] for row in before + after] == kept.random(9).tolist()
-    assert [row[1] for row in after] == fresh.random(6).tolist()
+@pytest.mark.parametrize("num_before", [3, 4, 6])
+def test_lane_noise_restarts_one_lane_and_leaves_the_others(num_before: int) -> None:
+    lane_noise = make_noise([5, 6], max_rows=4)
+    before = [lane_noise.take().copy() for _ in range(num_before)]
+    lane_noise._streams.advance(np.array([1]))
+    lane_noise.restart(np.array([1]))
+    after = [lane_noise.take().copy() for _ in range(9)]
+    assert [row[0] for row in before + after] == noise_of(5, 0, num_before + 9)
+    assert [row[1] for row in after] == noise_of(6, 1, 9)
 
 
 def test_lane_noise_keeps_its_memory_bounded() -> None:
-    assert LaneNoise(100_000, max_rows=None)._uniforms.nbytes <= 8 * 2**20
+    assert LaneNoise(LaneStreams(100_000), max_rows=None)._uniforms.nbytes <= 8 * 2**20

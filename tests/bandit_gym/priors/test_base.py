@@ -30,6 +30,13 @@ class Narrow:
         return np.where(((means >= 0.2) & (means <= 0.5)).all(axis=-1), 0.0, -inf)
 
 
+class Flipped(Beta):
+    """A law of a user's own, who has found it handy to begin with ours."""
+
+    def sample(self, rng, shape):
+        return 1 - super().sample(rng, shape)
+
+
 class Wide(Narrow):
     """Uniform means in [0, 1], whatever is stated."""
 
@@ -51,8 +58,9 @@ class LastArmOnly(Narrow):
 @pytest.mark.parametrize(
     ("prior", "expected"),
     [
-        (Beta(1, 1), {*ARMWISE, NATURAL}),
-        (TruncatedNormal(0.5, 0.1), {*ARMWISE, NATURAL}),
+        (Beta(1, 1), {*ARMWISE, NATURAL, "propose"}),
+        (Flipped(1, 2), {*ARMWISE, NATURAL}),
+        (TruncatedNormal(0.5, 0.1), {*ARMWISE, NATURAL, "propose"}),
         (DEPENDENT, {"log_density", "normal_box", "sample_each"}),
         (Mixture([Beta(1, 1), Beta(2, 1)], [1, 1]), ARMWISE),
         (LogitNormal(0, 1), ARMWISE),

@@ -3,7 +3,7 @@
 import json
 import pickle
 import re
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -79,6 +79,48 @@ def test_sample_draws_independent_arms(prior, rng):
     ranks = stats.rankdata(prior.sample(rng, (NUM_DRAWS, NUM_ARMS)), axis=0)
     correlations = np.corrcoef(ranks.T)[np.triu_indices(NUM_ARMS, 1)]
     assert (np.abs(correlations) <= 4 / np.sqrt(NUM_DRAWS)).all()
+
+
+def propose(prior, rng):
+    """Return `NUM_DRAWS` proposals for each arm, and which are kept."""
+    uniforms = rng.random((prior.num_uniforms, NUM_ARMS, NUM_DRAWS))
+    return prior.propose(uniforms, np.arange(NUM_ARMS)[:, None])
+
+
+@pytest.mark.parametrize("prior", INDEPENDENT_PRIORS, ids=repr)
+def test_proposals_that_are_kept_pass_kolmogorov_smirnov_on_every_arm(prior, rng):
+    for arm, (means, is_kept) in enumerate(zip(*propose(prior, rng), strict=True)):
+        assert stats.kstest(means[is_kept], _arm_law(prior, arm).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("prior", INDEPENDENT_PRIORS, ids=repr)
+def test_proposals_are_mostly_kept(prior, rng):
+    """Of each of two Gamma variates at least 95.1 %, which is at shape 1."""
+    _, is_kept = propose(prior, rng)
+    assert (is_kept.mean(axis=1) >= 0.951**2 - 4 * (0.1 * 0.9 / NUM_DRAWS) ** 0.5).all()
+
+
+@pytest.mark.parametrize("prior", INDEPENDENT_PRIORS, ids=repr)
+def test_proposals_are_the_same_alone_and_in_any_batch(prior, rng):
+    uniforms, arms = rng.random((prior.num_uniforms, NUM_ARMS, 40)), np.arange(NUM_ARMS)
+    means, is_kept = prior.propose(uniforms, arms[:, None])
+    for lane in range(40):
+        alone, is_alone_kept = prior.propose(uniforms[:, :, lane], arms)
+        assert alone.tolist() == means[:, lane].tolist()
+        assert is_alone_kept.tolist() == is_kept[:, lane].tolist()
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [Gamma(1e-3, 1.0), InverseGamma(1e-3, 1.0), Beta(1e-3, 1e-3), Beta(1e9, 1e-9), Gamma(1e12, 1)],
+    ids=repr,
+)
+def test_proposals_that_are_kept_lie_inside_at_the_ends_of_the_numbers(prior):
+    ends = list(product([0.0, 0.5, 1 - 2.0**-53], repeat=prior.num_uniforms))
+    means, is_kept = prior.propose(np.transpose(ends), np.zeros(len(ends), dtype=int))
+    low, high = prior.support
+    assert is_kept.any()
+    assert ((means > low) & (means < high))[is_kept].all()
 
 
 @pytest.mark.parametrize("prior", INDEPENDENT_PRIORS, ids=repr)

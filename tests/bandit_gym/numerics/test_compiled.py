@@ -12,11 +12,12 @@ FILES = {
     "constants.py": "FACTOR = 3.0\n",
     "records.py": "from typing import NamedTuple\n\n"
     "class Pair(NamedTuple):\n    first: float\n    second: float\n",
-    "callees.py": "import numpy as np\nfrom agents.numerics.compiled import inner\n"
+    "callees.py": "import numpy as np\nfrom bandit_gym.numerics.compiled import inner\n"
     "from tiny.constants import FACTOR\n\nEDGES = np.array([5.0, 7.0])\n\n"
     "@inner\ndef shift(x):\n    return x + EDGES[0]\n\n"
     "@inner\ndef scale(x):\n    return FACTOR * shift(x)\n",
-    "loops.py": "from agents.numerics.compiled import kernel\nfrom tiny.callees import scale\n\n"
+    "loops.py": "from bandit_gym.numerics.compiled import kernel\n"
+    "from tiny.callees import scale\n\n"
     "@kernel\ndef loop(pair):\n    return scale(pair.first)\n",
 }
 RUN = (

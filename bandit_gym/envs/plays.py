@@ -1,0 +1,55 @@
+"""The loop that keeps the record of what was played, and changes what is seen of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bandit_gym.envs.observations import OBSERVATIONS, Plays, Rule
+from bandit_gym.numerics.compiled import inner, kernel
+
+_COUNTS, _HISTORY = OBSERVATIONS.index("counts"), OBSERVATIONS.index("history")
+
+
+@kernel
+def add_plays(
+    plays: Plays, rule: Rule, actions: np.ndarray, rewards: np.ndarray, shown: np.ndarray
+) -> None:
+    """Add one pull per lane, and show it.
+
+    Args:
+        plays: (N, K) and (N,) what was played before; changed in place.
+        rule: what observations show.
+        actions: (N,) arms pulled.
+        rewards: (N,) what they paid.
+        shown: (N, size) observations, changed where they change.
+    """
+    num_arms = plays.pulls.shape[1]
+    for lane in range(len(actions)):
+        arm, before = actions[lane], plays.last_actions[lane]
+        plays.last_actions[lane] = arm
+        plays.lengths[lane] += 1
+        plays.pulls[lane, arm] += 1
+        plays.reward_sums[lane, arm] += rewards[lane]
+        if rule.mode == _COUNTS:
+            pulls = plays.pulls[lane, arm]
+            shown[lane, arm] = min(pulls / rule.horizon, 1.0)
+            shown[lane, num_arms + arm] = scale_reward(plays.reward_sums[lane, arm] / pulls, rule)
+            shown[lane, 2 * num_arms] = max(1.0 - plays.lengths[lane] / rule.horizon, 0.0)
+        elif rule.mode == _HISTORY:
+            if before >= 0:
+                shown[lane, before] = 0.0
+            shown[lane, arm] = 1.0
+            shown[lane, num_arms] = scale_reward(rewards[lane], rule)
+            shown[lane, num_arms + 1] = max(1.0 - plays.lengths[lane] / rule.horizon, 0.0)
+
+
+@inner
+def scale_reward(reward: float, rule: Rule) -> float:
+    """Map rewards increasingly into [0, 1]; `bandit_gym.envs.observations` gives the maps."""
+    if math.isfinite(rule.low) and math.isfinite(rule.high):
+        return (reward - rule.low) / (rule.high - rule.low)
+    if math.isfinite(rule.low):
+        return (reward - rule.low) / (1.0 + reward - rule.low)
+    return 0.5 * (1.0 + reward / (1.0 + abs(reward)))
