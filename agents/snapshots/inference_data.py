@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from agents.snapshots.contracts import Shown
@@ -33,6 +34,6 @@ def make_inference_data(snapshot: Shown, size: int, seed: int) -> Any:
         },
     }
     names = {name: own for group in groups.values() for name in group}
-    if hasattr(arviz, "InferenceData"):
+    if "posterior" in signature(arviz.from_dict).parameters:  # before version 1
         return arviz.from_dict(**groups, dims=names)
     return arviz.from_dict(groups, dims=names)
