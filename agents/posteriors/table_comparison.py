@@ -21,51 +21,65 @@ _NODES, _WEIGHTS = (half / 2 for half in np.polynomial.legendre.leggauss(NUM_NOD
 _NODES = _NODES + 0.5
 
 
-@inner
-def set_law(
-    points: np.ndarray, cell: int, u: np.ndarray, density: np.ndarray, below: np.ndarray
-) -> None:
-    """Set density and distribution function of one arm at u (NUM_NODES,), all in one cell.
+LEAST = 1e-12
+"""Probability that the best mean is even lower, with which a lane is done."""
 
-    Args:
-        points: (M + 1, 3) of the arm's table.
-        cell: index of the point before; M beyond the last one.
-        u: the places.
-        density: (NUM_NODES,) receives the density.
-        below: (NUM_NODES,) receives the distribution function.
-    """
-    if cell == len(points) - 1:
-        density[:], below[:] = 0.0, 1.0
-        return
+START, BELOW, LEVEL, SLOPE = range(4)
+"""Columns of the cell that an arm is in: where it starts, the distribution function there, and the
+straight line of its density."""
+
+
+@inner
+def enter_cell(points: np.ndarray, cell: int, law: np.ndarray) -> None:
+    """Set the columns (4,) for one cell of an arm's table, (M + 1, 3) points."""
     left, right = points[cell, DENSITY], points[cell + 1, DENSITY]
     step = points[cell + 1, PLACE] - points[cell, PLACE]
     mass = points[cell + 1, MASS] - points[cell, MASS]
-    share = mass / (left + right) if mass > 0.0 else 0.0
-    for q in range(u.size):
-        t = (u[q] - points[cell, PLACE]) / step
-        density[q] = 2.0 * share * (left + t * (right - left)) / step
-        below[q] = points[cell, MASS] + share * t * (2.0 * left + t * (right - left))
+    share = 2.0 * mass / ((left + right) * step) if mass > 0.0 else 0.0
+    law[START], law[BELOW] = points[cell, PLACE], points[cell, MASS]
+    law[LEVEL], law[SLOPE] = share * left, share * (right - left) / step
 
 
 @inner
 def add_interval(
-    length: float, density: np.ndarray, below: np.ndarray, out: np.ndarray, product: np.ndarray
-) -> None:
-    """Add an interval's part of the integrals to `out` (K,); (K, NUM_NODES) laws are overwritten.
+    laws: np.ndarray, start: float, length: float, out: np.ndarray, spare: np.ndarray
+) -> float:
+    """Add an interval's part of the integrals to `out` (K,).
 
     Products over the other arms come from running products on either side: dividing by a factor
     would lose an arm whose distribution function is still 0.
+
+    Args:
+        laws: (K, 4) columns of the cells that hold the interval.
+        start: where it starts.
+        length: of it.
+        out: (K,) added to.
+        spare: (2 K + 1, NUM_NODES) overwritten.
+
+    Returns:
+        the probability that all means are below the first node.
     """
+    num_arms = out.size
+    product = spare[2 * num_arms]
     product[:] = 1.0
-    for i in range(out.size):
+    for i in range(num_arms):
+        density, below = spare[i], spare[num_arms + i]
+        origin, level, slope = start - laws[i, START], laws[i, LEVEL], laws[i, SLOPE]
         for q in range(NUM_NODES):
-            density[i, q] *= product[q]
-            product[q] *= below[i, q]
-    product[:] = length * _WEIGHTS
-    for i in range(out.size - 1, -1, -1):
+            off = origin + length * _NODES[q]
+            density[q] = (level + slope * off) * product[q]
+            below[q] = laws[i, BELOW] + off * (level + 0.5 * slope * off)
+            product[q] *= below[q]
+    rest = product[0]
+    for q in range(NUM_NODES):
+        product[q] = length * _WEIGHTS[q]
+    for i in range(num_arms - 1, -1, -1):
+        density, below, total = spare[i], spare[num_arms + i], 0.0
         for q in range(NUM_NODES):
-            out[i] += density[i, q] * product[q]
-            product[q] *= below[i, q]
+            total += density[q] * product[q]
+            product[q] *= below[q]
+        out[i] += total
+    return float(rest)
 
 
 @kernel
@@ -80,25 +94,26 @@ def compare_tables(points: np.ndarray, out: np.ndarray) -> float:
         what a row missed of one, at most, before it was made to sum to that.
     """
     num_lanes, num_arms, num_points = points.shape[:3]
-    density, below = np.empty((num_arms, NUM_NODES)), np.empty((num_arms, NUM_NODES))
-    product, cells, largest_miss = np.empty(NUM_NODES), np.empty(num_arms, dtype=np.int64), 0.0
+    laws, spare = np.empty((num_arms, 4)), np.empty((2 * num_arms + 1, NUM_NODES))
+    cells, largest_miss = np.empty(num_arms, dtype=np.int64), 0.0
     for lane in range(num_lanes):
         places = points[lane, :, :, PLACE].copy().reshape(num_arms * num_points)
         places.sort()
-        first = points[lane, :, 0, PLACE].max()  # below, some arm's distribution function is 0
-        cells[:], out[lane] = -1, 0.0
-        for k in range(places.size - 1):
+        lowest = points[lane, :, 0, PLACE].max()  # below, some distribution function is 0
+        cells[:], laws[:], out[lane], rest = num_points - 1, 0.0, 0.0, 1.0
+        laws[:, BELOW] = 1.0
+        k = places.size - 2
+        while k >= 0 and places[k] >= lowest and rest > LEAST:
             length = places[k + 1] - places[k]
-            if places[k] < first or length <= 0.0:
-                continue
-            u = places[k] + length * _NODES
-            for i in range(num_arms):
-                while (
-                    cells[i] < num_points - 1 and points[lane, i, cells[i] + 1, PLACE] <= places[k]
-                ):
-                    cells[i] += 1
-                set_law(points[lane, i], cells[i], u, density[i], below[i])
-            add_interval(length, density, below, out[lane], product)
+            if length > 0.0:
+                for i in range(num_arms):
+                    arm = points[lane, i]
+                    if arm[cells[i], PLACE] > places[k]:
+                        while arm[cells[i], PLACE] > places[k]:
+                            cells[i] -= 1
+                        enter_cell(arm, cells[i], laws[i])
+                rest = add_interval(laws, places[k], length, out[lane], spare)
+            k -= 1
         total = out[lane].sum()
         miss = abs(total - 1.0)
         largest_miss = max(largest_miss, miss if miss >= 0.0 else np.inf)  # where it is NaN
