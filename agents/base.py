@@ -9,14 +9,16 @@ Letters: K arms, N lanes (replications run in lockstep). Batch axis first.
 
 from __future__ import annotations
 
+import copy
 import zlib
 from math import isfinite
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
+from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import (
     check_actions,
     check_choices,
@@ -33,20 +35,23 @@ from bandit_gym.problem import BanditProblem
 class Agent:
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
-    Subclasses say how to choose (`_choose`) and, where sufficient statistics are not all they
-    remember, how to follow the data (`_restart`, `_learn`). Lanes are independent episodes that
-    happen to be computed together; `reset_lanes` and the `mask` of `observe` serve vector
-    environments whose episodes end at different times.
+    Subclasses say how to choose (`_scores`, or `_choose` and `_law`) and, where sufficient
+    statistics are not all they remember, how to follow the data (`_restart`, `_learn`). Lanes are
+    independent episodes that happen to be computed together; `reset_lanes` and the `mask` of
+    `observe` serve vector environments whose episodes end at different times.
 
     Attributes:
         problem: likelihood, prior and number of arms, all that the agent is told.
         num_envs: N, or None for a single run, in which `act` returns an `int`.
         counts: (N, K) pulls of each arm so far.
         sums: (N, K) total reward of each arm so far, in reward units.
+        has_exact_law: whether `action_probabilities` is the law of the next `act` itself, and not
+            one that the agent approximates.
     """
 
     counts: np.ndarray
     sums: np.ndarray
+    has_exact_law: bool = True
 
     def __init__(self, problem: BanditProblem) -> None:
         if not isinstance(problem, BanditProblem):
@@ -170,9 +175,59 @@ class Agent:
         """Say how the last `act` went: a name and an (N,) array each; empty before the first."""
         return {name: values.copy() for name, values in self._diagnostics.items()}
 
+    def posterior(self) -> PosteriorSnapshot:
+        """Return what is known of the means now; what is observed later does not change it.
+
+        Asking moves neither the agent nor its generator. A snapshot costs next to nothing until it
+        is asked; see `agents.snapshots.snapshot.PosteriorSnapshot`.
+
+        Raises:
+            TypeError: if the agent has no prior.
+        """
+        self._require_reset()
+        return self._snapshot()
+
+    def action_probabilities(self, observation: Any = None) -> np.ndarray:
+        """Return the law of the next `act`, without moving the agent or its generator.
+
+        `has_exact_law` tells whether it is that law itself, or what the agent approximates.
+
+        Args:
+            observation: as for `act`.
+
+        Returns:
+            (N, K) probabilities of the arms, each row summing to one; (K,) for a single run.
+
+        Raises:
+            TypeError: if a class of one's own has no `_law`.
+        """
+        self._require_reset()
+        law = self._aside()._law()
+        return law[0] if self.num_envs is None else law
+
     def _choose(self) -> np.ndarray:
-        """Return (N,) int64 arms."""
-        raise NotImplementedError
+        """Return (N,) int64 arms; unless a subclass has another rule, those of largest score."""
+        return random_argmax(self.rng, self._scores())
+
+    def _scores(self) -> np.ndarray:
+        """Return (N, K) scores, of which the largest is played."""
+        name = type(self).__name__
+        raise TypeError(f"{name} must define _choose, and _law for its propensities, or _scores.")
+
+    def _law(self) -> np.ndarray:
+        """Return the (N, K) law of what `_choose` returns; it may move, for this is a copy."""
+        scores = self._scores()
+        return share_evenly(scores == scores.max(axis=1, keepdims=True))
+
+    def _aside(self) -> Self:
+        """Return a copy that may be moved while this agent and its generator stay as they are."""
+        twin = copy.copy(self)
+        twin._rng = copy.deepcopy(self._rng)
+        return twin
+
+    def _snapshot(self) -> PosteriorSnapshot:
+        name = type(self).__name__
+        raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
 
     def _restart(self, mask: np.ndarray) -> None:
         """Forget what a subclass remembers beside the statistics, in the masked lanes."""
@@ -217,6 +272,11 @@ def random_argmax(rng: Generator, scores: np.ndarray) -> np.ndarray:
     if np.count_nonzero(is_best) > len(scores):
         return np.argmax(np.where(is_best, rng.random(scores.shape), -1.0), axis=1)
     return is_best.argmax(axis=1)
+
+
+def share_evenly(is_chosen: np.ndarray) -> np.ndarray:
+    """Return (N, K) shares of the chosen arms in each lane; none where no arm is chosen."""
+    return is_chosen / np.maximum(is_chosen.sum(axis=1, keepdims=True), 1)
 
 
 def make_generator(seed: int | SeedSequence | None, name: str) -> Generator:

@@ -66,6 +66,10 @@ class ExactThompson(PosteriorAgent):
             problem, prior=prior, method=method, num_sweeps=num_sweeps
         )
         super().__init__(problem, inner)
+        self.has_exact_law = self.method != "gibbs"
+
+    def _law(self) -> np.ndarray:
+        return self.up_to_date().best_arm_probabilities()
 
     def _choose(self) -> np.ndarray:
         return self.up_to_date().draw_best(self.rng)

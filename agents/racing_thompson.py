@@ -24,16 +24,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.random import SeedSequence
 
-from agents.base import Agent
-from agents.racing.matching import find_witness, make_proposal
+from agents.base import Agent, share_evenly
+from agents.posteriors.base import Posterior
+from agents.posteriors.choosing import KINDS, exact_posterior
+from agents.racing.matching import find_witness, make_proposal, match_proposal
 from agents.racing.races import Races
 from agents.racing.stopping import StoppingRule, fixed_rule, paper_rule, self_normalised_rule
 from agents.racing.vetting import Vetting
+from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import check_choice, check_integer, check_real
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
@@ -86,6 +90,8 @@ class RacingThompson(Agent):
         Non-conjugate Priors", Algorithm 2.
     """
 
+    has_exact_law = False
+
     def __init__(
         self,
         problem: BanditProblem,
@@ -122,6 +128,31 @@ class RacingThompson(Agent):
 
     def _restart(self, mask: np.ndarray) -> None:
         self._vetting.restart(mask)
+
+    @cached_property
+    def _target(self) -> Posterior:
+        """The posterior whose best arms races draw: exact where arms are independent.
+
+        Elsewhere weighted draws of the proposal that suits the problem stand for it.
+        """
+        for method in ("conjugate", "grid"):
+            if KINDS[method].fits(self.problem):
+                return exact_posterior(self.problem, method=method)[1]
+        try:
+            return match_proposal(self.problem)
+        except ValueError:  # nothing can stand in for the prior
+            return self._proposal.fork()
+
+    def _snapshot(self) -> PosteriorSnapshot:
+        return PosteriorSnapshot(self, self._target)
+
+    def _law(self) -> np.ndarray:
+        self._target.follow(self.rng, self.counts, self.sums)
+        law = self._target.best_arm_probabilities()
+        if self.unpulled_arms == "matched":
+            return law
+        is_missing = self._proposal.is_missing(self.counts)
+        return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), law)
 
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""

@@ -77,11 +77,7 @@ class SMCThompson(PosteriorAgent):
         self.inner: ParticlePosterior = inner
         self.num_particles = num_particles
 
-    def action_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities with which the next `act` pulls each arm.
-
-        They are those of this run, whose particles are fixed: what a single run's law is.
-        """
+    def _law(self) -> np.ndarray:
         return self.up_to_date().best_arm_probabilities()
 
     def _choose(self) -> np.ndarray:

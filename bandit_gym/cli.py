@@ -68,6 +68,7 @@ def _compare_here(options: argparse.Namespace) -> int:
             "replications": options.replications,
             "horizon": options.horizon,
             "seed": options.seed,
+            "propensities": options.propensities,
         }
     )
     folder = options.out or _default_folder(options.env, experiment)
@@ -254,6 +255,8 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     for option, default in (("--replications", 100), ("--horizon", 1000), ("--seed", 0)):
         compare.add_argument(option, type=int, default=default)
+    text = "store every step, with the probability of its action"
+    compare.add_argument("--propensities", action="store_true", help=text)
     run = add(_run, "run an experiment file (TOML or JSON) and report")
     run.add_argument("file", type=Path)
     resume = add(_resume, "go on with an experiment that was interrupted")

@@ -51,6 +51,8 @@ class Step(NamedTuple):
     is_alive: BoolArray  # (N,), False once the lane's episode has ended
     means: FloatArray | None  # (N, K) true means of the episode, None where not told
     agent_seconds: float = 0.0  # spent in `act` and `observe`
+    propensities: FloatArray | None = None  # (N,) of the actions, None where not asked for
+    has_exact_law: bool = False  # whether the agent vouches for them
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,12 @@ def rollout(
 
 
 def play(
-    agent: BanditAgent, env: Environment, *, env_seed: int | Sequence[int], agent_seed: SeedSequence
+    agent: BanditAgent,
+    env: Environment,
+    *,
+    env_seed: int | Sequence[int],
+    agent_seed: SeedSequence,
+    propensities: bool = False,
 ) -> Iterator[Step]:
     """Yield the steps of one episode per lane until all have ended: the loop of everything here.
 
@@ -114,13 +121,16 @@ def play(
         env: the world.
         env_seed: what `env.reset` is given; one seed per lane is possible.
         agent_seed: what `agent.reset` is given.
+        propensities: whether to ask the agent, before it acts, for the law of its action.
     """
+    asked: Any = agent  # those that tell laws have more methods than the loop needs
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
     agent.reset(num_envs=num_envs, seed=agent_seed)
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
     while is_alive.any():
+        law = np.atleast_2d(asked.action_probabilities(observation)) if propensities else None
         start = perf_counter()
         action = agent.act(observation)
         chosen = perf_counter()
@@ -131,14 +141,17 @@ def play(
         else:
             agent.observe(action, reward, mask=is_alive)
         seconds = (chosen - start) + (perf_counter() - paid)
+        actions = np.array(action, dtype=np.int64, ndmin=1)
         yield Step(
-            actions=np.array(action, dtype=np.int64, ndmin=1),
+            actions=actions,
             rewards=np.array(reward, dtype=np.float64, ndmin=1),
             pseudo_regrets=_pseudo_regrets(info, is_alive.shape),
             diagnostics=agent.diagnostics(),
             is_alive=is_alive,
             means=means,
             agent_seconds=seconds,
+            propensities=None if law is None else law[np.arange(len(actions)), actions],
+            has_exact_law=propensities and bool(asked.has_exact_law),
         )
         has_ended = np.logical_or(terminated, truncated)
         if has_ended.any():

@@ -18,7 +18,6 @@ from functools import cached_property
 import numpy as np
 from numpy.polynomial import legendre
 
-from agents.posteriors.winning import exclusive_products
 from bandit_gym.typing import BoolArray, FloatArray
 
 NUM_NODES = 16
@@ -182,6 +181,18 @@ def _most_panels(panels: Panels) -> int:
 def best_arm_probabilities(panels: Panels) -> FloatArray:
     """Return the (K,) integrals P_i = int p_i(x) prod_{j != i} F_j(x) dx over the panels."""
     return _integrate(panels, panels.density * exclusive_products(panels.distributions()))
+
+
+def exclusive_products(factors: FloatArray) -> FloatArray:
+    """Return the (..., K) products over all entries of the last axis but the one at hand.
+
+    From running products on either side: dividing the full product by a factor would lose an arm
+    whose distribution function is still 0 there.
+    """
+    ones = np.ones_like(factors[..., :1])
+    before = np.cumprod(np.concatenate([ones, factors[..., :-1]], axis=-1), axis=-1)
+    after = np.cumprod(np.concatenate([ones, factors[..., :0:-1]], axis=-1), axis=-1)
+    return np.asarray(before * after[..., ::-1])
 
 
 def _integrate(panels: Panels, values: FloatArray) -> FloatArray:

@@ -13,13 +13,20 @@ Letters: K arms, N lanes.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+from weakref import WeakSet
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.base import Agent, random_argmax
+from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.problem import BanditProblem
+
+LARGEST_MISS = 0.01
+"""Of the sum of the probabilities, ten times the error that tables of posteriors may have."""
 
 
 class Posterior(ABC):
@@ -27,9 +34,13 @@ class Posterior(ABC):
 
     Attributes:
         counts: (N, K) pulls that are followed.
+        source: what its answers are taken from, in words.
+        keeps_state: whether lanes hold more than follows from the statistics.
     """
 
     counts: np.ndarray
+    source: ClassVar[str]
+    keeps_state: ClassVar[bool] = False
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:  # noqa: B027  # most keep nothing
         """Forget what the (N,) masked lanes hold beside the statistics; another N starts anew."""
@@ -50,6 +61,10 @@ class Posterior(ABC):
     @abstractmethod
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw of the means. An arm without a proper posterior is at infinity."""
+
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, K) draws of the means; of a chain, one after the other."""
+        return np.array([self.sample(rng) for _ in range(size)])
 
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) arms that are best in one draw, ties broken at random.
@@ -78,6 +93,19 @@ class Posterior(ABC):
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
 
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Return the (M, N, K) densities of the means at (M,) places, where there are any.
+
+        Raises:
+            TypeError: if all that is held is draws.
+        """
+        raise TypeError(f"density must be asked of laws, got {self.source}; use sample.")
+
+    def fork(self) -> Self:
+        """Return a copy that may move on while this one stays as it is; they share the problem."""
+        problem = getattr(self, "problem", None)
+        return copy.deepcopy(self, {id(problem): problem})
+
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where what is held may miss some of the posterior, and so be wrong.
 
@@ -99,13 +127,51 @@ class PosteriorAgent(Agent):
     def __init__(self, problem: BanditProblem, inner: Posterior) -> None:
         super().__init__(problem)
         self.inner = inner
+        self._borrowers: WeakSet[PosteriorSnapshot] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the snapshots that look on, which go their own ways."""
+        return self.__dict__ | {"_borrowers": None}
 
     def up_to_date(self) -> Posterior:
         """Return the posterior after all that was observed; diagnostics tell if it is unsure."""
         self._require_reset()
+        if self._borrowers is not None:
+            self._take_back()
         self.inner.follow(self.rng, self.counts, self.sums)
         self._diagnostics = {"is_unreliable": self.inner.is_unreliable()}
         return self.inner
 
     def _restart(self, mask: np.ndarray) -> None:
+        if self._borrowers is not None:
+            self._take_back()
         self.inner.restart(self.rng, mask)
+
+    def _snapshot(self) -> PosteriorSnapshot:
+        snapshot = PosteriorSnapshot(self, self.inner)
+        if self.inner.keeps_state:
+            self._borrowers = self._borrowers or WeakSet()
+            self._borrowers.add(snapshot)
+        return snapshot
+
+    def _take_back(self) -> None:
+        """Before the state of the lanes moves on, let the snapshots of it have copies."""
+        borrowers, self._borrowers = self._borrowers, None
+        for snapshot in borrowers or ():
+            snapshot.settle()
+
+    def _aside(self) -> Self:
+        twin = super()._aside()
+        if self.inner.keeps_state:
+            twin.inner = self.inner.fork()
+        return twin
+
+
+def require_sum(largest_miss: float) -> None:
+    """Refuse best-arm probabilities that, in some lane, missed a sum of one by so much."""
+    if not largest_miss < LARGEST_MISS:
+        raise ArithmeticError(
+            f"best-arm probabilities must sum to 1 within {LARGEST_MISS:g}, got an error of "
+            f"{largest_miss:.3g}; the posteriors are too narrow or too heavy in the tails for this "
+            "quadrature."
+        )

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from agents.base import share_evenly
 from agents.numerics.families import (
     BETA_LAW,
     GAMMA_LAW,
@@ -33,9 +34,8 @@ from agents.numerics.families import (
     NORMAL_LAW,
     Law,
 )
-from agents.posteriors.base import Posterior
+from agents.posteriors.base import Posterior, require_sum
 from agents.posteriors.draws_ahead import DrawsAhead
-from agents.posteriors.winning import best_arm_probabilities, logit_levels
 from bandit_gym import likelihoods, priors
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.problem import BanditProblem
@@ -125,6 +125,8 @@ class ConjugatePosterior(Posterior):
         weights: (2, 2) what a pull and a unit of reward add to the first and second parameter.
     """
 
+    source = "the conjugate law"
+
     def __init__(self, likelihood: Likelihood, prior: np.ndarray) -> None:
         self.likelihood = likelihood
         self.prior = prior
@@ -170,6 +172,12 @@ class ConjugatePosterior(Posterior):
         first, second, is_missing = self._current()
         return np.where(is_missing, np.inf, self.law.draw(rng, first, second, first.shape))
 
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, K) draws, by NumPy."""
+        first, second, is_missing = self._current()
+        draws = self.law.draw(rng, first, second, (size, *first.shape))
+        return np.where(is_missing, np.inf, draws)
+
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) best arms; those without data come first where the prior is improper.
 
@@ -200,21 +208,25 @@ class ConjugatePosterior(Posterior):
         first, second, is_missing = self._current()
         return np.where(is_missing, np.inf, self.law.quantile(first, second, p))
 
-    def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities by quadrature; arms without a posterior share them."""
-        lanes = np.stack(self._current(), axis=1)
-        distinct, which = np.unique(lanes, axis=0, return_inverse=True)
-        return np.array([self._best_arm_probabilities(*lane) for lane in distinct])[which.ravel()]
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Return the (M, N, K) densities at (M,) places; 0 where there is no proper posterior."""
+        first, second, is_missing = self._current()
+        found = self.law.frozen(first, second).pdf(x[:, None, None])
+        return np.where(is_missing, 0.0, found)
 
-    def _best_arm_probabilities(
-        self, first: np.ndarray, second: np.ndarray, is_missing: np.ndarray
-    ) -> np.ndarray:
-        """Return the (K,) probabilities of one lane."""
-        if is_missing.any():
-            return is_missing / is_missing.sum()
-        law = self.law.frozen(first, second)
-        nodes = self.law.quantile(first, second, logit_levels()[:, None])
-        return best_arm_probabilities(nodes.ravel(), law.pdf, law.cdf)
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities by quadrature; arms without a posterior share them.
+
+        Raises:
+            ArithmeticError: if those of a lane do not sum to one.
+        """
+        from agents.numerics.best_arms import compare_laws
+        from agents.numerics.kernels import MeanLaws
+
+        first, second, is_missing = self._current()
+        found = np.empty(first.shape)
+        require_sum(compare_laws(MeanLaws(self.family, first, second), found))
+        return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), found)
 
     def _current(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (N, K) parameters, harmless where there is no posterior, and where that is."""

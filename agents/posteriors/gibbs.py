@@ -70,6 +70,9 @@ class GibbsPosterior(Posterior):
         num_sweeps: of a chain, each time that it is renewed.
     """
 
+    source = f"{NUM_SUMMARY_SWEEPS} sweeps of a Markov chain"
+    keeps_state = True
+
     def __init__(self, problem: BanditProblem, num_sweeps: int = 4) -> None:
         self.problem = problem
         self.num_sweeps = num_sweeps
@@ -132,6 +135,14 @@ class GibbsPosterior(Posterior):
         for place in np.ndindex(found.shape):
             found[place] = np.interp(levels[place], mass[place], grid[place])
         return found
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Return the (M, N, K) densities at (M,) places."""
+        grid, density = self._marginals()
+        found = np.empty((*grid.shape[:2], len(x)))
+        for place in np.ndindex(grid.shape[:2]):
+            found[place] = np.interp(x, grid[place], density[place], 0.0, 0.0)
+        return np.moveaxis(found, -1, 0)
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) frequencies over the sweeps."""

@@ -10,19 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.posteriors.base import Posterior
+from agents.posteriors.base import Posterior, require_sum
 from agents.posteriors.mesh import make_mesh
 from agents.posteriors.quadrature import Coordinate
+from agents.posteriors.table_comparison import compare_tables
 from agents.posteriors.tabulation import (
     LARGEST_RELIABLE_ERROR,
-    PLACE,
     draw_best_of_tables,
     empty_tables,
     invert_tables,
     update_tables,
 )
-from agents.posteriors.winning import best_arm_probabilities
 from bandit_gym.problem import BanditProblem
+
+SMALLEST = 1e-300
+"""The least area that is divided by."""
 
 
 class GridPosterior(Posterior):
@@ -40,6 +42,8 @@ class GridPosterior(Posterior):
     Raises:
         ValueError: if the prior does not integrate, or is too rough.
     """
+
+    source = "tables"
 
     def __init__(self, problem: BanditProblem) -> None:
         self.mesh = make_mesh(problem)
@@ -92,14 +96,19 @@ class GridPosterior(Posterior):
         invert_tables(self.tables, np.array(np.broadcast_to(p, shape), dtype=np.float64), u)
         return self._coordinate.means(u)
 
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Return the (M, N, K) densities at (M,) places, as draws from the tables have them."""
+        lines = self._coordinate
+        u = lines.positions(x)
+        slope = np.where((x > lines.low) & (x < lines.high), np.exp(-lines.log_slope(u)), 0.0)
+        found = [[density_of_table(arm, u) for arm in lane] for lane in self.tables.points]
+        return np.moveaxis(np.array(found), -1, 0) * slope[:, None, None]
+
     def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities, by quadrature between the points of all arms."""
-        keys, shape = self.tables.keys, self.tables.keys.shape
-        _, first, which = np.unique(
-            keys.reshape(shape[0], -1), axis=0, return_index=True, return_inverse=True
-        )
-        found = np.array([_best_arm_probabilities(self.tables.points[lane]) for lane in first])
-        return found[which.ravel()].reshape(shape[:2])
+        """Return the (N, K) probabilities, those of the tables to rounding."""
+        found = np.empty(self.tables.keys.shape[:2])
+        require_sum(compare_tables(self.tables.points, found))
+        return found
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where an arm's table is unreliable, see `tabulation`."""
@@ -125,22 +134,10 @@ class GridPosterior(Posterior):
         return average, (shares * off * off).sum(axis=(-2, -1))
 
 
-def _best_arm_probabilities(points: np.ndarray) -> np.ndarray:
-    """Return the (K,) probabilities from the (K, M + 1, 3) points of one lane's tables."""
-
-    def interpolate(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (2, M, K) distribution function and density at (M, 1) places."""
-        found = np.empty((2, len(u), len(points)))
-        for arm, (mass, place, density) in enumerate(points.transpose(0, 2, 1)):
-            k = np.clip(np.searchsorted(place, u[:, 0], side="right") - 1, 0, len(place) - 2)
-            step = place[k + 1] - place[k]
-            t = np.clip((u[:, 0] - place[k]) / step, 0.0, 1.0)
-            left, rise = density[k], density[k + 1] - density[k]
-            share = (mass[k + 1] - mass[k]) / (2 * left + rise)
-            found[0, :, arm] = mass[k] + share * t * (2 * left + t * rise)
-            is_inside = (u[:, 0] >= place[0]) & (u[:, 0] <= place[-1])
-            found[1, :, arm] = np.where(is_inside, 2 * share * (left + t * rise) / step, 0.0)
-        return found[0], found[1]
-
-    nodes = points[..., PLACE].ravel()
-    return best_arm_probabilities(nodes, lambda u: interpolate(u)[1], lambda u: interpolate(u)[0])
+def density_of_table(points: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Return the (M,) densities of u, given the (M + 1, 3) points of a table, see `tabulation`."""
+    mass, place, density = points.T
+    cells = np.clip(np.searchsorted(place, u, side="right") - 1, 0, len(place) - 2)
+    areas = (density[1:] + density[:-1]) * np.diff(place) / 2
+    line = np.interp(u, place, density, 0.0, 0.0)
+    return line * (np.diff(mass) / np.maximum(areas, SMALLEST))[cells]

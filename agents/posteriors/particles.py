@@ -61,6 +61,9 @@ class ParticlePosterior(Posterior):
         num_moves: sweeps of Metropolis steps after a resampling; 0 leaves the copies as they are.
     """
 
+    source = "weighted particles"
+    keeps_state = True
+
     def __init__(
         self,
         problem: BanditProblem,
@@ -122,6 +125,16 @@ class ParticlePosterior(Posterior):
         chosen = search(self._cumulative.reshape(num_rows, -1), rng.random(num_rows))
         rows = self._particles.reshape(num_rows, num_particles, -1)
         return rows[np.arange(num_rows), chosen].reshape(num_lanes, -1)
+
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, K) draws: particles by their weight."""
+        means, _ = self._per_arm()
+        found = np.empty((size, *means.shape[:2]))
+        for lane, group in np.ndindex(self._cumulative.shape[:2]):
+            arms, below = self._arms[group], self._cumulative[lane, group]
+            chosen = np.searchsorted(below, rng.random(size), side="right")
+            found[:, lane, arms] = means[lane, arms][:, chosen].T
+        return found
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) weighted means."""

@@ -34,7 +34,7 @@ from agents.posteriors.features import (
     set_features,
     set_means,
 )
-from agents.posteriors.grid import GridPosterior
+from agents.posteriors.grid import GridPosterior, density_of_table
 from agents.posteriors.mesh import Mesh
 from agents.posteriors.quadrature import Coordinate
 from agents.posteriors.tabulation import PosteriorTables, invert_table
@@ -46,10 +46,6 @@ from bandit_gym.problem import BanditProblem
 
 FAR = 1000.0
 """Standard deviations from the mean at which an unbounded support is cut for a stand-in."""
-
-
-SMALLEST = 1e-300
-"""The least area that is divided by."""
 
 
 class MarginalLaws(NamedTuple):
@@ -127,17 +123,8 @@ class MarginalProposal(Proposal):
         for r, tables in enumerate(self.grid.tables.points[lanes]):
             for x, points in zip(u[r], tables, strict=True):
                 with np.errstate(divide="ignore"):
-                    log_weights[r] -= np.log(_density(points, x))
+                    log_weights[r] -= np.log(density_of_table(points, x))
         return log_weights
-
-
-def _density(points: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the (m,) density of draws from a table, see `tabulation.invert_table`, at places."""
-    mass, place, density = points.T
-    cells = np.clip(np.searchsorted(place, x, side="right") - 1, 0, len(place) - 2)
-    areas = (density[1:] + density[:-1]) * np.diff(place) / 2
-    line = np.interp(x, place, density, 0.0, 0.0)
-    return line * (np.diff(mass) / np.maximum(areas, SMALLEST))[cells]
 
 
 def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:

@@ -51,6 +51,7 @@ class Proposal(Posterior):
             one from the posterior.
     """
 
+    source = f"{NUM_DRAWS:,} weighted draws"
     draw_cost: ClassVar[float]
     has_equal_weights = False
 
@@ -102,6 +103,14 @@ class Proposal(Posterior):
         """
         tiles = split_lanes(np.arange(len(self.counts)), NUM_CANDIDATES * self.problem.num_arms)
         return np.concatenate([self._resample(rng, tile) for tile in tiles])
+
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, K) draws: of the weighted ones that all answers are from, by weight."""
+        chosen = [
+            means[:, rng.choice(len(weights), size, p=weights)].T
+            for means, weights, _ in self._weighted_draws()
+        ]
+        return np.stack(chosen, axis=1)
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations of the means."""

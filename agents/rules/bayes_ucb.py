@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base import random_argmax
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_choice
@@ -29,6 +28,6 @@ class BayesUCB(PosteriorAgent):
         self.prior = check_choice("prior", prior, ("problem", "reference"))
         super().__init__(problem, exact_posterior(problem, prior=prior)[1])
 
-    def _choose(self) -> np.ndarray:
+    def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.counts.sum(axis=1, keepdims=True) + 1.0)
-        return random_argmax(self.rng, self.up_to_date().quantile(level))
+        return self.up_to_date().quantile(level)

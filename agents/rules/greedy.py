@@ -5,10 +5,13 @@ Letters: K arms, N lanes.
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 
-from agents.base import Agent, random_argmax
+from agents.base import Agent
 from agents.posteriors.choosing import exact_posterior
+from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.problem import BanditProblem
 
@@ -41,8 +44,22 @@ class Greedy(Agent):
         if self._posterior is not None:
             self._posterior.restart(self.rng, mask)
 
-    def _choose(self) -> np.ndarray:
-        return random_argmax(self.rng, self.estimates())
+    def _scores(self) -> np.ndarray:
+        return self.estimates()
+
+    def _snapshot(self) -> PosteriorSnapshot:
+        if self._posterior is None:
+            return super()._snapshot()
+        snapshot = PosteriorSnapshot(self, self._posterior)
+        if self._posterior.keeps_state:
+            snapshot.settle()
+        return snapshot
+
+    def _aside(self) -> Self:
+        twin = super()._aside()
+        if self._posterior is not None and self._posterior.keeps_state:
+            twin._posterior = self._posterior.fork()
+        return twin
 
 
 class EpsilonGreedy(Greedy):
@@ -64,6 +81,9 @@ class EpsilonGreedy(Greedy):
         greedy = super()._choose()
         random = self.rng.integers(self.problem.num_arms, size=self.num_lanes)
         return np.where(self.rng.random(self.num_lanes) < self.epsilon, random, greedy)
+
+    def _law(self) -> np.ndarray:
+        return self.epsilon / self.problem.num_arms + (1 - self.epsilon) * super()._law()
 
 
 def empirical_means(agent: Agent) -> np.ndarray:

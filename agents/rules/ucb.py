@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base import Agent, random_argmax
+from agents.base import Agent
 from agents.rules.greedy import empirical_means
 from bandit_gym.checks import check_real
 from bandit_gym.likelihoods import Likelihood
@@ -33,10 +33,10 @@ class UCB1(Agent):
         super().__init__(problem)
         self.scale = check_real("scale", scale, above=0.0)
 
-    def _choose(self) -> np.ndarray:
+    def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
         bonus = self.scale * np.sqrt(2 * log_t / np.maximum(self.counts, 1))
-        return random_argmax(self.rng, empirical_means(self) + bonus)
+        return empirical_means(self) + bonus
 
 
 class KLUCB(Agent):
@@ -57,11 +57,11 @@ class KLUCB(Agent):
         super().__init__(problem)
         self.c = check_real("c", c, minimum=0.0)
 
-    def _choose(self) -> np.ndarray:
+    def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
         level = log_t + self.c * np.log(np.maximum(log_t, 1.0))
         bounds = _upper_means(self.problem.likelihood, self.counts, self.sums, level)
-        return random_argmax(self.rng, np.where(self.counts > 0, bounds, np.inf))
+        return np.where(self.counts > 0, bounds, np.inf)
 
 
 def _upper_means(

@@ -12,3 +12,6 @@ class UniformRandom(Agent):
 
     def _choose(self) -> np.ndarray:
         return self.rng.integers(self.problem.num_arms, size=self.num_lanes)
+
+    def _law(self) -> np.ndarray:
+        return np.full(self.counts.shape, 1 / self.problem.num_arms)

@@ -110,6 +110,10 @@ class OnlineSB3(Agent):
         actions: np.ndarray = np.argmax(self._log_probabilities + noise, axis=1)
         return actions
 
+    def _law(self) -> np.ndarray:
+        law: np.ndarray = np.exp(self._log_probabilities)
+        return law / law.sum(axis=1, keepdims=True)
+
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         for lane, action, reward in zip(lanes.tolist(), actions, rewards, strict=True):
             buffer = self.models[lane].rollout_buffer

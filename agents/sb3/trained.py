@@ -24,10 +24,9 @@ from stable_baselines3.common.vec_env import VecEnv
 from agents.base import make_generator
 from agents.sb3.archive import Settings, read_settings, stated_num_arms, unpickle_policy
 from agents.sb3.isolation import isolated
+from agents.sb3.law import Memory, policy_law
 from bandit_gym.checks import check_actions, check_integer, check_mask, message
 from bandit_gym.problem import BanditProblem
-
-Memory = tuple[np.ndarray, ...]
 
 
 class SB3Agent:
@@ -52,6 +51,8 @@ class SB3Agent:
         TypeError: if the model is none of SB3's, its actions are not `Discrete`, or `deterministic`
             is no bool.
     """
+
+    has_exact_law = True
 
     def __init__(self, model: Any, *, deterministic: bool = False) -> None:
         policy = getattr(model, "policy", model)
@@ -155,6 +156,24 @@ class SB3Agent:
             actions = self._explore(rng, actions)
         actions = actions.astype(np.int64)
         return int(actions[0]) if self.num_envs is None else actions
+
+    def action_probabilities(self, observation: Any = None) -> np.ndarray:
+        """Return the law of the next `act`, (N, K) or (K,), without moving the agent.
+
+        Args:
+            observation: as for `act`.
+        """
+        self._require_reset()
+        batch = self._check_observation(observation)
+        if self.deterministic or not hasattr(self.policy, "get_distribution"):
+            with isolated(np.random.default_rng(0)):  # nothing is drawn
+                best, _ = self.policy.predict(batch, self._memory, self._is_start, True)
+            law = np.eye(self.num_arms)[best]
+        else:
+            law = policy_law(self.policy, batch, self._memory, self._is_start)
+        if not self.deterministic:
+            law = self.exploration_rate / self.num_arms + (1 - self.exploration_rate) * law
+        return law[0] if self.num_envs is None else law
 
     def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
         """End the step: a recurrent model keeps what it made of the last observation.

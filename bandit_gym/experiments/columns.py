@@ -66,7 +66,7 @@ class Column(NamedTuple):
         type: of its values: float with NaN, or int with -1, where nothing is known; str; or dict.
         of_block: from the run and the block's number, one value or what broadcasts to (N, S).
         adds: (N,) values of a step that are added up, None where the environment tells none.
-        shows: (N,) values of the last step.
+        shows: (N,) values of the last step, None where it has none.
         follows: (N,) values that follow from where the lanes stand.
         unit: of its values; means of shares are estimated as such.
         title: what tables of estimates and figures call it; those without one are not in them.
@@ -77,7 +77,7 @@ class Column(NamedTuple):
     type: type = float
     of_block: Callable[[Run, int], Any] | None = None
     adds: Callable[[Step], np.ndarray | None] | None = None
-    shows: Callable[[Step], np.ndarray] | None = None
+    shows: Callable[[Step], np.ndarray | None] | None = None
     follows: Callable[[Standing], np.ndarray] | None = None
     unit: str = ""
     title: str = ""
@@ -98,7 +98,19 @@ def _realised_regret(now: Standing) -> FloatArray:
     return now.world.best * now.lengths - now.sums["reward"]
 
 
+def _propensity(step: Step) -> np.ndarray | None:
+    told = step.propensities
+    return None if told is None else np.where(step.is_alive, told, np.nan)
+
+
+def _is_exact(step: Step) -> np.ndarray | None:
+    told = step.propensities
+    return None if told is None else np.where(step.is_alive, int(step.has_exact_law), -1)
+
+
 OWN = "diagnostics"
+PROPENSITIES = ("propensity", "propensity_is_exact")
+"""Columns of runs that record them alone."""
 
 COLUMNS = {
     "experiment": Column(
@@ -130,6 +142,16 @@ COLUMNS = {
         "arm played in step t; -1 if the episode had ended",
         int,
         shows=lambda step: np.where(step.is_alive, step.actions, -1),
+    ),
+    "propensity": Column(
+        "probability with which the agent played the arm of step t; NaN if the episode had ended",
+        shows=_propensity,
+        unit="share",
+    ),
+    "propensity_is_exact": Column(
+        "1 if that is the law of the action itself, 0 if one that the agent approximates",
+        int,
+        shows=_is_exact,
     ),
     "action_rank": Column(
         "number of arms with a larger mean than the one played in step t; -1 if unknown",
@@ -185,15 +207,18 @@ COLUMNS = {
 }
 """Every column of a table of results, in order."""
 
-NUM_LEAVES = len(COLUMNS) + 1
-"""Columns of values in a file: a map has two, one of names and one of numbers."""
-
 DIAGNOSTICS = tuple(
     name
     for name, column in COLUMNS.items()
     if column.type is float and not any((column.adds, column.shows, column.follows))
 )
 """The columns that agents fill."""
+
+
+def stored_columns(*, propensities: bool) -> dict[str, Column]:
+    """Return the columns that files have, in order, with propensities or without."""
+    left_out = () if propensities else PROPENSITIES
+    return {name: column for name, column in COLUMNS.items() if name not in left_out}
 
 
 def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
@@ -209,8 +234,8 @@ def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
     """
     shape = (run.block_size, len(run.steps))
     own = {name: values for name, values in sorted(recorded.items()) if name not in COLUMNS}
-    fields, arrays = [], []
-    for name, column in COLUMNS.items():
+    fields, arrays, columns = [], [], stored_columns(propensities=run.propensities)
+    for name, column in columns.items():
         values = column.of_block(run, block) if column.of_block else recorded.get(name)
         is_own = column.type is dict
         arrays.append(_to_map(own, shape) if is_own else _to_arrow(values, column.type, shape))
@@ -220,9 +245,9 @@ def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
         pa.table(arrays, schema=pa.schema(fields)),
         buffer,
         compression="zstd",
-        use_dictionary=[name for name, column in COLUMNS.items() if column.type in (int, str)]
+        use_dictionary=[name for name, column in columns.items() if column.type in (int, str)]
         + [f"{OWN}.key_value.key"],
-        use_byte_stream_split=[name for name, column in COLUMNS.items() if column.type is float],
+        use_byte_stream_split=[name for name, column in columns.items() if column.type is float],
     )
     return buffer.getvalue()
 
@@ -237,7 +262,8 @@ def open_parquet(run: Run, data: pa.Buffer) -> pq.ParquetFile:
         file = pq.ParquetFile(pa.BufferReader(data))
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"block must be a Parquet file, got an error: {error}.") from error
-    shape = run.block_size * len(run.steps), NUM_LEAVES
+    num_leaves = len(stored_columns(propensities=run.propensities)) + 1  # a map has two
+    shape = run.block_size * len(run.steps), num_leaves
     found = file.metadata.num_rows, file.metadata.num_columns
     if found != shape:
         raise ValueError(f"block must have {shape} rows and columns of values, got {found}.")

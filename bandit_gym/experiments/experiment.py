@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_choice, check_integer, check_keys
+from bandit_gym.checks import check_choice, check_integer, check_keys, message
 from bandit_gym.experiments.catalogue import renew
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
 from bandit_gym.files import from_json
@@ -47,6 +47,7 @@ class Run:
     seed: int
     recording: str
     block_size: int
+    propensities: bool = False
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -62,12 +63,15 @@ class Run:
         """Content hash of the settings, as hexadecimal digits."""
         entries = {"environment": self.environment.settings, "agent": self.agent.settings}
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        if not self.propensities:  # so that runs without keep their names
+            del plain["propensities"]
         return content_digest({"format": FORMAT, **plain, **entries})
 
     @cached_property
     def steps(self) -> IntArray:
         """(S,) recorded steps, sorted."""
-        return recorded_steps(self.horizon, self.recording)
+        recording = "every" if self.propensities else self.recording
+        return recorded_steps(self.horizon, recording)
 
     def sources(self) -> dict[str, dict[str, str]]:
         """Return what the results depend on beside the settings: part -> file -> digest."""
@@ -113,6 +117,7 @@ class Experiment:
         seed: integer >= 0 from which every stream is derived.
         recording: which steps are stored, "log" (at most 200, evenly spaced in log t) or "every".
         block_size: replications simulated together, N lanes in lockstep.
+        propensities: whether to store the probability of each action, and every step.
     """
 
     environments: tuple[Entry, ...]
@@ -122,6 +127,7 @@ class Experiment:
     seed: int = 0
     recording: str = "log"
     block_size: int = 50
+    propensities: bool = False
 
     def __post_init__(self) -> None:
         environments = read_entries("environments", "env", self.environments)
@@ -131,6 +137,8 @@ class Experiment:
         for name, minimum in _INTEGERS.items():
             check_integer(name, getattr(self, name), minimum=minimum)
         check_choice("recording", self.recording, RECORDINGS)
+        if not isinstance(self.propensities, bool):
+            raise TypeError(message("propensities", "be True or False", self.propensities))
 
     @property
     def num_blocks(self) -> int:
@@ -140,8 +148,9 @@ class Experiment:
     @property
     def runs(self) -> tuple[Run, ...]:
         """Every agent in every environment, environments outermost."""
+        settings = (self.horizon, self.seed, self.recording, self.block_size, self.propensities)
         return tuple(
-            Run(env, agent, self.horizon, self.seed, self.recording, self.block_size)
+            Run(env, agent, *settings)
             for env, agent in itertools.product(self.environments, self.agents)
         )
 

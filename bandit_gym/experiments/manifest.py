@@ -100,7 +100,8 @@ def _read_format(path: Path) -> dict[str, Any]:
 
 
 def _read(experiment: Any, sources: Any, results_version: Any, kept: Any) -> Manifest:
-    check_keys("experiment", experiment, required=[field.name for field in fields(Experiment)])
+    names = [field.name for field in fields(Experiment) if field.name != "propensities"]
+    check_keys("experiment", experiment, required=names, optional=["propensities"])
     entries = {name: _read_entries(name, experiment[name]) for name in ("environments", "agents")}
     version = check_integer("results_version", results_version, minimum=0)
     if not isinstance(sources, dict) or not all(isinstance(v, dict) for v in sources.values()):

@@ -89,7 +89,9 @@ class Recorder:
         for name, values in self._sums.items():
             self._put(name, values)
         for name, shows in _SHOWN.items():
-            self._put(name, shows(step))
+            shown = shows(step)
+            if shown is not None:
+                self._put(name, shown)
         if self._world is not None:
             now = Standing(step, self._world, self._lengths, self._sums)
             for name, follows in _FOLLOWING.items():

@@ -22,7 +22,7 @@ import gymnasium as gym
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from bandit_gym.checks import check_fit
+from bandit_gym.checks import check_fit, message
 from bandit_gym.dynamics import lai_robbins_slope
 from bandit_gym.experiments.catalogue import load_agent
 from bandit_gym.experiments.columns import to_parquet
@@ -87,7 +87,8 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     """Make the agent and the native vector environment of a run.
 
     Raises:
-        ValueError: if the environment is no Bayesian bandit, or an option has a wrong value.
+        ValueError: if the environment is no Bayesian bandit, an option has a wrong value, or the
+            agent cannot tell the propensities that are asked for.
     """
     entry = run.environment
     env = gym.make_vec(
@@ -96,7 +97,11 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     problem = _problem(env)
     if problem is None:
         raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
-    return load_agent(run.agent.target)(problem, **run.agent.options), env
+    agent = load_agent(run.agent.target)(problem, **run.agent.options)
+    if run.propensities and not hasattr(agent, "action_probabilities"):
+        condition = "have the method action_probabilities where propensities are recorded"
+        raise ValueError(message("agent", condition, run.agent.target))
+    return agent, env
 
 
 def try_run(run: Run) -> str:
@@ -143,7 +148,7 @@ def _episodes(
     run: Run, block: int, agent: BanditAgent, env: gym.vector.VectorEnv
 ) -> Iterator[Step]:
     seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
-    return play(agent, env, env_seed=seeds, agent_seed=agent_seed)
+    return play(agent, env, env_seed=seeds, agent_seed=agent_seed, propensities=run.propensities)
 
 
 _prepared: dict[Run, tuple[Sources | None, ThreadpoolController]] = {}

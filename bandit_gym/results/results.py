@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from bandit_gym.experiments.columns import COLUMNS, OWN, open_parquet, read_map
+from bandit_gym.experiments.columns import COLUMNS, OWN, open_parquet, read_map, stored_columns
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.storage import Store
@@ -51,7 +51,8 @@ class Block:
     def frame(self) -> pd.DataFrame:
         """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
         num_rows = len(self.replications) * len(self.run.steps)
-        names = [name for name in COLUMNS if name != OWN]
+        columns = stored_columns(propensities=self.run.propensities)
+        names = [name for name in columns if name != OWN]
         table = self.file.read(names, use_threads=False).slice(0, num_rows).to_pandas()
         labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
         own = {name: values[:num_rows] for name, values in self.own.items()}
@@ -128,7 +129,8 @@ class Results:
     def frames(self) -> Iterator[pd.DataFrame]:
         """Yield the tidy rows of block after block, all with the same columns."""
         blocks = [block for found in self.runs for block in found.blocks]
-        names = [name for name in COLUMNS if name != OWN]
+        columns = stored_columns(propensities=self.experiment.propensities)
+        names = [name for name in columns if name != OWN]
         names += sorted({name for block in blocks for name in block.own})
         marks = ["mark"] if self.mark else []
         for block in blocks:
@@ -137,7 +139,8 @@ class Results:
     def frame(self) -> pd.DataFrame:
         """Return all tidy rows; where an agent does not tell another one's diagnostic, NaN."""
         frames = list(self.frames())
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*COLUMNS])
+        columns = stored_columns(propensities=self.experiment.propensities)
+        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*columns])
 
     @property
     def mark(self) -> str:

@@ -7,6 +7,7 @@ from agents.oracle.panels import (
     Panels,
     ToleranceError,
     best_arm_probabilities,
+    exclusive_products,
     halve,
     resolve,
 )
@@ -116,3 +117,9 @@ def test_panels_stop_where_only_rounding_is_left():
     panels = resolve(log_density, np.linspace(-32, 32, 17), 1e-12)
     assert len(panels.lengths) < 200
     assert panels.noise.sum() > 1e-6
+
+
+def test_exclusive_products_leave_out_one_factor_zeros_included():
+    factors = np.array([[2.0, 3.0, 5.0], [0.0, 3.0, 5.0]])
+    expected = [[15.0, 10.0, 6.0], [15.0, 0.0, 0.0]]
+    np.testing.assert_array_equal(exclusive_products(factors), expected)

@@ -4,8 +4,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from bandit_gym.experiments.columns import COLUMNS, OWN, to_parquet
+from bandit_gym.experiments.columns import OWN, stored_columns, to_parquet
 from bandit_gym.experiments.experiment import Experiment
+
+COLUMNS = stored_columns(propensities=False)
 
 DIAGNOSTICS = {
     "num_samples",

@@ -1,7 +1,15 @@
+import json
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
+from bandit_gym.cli import main
+from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+from bandit_gym.experiments.manifest import read_manifest
 from bandit_gym.experiments.recording import Recorder
+from bandit_gym.experiments.simulation import simulate_block
+from bandit_gym.results import load_results
 from bandit_gym.rollout import Step
 
 MEANS = np.array([[0.2, 0.6], [0.5, 0.1]])  # two lanes, two arms
@@ -135,3 +143,100 @@ def test_recorder_refuses_a_diagnostic_that_some_steps_lack():
     recorder.add(first)
     with pytest.raises(ValueError, match="as its 'mood' at every step"):
         recorder.add(first._replace(diagnostics={}))
+
+
+SETTINGS = {
+    "environments": [{"env": "BernoulliBandit-v0", "num_arms": 3}],
+    "agents": ["exact"],
+    "replications": 200,
+    "horizon": 30,
+    "block_size": 200,
+}
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory):
+    """Return the rows of a Thompson run whose propensities were stored."""
+    folder = tmp_path_factory.mktemp("logged")
+    run_experiment(Experiment.from_dict(SETTINGS | {"propensities": True}), folder)
+    frame = load_results(folder).frame()
+    rewards = frame.groupby("replication").reward.diff().fillna(frame.reward)
+    return frame.assign(paid=rewards)
+
+
+def test_every_step_has_the_probability_of_its_action(logged):
+    assert len(logged) == 200 * 30
+    assert logged.propensity.between(0, 1, inclusive="right").all()
+    assert (logged.propensity_is_exact == 1).all()
+    assert np.allclose(logged.propensity[logged.step == 1], 1 / 3, atol=1e-6)
+
+
+def test_inverse_propensity_weighting_recovers_the_value_of_another_policy(logged):
+    """The other policy plays arm 0 always; under the uniform prior that pays 1 / 2 on average."""
+    weights = (logged.action == 0) / logged.propensity
+    values = (weights * logged.paid).groupby(logged.replication).mean()
+    error = values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - 0.5) < 4 * error
+    played = logged[logged.action == 0].groupby("replication").paid.mean()
+    assert logged.paid.mean() - 0.5 > 4 * logged.paid.std() / np.sqrt(len(logged))
+    assert len(played) == 200  # every replication has tried it
+
+
+def test_recording_propensities_changes_no_other_number(tmp_path):
+    frames = []
+    for flag in (False, True):
+        settings = SETTINGS | {"agents": ["smc"], "replications": 20, "block_size": 20}
+        run_experiment(
+            Experiment.from_dict(settings | {"propensities": flag}), tmp_path / str(flag)
+        )
+        frames.append(load_results(tmp_path / str(flag)).frame())
+    plain, with_them = frames
+    assert set(with_them) - set(plain) == {"propensity", "propensity_is_exact"}
+    without = with_them[plain.columns].drop(columns="experiment")
+    assert without.equals(plain.drop(columns="experiment"))
+
+
+def test_every_step_has_its_propensity_however_many_there_are():
+    settings = SETTINGS | {"horizon": 1000, "propensities": True}
+    assert len(Experiment.from_dict(settings).runs[0].steps) == 1000
+
+
+def test_name_of_a_run_without_propensities_is_what_it_was():
+    plain, with_them = (
+        Experiment.from_dict(SETTINGS | {"propensities": flag}).runs[0] for flag in (False, True)
+    )
+    assert plain.digest == Experiment.from_dict(SETTINGS).runs[0].digest != with_them.digest
+
+
+def test_approximate_laws_are_stored_as_such(tmp_path):
+    command = ["compare", "--agents", "racing", "--replications", "4", "--horizon", "10"]
+    assert main([*command, "--propensities", "--backend", "serial", "--out", str(tmp_path)]) == 0
+    table = pq.read_table(tmp_path / "blocks").to_pandas()
+    assert (table.propensity_is_exact == 0).all() and (table.propensity > 0).all()
+
+
+def test_file_of_settings_asks_for_propensities(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps(SETTINGS | {"propensities": True}))
+    assert load_experiment(path).propensities
+
+
+def test_propensities_that_are_no_truth_value_are_refused():
+    with pytest.raises(TypeError, match="propensities must be True or False, got 1"):
+        Experiment.from_dict(SETTINGS | {"propensities": 1})
+
+
+def test_agent_that_cannot_tell_propensities_is_refused_by_name():
+    agents = [{"agent": "stub_agents:Constant"}]
+    run = Experiment.from_dict(SETTINGS | {"agents": agents, "propensities": True}).runs[0]
+    failure = simulate_block(run, 0).failure
+    assert "agent must have the method action_probabilities where propensities" in failure
+
+
+def test_manifest_from_before_propensities_is_read(tmp_path):
+    run_experiment(Experiment.from_dict(SETTINGS | {"replications": 1, "block_size": 1}), tmp_path)
+    path = tmp_path / "experiment.json"
+    content = json.loads(path.read_text())
+    del content["experiment"]["propensities"]
+    path.write_text(json.dumps(content))
+    assert not read_manifest(tmp_path).experiment.propensities

@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 from fixed_instance import BEST, ENV, FIXED, WORST
 
-from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.columns import stored_columns
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results.results import line_up, load_results, paired_differences
+
+COLUMNS = stored_columns(propensities=False)
 
 
 def test_results_have_the_replications_asked_for_and_no_more(results):

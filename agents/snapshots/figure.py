@@ -1,0 +1,72 @@
+"""A posterior as a figure: densities of a few arms, or intervals of many, sorted by their means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agents.snapshots.contracts import Shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+MOST_CURVES = 10
+"""Arms beyond which densities would hide each other."""
+
+NUM_POINTS = 400
+ENDS = (0.002, 0.998)
+"""Levels between which densities are drawn."""
+
+
+def draw_posterior(snapshot: Shown, ax: Axes | None, lane: int) -> Axes:
+    """Draw one lane's arms and return the axes.
+
+    Args:
+        snapshot: the posterior.
+        ax: where; None makes a figure.
+        lane: which lane.
+    """
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots(layout="constrained")[1]
+    num_arms = snapshot.counts.shape[1]
+    ends = snapshot.quantile(ENDS).reshape(2, -1, num_arms)[:, lane]
+    curves = _densities(snapshot, ends, lane) if num_arms <= MOST_CURVES else None
+    if curves is None:
+        _draw_intervals(snapshot, ax, lane)
+    else:
+        x, densities = curves
+        for arm in range(num_arms):
+            ax.plot(x, densities[:, arm], label=f"arm {arm}, {snapshot.counts[lane, arm]} pulls")
+        ax.set_ylabel("posterior density")
+        ax.legend()
+    ax.set_xlabel("mean reward")
+    return ax
+
+
+def _densities(
+    snapshot: Shown, ends: np.ndarray, lane: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return (M,) means and the (M, K) densities there; None where there are only draws."""
+    if not np.isfinite(ends).all():
+        return None
+    x = np.linspace(ends[0].min(), ends[1].max(), NUM_POINTS)
+    try:
+        found = snapshot.density(x)
+    except TypeError:
+        return None
+    return x, found.reshape(NUM_POINTS, -1, ends.shape[1])[:, lane]
+
+
+def _draw_intervals(snapshot: Shown, ax: Axes, lane: int) -> None:
+    num_arms = snapshot.counts.shape[1]
+    low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, lane]
+    mean = snapshot.mean().reshape(-1, num_arms)[lane]
+    order, places = np.argsort(mean, kind="stable"), np.arange(num_arms)
+    ax.hlines(places, low[order], high[order])
+    ax.plot(mean[order], places, "o")
+    ax.set_yticks(places, [f"arm {arm}" for arm in order.tolist()])
+    ax.set_title("posterior means and 95 % intervals")

@@ -1,0 +1,178 @@
+"""The posterior of an agent at one time, to look at, draw from and compute with.
+
+It knows nothing of how posteriors are held: it asks one, `Held`, for a copy of its own when
+it is first asked itself. So to take a snapshot costs hardly more than to copy the statistics.
+
+Letters: K arms, N lanes.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.random import Generator
+
+from agents.snapshots.contracts import Held, Owner
+from agents.snapshots.table import as_html, as_text
+from bandit_gym.checks import check_integer, check_real, message
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class PosteriorSnapshot:
+    """What an agent knew of the means; what it observes later does not change it.
+
+    Answers have the shape (N, K) for N lanes and (K,) for a single run, with more axes before where
+    that is said. Where they are not computed from the laws themselves, `source` tells from what.
+
+    Attributes:
+        problem: likelihood and prior.
+        source: what answers are taken from, in words.
+        counts: (N, K) pulls of each arm.
+        sums: (N, K) total reward of each arm, in reward units.
+        num_envs: N, or None for a single run, of which N is 1.
+    """
+
+    def __init__(self, agent: Owner, held: Held) -> None:
+        self.problem = agent.problem
+        self.num_envs = agent.num_envs
+        self.counts, self.sums = agent.counts.copy(), agent.sums.copy()
+        self.source = held.source
+        self._held, self._is_settled = held, False
+        self._rng = agent.rng if held.keeps_state else None
+
+    def settle(self) -> Held:
+        """Return the posterior: a copy, made when first needed, that has followed the data.
+
+        Particles and chains are brought to the data as the agent itself will bring them, with a
+        copy of its generator.
+        """
+        if not self._is_settled:
+            held, rng = self._held.fork(), copy.deepcopy(self._rng) or np.random.default_rng(0)
+            held.follow(rng, self.counts, self.sums)
+            self._held, self._is_settled, self._rng = held, True, None
+        return self._held
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle and copy what is known, not what an agent goes on with.
+
+        What follows from the statistics is found again from these: tables are no part of pickles.
+        """
+        return self.__dict__ | {"_held": self.settle(), "_is_settled": self._held.keeps_state}
+
+    def mean(self) -> np.ndarray:
+        """Return the expectations; inf where they are, as for an arm without a proper posterior."""
+        return self._shaped(self.settle().mean())
+
+    def std(self) -> np.ndarray:
+        """Return the standard deviations; inf where they are."""
+        return self._shaped(self.settle().std())
+
+    def quantile(self, p: Any) -> np.ndarray:
+        """Return quantiles.
+
+        Args:
+            p: probabilities in (0, 1), of any shape, which comes before that of the arms.
+        """
+        levels = np.asarray(p, dtype=np.float64)
+        if not ((levels > 0) & (levels < 1)).all():
+            raise ValueError(message("p", "be above 0 and below 1", p))
+        held = self.settle()
+        found = np.array([held.quantile(level) for level in levels.ravel().tolist()])
+        return self._shaped(found).reshape(*levels.shape, *self._shape)
+
+    def interval(self, confidence: float = 0.95) -> np.ndarray:
+        """Return the lower and upper ends of central intervals, one after the other.
+
+        Args:
+            confidence: probability of the interval, in (0, 1).
+        """
+        tail = (1 - check_real("confidence", confidence, above=0.0, below=1.0)) / 2
+        return self.quantile([tail, 1 - tail])
+
+    def density(self, x: Any) -> np.ndarray:
+        """Return densities of the means.
+
+        Args:
+            x: means, of any shape, which comes before that of the arms.
+
+        Raises:
+            TypeError: if there are only draws, as of particles and of races.
+        """
+        places = np.asarray(x, dtype=np.float64)
+        found = self.settle().density(places.ravel())
+        return self._shaped(found).reshape(*places.shape, *self._shape)
+
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the probabilities that each arm has the largest mean."""
+        return self._shaped(self.settle().best_arm_probabilities())
+
+    def sample(self, size: int, *, seed: int | None = None) -> np.ndarray:
+        """Return draws of the means, (size, N, K) or (size, K).
+
+        Args:
+            size: how many; of a Markov chain, one after the other.
+            seed: of the draws; None for fresh entropy.
+        """
+        return self._draw(size, _make_generator(seed))
+
+    def predictive(self, size: int, *, seed: int | None = None) -> np.ndarray:
+        """Return draws of the next reward of each arm, (size, N, K) or (size, K).
+
+        Args:
+            size: how many, each with means of its own.
+            seed: of the draws; None for fresh entropy.
+
+        Raises:
+            ValueError: if an arm has no proper posterior.
+        """
+        rng = _make_generator(seed)
+        means = self._draw(size, rng)
+        if np.isinf(means).any():
+            arm = int(np.argwhere(np.isinf(means))[0, -1])
+            raise ValueError(f"predictive must have proper posteriors, got none of arm {arm}.")
+        return np.asarray(self.problem.likelihood.sample(means, rng.random(means.shape)))
+
+    def plot(self, ax: Axes | None = None, *, lane: int = 0) -> Axes:
+        """Draw the densities of the arms or, of draws and of many arms, intervals; see `figure`.
+
+        Args:
+            ax: where; None makes a figure.
+            lane: which lane.
+        """
+        from agents.snapshots.figure import draw_posterior
+
+        lane = check_integer("lane", lane, minimum=0, maximum=len(self.counts) - 1)
+        return draw_posterior(self, ax, lane)
+
+    def to_arviz(self, size: int = 1000, *, seed: int = 0) -> Any:
+        """Return draws of means and rewards as ArviZ has them; see `inference_data`."""
+        from agents.snapshots.inference_data import make_inference_data
+
+        return make_inference_data(self, size, seed)
+
+    def __repr__(self) -> str:
+        """Show the arms of the first lane as a small table."""
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self.counts.shape if self.num_envs is not None else self.counts.shape[1:]
+
+    def _shaped(self, found: np.ndarray) -> np.ndarray:
+        """Return (..., N, K) answers without the axis of lanes, for a single run."""
+        return found[..., 0, :] if self.num_envs is None else found
+
+    def _draw(self, size: int, rng: Generator) -> np.ndarray:
+        size, held = check_integer("size", size, minimum=1), self.settle()
+        return self._shaped((held.fork() if held.keeps_state else held).sample_many(rng, size))
+
+
+def _make_generator(seed: int | None) -> Generator:
+    return np.random.default_rng(None if seed is None else check_integer("seed", seed, minimum=0))

@@ -1,0 +1,200 @@
+"""What every snapshot keeps, kind by kind of posterior."""
+
+import pickle
+
+import numpy as np
+import pytest
+from families import ALL_AGENTS
+
+from agents import ExactThompson, Greedy, RacingThompson, SMCThompson, make_agent
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+
+CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3)
+GRID = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
+CHAINS = BanditProblem(
+    Bernoulli(), TruncatedMultivariateNormal(0.5, (0.05 * np.eye(3) + 0.02).tolist()), 3
+)
+KINDS = {
+    "the conjugate law": (ExactThompson, CONJUGATE, {}),
+    "tables": (ExactThompson, GRID, {}),
+    "128 sweeps of a Markov chain": (ExactThompson, CHAINS, {}),
+    "weighted particles": (
+        SMCThompson,
+        GRID,
+        {"num_particles": 300, "resampling": "systematic", "move": "random-walk"},
+    ),
+    "10,000 weighted draws": (RacingThompson, CHAINS, {"proposal": "matched"}),
+}
+LAWS = ("the conjugate law", "tables", "128 sweeps of a Markov chain")
+
+
+def play(agent, num_steps=15):
+    """Let an agent learn from rewards that are the same whatever it does."""
+    rng, shape = np.random.default_rng(5), () if agent.num_envs is None else agent.num_envs
+    for _ in range(num_steps):
+        agent.observe(agent.act(), rng.integers(2, size=shape).astype(float))
+
+
+def make(source, num_envs=None):
+    kind, problem, options = KINDS[source]
+    agent = kind(problem, **options)
+    agent.reset(num_envs, seed=1)
+    play(agent)
+    return agent
+
+
+def ask(snapshot):
+    """Return answers to all questions that every kind has answers to."""
+    return [
+        snapshot.mean(),
+        snapshot.std(),
+        snapshot.quantile([0.1, 0.5]),
+        snapshot.interval(0.9),
+        snapshot.best_arm_probabilities(),
+        snapshot.sample(4, seed=2),
+        snapshot.predictive(4, seed=2),
+    ]
+
+
+every_kind = pytest.mark.parametrize("source", KINDS)
+
+
+@every_kind
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_snapshot_does_not_change_with_what_is_observed_later(source, num_envs):
+    agent = make(source, num_envs)
+    asked, unasked = agent.posterior(), agent.posterior()
+    before = ask(asked)
+    play(agent)
+    agent.reset(num_envs, seed=3)
+    for snapshot in (asked, unasked, pickle.loads(pickle.dumps(unasked))):
+        for one, other in zip(before, ask(snapshot), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@every_kind
+@pytest.mark.parametrize(("num_envs", "shape"), [(None, (3,)), (1, (1, 3)), (2, (2, 3))])
+def test_answers_have_the_shape_of_lanes_and_arms(source, num_envs, shape):
+    snapshot = make(source, num_envs).posterior()
+    expected = [shape, shape, (2, *shape), (2, *shape), shape, (4, *shape), (4, *shape)]
+    assert [answer.shape for answer in ask(snapshot)] == expected
+    assert snapshot.source == source
+
+
+@pytest.mark.parametrize("name", ALL_AGENTS)
+@pytest.mark.parametrize("problem", [CONJUGATE, GRID, CHAINS], ids=lambda each: str(each.prior)[:9])
+def test_run_is_the_same_with_and_without_asking(name, problem):
+    runs = []
+    for is_asked in (False, True):
+        agent, actions = make_agent(name, problem), []
+        agent.reset(3, seed=4)
+        for step in range(6):
+            if is_asked:
+                agent.action_probabilities()
+                if name not in ("random", "greedy", "epsilon_greedy", "ucb1", "kl_ucb"):
+                    ask(agent.posterior())
+            actions.append(agent.act())
+            if is_asked and step % 2:
+                agent.action_probabilities()
+            agent.observe(actions[-1], (np.arange(3) + step) % 2 * 1.0)
+        runs.append([*actions, agent.rng.random(2)])
+    for one, other in zip(*runs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_particles_of_a_snapshot_are_those_that_the_agent_will_play_with():
+    agent = make("weighted particles")
+    snapshot = agent.posterior()
+    found = snapshot.mean()
+    agent.act()
+    np.testing.assert_array_equal(found, agent.inner.mean()[0])
+
+
+@pytest.mark.parametrize("source", LAWS)
+def test_density_integrates_to_the_level_of_a_quantile(source):
+    snapshot = make(source).posterior()
+    u = np.linspace(0.0, 1.0, 20_001)
+    for arm, end in enumerate(snapshot.quantile(0.3)):
+        # steps of 5e-5 of laws with deviations above 0.05: trapezoids are off by less than 1e-6
+        level = np.trapezoid(snapshot.density(u * end)[:, arm], u * end)
+        assert abs(level - 0.3) < {"the conjugate law": 1e-6, "tables": 1e-3}.get(source, 5e-3)
+
+
+@pytest.mark.parametrize("source", ["weighted particles", "10,000 weighted draws"])
+def test_density_is_refused_where_there_are_only_draws(source):
+    with pytest.raises(TypeError, match=f"density must be asked of laws, got {source}; use sample"):
+        make(source).posterior().density(0.5)
+
+
+@every_kind
+def test_draws_have_the_mean_and_the_predicted_rewards_too(source):
+    snapshot, size = make(source).posterior(), 1000
+    draws, rewards = snapshot.sample(size, seed=1), snapshot.predictive(size, seed=2)
+    mean, std = snapshot.mean(), snapshot.std()
+    # a chain of four sweeps a draw is worth a half of its draws, its mean one of 128 sweeps
+    worth, noise = (size / 2, 4 / np.sqrt(64)) if "chain" in source else (size, 0.0)
+    assert (abs(draws.mean(axis=0) - mean) < (4 / np.sqrt(worth) + noise) * std).all()
+    spread = np.sqrt(mean * (1 - mean))
+    assert (abs(rewards.mean(axis=0) - mean) < 4 / np.sqrt(worth) * spread + noise * std).all()
+
+
+@every_kind
+def test_draws_repeat_with_the_seed_and_differ_without(source):
+    snapshot = make(source).posterior()
+    np.testing.assert_array_equal(snapshot.sample(3, seed=1), snapshot.sample(3, seed=1))
+    assert (snapshot.sample(3) != snapshot.sample(3)).any()
+
+
+def test_racing_shows_the_posterior_that_it_approximates():
+    racing, exact = RacingThompson(GRID), ExactThompson(GRID)
+    found = []
+    for agent in (racing, exact):
+        agent.reset(seed=0)
+        agent.warm_start([5, 0, 40], [1.0, 0.0, 30.0])
+        found.append(ask(agent.posterior()))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("problem", [CONJUGATE, CHAINS], ids=["law", "chain"])
+def test_greedy_shows_the_posterior_that_it_plays_by(problem):
+    agent = Greedy(problem, estimate="posterior")
+    agent.reset(seed=0)
+    snapshot = agent.posterior()
+    agent.observe(0, 1.0)
+    assert agent.posterior().mean()[0] > snapshot.mean()[0]
+
+
+@pytest.mark.parametrize("name", ["random", "greedy", "epsilon_greedy", "ucb1", "kl_ucb"])
+def test_agents_without_a_prior_refuse_in_one_sentence(name):
+    agent = make_agent(name, CONJUGATE)
+    agent.reset(seed=0)
+    with pytest.raises(TypeError, match=r"posterior must be asked of an agent with a prior, got"):
+        agent.posterior()
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (lambda s: s.quantile(1.0), "p must be above 0 and below 1, got 1.0"),
+        (lambda s: s.quantile([0.5, np.nan]), "p must be above 0 and below 1"),
+        (lambda s: s.interval(0.0), "confidence must be a finite number above 0"),
+        (lambda s: s.sample(0), "size must be a positive integer, got 0"),
+        (lambda s: s.sample(1, seed=-1), "seed must be a non-negative integer, got -1"),
+        (lambda s: s.plot(lane=1), "lane must be at most 0, got 1"),
+    ],
+)
+def test_bad_questions_are_refused(question, message):
+    with pytest.raises(ValueError, match=message):
+        question(make("the conjugate law").posterior())
+
+
+def test_rewards_of_an_arm_without_a_proper_posterior_are_refused():
+    agent = ExactThompson(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2), prior="reference")
+    agent.reset(seed=0)
+    agent.observe(0, 1.0)
+    with pytest.raises(ValueError, match="predictive must have proper posteriors, got none of arm"):
+        agent.posterior().predictive(3, seed=0)
+    assert agent.posterior().mean().tolist() == [1.0, np.inf]
