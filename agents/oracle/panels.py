@@ -63,6 +63,11 @@ class Panels:
         """(P,) lengths in u."""
         return np.diff(self.edges)
 
+    @property
+    def places(self) -> FloatArray:
+        """(P, Q) values of u at the nodes."""
+        return self.edges[:-1, None] + self.lengths[:, None] * _FRACTIONS
+
     @cached_property
     def density(self) -> FloatArray:
         """(P, Q, K) densities of u, normalised over the panels."""
@@ -102,6 +107,10 @@ class Panels:
         within = self.lengths[:, None, None] / 2 * (_ANTIDERIVATIVE @ self.density)
         mass = within[:, -1:]  # the antiderivative at a panel's last node, its right end
         return np.asarray(np.clip(np.cumsum(mass, axis=0) - mass + within, 0.0, 1.0))
+
+    def expectations(self, values: FloatArray) -> FloatArray:
+        """Return the (J, K) expectations of (J, P, Q, K) values at the nodes."""
+        return np.stack([_integrate(self, self.density * each) for each in values])
 
     def tails(self) -> FloatArray:
         """Return the (K,) mass beyond the ends, inf where the density does not decay there.
