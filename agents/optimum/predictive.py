@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import expit
 
 from agents.oracle.arms import ArmPosteriors, Arms
-from agents.oracle.line import Line, make_line
+from agents.oracle.line import Line
 from agents.oracle.panels import Panels, resolve
 from agents.oracle.search import first_edges
 from agents.posteriors.conjugate import conjugate_posterior, is_conjugate
@@ -146,8 +146,8 @@ class OneArm(Arms):
 
     @cached_property
     def line(self) -> Line:
-        """The coordinate of its mean."""
-        return make_line(self.support, self.draws)
+        """The coordinate of means, which all arms of the problem share."""
+        return Arms(self.problem).line
 
     @cached_property
     def prior_edges(self) -> FloatArray:
