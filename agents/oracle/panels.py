@@ -62,6 +62,11 @@ class Panels:
         """(P,) lengths in u."""
         return np.diff(self.edges)
 
+    @property
+    def places(self) -> FloatArray:
+        """(P, Q) values of u at the nodes."""
+        return self.edges[:-1, None] + self.lengths[:, None] * _FRACTIONS
+
     @cached_property
     def density(self) -> FloatArray:
         """(P, Q, K) densities of u, normalised over the panels."""
@@ -102,6 +107,15 @@ class Panels:
         mass = within[:, -1:]  # the antiderivative at a panel's last node, its right end
         return np.asarray(np.clip(np.cumsum(mass, axis=0) - mass + within, 0.0, 1.0))
 
+    @cached_property
+    def shares(self) -> FloatArray:
+        """(P, Q, K) mass of each arm at each node, which add up to one."""
+        return np.asarray(self.lengths[:, None, None] / 2 * _WEIGHTS[:, None] * self.density)
+
+    def expectations(self, values: FloatArray) -> FloatArray:
+        """Return the (..., K) expectations of (..., P, Q, K) values at the nodes."""
+        return np.asarray((self.shares * values).sum(axis=(-3, -2)))
+
     def tails(self) -> FloatArray:
         """Return the (K,) mass beyond the ends, inf where the density does not decay there.
 
@@ -134,7 +148,7 @@ def resolve(
         ValueError: if an arm has no mass anywhere.
     """
     grain = grain or (lambda left, right: np.zeros_like(left))
-    panels = _make_panels(log_density, edges, grain)
+    panels = make_panels(log_density, edges, grain)
     while True:
         _require_mass(panels)
         is_rough = in_doubt(panels, tolerance).any(axis=1) & _can_be_halved(panels)
@@ -169,7 +183,8 @@ def halve(
     return Panels(edges, values, grain(left, right))
 
 
-def _make_panels(log_density: LogDensity, edges: FloatArray, grain: Grain) -> Panels:
+def make_panels(log_density: LogDensity, edges: FloatArray, grain: Grain) -> Panels:
+    """Return the panels between (P + 1,) increasing edges, resolved or not; see `resolve`."""
     left, right = edges[:-1], edges[1:]
     return Panels(edges, _evaluate(log_density, left, right), grain(left, right))
 

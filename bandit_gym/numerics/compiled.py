@@ -39,7 +39,16 @@ _inner_functions: set[FunctionType] = set()
 
 def kernel(function: Any) -> Any:
     """Compile a function for Python to call, and keep its machine code on disk."""
-    compiled: Any = numba.njit(cache=True, error_model="numpy")(function)
+    return _compile(function)
+
+
+def threaded_kernel(function: Any) -> Any:
+    """Compile a kernel that Python's threads may run side by side: it lets go of Python's lock."""
+    return _compile(function, nogil=True)
+
+
+def _compile(function: Any, **options: Any) -> Any:
+    compiled: Any = numba.njit(cache=True, error_model="numpy", **options)(function)
     if compiled is not function:  # which it is under NUMBA_DISABLE_JIT
         cache = compiled._cache
         cache._cache_file = KernelFiles(Path(cache.cache_path), compiled)

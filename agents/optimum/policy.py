@@ -1,0 +1,138 @@
+"""The Bayes-optimal policy, kept exactly and compactly, and on disk for the next time.
+
+Which arms are best in every state that can be reached is kept as rows of runs, see `words`: 2 bytes
+a row, some 80 MB for two like arms and 1,000 pulls, 0.3 GB for different ones.
+
+A policy is a function of predictive means and horizon, so its file is named for these, and for the
+version of this code. A file appears whole or not at all; one that cannot be read, does not have the
+checksums it was written with, or is another's, is made again. Files are in the folder that the
+environment variable BANDIT_GYM_CACHE names, else in `bandit-gym` in the user's cache.
+
+Letters: K arms, N states, T horizon.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from agents.optimum.recursion import solve
+from agents.optimum.states import block_keys, make_stage
+from agents.optimum.words import Dictionary, Runs
+from bandit_gym.files import replacing
+
+POLICY_VERSION = 1
+"""Raised by hand whenever policies or the form of their files change."""
+
+
+class Policy:
+    """The best arms in every state with fewer than T pulls.
+
+    Attributes:
+        horizon: T.
+        num_arms: K.
+        is_symmetric: whether arms are alike, so that only states in order of their pulls are kept.
+        value: expected total reward.
+        words: the last run of every row, stage by stage.
+        runs: what words are made of.
+    """
+
+    def __init__(
+        self, shape: tuple[int, int, bool], value: float, words: np.ndarray, runs: Runs
+    ) -> None:
+        self.horizon, self.num_arms, self.is_symmetric = shape
+        self.value, self.words, self.runs = value, words, runs
+
+    def best_arms(self, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Return the (N,) lowest of the best arms.
+
+        Args:
+            counts: (N, K) pulls, fewer than T in a state.
+            sums: (N, K) successes.
+        """
+        order = np.broadcast_to(np.arange(self.num_arms), counts.shape)
+        if self.is_symmetric:
+            order = np.argsort(counts, axis=1, kind="stable")
+        n = np.take_along_axis(counts, order, axis=1)
+        s = np.take_along_axis(sums, order, axis=1).astype(np.int64)
+        choices = self.runs.choice_at(self.words[self._rows(n, s)], s[:, -1])
+        is_best = (choices[:, None] >> np.arange(self.num_arms)) & 1
+        return np.where(is_best, order, self.num_arms).min(axis=1)
+
+    def _rows(self, n: np.ndarray, s: np.ndarray) -> np.ndarray:
+        keys, offsets = self._blocks
+        rows = np.zeros(len(n), dtype=np.int64)
+        for arm in range(self.num_arms - 1):
+            rows = rows * (n[:, arm] + 1) + s[:, arm]
+        return rows + offsets[np.searchsorted(keys, block_keys(n))]
+
+    @cached_property
+    def _blocks(self) -> tuple[np.ndarray, np.ndarray]:
+        """Keys of all blocks, in order, and where each begins among all rows."""
+        stages = [make_stage(t, self.num_arms, self.is_symmetric) for t in range(self.horizon)]
+        sizes = np.concatenate([np.diff(stage.row_offsets) for stage in stages])
+        keys = np.concatenate([block_keys(stage.counts) for stage in stages])
+        return keys, np.cumsum(sizes) - sizes
+
+
+def find_policy(means: np.ndarray, horizon: int, num_arms: int) -> Policy:
+    """Return the policy from its file, or solve for it and write the file.
+
+    Args:
+        means: as `solve` takes them.
+        horizon: T.
+        num_arms: K.
+    """
+    shape = horizon, num_arms, len(means) == 1
+    path = _folder() / f"policy-{_key(means, horizon, num_arms)}.npz"
+    policy = _read(path, shape)
+    if policy is None:
+        policy = solve_policy(means, horizon, num_arms)
+        _write(path, policy)
+    return policy
+
+
+def solve_policy(means: np.ndarray, horizon: int, num_arms: int) -> Policy:
+    """Return the policy by backward recursion; see `solve`."""
+    dictionary, words, value = Dictionary(), [], 0.0
+    for stage, values, choices in solve(means, horizon, num_arms, with_choices=True):
+        words.append(dictionary.spell(choices, stage.offsets, stage.counts[:, -1] + 1))
+        value = float(values[0])
+    shape = horizon, num_arms, len(means) == 1
+    return Policy(shape, value, np.concatenate(words[::-1]), dictionary.runs)
+
+
+def _folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("BANDIT_GYM_CACHE") or Path(home) / "bandit-gym")
+
+
+def _key(means: np.ndarray, horizon: int, num_arms: int) -> str:
+    reachable = np.tril(np.ones(means.shape[1:], dtype=bool))
+    digest = sha256(repr((POLICY_VERSION, horizon, num_arms, means.shape)).encode())
+    digest.update(np.ascontiguousarray(means[:, reachable]).tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _read(path: Path, shape: tuple[int, int, bool]) -> Policy | None:
+    """Return what a file holds; None if it is not there, damaged, or anything else."""
+    try:
+        with open(path, "rb") as data, np.load(data) as file:  # which compares checksums
+            found = {name: file[name] for name in file.files}
+        runs = Runs(found["before"], found["starts"], found["choices"])
+        return Policy(shape, float(found["value"]), found["words"], runs)
+    except Exception:  # whatever may be wrong with a file, solving again is right
+        return None
+
+
+def _write(path: Path, policy: Policy) -> None:
+    """Write a policy; where there is no room for it, this process goes on with what it has."""
+    try:
+        with replacing(path) as file:
+            np.savez(file, value=policy.value, words=policy.words, **policy.runs._asdict())
+    except OSError:
+        return

@@ -1,0 +1,173 @@
+"""What one Bernoulli arm is expected to pay after s successes in n pulls, under any prior.
+
+    m(n, s) = Z(n + 1, s + 1) / Z(n, s),    Z(n, s) = int x^s (1 - x)^(n - s) p(x) dx
+
+In closed form where the prior is conjugate. Otherwise the last row comes from quadrature, and the
+rows before from what exchangeable rewards obey, a success and then a failure being as likely as
+the other way round:
+
+    m(n, s) (1 - m(n + 1, s + 1)) = (1 - m(n, s)) m(n + 1, s)
+
+Solved for m(n, s) and its complement that is a ratio of sums of positive numbers, so that nothing
+cancels and an error of the last row does not grow.
+
+Letters: K arms, T horizon, P panels, Q nodes, S sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit
+
+from agents.oracle.arms import ArmPosteriors, Arms
+from agents.oracle.line import Line
+from agents.oracle.panels import Panels, resolve
+from agents.oracle.search import first_edges
+from agents.posteriors.conjugate import conjugate_posterior, is_conjugate
+from agents.posteriors.winning import exclusive_products
+from bandit_gym.checks import check_integer, message
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.problem import BanditProblem, check_problem
+from bandit_gym.typing import FloatArray
+
+TOLERANCE = 1e-12
+"""Mass of a posterior in doubt, per panel."""
+
+SUMS_AT_ONCE = 64
+
+
+def check_solvable(problem: BanditProblem, horizon: int) -> None:
+    """Refuse problems whose state is more than a table of counts.
+
+    Raises:
+        TypeError: if the problem is no `BanditProblem`, or the horizon no integer.
+        ValueError: if the rewards are not Bernoulli, the arms not independent a priori, or the
+            horizon is not positive.
+    """
+    check_problem(problem)
+    check_integer("horizon", horizon, minimum=1)
+    if not isinstance(problem.likelihood, Bernoulli):
+        condition = "be Bernoulli(), whose counts are all there is to know"
+        raise ValueError(message("problem.likelihood", condition, problem.likelihood))
+    if not problem.offers("arm_log_density"):
+        condition = "offer arm_log_density (arms independent a priori)"
+        raise ValueError(message("problem.prior", condition, problem.prior))
+
+
+def predictive_means(problem: BanditProblem, horizon: int) -> FloatArray:
+    """Return the (K, T, T) tables m(n, s) of each arm, or (1, T, T) if all arms are alike.
+
+    What lies above the diagonal, s > n, means nothing. By quadrature the relative error is below
+    1e-8, see `TOLERANCE`.
+
+    Args:
+        problem: Bernoulli rewards, arms independent a priori.
+        horizon: T, so that n < T.
+    """
+    if is_conjugate(problem.likelihood, problem.prior):
+        parameters = conjugate_posterior(problem).prior
+        if (parameters == parameters[0]).all():
+            parameters = parameters[:1]
+        n, s = np.arange(float(horizon))[:, None], np.arange(float(horizon))
+        alpha, total = parameters[:, :1, None], parameters.sum(axis=1)[:, None, None]
+        return np.asarray((alpha + s) / (total + n))
+    arms = Arms(problem)
+    tables = {}
+    for arm in (kinds := kinds_of_arms(arms)):
+        if arm not in tables:
+            tables[arm] = rows_before(*last_row(OneArm(problem, arm), horizon - 1))
+    return np.stack([tables[arm] for arm in (kinds if any(kinds) else [0])])
+
+
+def kinds_of_arms(arms: Arms) -> list[int]:
+    """Return, for each arm, the first that has the same prior, as far as K or more draws show."""
+    places = arms.draws.reshape(-1, 1)[:: arms.problem.num_arms]
+    places = np.repeat(places, arms.problem.num_arms, axis=1)
+    marks = np.concatenate([arms.support.T, arms.log_prior(places)]).T
+    return [int(np.flatnonzero((marks == mark).all(axis=1))[0]) for mark in marks]
+
+
+def last_row(arm: OneArm, num_pulls: int) -> tuple[FloatArray, FloatArray]:
+    """Return (n + 1,) predictive means after n pulls and their complements, by quadrature."""
+    found = []
+    sums = np.arange(float(num_pulls + 1))
+    for some in np.split(sums, range(SUMS_AT_ONCE, len(sums), SUMS_AT_ONCE)):
+        panels = arm.resolve(np.full(len(some), float(num_pulls)), some)
+        values = np.stack(arm.means_and_rests(panels.places))
+        found.append(panels.expectations(values[..., None]))
+    means, rests = np.concatenate(found, axis=1)
+    return means / (means + rests), rests / (means + rests)
+
+
+def rows_before(means: FloatArray, rests: FloatArray) -> FloatArray:
+    """Return (T, T) predictive means from the last (T,) row and its complements."""
+    table = np.ones((len(means), len(means)))
+    table[-1] = means
+    for n in reversed(range(len(means) - 1)):
+        paid, failed = means[:-1], rests[1:]
+        means, rests = paid / (paid + failed), failed / (paid + failed)
+        table[n, : n + 1] = means
+    return table
+
+
+def expected_best_mean(problem: BanditProblem) -> float:
+    """Return E max_i mu_i under the prior, by quadrature."""
+    nothing = np.zeros(problem.num_arms)
+    posteriors = ArmPosteriors(arms := Arms(problem), nothing, nothing)
+    panels = resolve(posteriors.along, first_edges(posteriors), TOLERANCE, arms.line.grain)
+    chances = exclusive_products(panels.distributions())  # of being above all others
+    means = arms.line.means(panels.places)[..., None]
+    best, total = panels.expectations(np.stack([means * chances, chances])).sum(axis=1)
+    return float(best / total)
+
+
+@dataclass(frozen=True, eq=False)
+class OneArm(Arms):
+    """One arm of a problem, taken as often as there are sums.
+
+    Attributes:
+        arm: which.
+    """
+
+    arm: int
+
+    @cached_property
+    def support(self) -> FloatArray:
+        """(1, 2) interval of its mean."""
+        return self.problem.arm_support()[[self.arm]]
+
+    @cached_property
+    def draws(self) -> FloatArray:
+        """(S, 1) sorted draws of its prior."""
+        return Arms(self.problem).draws[:, [self.arm]]
+
+    @cached_property
+    def line(self) -> Line:
+        """The coordinate of means, which all arms of the problem share."""
+        return Arms(self.problem).line
+
+    @cached_property
+    def prior_edges(self) -> FloatArray:
+        """Increasing u between which its prior has nothing that hides."""
+        return first_edges(ArmPosteriors(self, np.zeros(1), np.zeros(1)))
+
+    def log_prior(self, means: FloatArray) -> FloatArray:
+        """Return the log-density at (M, S) means whose columns are all alike."""
+        column = np.repeat(means[:, :1], self.problem.num_arms, axis=1)
+        values = Arms(self.problem).log_prior(column)[:, [self.arm]]
+        return np.broadcast_to(values, means.shape)
+
+    def resolve(self, counts: FloatArray, sums: FloatArray) -> Panels:
+        """Return panels that resolve the posteriors after (S,) counts and sums."""
+        posteriors = ArmPosteriors(self, counts, sums)
+        paid = self.line.positions(np.unique(sums / np.maximum(counts, 1)))
+        edges = np.unique(np.concatenate([self.prior_edges, paid]))
+        return resolve(posteriors.along, edges, TOLERANCE, self.line.grain)
+
+    def means_and_rests(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return means x and 1 - x at places on the line, both to full relative precision."""
+        line = self.line
+        return line.means(u), (1 - line.high) + (line.high - line.low) * expit(-u)
