@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from agents.rules.bayes_ucb import BayesUCB as BayesUCB
     from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
     from agents.rules.greedy import Greedy as Greedy
+    from agents.rules.moss import MOSS as MOSS
     from agents.rules.ucb import KLUCB as KLUCB
     from agents.rules.ucb import UCB1 as UCB1
+    from agents.rules.ucb_tuned import UCBTuned as UCBTuned
     from agents.rules.uniform import UniformRandom as UniformRandom
     from agents.smc_thompson import SMCThompson as SMCThompson
 
@@ -33,6 +35,8 @@ AGENTS = {
     "ucb1": "agents:UCB1",
     "kl_ucb": "agents:KLUCB",
     "bayes_ucb": "agents:BayesUCB",
+    "ucb_tuned": "agents:UCBTuned",
+    "moss": "agents:MOSS",
 }
 """Short names, as the command line takes them, and where the classes are."""
 
@@ -45,9 +49,11 @@ __getattr__, __dir__ = lend(
         "ExactThompson": "exact_thompson",
         "Greedy": "rules.greedy",
         "KLUCB": "rules.ucb",
+        "MOSS": "rules.moss",
         "RacingThompson": "racing_thompson",
         "SMCThompson": "smc_thompson",
         "UCB1": "rules.ucb",
+        "UCBTuned": "rules.ucb_tuned",
         "UniformRandom": "rules.uniform",
     },
     *("AGENTS", "make_agent"),
