@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from agents.rules.bayes_ucb import BayesUCB as BayesUCB
     from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
     from agents.rules.greedy import Greedy as Greedy
+    from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
     from agents.rules.moss import MOSS as MOSS
+    from agents.rules.top_two import TopTwoThompson as TopTwoThompson
     from agents.rules.ucb import KLUCB as KLUCB
     from agents.rules.ucb import UCB1 as UCB1
     from agents.rules.ucb_tuned import UCBTuned as UCBTuned
@@ -37,6 +39,8 @@ AGENTS = {
     "bayes_ucb": "agents:BayesUCB",
     "ucb_tuned": "agents:UCBTuned",
     "moss": "agents:MOSS",
+    "top_two": "agents:TopTwoThompson",
+    "knowledge_gradient": "agents:KnowledgeGradient",
 }
 """Short names, as the command line takes them, and where the classes are."""
 
@@ -49,9 +53,11 @@ __getattr__, __dir__ = lend(
         "ExactThompson": "exact_thompson",
         "Greedy": "rules.greedy",
         "KLUCB": "rules.ucb",
+        "KnowledgeGradient": "rules.knowledge_gradient",
         "MOSS": "rules.moss",
         "RacingThompson": "racing_thompson",
         "SMCThompson": "smc_thompson",
+        "TopTwoThompson": "rules.top_two",
         "UCB1": "rules.ucb",
         "UCBTuned": "rules.ucb_tuned",
         "UniformRandom": "rules.uniform",
