@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agents.rules.bayes_ucb import BayesUCB as BayesUCB
     from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
     from agents.rules.greedy import Greedy as Greedy
+    from agents.rules.information_directed import InformationDirected as InformationDirected
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
     from agents.rules.moss import MOSS as MOSS
     from agents.rules.top_two import TopTwoThompson as TopTwoThompson
@@ -41,6 +42,7 @@ AGENTS = {
     "moss": "agents:MOSS",
     "top_two": "agents:TopTwoThompson",
     "knowledge_gradient": "agents:KnowledgeGradient",
+    "information_directed": "agents:InformationDirected",
 }
 """Short names, as the command line takes them, and where the classes are."""
 
@@ -52,6 +54,7 @@ __getattr__, __dir__ = lend(
         "EpsilonGreedy": "rules.greedy",
         "ExactThompson": "exact_thompson",
         "Greedy": "rules.greedy",
+        "InformationDirected": "rules.information_directed",
         "KLUCB": "rules.ucb",
         "KnowledgeGradient": "rules.knowledge_gradient",
         "MOSS": "rules.moss",

@@ -78,6 +78,20 @@ class Posterior(ABC):
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
 
+    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what to expect of every arm if a given arm is best; tables and chains can.
+
+        Returns:
+            (N, K) probabilities that each arm is best, and (N, K, K) expectations of the means,
+            those of arm i if arm a is best at [lane, a, i].
+
+        Raises:
+            NotImplementedError: if this kind cannot tell.
+        """
+        raise NotImplementedError(
+            f"best_arm_moments must be asked of a grid or Gibbs posterior, got {self!r}."
+        )
+
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where what is held may miss some of the posterior, and so be wrong.
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.base import Posterior
+from agents.posteriors.best_arm_moments import find_best_arm_moments
 from agents.posteriors.mesh import make_mesh
 from agents.posteriors.quadrature import Coordinate
 from agents.posteriors.tabulation import (
@@ -100,6 +101,13 @@ class GridPosterior(Posterior):
         )
         found = np.array([_best_arm_probabilities(self.tables.points[lane]) for lane in first])
         return found[which.ravel()].reshape(shape[:2])
+
+    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) probabilities and (N, K, K) conditional means, see `best_arm_moments`."""
+        found = np.empty(self.tables.keys.shape[:2])
+        means = np.empty((*found.shape, found.shape[1]))
+        find_best_arm_moments(self.mesh.likelihood.ends, self.tables, found, means)
+        return found, means
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where an arm's table is unreliable, see `tabulation`."""

@@ -34,7 +34,7 @@ class TopTwoThompson(PosteriorAgent):
         Russo (2020), "Simple Bayesian algorithms for best-arm identification", Algorithm 3 (TTTS).
     """
 
-    def __init__(self, problem: BanditProblem, *, beta: float = 0.5, max_draws: int = 100) -> None:
+    def __init__(self, problem: BanditProblem, *, beta: float = 0.5, max_draws: int = 30) -> None:
         self.beta = check_real("beta", beta, above=0.0, below=1.0)
         self.max_draws = check_integer("max_draws", max_draws, minimum=0)
         super().__init__(problem, exact_posterior(problem)[1])
