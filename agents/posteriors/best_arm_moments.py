@@ -15,6 +15,7 @@ Letters: K arms, N lanes, M + 1 points of a table.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,94 +23,154 @@ from agents.numerics.compiled import inner, kernel
 from agents.posteriors.features import set_means
 from agents.posteriors.tabulation import DENSITY, MASS, PLACE, PosteriorTables
 
-MOST_STEPS = 128
+MOST_STEPS = 64
+"""Between nodes, with two points of Gauss's rule each."""
 GAUSS = 0.5 - 0.5 / math.sqrt(3.0)
-"""Where the first of two points of Gauss's rule lies along a step."""
+"""Where the first of the two lies along a step."""
+NEGLIGIBLE = 1e-9
+"""Of an arm's probability: the best mean is looked for between such quantiles."""
 
 
-@inner
-def sum_means(ends: np.ndarray, points: np.ndarray, sums: np.ndarray, spare: np.ndarray) -> None:
-    """Set `sums` (M + 1,) to the integral of x dF up to each point of a table, by Simpson's rule.
+class Sums(NamedTuple):
+    """What a lane's tables do not hold: the means at their points, and integrals of them.
 
-    Args:
-        ends: (4,) of the coordinate, see `set_means`.
-        points: (M + 1, 3) of the table.
-        sums: (M + 1,) is written to.
-        spare: (3, 2 M + 1) is overwritten.
+    Attributes:
+        x: (K, M + 1) the mean at each point.
+        total: (K, M + 1) the integral of x dF up to each point.
+        spare: (3, 2 M + 1) overwritten.
     """
-    last = len(points) - 1
-    u, x = spare[0], spare[1]
-    for k in range(last + 1):
-        u[2 * k] = points[k, PLACE]
-        if k < last:
-            u[2 * k + 1] = 0.5 * (points[k, PLACE] + points[k + 1, PLACE])
-    set_means(ends, u, x, spare[2])
-    sums[0] = 0.0
-    for k in range(last):
-        left, right = points[k, DENSITY], points[k + 1, DENSITY]
-        middle = 2.0 * (left + right)
-        average = left * x[2 * k] + middle * x[2 * k + 1] + right * x[2 * k + 2]
-        mass = points[k + 1, MASS] - points[k, MASS]
-        sums[k + 1] = sums[k] + mass * average / (3.0 * (left + right))
+
+    x: np.ndarray
+    total: np.ndarray
+    spare: np.ndarray
 
 
 @inner
-def find_steps(points: np.ndarray, nodes: np.ndarray) -> int:
-    """Set `nodes` to ends of steps over which to integrate for the best of K arms; return how many.
+def sum_means(ends: np.ndarray, points: np.ndarray, sums: Sums) -> None:
+    """Fill `sums` from (K, M + 1, 3) tables, by Simpson's rule; `ends` (4,) as in `set_means`."""
+    last = points.shape[1] - 1
+    u, x = sums.spare[0], sums.spare[1]
+    for arm in range(points.shape[0]):
+        for k in range(last + 1):
+            u[2 * k] = points[arm, k, PLACE]
+            if k < last:
+                u[2 * k + 1] = 0.5 * (points[arm, k, PLACE] + points[arm, k + 1, PLACE])
+        set_means(ends, u, x, sums.spare[2])
+        sums.total[arm, 0], sums.x[arm, 0] = 0.0, x[0]
+        for k in range(last):
+            left, right = points[arm, k, DENSITY], points[arm, k + 1, DENSITY]
+            of_three = left * x[2 * k] + 2.0 * (left + right) * x[2 * k + 1] + right * x[2 * k + 2]
+            mass = points[arm, k + 1, MASS] - points[arm, k, MASS]
+            sums.total[arm, k + 1] = sums.total[arm, k] + mass * of_three / (3.0 * (left + right))
+            sums.x[arm, k + 1] = x[2 * k + 2]
+
+
+@inner
+def find_range(points: np.ndarray, farthest: np.ndarray) -> float:
+    """Return u above which the best mean surely lies.
 
     Args:
         points: (K, M + 1, 3) tables.
-        nodes: (K (M + 1),) receives increasing u, from where the best mean may lie.
+        farthest: (K,) receives, for each arm, u beyond which it has next to no mass.
     """
-    num_arms, last = points.shape[0], points.shape[1] - 1
-    low, high = -np.inf, -np.inf
-    for arm in range(num_arms):
-        low, high = max(low, points[arm, 0, PLACE]), max(high, points[arm, last, PLACE])
-    num = 0
-    for arm in range(num_arms):
-        for k in range(last + 1):
-            if low <= points[arm, k, PLACE] <= high:
+    low = -np.inf
+    for arm in range(points.shape[0]):
+        k = 0
+        while points[arm, k + 1, MASS] < NEGLIGIBLE:
+            k += 1
+        low = max(low, points[arm, k, PLACE])
+        k = points.shape[1] - 1
+        while points[arm, k - 1, MASS] > 1.0 - NEGLIGIBLE:
+            k -= 1
+        farthest[arm] = points[arm, k, PLACE]
+    return low
+
+
+@inner
+def find_nodes(points: np.ndarray, nodes: np.ndarray) -> int:
+    """Set `nodes` to ends of steps over which to integrate for the best arm; return how many.
+
+    Args:
+        points: (K, M + 1, 3) tables.
+        nodes: (K (M + 1) + 2,) receives increasing u.
+    """
+    farthest, num = np.empty(points.shape[0]), 0
+    low = find_range(points, farthest)
+    for arm in range(points.shape[0]):
+        for k in range(points.shape[1]):
+            if low <= points[arm, k, PLACE] <= farthest[arm]:
                 nodes[num] = points[arm, k, PLACE]
                 num += 1
-    nodes[:num] = np.sort(nodes[:num])
     stride = max(1, num // MOST_STEPS)
-    kept = 0
-    for j in range(0, num - 1, stride):
-        nodes[kept] = nodes[j]
-        kept += 1
-    nodes[kept] = high
-    return kept + 1
+    num = (num + stride - 1) // stride
+    for j in range(num):
+        nodes[j] = nodes[j * stride]
+    nodes[num], nodes[num + 1] = low, farthest.max()
+    nodes[: num + 2] = np.sort(nodes[: num + 2])
+    return num + 2
 
 
 @inner
 def look_up(
-    points: np.ndarray, sums: np.ndarray, k: int, u: float, x: float
+    points: np.ndarray, sums: Sums, where: tuple[int, int], u: float, x: float
 ) -> tuple[int, float, float, float]:
     """Return the step of a table where u is, and there F, the density and E(mean | mean <= x).
 
     Args:
-        points: (M + 1, 3) of the table.
-        sums: (M + 1,) integrals of x dF.
-        k: a step at or before the one sought.
+        points: (K, M + 1, 3) tables.
+        sums: of the tables.
+        where: the arm, and a step at or before the one sought.
         u: where to look.
         x: the mean there.
     """
-    last = len(points) - 1
-    while k < last and points[k + 1, PLACE] <= u:
+    last, (arm, k) = points.shape[1] - 1, where
+    while k < last and points[arm, k + 1, PLACE] <= u:
         k += 1
     if k == last:
-        return k, 1.0, 0.0, sums[last]
-    if u < points[0, PLACE]:
+        return k, 1.0, 0.0, sums.total[arm, last]
+    place, left, before = points[arm, k, PLACE], points[arm, k, DENSITY], points[arm, k, MASS]
+    if u < place:
         return k, 0.0, 0.0, x
-    step = points[k + 1, PLACE] - points[k, PLACE]
-    t, left = (u - points[k, PLACE]) / step, points[k, DENSITY]
-    rise = points[k + 1, DENSITY] - left
-    share = (points[k + 1, MASS] - points[k, MASS]) / (2.0 * left + rise)
-    part = share * t * (2.0 * left + t * rise)
-    mass, density = points[k, MASS] + part, 2.0 * share * (left + t * rise) / step
-    within = (sums[k + 1] - sums[k]) / max(points[k + 1, MASS] - points[k, MASS], 1e-300)
-    average = (sums[k] + part * 0.5 * (within + x)) / mass if mass > 0.0 else x
-    return k, mass, density, min(average, x)
+    step = points[arm, k + 1, PLACE] - place
+    along, whole = (u - place) / step, points[arm, k + 1, MASS] - before
+    right = left + along * (points[arm, k + 1, DENSITY] - left)
+    share = whole / (left + points[arm, k + 1, DENSITY])
+    mass, density = before + share * along * (left + right), 2.0 * share * right / step
+    if mass <= 0.0:
+        return k, 0.0, density, x
+    part = sums.x[arm, k] * (2.0 * left + right) + x * (left + 2.0 * right)
+    return k, mass, density, min((sums.total[arm, k] + share * along * part / 3.0) / mass, x)
+
+
+@inner
+def add_moments(
+    ends: np.ndarray, points: np.ndarray, sums: Sums, nodes: np.ndarray, means: np.ndarray
+) -> None:
+    """Add p_a at [a, K] and p_a M_ai at [a, i] of `means` (K, K + 1), integrated between nodes."""
+    num_arms = points.shape[0]
+    place = np.empty((3, 1))
+    density, average, before, after = np.empty((4, num_arms))
+    steps = np.zeros(num_arms, dtype=np.int64)
+    for j in range(2 * (nodes.size - 1)):
+        step = nodes[j // 2 + 1] - nodes[j // 2]
+        u = nodes[j // 2] + step * (GAUSS if j % 2 == 0 else 1.0 - GAUSS)
+        place[0, 0] = u
+        set_means(ends, place[0], place[1], place[2])
+        x, product = place[1, 0], 0.5 * step
+        for i in range(num_arms):
+            found = look_up(points, sums, (i, steps[i]), u, x)
+            steps[i], after[i], density[i], average[i] = found
+            before[i] = product
+            product *= after[i]
+        product = 1.0
+        for a in range(num_arms - 1, -1, -1):
+            weight = before[a] * product * density[a]
+            product *= after[a]
+            if weight > 0.0:
+                for i in range(num_arms):
+                    means[a, i] += weight * average[i]
+                means[a, a] += weight * (x - average[a])
+                means[a, num_arms] += weight
 
 
 @kernel
@@ -125,38 +186,18 @@ def find_best_arm_moments(
         means: (N, K, K) receives M_ai at [lane, a, i].
     """
     num_lanes, num_arms, num_points = tables.points.shape[:3]
-    sums, spare = np.empty((num_arms, num_points)), np.empty((3, 2 * num_points - 1))
-    nodes, place = np.empty(num_arms * num_points + 1), np.empty((3, 1))
-    mass, density, average, before = np.empty((4, num_arms))
-    steps = np.empty(num_arms, dtype=np.int64)
+    shape, spare = (num_arms, num_points), np.empty((3, 2 * num_points - 1))
+    sums = Sums(np.empty(shape), np.empty(shape), spare)
+    nodes, moments = np.empty(num_arms * num_points + 2), np.empty((num_arms, num_arms + 1))
     for lane in range(num_lanes):
-        points, p, moments = tables.points[lane], found[lane], means[lane]
-        p[:], moments[:], steps[:] = 0.0, 0.0, 0
-        for arm in range(num_arms):
-            sum_means(ends, points[arm], sums[arm], spare)
-        num = find_steps(points, nodes)
-        for j in range(2 * (num - 1)):
-            step = nodes[j // 2 + 1] - nodes[j // 2]
-            u = nodes[j // 2] + step * (GAUSS if j % 2 == 0 else 1.0 - GAUSS)
-            place[0, 0] = u
-            set_means(ends, place[0], place[1], place[2])
-            x, product = place[1, 0], 0.5 * step
-            for i in range(num_arms):
-                steps[i], mass[i], density[i], average[i] = look_up(
-                    points[i], sums[i], steps[i], u, x
-                )
-                before[i] = product
-                product *= mass[i]
-            product = 1.0
-            for a in range(num_arms - 1, -1, -1):
-                weight = before[a] * product * density[a]
-                product *= mass[a]
-                p[a] += weight
-                moments[a, a] += weight * (x - average[a])
-                for i in range(num_arms):
-                    moments[a, i] += weight * average[i]
+        points = tables.points[lane]
+        sum_means(ends, points, sums)
+        moments[:] = 0.0
+        num = find_nodes(points, nodes)
+        add_moments(ends, points, sums, nodes[:num], moments)
+        total = moments[:, num_arms].sum()
         for a in range(num_arms):
+            p = moments[a, num_arms]
+            found[lane, a] = p / total
             for i in range(num_arms):
-                whole = sums[i, num_points - 1]
-                moments[a, i] = moments[a, i] / p[a] if p[a] > 0.0 else whole
-        p /= p.sum()
+                means[lane, a, i] = moments[a, i] / p if p > 0.0 else sums.total[i, num_points - 1]

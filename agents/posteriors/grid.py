@@ -104,8 +104,8 @@ class GridPosterior(Posterior):
 
     def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, see `best_arm_moments`."""
-        found = np.empty(self.tables.keys.shape[:2])
-        means = np.empty((*found.shape, found.shape[1]))
+        num_lanes, num_arms = self.tables.keys.shape[:2]
+        found, means = np.empty((num_lanes, num_arms)), np.empty((num_lanes, num_arms, num_arms))
         find_best_arm_moments(self.mesh.likelihood.ends, self.tables, found, means)
         return found, means
 
