@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agents.exact_thompson import ExactThompson as ExactThompson
     from agents.racing_thompson import RacingThompson as RacingThompson
     from agents.rules.bayes_ucb import BayesUCB as BayesUCB
+    from agents.rules.discounted_gittins import DiscountedGittins as DiscountedGittins
     from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
     from agents.rules.greedy import Greedy as Greedy
     from agents.rules.information_directed import InformationDirected as InformationDirected
@@ -43,6 +44,7 @@ AGENTS = {
     "top_two": "agents:TopTwoThompson",
     "knowledge_gradient": "agents:KnowledgeGradient",
     "information_directed": "agents:InformationDirected",
+    "discounted_gittins": "agents:DiscountedGittins",
 }
 """Short names, as the command line takes them, and where the classes are."""
 
@@ -51,6 +53,7 @@ __getattr__, __dir__ = lend(
     {
         "Agent": "base",
         "BayesUCB": "rules.bayes_ucb",
+        "DiscountedGittins": "rules.discounted_gittins",
         "EpsilonGreedy": "rules.greedy",
         "ExactThompson": "exact_thompson",
         "Greedy": "rules.greedy",
