@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from agents.racing_thompson import RacingThompson as RacingThompson
     from agents.rules.bayes_ucb import BayesUCB as BayesUCB
     from agents.rules.discounted_gittins import DiscountedGittins as DiscountedGittins
+    from agents.rules.finite_horizon_gittins import FiniteHorizonGittins as FiniteHorizonGittins
     from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
     from agents.rules.greedy import Greedy as Greedy
     from agents.rules.information_directed import InformationDirected as InformationDirected
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
     from agents.rules.moss import MOSS as MOSS
+    from agents.rules.optimistic_gittins import OptimisticGittins as OptimisticGittins
     from agents.rules.top_two import TopTwoThompson as TopTwoThompson
     from agents.rules.ucb import KLUCB as KLUCB
     from agents.rules.ucb import UCB1 as UCB1
@@ -45,6 +47,8 @@ AGENTS = {
     "knowledge_gradient": "agents:KnowledgeGradient",
     "information_directed": "agents:InformationDirected",
     "discounted_gittins": "agents:DiscountedGittins",
+    "finite_horizon_gittins": "agents:FiniteHorizonGittins",
+    "optimistic_gittins": "agents:OptimisticGittins",
 }
 """Short names, as the command line takes them, and where the classes are."""
 
@@ -56,11 +60,13 @@ __getattr__, __dir__ = lend(
         "DiscountedGittins": "rules.discounted_gittins",
         "EpsilonGreedy": "rules.greedy",
         "ExactThompson": "exact_thompson",
+        "FiniteHorizonGittins": "rules.finite_horizon_gittins",
         "Greedy": "rules.greedy",
         "InformationDirected": "rules.information_directed",
         "KLUCB": "rules.ucb",
         "KnowledgeGradient": "rules.knowledge_gradient",
         "MOSS": "rules.moss",
+        "OptimisticGittins": "rules.optimistic_gittins",
         "RacingThompson": "racing_thompson",
         "SMCThompson": "smc_thompson",
         "TopTwoThompson": "rules.top_two",

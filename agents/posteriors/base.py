@@ -92,6 +92,20 @@ class Posterior(ABC):
             f"best_arm_moments must be asked of a grid or Gibbs posterior, got {self!r}."
         )
 
+    def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return how likely the means are to be at most a level, and by how much they fall short.
+
+        Args:
+            level: (N, K) means.
+
+        Returns:
+            (N, K) P(mean <= level), and its integral up to the level, (N, K) E(level - mean)^+.
+
+        Raises:
+            NotImplementedError: if this kind cannot tell.
+        """
+        raise NotImplementedError(f"shortfall must be asked of an exact posterior, got {self!r}.")
+
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where what is held may miss some of the posterior, and so be wrong.
 

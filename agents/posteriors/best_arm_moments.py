@@ -15,13 +15,13 @@ Letters: K arms, N lanes, M + 1 points of a table.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from agents.numerics.compiled import inner, kernel
 from agents.posteriors.features import set_means
-from agents.posteriors.tabulation import DENSITY, MASS, PLACE, PosteriorTables
+from agents.posteriors.partial_means import Sums, look_up, make_sums, sum_means
+from agents.posteriors.tabulation import MASS, PLACE, PosteriorTables
 
 MOST_STEPS = 64
 """Between nodes, with two points of Gauss's rule each."""
@@ -29,40 +29,6 @@ GAUSS = 0.5 - 0.5 / math.sqrt(3.0)
 """Where the first of the two lies along a step."""
 NEGLIGIBLE = 1e-9
 """Of an arm's probability: the best mean is looked for between such quantiles."""
-
-
-class Sums(NamedTuple):
-    """What a lane's tables do not hold: the means at their points, and integrals of them.
-
-    Attributes:
-        x: (K, M + 1) the mean at each point.
-        total: (K, M + 1) the integral of x dF up to each point.
-        spare: (3, 2 M + 1) overwritten.
-    """
-
-    x: np.ndarray
-    total: np.ndarray
-    spare: np.ndarray
-
-
-@inner
-def sum_means(ends: np.ndarray, points: np.ndarray, sums: Sums) -> None:
-    """Fill `sums` from (K, M + 1, 3) tables, by Simpson's rule; `ends` (4,) as in `set_means`."""
-    last = points.shape[1] - 1
-    u, x = sums.spare[0], sums.spare[1]
-    for arm in range(points.shape[0]):
-        for k in range(last + 1):
-            u[2 * k] = points[arm, k, PLACE]
-            if k < last:
-                u[2 * k + 1] = 0.5 * (points[arm, k, PLACE] + points[arm, k + 1, PLACE])
-        set_means(ends, u, x, sums.spare[2])
-        sums.total[arm, 0], sums.x[arm, 0] = 0.0, x[0]
-        for k in range(last):
-            left, right = points[arm, k, DENSITY], points[arm, k + 1, DENSITY]
-            of_three = left * x[2 * k] + 2.0 * (left + right) * x[2 * k + 1] + right * x[2 * k + 2]
-            mass = points[arm, k + 1, MASS] - points[arm, k, MASS]
-            sums.total[arm, k + 1] = sums.total[arm, k] + mass * of_three / (3.0 * (left + right))
-            sums.x[arm, k + 1] = x[2 * k + 2]
 
 
 @inner
@@ -111,38 +77,6 @@ def find_nodes(points: np.ndarray, nodes: np.ndarray) -> int:
 
 
 @inner
-def look_up(
-    points: np.ndarray, sums: Sums, where: tuple[int, int], u: float, x: float
-) -> tuple[int, float, float, float]:
-    """Return the step of a table where u is, and there F, the density and E(mean | mean <= x).
-
-    Args:
-        points: (K, M + 1, 3) tables.
-        sums: of the tables.
-        where: the arm, and a step at or before the one sought.
-        u: where to look.
-        x: the mean there.
-    """
-    last, (arm, k) = points.shape[1] - 1, where
-    while k < last and points[arm, k + 1, PLACE] <= u:
-        k += 1
-    if k == last:
-        return k, 1.0, 0.0, sums.total[arm, last]
-    place, left, before = points[arm, k, PLACE], points[arm, k, DENSITY], points[arm, k, MASS]
-    if u < place:
-        return k, 0.0, 0.0, x
-    step = points[arm, k + 1, PLACE] - place
-    along, whole = (u - place) / step, points[arm, k + 1, MASS] - before
-    right = left + along * (points[arm, k + 1, DENSITY] - left)
-    share = whole / (left + points[arm, k + 1, DENSITY])
-    mass, density = before + share * along * (left + right), 2.0 * share * right / step
-    if mass <= 0.0:
-        return k, 0.0, density, x
-    part = sums.x[arm, k] * (2.0 * left + right) + x * (left + 2.0 * right)
-    return k, mass, density, min((sums.total[arm, k] + share * along * part / 3.0) / mass, x)
-
-
-@inner
 def add_moments(
     ends: np.ndarray, points: np.ndarray, sums: Sums, nodes: np.ndarray, means: np.ndarray
 ) -> None:
@@ -186,8 +120,7 @@ def find_best_arm_moments(
         means: (N, K, K) receives M_ai at [lane, a, i].
     """
     num_lanes, num_arms, num_points = tables.points.shape[:3]
-    shape, spare = (num_arms, num_points), np.empty((3, 2 * num_points - 1))
-    sums = Sums(np.empty(shape), np.empty(shape), spare)
+    sums = make_sums(num_arms, num_points)
     nodes, moments = np.empty(num_arms * num_points + 2), np.empty((num_arms, num_arms + 1))
     for lane in range(num_lanes):
         points = tables.points[lane]

@@ -200,6 +200,12 @@ class ConjugatePosterior(Posterior):
         first, second, is_missing = self._current()
         return np.where(is_missing, np.inf, self.law.quantile(first, second, p))
 
+    def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (N, K) probabilities and expected shortfalls; 0 without a posterior."""
+        first, second, is_missing = self._current()
+        below, total = self.law.partial(first, second, level)
+        return np.where(is_missing, 0.0, below), np.where(is_missing, 0.0, level * below - total)
+
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities by quadrature; arms without a posterior share them."""
         lanes = np.stack(self._current(), axis=1)

@@ -148,6 +148,13 @@ class GibbsPosterior(Posterior):
             averages = totals / found[..., None]
         return found, np.where(found[..., None] > 0, averages, means.mean(axis=0)[:, None])
 
+    def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) probabilities and expected shortfalls of the marginal laws."""
+        grid, density = self._marginals()
+        off = np.maximum(np.asarray(level)[..., None] - grid, 0.0)
+        below = np.trapezoid(np.where(off > 0, density, 0.0), grid, axis=-1)
+        return below, np.trapezoid(density * off, grid, axis=-1)
+
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) where the chain moved slowly when its data had last doubled."""
         return self._slowness > SLOWEST

@@ -22,6 +22,8 @@ EXACT_AGENTS = (
     "knowledge_gradient",
     "information_directed",
     "discounted_gittins",
+    "finite_horizon_gittins",
+    "optimistic_gittins",
 )
 """Agents that hold the exact posterior, and so need more of a prior than a density."""
 ALL_LIKELIHOODS = (Bernoulli(), Exponential(), Gaussian(), Poisson())
