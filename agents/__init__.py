@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
     from agents.rules.greedy import Greedy as Greedy
     from agents.rules.information_directed import InformationDirected as InformationDirected
+    from agents.rules.information_relaxation import InformationRelaxation as InformationRelaxation
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
     from agents.rules.moss import MOSS as MOSS
     from agents.rules.optimistic_gittins import OptimisticGittins as OptimisticGittins
@@ -49,6 +50,7 @@ AGENTS = {
     "discounted_gittins": "agents:DiscountedGittins",
     "finite_horizon_gittins": "agents:FiniteHorizonGittins",
     "optimistic_gittins": "agents:OptimisticGittins",
+    "information_relaxation": "agents:InformationRelaxation",
 }
 """Short names, as the command line takes them, and where the classes are."""
 
@@ -63,6 +65,7 @@ __getattr__, __dir__ = lend(
         "FiniteHorizonGittins": "rules.finite_horizon_gittins",
         "Greedy": "rules.greedy",
         "InformationDirected": "rules.information_directed",
+        "InformationRelaxation": "rules.information_relaxation",
         "KLUCB": "rules.ucb",
         "KnowledgeGradient": "rules.knowledge_gradient",
         "MOSS": "rules.moss",

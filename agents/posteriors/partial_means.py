@@ -1,6 +1,5 @@
 """Integrals of means over tables of posteriors: what an arm is expected to fall short of a level.
 
-
 Letters: K arms, N lanes, M + 1 points of a table.
 """
 

@@ -24,6 +24,7 @@ EXACT_AGENTS = (
     "discounted_gittins",
     "finite_horizon_gittins",
     "optimistic_gittins",
+    "information_relaxation",
 )
 """Agents that hold the exact posterior, and so need more of a prior than a density."""
 ALL_LIKELIHOODS = (Bernoulli(), Exponential(), Gaussian(), Poisson())
