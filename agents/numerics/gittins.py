@@ -12,7 +12,7 @@ import numpy as np
 
 from agents.numerics.compiled import kernel
 
-NUM_LEVELS = 512
+NUM_LEVELS = 1024
 """Known sums that are tried, over the range of the means; indices are interpolated in between."""
 
 

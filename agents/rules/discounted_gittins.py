@@ -6,6 +6,7 @@ Letters: K arms, N lanes, n pulls of an arm, s of them paid.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -79,14 +80,25 @@ class DiscountedGittins(PosteriorAgent):
 
     def _make_tables(self, num_pulls: int) -> None:
         """Compute the indices of all states of fewer than `num_pulls` pulls, for each prior."""
-        from agents.numerics.gittins import find_indices
-
         depth = num_pulls + math.ceil(math.log(TOLERANCE) / math.log(self.discount))
         self._groups, means = predictive_means(self.inner, self.problem.num_arms, depth)
-        self._tables = np.empty((len(means), num_pulls * (num_pulls + 1) // 2))
-        for table, group in zip(self._tables, means, strict=True):
-            find_indices(group, depth, self.discount, np.empty(depth + 2), table)
+        self._tables = np.stack(
+            [find_table(group.tobytes(), depth, self.discount, num_pulls) for group in means]
+        )
         self._num_pulls = num_pulls
+
+
+@lru_cache(maxsize=4)
+def find_table(means: bytes, depth: int, discount: float, num_pulls: int) -> np.ndarray:
+    """Return the indices of all states of fewer than `num_pulls` pulls, given those of `means`.
+
+    Remembered, for agents of one prior often follow each other.
+    """
+    from agents.numerics.gittins import find_indices
+
+    table = np.empty(num_pulls * (num_pulls + 1) // 2)
+    find_indices(np.frombuffer(means), depth, discount, np.empty(depth + 2), table)
+    return table
 
 
 def predictive_means(

@@ -66,14 +66,13 @@ def test_table_grows_with_the_pulls(monkeypatch):
     assert np.abs(small - large[0]).max() <= 1e-3 * 0.06
 
 
-def test_index_past_the_table_goes_on_where_it_ends(monkeypatch):
+def test_index_past_the_table_is_near_what_the_table_has(monkeypatch):
     args = Beta(1.0, 1.0), [[300, 0]], [[150, 0]]
-    table = indices(*args, discount=0.9)
+    table = indices(*args, discount=0.99)
     monkeypatch.setattr(discounted_gittins, "MOST_PULLS", 256)
-    late = indices(*args, discount=0.9)
-    bonus = table[0, 0] - 0.5
-    assert abs(late[0, 0] - table[0, 0]) < 0.2 * bonus
-    assert late[0, 0] > 0.5
+    late = indices(*args, discount=0.99)
+    # a limit of many pulls; 13 % was measured here, 6 % after 600 and 4 % after 1,000
+    assert late[0, 0] - 0.5 == pytest.approx(table[0, 0] - 0.5, rel=0.2)
 
 
 def test_others_are_refused_in_a_sentence():
