@@ -16,6 +16,8 @@ from bandit_gym.problem import BanditProblem
 
 GAINS = ("variance", "information")
 _TINY = 1e-300
+NO_GAIN = 1e-30
+"""In units of the largest gap's square; where all gain less, the least regret decides."""
 _SAME = 1e-9
 """Relative difference of ratios that counts as none, so that rounding favours no arm."""
 
@@ -91,7 +93,8 @@ def best_pairs(
     shares = np.stack([np.ones_like(root), root], axis=1)  # (N, 2, K, K); an end is an arm alone
     regret = shares * gap_i[:, None] + (1 - shares) * gap_j[:, None]
     gain = shares * gain_i[:, None] + (1 - shares) * gain_j[:, None]
-    ratios = (regret**2 / np.maximum(gain, _TINY)).reshape(num_lanes, -1)
+    least = NO_GAIN * np.square(gaps.max(axis=1)) + _TINY
+    ratios = (regret**2 / np.maximum(gain, least[:, None, None, None])).reshape(num_lanes, -1)
     is_best = ratios <= ratios.min(axis=1, keepdims=True) * (1 + _SAME)
     chosen = np.argmax(np.where(is_best, rng.random(ratios.shape), -1.0), axis=1)
     _, first, second = np.unravel_index(chosen, (2, num_arms, num_arms))

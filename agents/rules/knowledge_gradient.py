@@ -18,6 +18,8 @@ from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.problem import BanditProblem
 
 VARIANTS = ("kg", "kg*")
+LARGEST_SIZE = 1e7
+"""Of a Beta law, whose function loses its digits beyond; no pulls left could tell any more."""
 _TINY = 1e-300
 
 
@@ -76,7 +78,8 @@ class KnowledgeGradient(PosteriorAgent):
         gains = np.empty_like(mean)
         with np.errstate(divide="ignore"):
             first, second = BETA_LAW.match(mean, std**2)
-        best_gains(first, second, levels, most, gains)
+            scale = np.minimum(1.0, LARGEST_SIZE / (first + second))
+        best_gains(first * scale, second * scale, levels, most, gains)
         return gains
 
 

@@ -35,6 +35,11 @@ def test_arm_without_regret_is_pulled_though_it_tells_nothing(rng):
     assert np.where(share == 1, first, np.where(share == 0, second, -1)).tolist() == [0]
 
 
+def test_least_regret_decides_where_nothing_is_told(rng):
+    first, second, share = best_pairs(rng, np.array([[1e-9, 0.3]]), np.zeros((1, 2)))
+    assert np.where(share == 1, first, np.where(share == 0, second, -1)).tolist() == [0]
+
+
 @pytest.mark.parametrize("gain", ["variance", "information"])
 def test_gains_of_two_uniform_arms_are_those_of_a_hand(gain):
     # The better of two is 2 / 3 on average, the other 1 / 3, and each is better half the time.

@@ -83,6 +83,12 @@ def test_prior_that_is_not_conjugate_is_served_by_its_moments():
     assert found[0] == pytest.approx(found[1], rel=0.1)  # priors of nearly the same moments
 
 
+def test_prior_as_narrow_as_a_point_is_served():
+    for prior in (TruncatedNormal(0.4, 1e-9), Beta(1e12, 1e12)):
+        found = gains(BanditProblem(Bernoulli(), prior, 2), [10, 10], [6, 5], 20)
+        assert (found >= 0).all() and (found < 1e-3).all()
+
+
 def test_other_rewards_are_refused():
     with pytest.raises(ValueError, match="must be Bernoulli or Gaussian for KnowledgeGradient"):
         KnowledgeGradient(BanditProblem(Poisson(), Gamma(2.0, 2.0), 2))
