@@ -16,10 +16,19 @@ if TYPE_CHECKING:
     from agents.exact_thompson import ExactThompson as ExactThompson
     from agents.racing_thompson import RacingThompson as RacingThompson
     from agents.rules.bayes_ucb import BayesUCB as BayesUCB
+    from agents.rules.discounted_gittins import DiscountedGittins as DiscountedGittins
+    from agents.rules.finite_horizon_gittins import FiniteHorizonGittins as FiniteHorizonGittins
     from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
     from agents.rules.greedy import Greedy as Greedy
+    from agents.rules.information_directed import InformationDirected as InformationDirected
+    from agents.rules.information_relaxation import InformationRelaxation as InformationRelaxation
+    from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
+    from agents.rules.moss import MOSS as MOSS
+    from agents.rules.optimistic_gittins import OptimisticGittins as OptimisticGittins
+    from agents.rules.top_two import TopTwoThompson as TopTwoThompson
     from agents.rules.ucb import KLUCB as KLUCB
     from agents.rules.ucb import UCB1 as UCB1
+    from agents.rules.ucb_tuned import UCBTuned as UCBTuned
     from agents.rules.uniform import UniformRandom as UniformRandom
     from agents.smc_thompson import SMCThompson as SMCThompson
 
@@ -33,6 +42,15 @@ AGENTS = {
     "ucb1": "agents:UCB1",
     "kl_ucb": "agents:KLUCB",
     "bayes_ucb": "agents:BayesUCB",
+    "ucb_tuned": "agents:UCBTuned",
+    "moss": "agents:MOSS",
+    "top_two": "agents:TopTwoThompson",
+    "knowledge_gradient": "agents:KnowledgeGradient",
+    "information_directed": "agents:InformationDirected",
+    "discounted_gittins": "agents:DiscountedGittins",
+    "finite_horizon_gittins": "agents:FiniteHorizonGittins",
+    "optimistic_gittins": "agents:OptimisticGittins",
+    "information_relaxation": "agents:InformationRelaxation",
 }
 """Short names, as the command line takes them, and where the classes are."""
 
@@ -41,13 +59,22 @@ __getattr__, __dir__ = lend(
     {
         "Agent": "base",
         "BayesUCB": "rules.bayes_ucb",
+        "DiscountedGittins": "rules.discounted_gittins",
         "EpsilonGreedy": "rules.greedy",
         "ExactThompson": "exact_thompson",
+        "FiniteHorizonGittins": "rules.finite_horizon_gittins",
         "Greedy": "rules.greedy",
+        "InformationDirected": "rules.information_directed",
+        "InformationRelaxation": "rules.information_relaxation",
         "KLUCB": "rules.ucb",
+        "KnowledgeGradient": "rules.knowledge_gradient",
+        "MOSS": "rules.moss",
+        "OptimisticGittins": "rules.optimistic_gittins",
         "RacingThompson": "racing_thompson",
         "SMCThompson": "smc_thompson",
+        "TopTwoThompson": "rules.top_two",
         "UCB1": "rules.ucb",
+        "UCBTuned": "rules.ucb_tuned",
         "UniformRandom": "rules.uniform",
     },
     *("AGENTS", "make_agent"),

@@ -33,7 +33,10 @@ from benchmarks.timing import Effort, Row  # noqa: E402
 from benchmarks.workers.protocol import CLOCKS  # noqa: E402
 from rich.console import Console  # noqa: E402
 
-FAMILIES = "environment", "exact", "racing", "smc", "growth", "harness", "facilities", "end-to-end"
+FAMILIES = (
+    "environment", "exact", "racing", "smc", "rules", "growth", "harness", "facilities",
+    "end-to-end",
+)  # fmt: skip
 """First words of the keys of rows; each family is a module of `benchmarks`."""
 
 FULL = Effort("full", seconds=0.2, repeats=9)

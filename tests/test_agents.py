@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from families import EXACT_AGENTS
 
 import bandit_gym  # noqa: F401  (registers the environments)
 from agents import AGENTS, make_agent
@@ -62,7 +63,7 @@ def test_smc_never_asks_for_the_density_of_means_that_cannot_be():
     assert agent.act().shape == (50,)
 
 
-@pytest.mark.parametrize("name", [name for name in AGENTS if name not in ("exact", "bayes_ucb")])
+@pytest.mark.parametrize("name", [name for name in AGENTS if name not in EXACT_AGENTS])
 def test_agent_plays_in_a_world_with_a_prior_in_six_lines(name):
     env = gymnasium.make_vec("BernoulliBandit-v0", num_envs=3, num_arms=4, prior=Triangular())
     agent = make_agent(name, env.unwrapped.problem)

@@ -35,6 +35,7 @@ class Law:
         natural: (5, 3) makes the coefficients of the features from (1, first, second).
         mean: (first, second) -> expectation, inf where there is none.
         quantile: (first, second, p) -> quantile; several times as fast as SciPy's law.
+        partial: (first, second, x) -> P(mean <= x), and the part of the expectation from there.
         match: (mean, variance) -> (first, second) of the member with these moments.
         draw: (rng, first, second, size) -> draws.
         scipy_law: (stats, first, second) -> the law as `scipy.stats` has it.
@@ -44,6 +45,7 @@ class Law:
     natural: np.ndarray
     mean: Formula
     quantile: Formula
+    partial: Formula
     match: Formula
     draw: Formula
     scipy_law: Formula
@@ -87,11 +89,42 @@ def _match_inverse_gamma(mean: np.ndarray, variance: np.ndarray) -> tuple[np.nda
     return shape, mean * (shape - 1)
 
 
+def _partial_beta(
+    alpha: np.ndarray, beta: np.ndarray, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    x = np.clip(x, 0.0, 1.0)
+    share = alpha / (alpha + beta)
+    return special.betainc(alpha, beta, x), share * special.betainc(alpha + 1, beta, x)
+
+
+def _partial_inverse_gamma(
+    shape: np.ndarray, scale: np.ndarray, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `Law.partial` does; the second is NaN where there is no expectation."""
+    places = scale / np.maximum(x, _TINY)
+    total = scale / (shape - 1) * special.gammaincc(shape - 1, places)
+    return special.gammaincc(shape, places), np.where(shape > 1, total, np.nan)
+
+
+def _partial_normal(h: np.ndarray, tau: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    z = (x - h / tau) * np.sqrt(tau)
+    below = special.ndtr(z)
+    return below, h / tau * below - np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi * tau)
+
+
+def _partial_gamma(
+    shape: np.ndarray, rate: np.ndarray, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    places = rate * np.maximum(x, 0.0)
+    return special.gammainc(shape, places), shape / rate * special.gammainc(shape + 1, places)
+
+
 BETA_LAW = Law(
     code=BETA,
     natural=_natural((0, 0, -1), (0, 1, 1), (1, 0, -1), (1, 2, 1)),
     mean=lambda alpha, beta: alpha / (alpha + beta),
     quantile=lambda alpha, beta, p: special.betaincinv(alpha, beta, p),
+    partial=_partial_beta,
     match=_match_beta,
     draw=lambda rng, alpha, beta, size: rng.beta(alpha, beta, size),
     scipy_law=lambda stats, alpha, beta: stats.beta(alpha, beta),
@@ -101,6 +134,7 @@ INVERSE_GAMMA_LAW = Law(
     natural=_natural((0, 0, -1), (0, 1, -1), (4, 2, -1)),
     mean=lambda shape, scale: np.where(shape > 1, scale / np.maximum(shape - 1, _TINY), np.inf),
     quantile=lambda shape, scale, p: scale / special.gammainccinv(shape, p),
+    partial=_partial_inverse_gamma,
     match=_match_inverse_gamma,
     draw=lambda rng, shape, scale, size: scale / _positive(rng.standard_gamma(shape, size)),
     scipy_law=lambda stats, shape, scale: stats.invgamma(shape, scale=scale),
@@ -110,6 +144,7 @@ NORMAL_LAW = Law(  # h, the precision times the mean, and tau, the precision
     natural=_natural((2, 1, 1), (3, 2, -0.5)),
     mean=lambda h, tau: h / tau,
     quantile=lambda h, tau, p: h / tau + special.ndtri(p) / np.sqrt(tau),
+    partial=_partial_normal,
     match=lambda mean, variance: (mean / variance, 1 / variance),
     draw=lambda rng, h, tau, size: h / tau + rng.standard_normal(size) / tau**0.5,
     scipy_law=lambda stats, h, tau: stats.norm(h / tau, 1 / np.sqrt(tau)),
@@ -119,6 +154,7 @@ GAMMA_LAW = Law(
     natural=_natural((0, 0, -1), (0, 1, 1), (2, 2, -1)),
     mean=lambda shape, rate: shape / rate,
     quantile=lambda shape, rate, p: special.gammaincinv(shape, p) / rate,
+    partial=_partial_gamma,
     match=lambda mean, variance: (mean**2 / variance, mean / variance),
     draw=lambda rng, shape, rate, size: _positive(rng.standard_gamma(shape, size)) / rate,
     scipy_law=lambda stats, shape, rate: stats.gamma(shape, scale=1 / rate),

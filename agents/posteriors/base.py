@@ -106,6 +106,34 @@ class Posterior(ABC):
         problem = getattr(self, "problem", None)
         return copy.deepcopy(self, {id(problem): problem})
 
+    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what to expect of every arm if a given arm is best; tables and chains can.
+
+        Returns:
+            (N, K) probabilities that each arm is best, and (N, K, K) expectations of the means,
+            those of arm i if arm a is best at [lane, a, i].
+
+        Raises:
+            NotImplementedError: if this kind cannot tell.
+        """
+        raise NotImplementedError(
+            f"best_arm_moments must be asked of a grid or Gibbs posterior, got {self!r}."
+        )
+
+    def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return how likely the means are to be at most a level, and by how much they fall short.
+
+        Args:
+            level: (N, K) means.
+
+        Returns:
+            (N, K) P(mean <= level), and its integral up to the level, (N, K) E(level - mean)^+.
+
+        Raises:
+            NotImplementedError: if this kind cannot tell.
+        """
+        raise NotImplementedError(f"shortfall must be asked of an exact posterior, got {self!r}.")
+
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where what is held may miss some of the posterior, and so be wrong.
 

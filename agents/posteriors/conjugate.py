@@ -214,6 +214,12 @@ class ConjugatePosterior(Posterior):
         found = self.law.frozen(first, second).pdf(x[:, None, None])
         return np.where(is_missing, 0.0, found)
 
+    def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (N, K) probabilities and expected shortfalls; 0 without a posterior."""
+        first, second, is_missing = self._current()
+        below, total = self.law.partial(first, second, level)
+        return np.where(is_missing, 0.0, below), np.where(is_missing, 0.0, level * below - total)
+
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities by quadrature; arms without a posterior share them.
 

@@ -149,6 +149,23 @@ class GibbsPosterior(Posterior):
         best = self._sweep()[1].argmax(axis=-1)
         return (best[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
 
+    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) frequencies and (N, K, K) averages over the sweeps in which an arm won."""
+        means = self._sweep()[1]
+        has_won = means.argmax(axis=-1)[..., None] == np.arange(self.problem.num_arms)
+        found = has_won.mean(axis=0)
+        totals = np.einsum("sna,sni->nai", has_won, means) / len(means)
+        with np.errstate(invalid="ignore"):
+            averages = totals / found[..., None]
+        return found, np.where(found[..., None] > 0, averages, means.mean(axis=0)[:, None])
+
+    def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) probabilities and expected shortfalls of the marginal laws."""
+        grid, density = self._marginals()
+        off = np.maximum(np.asarray(level)[..., None] - grid, 0.0)
+        below = np.trapezoid(np.where(off > 0, density, 0.0), grid, axis=-1)
+        return below, np.trapezoid(density * off, grid, axis=-1)
+
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) where the chain moved slowly when its data had last doubled."""
         return self._slowness > SLOWEST

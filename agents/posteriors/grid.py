@@ -11,7 +11,9 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.base import Posterior, require_sum
+from agents.posteriors.best_arm_moments import find_best_arm_moments
 from agents.posteriors.mesh import make_mesh
+from agents.posteriors.partial_means import find_shortfalls
 from agents.posteriors.quadrature import Coordinate
 from agents.posteriors.table_comparison import compare_tables
 from agents.posteriors.tabulation import (
@@ -109,6 +111,19 @@ class GridPosterior(Posterior):
         found = np.empty(self.tables.keys.shape[:2])
         require_sum(compare_tables(self.tables.points, found))
         return found
+
+    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) probabilities and (N, K, K) conditional means, see `best_arm_moments`."""
+        num_lanes, num_arms = self.tables.keys.shape[:2]
+        found, means = np.empty((num_lanes, num_arms)), np.empty((num_lanes, num_arms, num_arms))
+        find_best_arm_moments(self.mesh.likelihood.ends, self.tables, found, means)
+        return found, means
+
+    def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) probabilities and expected shortfalls, from sums over the tables."""
+        level = np.array(np.broadcast_to(level, self.tables.keys.shape[:2]), dtype=np.float64)
+        places = self._coordinate.positions(level)
+        return find_shortfalls(self.mesh.likelihood.ends, self.tables, level, places)
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where an arm's table is unreliable, see `tabulation`."""

@@ -37,6 +37,9 @@ at_most = partial(Bar, is_floor=False)
 PRIORS = "uniform", "beta", "small-beta", "gamma", "inverse-gamma", "normal", "truncated-normal"
 """Laws that a world draws its means from, whose resets are measured."""
 
+RULE_MICROSECONDS = at_most(100)
+"""A decision of a rule whose cost does not grow with the pulls left."""
+
 BARS: Mapping[str, Bar] = {
     "environment.bernoulli.many.sync": at_least(300, 500),
     "environment.bernoulli.many.limit": at_most(2.5, 1.5),
@@ -55,6 +58,16 @@ BARS: Mapping[str, Bar] = {
     "racing.bernoulli.bulk": at_most(0.5, 0.25),
     "racing.bernoulli.loop": at_least(40, 100),
     "racing.user.built-in": at_most(2, 1.3),
+    "rules.ucb-tuned": RULE_MICROSECONDS,
+    "rules.moss": RULE_MICROSECONDS,
+    "rules.top-two": RULE_MICROSECONDS,
+    "rules.kg": RULE_MICROSECONDS,
+    "rules.kg-star": RULE_MICROSECONDS,
+    "rules.v-ids": RULE_MICROSECONDS,
+    "rules.discounted-gittins": RULE_MICROSECONDS,
+    "rules.finite-horizon-gittins": RULE_MICROSECONDS,
+    "rules.optimistic-gittins": RULE_MICROSECONDS,
+    "rules.irs-fh": RULE_MICROSECONDS,
     "growth.steps.exact": at_most(1.1),
     "growth.steps.racing": at_most(1.1),
     "growth.steps.smc": at_most(1.1),

@@ -37,7 +37,7 @@ def run_families(folder: Path, *families: str) -> dict:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    families = "environment", "exact", "racing", "smc", "facilities"
+    families = "environment", "exact", "racing", "smc", "rules", "facilities"
     return run_families(tmp_path_factory.mktemp("run"), *families)
 
 
@@ -63,7 +63,7 @@ def test_rows_that_need_peers_are_absent_when_peers_are_not_asked_for(found):
 
 
 def test_every_bar_has_its_row(found):
-    families = ("environment.", "exact.", "racing.", "smc.")
+    families = ("environment.", "exact.", "racing.", "smc.", "rules.")
     assert {key for key in BARS if key.startswith(families)} <= {
         row["key"] for row in found["rows"]
     }

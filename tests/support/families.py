@@ -15,6 +15,18 @@ from bandit_gym.problem import BanditProblem
 
 ALL_ENV_IDS = ENV_IDS
 ALL_AGENTS = tuple(AGENTS)
+EXACT_AGENTS = (
+    "exact",
+    "bayes_ucb",
+    "top_two",
+    "knowledge_gradient",
+    "information_directed",
+    "discounted_gittins",
+    "finite_horizon_gittins",
+    "optimistic_gittins",
+    "information_relaxation",
+)
+"""Agents that hold the exact posterior, and so need more of a prior than a density."""
 ALL_LIKELIHOODS = (Bernoulli(), Exponential(), Gaussian(), Poisson())
 ALL_PRIORS = (
     Beta(2.0, 3.0),

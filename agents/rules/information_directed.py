@@ -1,0 +1,101 @@
+"""Information-directed sampling: little regret for what is learnt of which arm is best.
+
+Letters: K arms, N lanes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from agents.posteriors.base import PosteriorAgent
+from agents.posteriors.choosing import exact_posterior
+from bandit_gym.checks import check_choice, message
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.problem import BanditProblem
+
+GAINS = ("variance", "information")
+_TINY = 1e-300
+NO_GAIN = 1e-30
+"""In units of the largest gap's square; where all gain less, the least regret decides."""
+_SAME = 1e-9
+"""Relative difference of ratios that counts as none, so that rounding favours no arm."""
+
+
+class InformationDirected(PosteriorAgent):
+    """Pull from the law q over arms that minimises (sum_i q_i gap_i)^2 / sum_i q_i gain_i.
+
+    With p_a the probability that arm a is best and M_ai what is expected of arm i if a is,
+
+        gap_i = sum_a p_a (M_aa - M_ai), the regret that is expected of a pull,
+        gain_i = sum_a p_a (M_ai - mean_i)^2 for "variance" (V-IDS), and
+        gain_i = sum_a p_a KL(M_ai | mean_i) for "information" (IDS), with Bernoulli rewards what
+            a reward is expected to tell of which arm is best, in nats.
+
+    The best law has at most two arms. With independent arms p and M are integrals over tables of
+    the posteriors (`agents.posteriors.best_arm_moments`), with a dependent normal prior averages
+    over a Markov chain.
+
+    Arguments:
+        problem: likelihood and prior, one that `ExactThompson` takes.
+        gain: "variance", for any rewards, or "information", for Bernoulli rewards.
+
+    References:
+        Russo and Van Roy (2018), "Learning to optimize via information-directed sampling",
+        Section 4 (IDS), Section 6.3 and Algorithm 1 (two arms), Section 6.4 (variance-based).
+    """
+
+    def __init__(self, problem: BanditProblem, *, gain: str = "variance") -> None:
+        self.gain = check_choice("gain", gain, GAINS)
+        if gain == "information" and not isinstance(problem.likelihood, Bernoulli):
+            condition = "be Bernoulli() for gain='information'"
+            remedy = "gain='variance' takes any rewards"
+            raise ValueError(message("problem.likelihood", condition, problem.likelihood, remedy))
+        method = "grid" if problem.offers("arm_log_density") else "auto"
+        super().__init__(problem, exact_posterior(problem, method=method)[1])
+
+    def _choose(self) -> np.ndarray:
+        best, means = self.up_to_date().best_arm_moments()
+        own = np.diagonal(means, axis1=1, axis2=2)[..., None]
+        gaps = np.einsum("na,nai->ni", best, np.maximum(own - means, 0.0))
+        gains = self._gains(best, means)
+        first, second, share = best_pairs(self.rng, gaps, gains)
+        return np.where(self.rng.random(self.num_lanes) < share, first, second)
+
+    def _gains(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return (N, K) what a pull of each arm is expected to tell, (N, K) p and (N, K, K) M."""
+        average = np.einsum("na,nai->ni", best, means)[:, None]  # the mean, by the same quadrature
+        if self.gain == "variance":
+            return np.einsum("na,nai->ni", best, np.square(means - average))
+        divergence = special.rel_entr(means, average) + special.rel_entr(1 - means, 1 - average)
+        return np.einsum("na,nai->ni", best, np.maximum(divergence, 0.0))
+
+
+def best_pairs(
+    rng: np.random.Generator, gaps: np.ndarray, gains: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return for each lane two arms and the share of the first that minimise the ratio.
+
+    For arms i and j the ratio is convex in the share of i. It is least where its derivative
+    vanishes, at gap_j / (gap_i - gap_j) - 2 gain_j / (gain_i - gain_j), or at an end: Russo and Van
+    Roy (2018), Section 6.2.
+
+    Args:
+        rng: breaks ties.
+        gaps: (N, K) expected regrets, at least 0.
+        gains: (N, K) what pulls are expected to tell, at least 0.
+    """
+    num_lanes, num_arms = gaps.shape
+    gap_i, gap_j, gain_i, gain_j = gaps[..., None], gaps[:, None], gains[..., None], gains[:, None]
+    with np.errstate(all="ignore"):
+        root = gap_j / (gap_i - gap_j) - 2 * gain_j / (gain_i - gain_j)
+    root = np.clip(np.nan_to_num(root, nan=1.0), 0.0, 1.0)
+    shares = np.stack([np.ones_like(root), root], axis=1)  # (N, 2, K, K); an end is an arm alone
+    regret = shares * gap_i[:, None] + (1 - shares) * gap_j[:, None]
+    gain = shares * gain_i[:, None] + (1 - shares) * gain_j[:, None]
+    least = NO_GAIN * np.square(gaps.max(axis=1)) + _TINY
+    ratios = (regret**2 / np.maximum(gain, least[:, None, None, None])).reshape(num_lanes, -1)
+    is_best = ratios <= ratios.min(axis=1, keepdims=True) * (1 + _SAME)
+    chosen = np.argmax(np.where(is_best, rng.random(ratios.shape), -1.0), axis=1)
+    _, first, second = np.unravel_index(chosen, (2, num_arms, num_arms))
+    return first, second, shares.reshape(num_lanes, -1)[np.arange(num_lanes), chosen]

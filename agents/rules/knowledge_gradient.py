@@ -1,0 +1,114 @@
+"""The knowledge gradient, online: KG, and KG*, which looks as many pulls ahead as is worth most.
+
+Letters: K arms, N lanes, T pulls in an episode, t of them done, m pulls looked ahead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import special
+
+from agents.base import random_argmax
+from agents.numerics.families import BETA_LAW
+from agents.posteriors.base import PosteriorAgent
+from agents.posteriors.choosing import exact_posterior
+from agents.rules.horizon import DEFAULT_HORIZON, remaining_pulls
+from bandit_gym.checks import check_choice, check_integer, message
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.problem import BanditProblem
+
+VARIANTS = ("kg", "kg*")
+LARGEST_SIZE = 1e7
+"""Of a Beta law, whose function loses its digits beyond; no pulls left could tell any more."""
+_TINY = 1e-300
+
+
+class KnowledgeGradient(PosteriorAgent):
+    """Pull the arm with the largest mean_i + (T - t - 1) v_i, what it pays and what it teaches.
+
+    With c_i the best of the other arms' means and M_i(m) the posterior mean after m more pulls,
+
+        v_i(m) = E max(M_i(m), c_i) - max(mean_i, c_i).
+
+    KG takes v_i = v_i(1). One reward may change no decision where several would, and then
+    v_i(1) = 0: with Bernoulli arms KG ends up greedy too soon. KG* takes v_i = max_m v_i(m) / m,
+    over m = 1, 2, 3, 4, 6, 8, ..., T - t - 1.
+
+    The law of M_i(m) is that of a Beta or normal posterior with the mean and the deviation of the
+    one at hand: exact for conjugate priors, matched moments for others. A pull is taken to teach
+    of its own arm alone, also where the prior is dependent.
+
+    Arguments:
+        problem: Bernoulli or Gaussian rewards, and a prior that `ExactThompson` takes.
+        horizon: T, the pulls in an episode.
+        variant: "kg" or "kg*".
+
+    References:
+        Ryzhov, Powell and Frazier (2012), "The knowledge gradient algorithm for a general class of
+        online learning problems", Section 3; Frazier and Powell (2010), "Paradoxes in learning and
+        the marginal value of information", Section 5, for the maximum over m.
+    """
+
+    def __init__(
+        self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON, variant: str = "kg"
+    ) -> None:
+        self.horizon = check_integer("horizon", horizon, minimum=1)
+        self.variant = check_choice("variant", variant, VARIANTS)
+        if not isinstance(problem.likelihood, Bernoulli | Gaussian):
+            condition = "be Bernoulli or Gaussian for KnowledgeGradient"
+            raise ValueError(message("problem.likelihood", condition, problem.likelihood))
+        super().__init__(problem, exact_posterior(problem)[1])
+
+    def _choose(self) -> np.ndarray:
+        left = remaining_pulls(self, self.horizon) - 1
+        posterior = self.up_to_date()
+        mean = posterior.mean()
+        most = left[:, 0] if self.variant == "kg*" else np.minimum(left[:, 0], 1)
+        gains = self._gains(mean, posterior.std(), best_of_others(mean), most)
+        return random_argmax(self.rng, mean + left * gains)
+
+    def _gains(
+        self, mean: np.ndarray, std: np.ndarray, levels: np.ndarray, most: np.ndarray
+    ) -> np.ndarray:
+        """Return the (N, K) largest v_i(m) / m over m up to (N,) `most`; 0 where that is 0."""
+        if isinstance(self.problem.likelihood, Gaussian):
+            return normal_gains(mean, std, levels, most, self.problem.likelihood.std)
+        from agents.numerics.lookahead import best_gains
+
+        gains = np.empty_like(mean)
+        with np.errstate(divide="ignore"):
+            first, second = BETA_LAW.match(mean, std**2)
+            scale = np.minimum(1.0, LARGEST_SIZE / (first + second))
+        best_gains(first * scale, second * scale, levels, most, gains)
+        return gains
+
+
+def best_of_others(values: np.ndarray) -> np.ndarray:
+    """Return (N, K) the largest of each lane's other values."""
+    second, first = np.partition(values, -2, axis=1)[:, -2:].T
+    is_first = values == first[:, None]
+    return np.where(is_first, second[:, None], first[:, None])
+
+
+def normal_gains(
+    mean: np.ndarray, std: np.ndarray, levels: np.ndarray, most: np.ndarray, noise: float
+) -> np.ndarray:
+    """Return the (N, K) largest gain per pull of arms with normal rewards.
+
+    M(m) is normal with deviation std sqrt(m / (m + noise^2 / std^2)), and with z = |mean - level|
+    in units of it, v(m) = deviation (phi(z) - z Phi(-z)): Ryzhov et al. (2012), equation (14).
+
+    Args:
+        mean: (N, K) posterior means.
+        std: (N, K) posterior deviations.
+        levels: (N, K) the best of the other arms.
+        most: (N,) largest m.
+        noise: deviation of a reward.
+    """
+    ahead = np.unique(np.round(2 ** np.arange(0, np.log2(max(most.max(), 1)) + 0.5, 0.5)))
+    m = np.minimum(ahead[:, None], most)[..., None]
+    deviations = np.maximum(std * np.sqrt(m / (m + (noise / np.maximum(std, _TINY)) ** 2)), _TINY)
+    z = np.abs(mean - levels) / deviations
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    gains = deviations * (density - z * special.ndtr(-z)) / np.maximum(m, 1)
+    return np.where(most[:, None] > 0, gains.max(axis=0), 0.0)

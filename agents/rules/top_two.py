@@ -1,0 +1,64 @@
+"""Top-two Thompson sampling: a leader, and a challenger drawn until it is another arm.
+
+Letters: K arms, N lanes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from agents.base import random_argmax
+from agents.posteriors.base import Posterior, PosteriorAgent
+from agents.posteriors.choosing import exact_posterior
+from bandit_gym.checks import check_integer, check_real
+from bandit_gym.problem import BanditProblem
+
+
+class TopTwoThompson(PosteriorAgent):
+    """Pull the best arm of a draw with probability beta, otherwise the best of another arm's draw.
+
+    It looks for the best arm rather than for reward: about a share 1 - beta of all pulls goes to
+    other arms for ever. The arm to recommend is that of the largest posterior mean.
+
+    Once an arm is all but sure to be best, draws with another one are rare. After `max_draws` of
+    them in vain the challenger is the arm that the posterior tells from the leader with the least
+    certainty, as Shang et al. (2020) choose it (T3C), for normal posteriors of the same means and
+    deviations: the smallest (mean_leader - mean_i) / sqrt(var_leader + var_i).
+
+    Arguments:
+        problem: likelihood and prior, one that `ExactThompson` takes.
+        beta: share of pulls of the leader, in (0, 1).
+        max_draws: of a challenger, before it is looked for without draws.
+
+    References:
+        Russo (2020), "Simple Bayesian algorithms for best-arm identification", Algorithm 3 (TTTS).
+    """
+
+    def __init__(self, problem: BanditProblem, *, beta: float = 0.5, max_draws: int = 30) -> None:
+        self.beta = check_real("beta", beta, above=0.0, below=1.0)
+        self.max_draws = check_integer("max_draws", max_draws, minimum=0)
+        super().__init__(problem, exact_posterior(problem)[1])
+
+    def _choose(self) -> np.ndarray:
+        posterior = self.up_to_date()
+        leaders = posterior.draw_best(self.rng)
+        actions, is_open = leaders.copy(), self.rng.random(self.num_lanes) >= self.beta
+        for _ in range(self.max_draws):
+            if not is_open.any():
+                return actions
+            draws = posterior.draw_best(self.rng)
+            is_found = is_open & (draws != leaders)
+            actions[is_found] = draws[is_found]
+            is_open &= ~is_found
+        return np.where(is_open, self._nearest(posterior, leaders), actions)
+
+    def _nearest(self, posterior: Posterior, leaders: np.ndarray) -> np.ndarray:
+        """Return the (N,) arms that are hardest to tell from the leaders."""
+        mean, variance = posterior.mean(), np.square(posterior.std())
+        rows = np.arange(len(leaders))
+        with np.errstate(invalid="ignore"):
+            gaps = mean[rows, leaders][:, None] - mean
+            scores = gaps / np.sqrt(variance[rows, leaders][:, None] + variance)
+        scores = np.nan_to_num(scores, nan=0.0)  # of infinite moments, which tell nothing
+        scores[rows, leaders] = np.inf
+        return random_argmax(self.rng, -scores)
