@@ -60,7 +60,7 @@ class BanditEnv(gym.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode with fresh noise and fresh means, or those of `options["means"]`."""
-        check_seed("seed", seed)
+        seed = check_seed("seed", seed)
         asked = check_means(check_options(options, ["means"]).get("means"), self.problem)
         super().reset(seed=seed)
         instance = self._fixed_means if asked is None else asked

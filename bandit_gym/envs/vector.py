@@ -5,7 +5,6 @@ rewards, ends and infos, in every autoreset mode. Lane i has its own generators,
 """
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 import gymnasium as gym
@@ -38,6 +37,8 @@ MOST_MEANS = 10**9
 """Means of all lanes at most: 8 GB of them."""
 
 NEVER = np.iinfo(np.int64).max
+MOST_STEPS = 2**62
+"""Steps of an episode at most, so that its end can be counted."""
 
 
 class BanditVectorEnv(VectorEnv[Any, Any, Any]):
@@ -249,23 +250,20 @@ def _masked_info(mask: BoolArray, **values: np.ndarray) -> dict[str, Any]:
 
 def _spread_seeds(seed: Seeds, num_envs: int) -> list[Any]:
     """Return one seed or None per lane."""
-    for entry in seed if isinstance(seed, Sequence | np.ndarray) else [seed]:
-        check_seed("seed", entry)
-    if seed is None:
-        return [None] * num_envs
-    if isinstance(seed, Integral):
-        return [int(seed) + lane for lane in range(num_envs)]
-    if not isinstance(seed, Sequence | np.ndarray) or len(seed) != num_envs:
+    if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str) or np.ndim(seed) == 0:
+        first = check_seed("seed", seed)
+        return [None if first is None else first + lane for lane in range(num_envs)]
+    if len(seed) != num_envs:
         raise ValueError(
             f"seed must be an integer, None or a list of num_envs={num_envs} of them, got {seed!r}."
         )
-    return [int(entry) if isinstance(entry, Integral) else entry for entry in seed]
+    return [check_seed("seed", entry) for entry in seed]
 
 
 def _check_limit(max_episode_steps: int | None) -> int | None:
     if max_episode_steps is None:
         return None
-    limit = check_integer("max_episode_steps", max_episode_steps, minimum=-1)
+    limit = check_integer("max_episode_steps", max_episode_steps, minimum=-1, maximum=MOST_STEPS)
     return limit if limit > 0 else None
 
 
