@@ -1,7 +1,8 @@
 """The command `bandit-gym`: list, compare, run, resume, report, export.
 
 Exit codes: 0 all went well; 1 an agent failed or results could not be written; 2 bad input, a
-folder in use or a scheduler out of reach; 130 interrupted, to be continued with `resume`.
+folder in use or a scheduler out of reach; 130 interrupted, 143 and 129 stopped by SIGTERM and
+SIGHUP, to be continued with `resume`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     options = _make_parser().parse_args(arguments)
     try:
-        return int(options.command(options))
+        with experiments.stopping_in_order():
+            return int(options.command(options))
+    except KeyboardInterrupt as stop:
+        return _interrupted(stop)
     except (*_INPUT_ERRORS, OSError, BrokenExecutor) as error:
         if options.traceback:
             raise
@@ -136,8 +140,8 @@ def _carry_out(
     except experiments.OutdatedError as error:
         options.changed = _ask(error)
         return _carry_out(experiment, folder, options)
-    except KeyboardInterrupt:
-        return _stop("interrupted", folder, INTERRUPTED)
+    except KeyboardInterrupt as stop:
+        return _interrupted(stop, folder)
     except _INPUT_ERRORS:
         raise
     except (OSError, BrokenExecutor) as error:
@@ -164,6 +168,10 @@ def _show(experiment: experiments.Experiment, folder: Path) -> int:
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: bandit-gym report {folder}")
     return FAILED if found.failed else OK
+
+
+def _interrupted(stop: KeyboardInterrupt, folder: Path = Path()) -> int:
+    return _stop(str(stop) or "interrupted", folder, getattr(stop, "exit_code", INTERRUPTED))
 
 
 def _stop(reason: str, folder: Path, code: int) -> int:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from bandit_gym.experiments.backends import Workers
     from bandit_gym.experiments.catalogue import describe_catalogue
     from bandit_gym.experiments.changes import OutdatedError
+    from bandit_gym.experiments.ending import stopping_in_order
     from bandit_gym.experiments.entries import Entry
     from bandit_gym.experiments.execution import Progress, run_experiment
     from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
@@ -40,6 +41,7 @@ __getattr__, __dir__ = lend(
         "remember": "trust",
         "remembered_folders": "trust",
         "run_experiment": "execution",
+        "stopping_in_order": "ending",
     },
 )
 __all__ = __dir__()

@@ -1,3 +1,4 @@
+import logging
 import socket
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -6,6 +7,7 @@ import pytest
 
 from bandit_gym.experiments import backends
 from bandit_gym.experiments.backends import Workers, connect
+from bandit_gym.experiments.ending import end_with_parent
 
 
 def test_an_unreachable_scheduler_is_one_clear_error():
@@ -68,6 +70,9 @@ def dask(monkeypatch):
         def nthreads(self):
             return self.threads
 
+        def run(self, function):
+            self.runs = function
+
     class LocalCluster(Opened):
         def __init__(self, **options):
             super().__init__(**options)
@@ -88,7 +93,9 @@ def test_dask_here_has_one_process_a_worker_and_closes_what_it_opened(dask, num_
             "n_workers": num_workers or backends.joblib.cpu_count(),
             "threads_per_worker": 1,
             "dashboard_address": None,
+            "silence_logs": logging.ERROR,
         }
+        assert client.runs is end_with_parent
         assert client.made_with == (cluster,)
         assert cluster.is_open
         assert client.is_open
