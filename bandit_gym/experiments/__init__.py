@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         remember,
         remembered_folders,
     )
+    from bandit_gym.experiments.typed import parse_agent, parse_environment
 
 __getattr__, __dir__ = lend(
     __name__,
@@ -36,6 +37,8 @@ __getattr__, __dir__ = lend(
         "find_modules": "trust",
         "importing_from": "trust",
         "load_experiment": "experiment",
+        "parse_agent": "typed",
+        "parse_environment": "typed",
         "progress_on_stderr": "progress",
         "read_manifest": "manifest",
         "remember": "trust",

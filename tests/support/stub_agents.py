@@ -122,6 +122,7 @@ class Strange(Constant):
                 "untold": Untold(),
                 "group": BaseExceptionGroup("many", [ValueError("a"), KeyError("b")]),
                 "markup": ValueError("[/x]"),
+                "late": ValueError("\n\x1b[31mred\x07"),
             }[self.kind]
         return super().act(observation)
 
