@@ -32,6 +32,10 @@ SCHEDULER_TIMEOUT = 6.0
 ALLOW_NO_DEATH = {"distributed.scheduler.allowed-failures": 0}
 """What is under way when a worker dies is told of at once, and not tried again with others."""
 
+SAFE_PATH = "PYTHONSAFEPATH"
+"""With it in the environment, loky's workers look for no module in the current folder before they
+are told where to; they begin as `python -m joblib...`, and would take anybody's numpy.py."""
+
 
 @dataclass(frozen=True)
 class Workers:
@@ -77,6 +81,7 @@ def _connect_serial(workers: Workers, stack: contextlib.ExitStack) -> int:
 
 def _connect_loky(workers: Workers, stack: contextlib.ExitStack) -> int:
     num_jobs = workers.num_workers or joblib.cpu_count()
+    before = os.environ.get(SAFE_PATH)
     # loky takes a worker that has just imported PyTorch for one that leaks, and replaces it
     stack.enter_context(warnings.catch_warnings())
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
@@ -86,15 +91,24 @@ def _connect_loky(workers: Workers, stack: contextlib.ExitStack) -> int:
         inner_max_num_threads=1,
         initializer=_begin,
         # for others than these, loky starts new workers
-        initargs=(os.getpid(), os.getcwd(), sys.path.copy()),
+        initargs=(os.getpid(), os.getcwd(), sys.path.copy(), before),
     )
     stack.enter_context(config)
+    stack.callback(_set_safe_path, before)
+    _set_safe_path("1")
     return num_jobs
 
 
-def _begin(parent: int, folder: str, path: list[str]) -> None:
+def _set_safe_path(value: str | None) -> None:
+    os.environ.pop(SAFE_PATH, None)
+    if value is not None:
+        os.environ[SAFE_PATH] = value
+
+
+def _begin(parent: int, folder: str, path: list[str], safe_path: str | None) -> None:
     """Start a worker: where its parent is, with what it can import, and Ctrl-C left to it."""
     end_with_parent(parent)
+    _set_safe_path(safe_path)
     os.chdir(folder)
     sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)

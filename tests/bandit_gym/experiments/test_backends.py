@@ -1,4 +1,5 @@
 import logging
+import os
 import socket
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -198,3 +199,19 @@ def test_half_an_address_is_refused(address):
 
 def test_one_worker_is_enough():
     assert Workers("loky", 1).num_workers == 1
+
+
+@pytest.mark.parametrize("value", [None, "1"])
+def test_workers_start_without_the_current_folder_and_then_have_the_environment_as_it_was(
+    tmp_path, monkeypatch, value
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "joblib.py").write_text("raise SystemError('this is run')")
+    monkeypatch.delenv(backends.SAFE_PATH, raising=False)
+    if value is not None:
+        monkeypatch.setenv(backends.SAFE_PATH, value)
+    with ExitStack() as stack:
+        connect(Workers("loky", 1), stack)
+        look = backends.joblib.delayed(os.getenv)(backends.SAFE_PATH)
+        assert backends.joblib.Parallel(n_jobs=2)([look]) == [value]
+    assert os.environ.get(backends.SAFE_PATH) == value
