@@ -29,7 +29,10 @@ from bandit_gym.checks import (
     check_statistics,
     check_totals,
 )
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, check_problem
+
+MOST_STATISTICS = 10**9
+"""Counts of all lanes and arms at most: 8 GB of them."""
 
 
 class Agent:
@@ -54,9 +57,7 @@ class Agent:
     has_exact_law: bool = True
 
     def __init__(self, problem: BanditProblem) -> None:
-        if not isinstance(problem, BanditProblem):
-            raise TypeError(f"problem must be a BanditProblem, got {problem!r}.")
-        self.problem = problem
+        self.problem = check_problem(problem)
         self.num_envs: int | None = None
         self._rng: Generator | None = None
         self._diagnostics: dict[str, np.ndarray] = {}
@@ -86,7 +87,8 @@ class Agent:
             ValueError: if num_envs is not positive or the seed is negative.
         """
         if num_envs is not None:
-            num_envs = check_integer("num_envs", num_envs, minimum=1)
+            most = MOST_STATISTICS // self.problem.num_arms
+            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=most)
         if seed is not None or self._rng is None:
             self._rng = make_generator(seed, type(self).__name__)
         self.num_envs = num_envs

@@ -47,6 +47,9 @@ SCALES = ("value", "weight", "supremum")
 UNPULLED = ("matched", "pull")
 STOPPING = ("paper", "self-normalised")
 
+MOST_SAMPLES = 10**7
+"""In a race; a threshold for each of them is kept."""
+
 
 class RacingThompson(Agent):
     """Thompson sampling by racing, for every prior with a `log_density`.
@@ -66,8 +69,8 @@ class RacingThompson(Agent):
         stopping: "paper" is line 12 of Algorithm 2 with the four arguments above.
             "self-normalised" knows no scale: it stops when the leader is clear of every other arm
             at level delta, or after samples enough for `effective_samples`, a number known before;
-            see `agents.racing.stopping`. A number m >= 1 stops each race at exactly m samples: one
-            is TS under q_0, ever more are TS under the true prior.
+            see `agents.racing.stopping`. A number m from 1 to 10 million stops each race at exactly
+            m samples: one is TS under q_0, ever more are TS under the true prior.
         effective_samples: effective sample size > 0, finite, that a self-normalised race is for.
         proposal: what the race samples from. "reference" is the paper's Table 1; "matched" is each
             arm's own posterior, conjugate or from a table, or, where arms depend on each other
@@ -79,7 +82,8 @@ class RacingThompson(Agent):
             posterior for an arm without data. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random
             order. Of no effect where the proposal is proper.
-        max_samples: a race stops here in any case, and `diagnostics()["is_capped"]` says so.
+        max_samples: a race stops here in any case, and `diagnostics()["is_capped"]` says so; 10
+            million at most.
 
     Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`, and
     `is_unreliable` where the race was capped, rests on too few samples, or misses what would change
@@ -112,7 +116,7 @@ class RacingThompson(Agent):
         self.threshold = check_choice("threshold", threshold, THRESHOLDS)
         self.scale = check_choice("scale", scale, SCALES)
         self.unpulled_arms = check_choice("unpulled_arms", unpulled_arms, UNPULLED)
-        self.max_samples = check_integer("max_samples", max_samples, minimum=1)
+        self.max_samples = _check_samples("max_samples", max_samples)
         self.effective_samples = check_real("effective_samples", effective_samples, above=0.0)
         self.stopping = _check_stopping(stopping)
         self.proposal = proposal
@@ -205,4 +209,8 @@ class RacingThompson(Agent):
 def _check_stopping(stopping: str | int) -> str | int:
     if isinstance(stopping, str):
         return check_choice("stopping", stopping, STOPPING)
-    return check_integer("stopping", stopping, minimum=1)
+    return _check_samples("stopping", stopping)
+
+
+def _check_samples(name: str, number: int) -> int:
+    return check_integer(name, number, minimum=1, maximum=MOST_SAMPLES)

@@ -1,23 +1,22 @@
 """The command `bandit-gym`: list, compare, run, resume, report, export.
 
 Exit codes: 0 all went well; 1 an agent failed or results could not be written; 2 bad input, a
-folder in use or a scheduler out of reach; 130 interrupted, to be continued with `resume`.
+folder in use or a scheduler out of reach; 130 interrupted, 143 and 129 stopped by SIGTERM and
+SIGHUP, to be continued with `resume`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
 
-from bandit_gym import experiments, results
-from bandit_gym.files import from_json, replacing, without_repeats
+from bandit_gym import __version__, experiments, results
+from bandit_gym.files import replacing
 from bandit_gym.registration import ENV_IDS
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -41,7 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     options = _make_parser().parse_args(arguments)
     try:
-        return int(options.command(options))
+        with experiments.stopping_in_order():
+            return int(options.command(options))
+    except KeyboardInterrupt as stop:
+        return _interrupted(stop)
     except (*_INPUT_ERRORS, OSError, BrokenExecutor) as error:
         if options.traceback:
             raise
@@ -60,11 +62,10 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _compare_here(options: argparse.Namespace) -> int:
-    environment = _named("env", options.env, _parse_json(options.env_options))
     experiment = experiments.Experiment.from_dict(
         {
-            "environments": [environment],
-            "agents": [_parse_agent(text) for text in options.agents],
+            "environments": [experiments.parse_environment(options.env, options.env_options)],
+            "agents": [experiments.parse_agent(text) for text in options.agents],
             "replications": options.replications,
             "horizon": options.horizon,
             "seed": options.seed,
@@ -137,8 +138,8 @@ def _carry_out(
     except experiments.OutdatedError as error:
         options.changed = _ask(error)
         return _carry_out(experiment, folder, options)
-    except KeyboardInterrupt:
-        return _stop("interrupted", folder, INTERRUPTED)
+    except KeyboardInterrupt as stop:
+        return _interrupted(stop, folder)
     except _INPUT_ERRORS:
         raise
     except (OSError, BrokenExecutor) as error:
@@ -167,6 +168,10 @@ def _show(experiment: experiments.Experiment, folder: Path) -> int:
     return FAILED if found.failed else OK
 
 
+def _interrupted(stop: KeyboardInterrupt, folder: Path = Path()) -> int:
+    return _stop(str(stop) or "interrupted", folder, getattr(stop, "exit_code", INTERRUPTED))
+
+
 def _stop(reason: str, folder: Path, code: int) -> int:
     """Say why a run ended early and, if it left anything, how to go on."""
     print(f"bandit-gym: {reason}", file=sys.stderr)
@@ -177,42 +182,6 @@ def _stop(reason: str, folder: Path, code: int) -> int:
 
 def _default_folder(stem: str, experiment: experiments.Experiment) -> Path:
     return Path("results") / f"{stem.rpartition(':')[2]}-{experiment.name}"
-
-
-def _parse_agent(text: str) -> dict[str, Any]:
-    """Read `name:option=value,...`; values are JSON, or else strings."""
-    head, equals, values = text.partition("=")
-    name, _, first = head.rpartition(":") if equals else (text, "", "")
-    listed = first + equals + values
-    pairs = re.split(r",(?=\w+=)", listed) if listed else []
-    return _named("agent", name, without_repeats([_parse_pair(pair) for pair in pairs]))
-
-
-def _named(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry of an experiment."""
-    if kind in options:
-        raise ValueError(f"options of {name} must not have the key {kind!r}, got {options!r}.")
-    return {kind: name, **options}
-
-
-def _parse_pair(pair: str) -> tuple[str, Any]:
-    option, equals, value = pair.partition("=")
-    if not equals:
-        raise ValueError(f"agent options must read option=value, got {pair!r}.")
-    try:
-        return option, from_json(value)
-    except json.JSONDecodeError:
-        return option, value
-
-
-def _parse_json(text: str) -> dict[str, Any]:
-    try:
-        found = from_json(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"--env-options must be JSON, got {text!r}: {error}.") from error
-    if not isinstance(found, dict):
-        raise ValueError(f'--env-options must be like {{"num_arms": 5}}, got {text!r}.')
-    return found
 
 
 _INPUT_ERRORS = (
@@ -234,19 +203,21 @@ def _make_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(required=True, metavar="command")
-
-    def add(command: Callable[..., int], text: str) -> argparse.ArgumentParser:
+    for command, (text, *declarations) in COMMANDS.items():
         added = commands.add_parser(command.__name__[1:], help=text)
         added.set_defaults(command=command)
-        return added
+        for declare in declarations:
+            declare(added)
+    return parser
 
-    add(_list, "show environments and agents")
-    compare = add(_compare, "run agents in one environment and report")
-    compare.add_argument("--env", default=DEFAULT_ENVIRONMENT, help=", ".join(ENV_IDS))
-    compare.add_argument("--env-options", default="{}", metavar="JSON", help="its arguments")
-    compare.add_argument(
+
+def _take_world_and_agents(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--env", default=DEFAULT_ENVIRONMENT, help=", ".join(ENV_IDS))
+    parser.add_argument("--env-options", default="{}", metavar="JSON", help="its arguments")
+    parser.add_argument(
         "--agents",
         nargs="+",
         default=DEFAULT_AGENTS,
@@ -254,29 +225,45 @@ def _make_parser() -> argparse.ArgumentParser:
         help="the first is the reference of the differences",
     )
     for option, default in (("--replications", 100), ("--horizon", 1000), ("--seed", 0)):
-        compare.add_argument(option, type=int, default=default)
+        parser.add_argument(option, type=int, default=default)
     text = "store every step, with the probability of its action"
-    compare.add_argument("--propensities", action="store_true", help=text)
-    run = add(_run, "run an experiment file (TOML or JSON) and report")
-    run.add_argument("file", type=Path)
-    resume = add(_resume, "go on with an experiment that was interrupted")
-    resume.add_argument(
+    parser.add_argument("--propensities", action="store_true", help=text)
+
+
+def _take_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path)
+
+
+def _take_out(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, help="folder; default: results/NAME-CONTENT")
+
+
+def _take_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", type=Path)
+
+
+def _take_trust(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--trust", action="store_true", help="run the modules and saved models that DIR names"
     )
-    report = add(_report, "tables and figures of what is stored so far")
-    export = add(_export, "write all stored rows into one file")
-    export.add_argument("--csv", nargs="?", type=Path, metavar="FILE", help="DIR/results.csv")
-    for reader in (resume, report, export):
-        reader.add_argument("directory", type=Path)
-    for starter in (compare, run):
-        starter.add_argument("--out", type=Path, help="folder; default: results/NAME-CONTENT")
-    for worker in (compare, run, resume):
-        _add_workers(worker)
-        _add_changed(worker)
-    return parser
 
 
-def _add_changed(parser: argparse.ArgumentParser) -> None:
+def _take_csv(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--csv", nargs="?", type=Path, metavar="FILE", help="DIR/results.csv")
+
+
+def _take_workers(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("workers")
+    group.add_argument(
+        "--backend",
+        default="loky",
+        help="loky (default) or dask, which outlive an agent that kills its process; serial or ray",
+    )
+    group.add_argument("--workers", type=int, help="how many; default: one per core")
+    group.add_argument("--scheduler", help="address of a running Dask scheduler or Ray head")
+
+
+def _take_changed(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("blocks that the present code would not draw again")
     choice = group.add_mutually_exclusive_group()
     for option, text in (
@@ -289,12 +276,21 @@ def _add_changed(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(changed="refuse")
 
 
-def _add_workers(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("workers")
-    group.add_argument(
-        "--backend",
-        default="loky",
-        help="loky (default) or dask, which outlive an agent that kills its process; serial or ray",
-    )
-    group.add_argument("--workers", type=int, help="how many; default: one per core")
-    group.add_argument("--scheduler", help="address of a running Dask scheduler or Ray head")
+COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
+    _list: ("show environments and agents",),
+    _compare: (
+        "run agents in one environment and report",
+        *(_take_world_and_agents, _take_out, _take_workers, _take_changed),
+    ),
+    _run: (
+        "run an experiment file (TOML or JSON) and report",
+        *(_take_file, _take_out, _take_workers, _take_changed),
+    ),
+    _resume: (
+        "go on with an experiment that was interrupted",
+        *(_take_directory, _take_trust, _take_workers, _take_changed),
+    ),
+    _report: ("tables and figures of what is stored so far", _take_directory),
+    _export: ("write all stored rows into one file", _take_directory, _take_csv),
+}
+"""Every command, what it does, and which arguments it takes."""

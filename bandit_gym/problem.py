@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import check_integer, check_keys, message
+from bandit_gym.checks import check_integer, check_keys, check_object, message
 from bandit_gym.likelihoods import LIKELIHOODS, Likelihood, likelihood_from_dict
 from bandit_gym.likelihoods.trial import try_likelihood
 from bandit_gym.priors import BuiltInPrior, Prior, prior_from_dict
@@ -90,9 +90,7 @@ def check_problem(problem: Any) -> BanditProblem:
     Raises:
         TypeError: if it is no `BanditProblem`.
     """
-    if not isinstance(problem, BanditProblem):
-        raise TypeError(message("problem", "be a BanditProblem", problem))
-    return problem
+    return check_object("problem", problem, BanditProblem)
 
 
 def problem_from_dict(settings: Mapping[str, Any]) -> BanditProblem:

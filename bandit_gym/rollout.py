@@ -5,7 +5,7 @@ Letters: N lanes (replications run in lockstep; 1 for a single `Env`), K arms, T
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
@@ -26,7 +26,11 @@ Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 
 
 class BanditAgent(Protocol):
-    """What the loop asks of an agent; `agents.base.Agent` is the reference for the contract."""
+    """What the loop asks of an agent; `agents.base.Agent` is the reference for the contract.
+
+    It may also have `diagnostics()`, which says how the last `act` went: a dict of a name and an
+    (N,) array each, made afresh.
+    """
 
     def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
         """Forget everything and prepare for `num_envs` lanes, or for a single run."""
@@ -36,9 +40,6 @@ class BanditAgent(Protocol):
 
     def observe(self, action: Any, reward: Any, mask: Any = None) -> None:
         """Learn from what the actions paid, in the lanes where `mask` is True (None: in all)."""
-
-    def diagnostics(self) -> dict[str, Any]:
-        """Say how the last `act` went: a name and an (N,) array each, made afresh."""
 
 
 class Step(NamedTuple):
@@ -124,6 +125,7 @@ def play(
         propensities: whether to ask the agent, before it acts, for the law of its action.
     """
     asked: Any = agent  # those that tell laws have more methods than the loop needs
+    tell: Callable[[], dict[str, Any]] = getattr(agent, "diagnostics", dict)
     num_envs = env.num_envs if isinstance(env, gym.vector.VectorEnv) else None
     observation, info = env.reset(seed=env_seed)  # type: ignore[arg-type]
     agent.reset(num_envs=num_envs, seed=agent_seed)
@@ -146,7 +148,7 @@ def play(
             actions=actions,
             rewards=np.array(reward, dtype=np.float64, ndmin=1),
             pseudo_regrets=_pseudo_regrets(info, is_alive.shape),
-            diagnostics=agent.diagnostics(),
+            diagnostics=tell(),
             is_alive=is_alive,
             means=means,
             agent_seconds=seconds,

@@ -18,10 +18,10 @@ import math
 
 import numpy as np
 
-from agents.numerics.compiled import inner, kernel
 from agents.numerics.families import BETA, GAMMA, NORMAL
 from agents.numerics.kernels import MeanLaws
 from agents.numerics.vector_math import exp_all
+from bandit_gym.numerics.compiled import inner, kernel
 
 NUM_NODES = 8
 LENGTH, LONGEST = 2.2, 2.2

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.numerics.compiled import kernel
+from bandit_gym.numerics.compiled import kernel
 
 NUM_LEVELS = 1024
 """Known sums that are tried, over the range of the means; indices are interpolated in between."""

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from agents.numerics.compiled import inner, kernel
+from bandit_gym.numerics.compiled import inner, kernel
 
 NEGLIGIBLE = 1e-14
 """Share of a sum at which terms that fall geometrically are left out."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.numerics.compiled import kernel
+from bandit_gym.numerics.compiled import kernel
 
 
 @kernel

@@ -9,7 +9,7 @@ Records have the fields of `Solved` and `Successors`; see `agents.optimum.recurs
 
 import numpy as np
 
-from agents.numerics.compiled import inner, threaded_kernel
+from bandit_gym.numerics.compiled import inner, threaded_kernel
 
 STRIP = 1 << 10
 """States that are worked on at once, about."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.numerics.compiled import inner, kernel
+from bandit_gym.numerics.compiled import inner, kernel
 
 FIRST_ROOM = 1 << 13
 EMPTY = -1

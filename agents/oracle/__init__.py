@@ -31,8 +31,8 @@ from agents.oracle.panels import (
 )
 from agents.oracle.search import first_edges
 from agents.posteriors.choosing import oracle_method
-from bandit_gym.checks import check_real, check_statistics
-from bandit_gym.problem import BanditProblem
+from bandit_gym.checks import check_arms, check_real, check_statistics
+from bandit_gym.problem import BanditProblem, check_problem
 from bandit_gym.typing import FloatArray
 
 QUADRATURE_TOLERANCE = 1e-6
@@ -79,9 +79,8 @@ def action_probabilities_with_error(
     Returns:
         (..., K) probabilities and (...) errors, none above the tolerance.
     """
-    shape, num_arms = np.shape(counts), problem.num_arms
-    if shape[-1:] != (num_arms,):
-        raise ValueError(f"counts must have shape (..., {num_arms}), got {shape!r}.")
+    num_arms = check_problem(problem).num_arms
+    shape = check_arms("counts", counts, num_arms)
     num_pulls, totals = check_statistics(counts, sums, problem.likelihood, shape)
     if tolerance is not None:
         check_real("tolerance", tolerance, above=0.0, below=1.0)

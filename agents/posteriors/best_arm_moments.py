@@ -18,10 +18,10 @@ import math
 
 import numpy as np
 
-from agents.numerics.compiled import inner, kernel
 from agents.posteriors.features import set_means
 from agents.posteriors.partial_means import Sums, look_up, make_sums, sum_means
 from agents.posteriors.tabulation import MASS, PLACE, PosteriorTables
+from bandit_gym.numerics.compiled import inner, kernel
 
 MOST_STEPS = 64
 """Between nodes, with two points of Gauss's rule each."""

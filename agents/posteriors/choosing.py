@@ -26,7 +26,7 @@ from agents.posteriors.conjugate import (
     reference_posterior,
 )
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, check_problem
 
 OTHERS = "RacingThompson and SMCThompson take any prior"
 
@@ -131,6 +131,7 @@ def exact_posterior(
     Raises:
         ValueError: if the problem lacks what the method needs; says what that is.
     """
+    check_problem(problem)
     if prior == "reference":
         if method not in ("auto", "conjugate"):
             raise ValueError(

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.numerics.compiled import inner, kernel
 from agents.posteriors.features import set_means
 from agents.posteriors.tabulation import DENSITY, MASS, PLACE, PosteriorTables
+from bandit_gym.numerics.compiled import inner, kernel
 
 
 class Sums(NamedTuple):

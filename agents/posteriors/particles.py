@@ -35,7 +35,7 @@ from agents.posteriors.resampling import (
     resample,
     search,
 )
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, check_problem
 
 MAX_WORK = 1500
 """Stages times arms times steps a sweep that lead particles to many data that come at once."""
@@ -73,7 +73,7 @@ class ParticlePosterior(Posterior):
         ess_threshold: float = 0.5,
         num_moves: int = 0,
     ) -> None:
-        self.problem = problem
+        self.problem = check_problem(problem)
         self.resampling = resampling
         self.num_moves = num_moves
         self._schedule = np.array(schedule)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.numerics.compiled import inner, kernel
 from agents.posteriors.tabulation import DENSITY, MASS, PLACE
+from bandit_gym.numerics.compiled import inner, kernel
 
 NUM_NODES = 5
 _NODES, _WEIGHTS = (half / 2 for half in np.polynomial.legendre.leggauss(NUM_NODES))

@@ -51,7 +51,7 @@ def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any])
         require_row(problem.likelihood, "proposal must be 'matched'", "'reference'")
         posterior = reference_posterior(problem)
     else:
-        prior = prior_from_dict(kind) if isinstance(kind, Mapping) else kind
+        prior = prior_from_dict(kind, kind="proposal") if isinstance(kind, Mapping) else kind
         require_row(problem.likelihood, "proposal must be 'matched'", repr(prior))
         if not is_conjugate(problem.likelihood, prior):
             name = TABLE_1[type(problem.likelihood)].prior.__name__

@@ -21,7 +21,7 @@ from numpy.random import SeedSequence
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.base import make_generator
+from agents.base import MOST_STATISTICS, make_generator
 from agents.sb3.archive import Settings, read_settings, stated_num_arms, unpickle_policy
 from agents.sb3.isolation import isolated
 from agents.sb3.law import Memory, policy_law
@@ -118,7 +118,7 @@ class SB3Agent:
             seed: as for every agent; None keeps the present generator.
         """
         if num_envs is not None:
-            num_envs = check_integer("num_envs", num_envs, minimum=1)
+            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=MOST_STATISTICS)
         if seed is not None or self._rng is None:
             self._rng = make_generator(seed, type(self).__name__)
         self.num_envs = num_envs

@@ -9,7 +9,9 @@ from bandit_gym.checks.arguments import (
     check_choice,
     check_integer,
     check_keys,
+    check_object,
     check_options,
+    check_path,
     check_real,
     check_seed,
     make_named,
@@ -18,6 +20,7 @@ from bandit_gym.checks.calls import call
 from bandit_gym.checks.fit import check_fit
 from bandit_gym.checks.lanes import (
     check_actions,
+    check_arms,
     check_choices,
     check_mask,
     check_rewards,
@@ -27,6 +30,7 @@ from bandit_gym.checks.lanes import (
 )
 from bandit_gym.checks.messages import message
 from bandit_gym.checks.parameters import (
+    MOST_DEPENDENT_ARMS,
     check_covariance,
     check_parameter,
     check_same_length,

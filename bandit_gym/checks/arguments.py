@@ -1,10 +1,12 @@
 """Checks of single arguments: numbers, names, dicts, objects."""
 
 import math
+import os
 import warnings
 from collections.abc import Collection, Mapping
 from inspect import signature
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,19 +60,25 @@ def check_real(
     return number
 
 
-def check_seed(name: str, value: Any, *, num_lanes: int = 1) -> None:
-    """Refuse a bool, and a seed whose lanes would leave 64 bits; Gymnasium sees to the rest.
+def check_seed(name: str, value: Any, *, num_lanes: int = 1) -> int | None:
+    """Return a seed as an int of at least 0, or None.
 
     Args:
         name: of the argument.
         value: a seed, from which lane i has seed + i; or None.
-        num_lanes: N.
+        num_lanes: N. The seed of every lane has 64 bits.
     """
-    if isinstance(value, bool):
-        raise TypeError(message(name, "be an integer or None", value))
-    if isinstance(value, Integral) and int(value) > 2**64 - num_lanes:
+    condition = "be a non-negative integer or None"
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(message(name, condition, value))
+    if value < 0:
+        raise ValueError(message(name, condition, value))
+    if int(value) > 2**64 - num_lanes:
         what = f"2**64 - {num_lanes}, so that the seed of every lane has 64 bits"
         raise ValueError(message(name, f"be at most {what}", value))
+    return int(value)
 
 
 def check_options(options: Any, known: Collection[str]) -> Mapping[str, Any]:
@@ -110,6 +118,28 @@ def check_keys(
     for key in required:
         if key not in mapping:
             raise ValueError(message(name, f"have the key {key!r}", dict(mapping)))
+
+
+def check_object(name: str, value: Any, kind: type[_T], remedy: str = "") -> _T:
+    """Return `value` if it is an object of that class."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(message(name, f"be {article} {kind.__name__}", value, remedy))
+    return value
+
+
+def check_path(name: str, value: Any) -> Path:
+    """Return what names a file or a folder as a path; whether it is there is not looked at."""
+    condition = "be a path that a file system can hold, as a string or a Path"
+    if not isinstance(value, str | Path):
+        raise TypeError(message(name, condition, value))
+    try:
+        is_good = value != "" and b"\0" not in os.fsencode(value)
+    except UnicodeEncodeError:  # half of a character
+        is_good = False
+    if not is_good:
+        raise ValueError(message(name, condition, value))
+    return Path(value)
 
 
 def make_named(kind: str, settings: Any, classes: Mapping[str, type[_T]]) -> _T:

@@ -134,6 +134,15 @@ def check_statistics(
     return count_array.astype(np.int64), sum_array
 
 
+def check_arms(name: str, values: Any, num_arms: int) -> tuple[int, ...]:
+    """Return the shape of an array of numbers whose last axis is the K arms."""
+    numbers = as_numbers(values)
+    if numbers is None or numbers.shape[-1:] != (num_arms,):
+        error = TypeError if numbers is None else ValueError
+        raise error(message(name, f"be numbers of shape (..., {num_arms})", values))
+    return numbers.shape
+
+
 def check_totals(
     old_counts: IntArray, old_sums: FloatArray, counts: IntArray, sums: FloatArray
 ) -> None:

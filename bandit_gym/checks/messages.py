@@ -17,7 +17,10 @@ def message(name: str, condition: str, value: Any, remedy: str = "") -> str:
 def shown(value: Any) -> str:
     """Return the value's repr on one line, cut when long, NumPy scalars as plain numbers."""
     plain = value.item() if isinstance(value, np.generic) else value
-    text = " ".join(repr(plain).split())
+    try:
+        text = " ".join(repr(plain).split())
+    except Exception:  # an integer of thousands of digits, or an object of anybody's
+        text = f"<{type(plain).__name__}>"
     return text if len(text) <= _LONGEST_REPR else f"{text[:_LONGEST_REPR]}..."
 
 

@@ -8,6 +8,9 @@ from bandit_gym.checks.arrays import as_numbers
 from bandit_gym.checks.messages import message
 from bandit_gym.typing import Parameter
 
+MOST_DEPENDENT_ARMS = 500
+"""How to draw under a covariance is found in 7 s there, and in time that grows like K^3."""
+
 _LARGEST_ASYMMETRY = 1e-10
 _SMALLEST_EIGENVALUE = 1e-12
 
@@ -40,6 +43,8 @@ def check_covariance(name: str, value: Any) -> tuple[tuple[float, ...], ...]:
     matrix = as_numbers(value)
     if matrix is None or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise TypeError(message(name, "be a square matrix of numbers", value))
+    if len(matrix) > MOST_DEPENDENT_ARMS:
+        raise ValueError(message(name, f"have at most {MOST_DEPENDENT_ARMS} rows", len(matrix)))
     variances = np.diag(matrix)
     if not (np.isfinite(matrix).all() and matrix.size and (variances > 0).all()):
         raise ValueError(message(name, "be finite, with a diagonal above 0", value))

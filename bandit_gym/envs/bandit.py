@@ -67,7 +67,7 @@ class BanditEnv(gym.Env[Any, Any]):
 
         They are those of `bandit_gym.numerics.streams`. `np_random` is seeded too, for others.
         """
-        check_seed("seed", seed)
+        seed = check_seed("seed", seed)
         asked = check_means(check_options(options, ["means"]).get("means"), self.problem)
         if seed is not None or self._noise is None:
             super().reset(seed=draw_seeds(1)[0] if seed is None else seed)

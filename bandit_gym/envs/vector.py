@@ -38,6 +38,8 @@ MOST_MEANS = 10**9
 """Means of all lanes at most: 8 GB of them."""
 
 NEVER = np.iinfo(np.int64).max
+MOST_STEPS = 2**62
+"""Steps of an episode at most, so that its end can be counted."""
 
 
 class BanditVectorEnv(VectorEnv[Any, Any, Any]):
@@ -225,9 +227,10 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         if not self._has_begun:
             fresh = draw_seeds(self.num_envs)
             seeds = [new if old is None else old for old, new in zip(seeds, fresh, strict=True)]
-        lanes = [lane for lane in np.flatnonzero(mask).tolist() if seeds[lane] is not None]
-        self._streams.seed(np.array(lanes, dtype=np.int64), [seeds[lane] for lane in lanes])
-        for lane in lanes:
+        lanes = np.flatnonzero(mask).tolist()
+        found = {lane: seed for lane in lanes if (seed := seeds[lane]) is not None}
+        self._streams.seed(np.array([*found], dtype=np.int64), [*found.values()])
+        for lane in found:
             self._generators.pop(lane, None)
         self._has_begun = True
 
@@ -267,7 +270,7 @@ def _masked_info(mask: BoolArray, **values: np.ndarray) -> dict[str, Any]:
 def _check_limit(max_episode_steps: int | None) -> int | None:
     if max_episode_steps is None:
         return None
-    limit = check_integer("max_episode_steps", max_episode_steps, minimum=-1)
+    limit = check_integer("max_episode_steps", max_episode_steps, minimum=-1, maximum=MOST_STEPS)
     return limit if limit > 0 else None
 
 

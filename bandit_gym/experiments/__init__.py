@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from bandit_gym.experiments.backends import Workers
     from bandit_gym.experiments.catalogue import describe_catalogue
     from bandit_gym.experiments.changes import OutdatedError
+    from bandit_gym.experiments.ending import stopping_in_order
     from bandit_gym.experiments.entries import Entry
     from bandit_gym.experiments.execution import Progress, run_experiment
     from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         remember,
         remembered_folders,
     )
+    from bandit_gym.experiments.typed import parse_agent, parse_environment
 
 __getattr__, __dir__ = lend(
     __name__,
@@ -35,11 +37,14 @@ __getattr__, __dir__ = lend(
         "find_modules": "trust",
         "importing_from": "trust",
         "load_experiment": "experiment",
+        "parse_agent": "typed",
+        "parse_environment": "typed",
         "progress_on_stderr": "progress",
         "read_manifest": "manifest",
         "remember": "trust",
         "remembered_folders": "trust",
         "run_experiment": "execution",
+        "stopping_in_order": "ending",
     },
 )
 __all__ = __dir__()

@@ -6,6 +6,7 @@ Every back end is told its number of jobs: without it some of joblib's silently 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ from urllib.parse import urlsplit
 import joblib
 
 from bandit_gym.checks import check_choice, check_integer
+from bandit_gym.experiments.ending import end_with_parent, keeping_handlers
 
 SCHEDULER_TIMEOUT = 6.0
 """Seconds to wait for a host to answer, and again for its scheduler to."""
@@ -29,6 +31,10 @@ SCHEDULER_TIMEOUT = 6.0
 
 ALLOW_NO_DEATH = {"distributed.scheduler.allowed-failures": 0}
 """What is under way when a worker dies is told of at once, and not tried again with others."""
+
+SAFE_PATH = "PYTHONSAFEPATH"
+"""With it in the environment, loky's workers look for no module in the current folder before they
+are told where to; they begin as `python -m joblib...`, and would take anybody's numpy.py."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,7 @@ def _connect_serial(workers: Workers, stack: contextlib.ExitStack) -> int:
 
 def _connect_loky(workers: Workers, stack: contextlib.ExitStack) -> int:
     num_jobs = workers.num_workers or joblib.cpu_count()
+    before = os.environ.get(SAFE_PATH)
     # loky takes a worker that has just imported PyTorch for one that leaks, and replaces it
     stack.enter_context(warnings.catch_warnings())
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
@@ -83,14 +90,25 @@ def _connect_loky(workers: Workers, stack: contextlib.ExitStack) -> int:
         n_jobs=num_jobs,
         inner_max_num_threads=1,
         initializer=_begin,
-        initargs=(os.getcwd(), sys.path.copy()),  # for others than these, loky starts new workers
+        # for others than these, loky starts new workers
+        initargs=(os.getpid(), os.getcwd(), sys.path.copy(), before),
     )
     stack.enter_context(config)
+    stack.callback(_set_safe_path, before)
+    _set_safe_path("1")
     return num_jobs
 
 
-def _begin(folder: str, path: list[str]) -> None:
+def _set_safe_path(value: str | None) -> None:
+    os.environ.pop(SAFE_PATH, None)
+    if value is not None:
+        os.environ[SAFE_PATH] = value
+
+
+def _begin(parent: int, folder: str, path: list[str], safe_path: str | None) -> None:
     """Start a worker: where its parent is, with what it can import, and Ctrl-C left to it."""
+    end_with_parent(parent)
+    _set_safe_path(safe_path)
     os.chdir(folder)
     sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -105,11 +123,12 @@ def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
             n_workers=workers.num_workers or joblib.cpu_count(),
             threads_per_worker=1,
             dashboard_address=None,
+            silence_logs=logging.ERROR,  # it warns of each worker that has to be killed
         )
-        client = distributed.Client(stack.enter_context(cluster))
+        client = stack.enter_context(distributed.Client(stack.enter_context(cluster)))
+        client.run(end_with_parent)
     else:
-        client = _reach(workers.scheduler, distributed.Client)
-    stack.enter_context(client)
+        client = stack.enter_context(_reach(workers.scheduler, distributed.Client))
     num_jobs = workers.num_workers or sum(client.nthreads().values())
     if num_jobs < 1:
         raise ConnectionError(f"scheduler must have workers, got none at {workers.scheduler!r}.")
@@ -120,11 +139,12 @@ def _connect_ray(workers: Workers, stack: contextlib.ExitStack) -> int:
     """Connect to the head node, or start Ray here."""
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else it writes a token into the home
     ray = _import("ray", "ray")
-    if workers.scheduler is None:
-        num_cpus = workers.num_workers or joblib.cpu_count()
-        ray.init(num_cpus=num_cpus, include_dashboard=False, log_to_driver=False)
-    else:
-        _reach(workers.scheduler, ray.init)
+    with keeping_handlers():  # of which Ray makes its own, that end without a word
+        if workers.scheduler is None:
+            num_cpus = workers.num_workers or joblib.cpu_count()
+            ray.init(num_cpus=num_cpus, include_dashboard=False, log_to_driver=False)
+        else:
+            _reach(workers.scheduler, ray.init)
     stack.callback(ray.shutdown)
     import_module("ray.util.joblib").register_ray()
     num_jobs = workers.num_workers or int(ray.cluster_resources()["CPU"])

@@ -11,10 +11,12 @@ import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
+import bandit_gym
 from bandit_gym.checks import check_choice, check_keys
 from bandit_gym.experiments import sources
 from bandit_gym.registration import ENV_IDS
@@ -55,7 +57,17 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
 
 
 def agent_names() -> Mapping[str, str]:
-    """Return the short names of the agents that come with the project, and their targets."""
+    """Return the short names of the agents that come with the project, and their targets.
+
+    Raises:
+        ImportError: if Python finds another `agents` first; nothing of it is run.
+    """
+    found, ours = sources.find_module("agents"), Path(bandit_gym.__file__).parents[1] / "agents"
+    if found and found.parent.resolve() != ours.resolve():
+        raise ImportError(
+            f"agents must be the package that comes with bandit_gym, got {str(found)!r}, which "
+            "Python finds first; give that folder or file another name."
+        )
     return import_module("agents").AGENTS  # type: ignore[no-any-return]
 
 

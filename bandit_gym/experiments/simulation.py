@@ -198,12 +198,13 @@ def _problem(env: gym.vector.VectorEnv) -> Any:
 
 
 def _headline(error: BaseException) -> str:
-    """Say in one line what was raised; whatever it is, this raises nothing."""
+    """Say in one line, fit for a terminal, what was raised; whatever it is, this raises nothing."""
     try:
         text = str(error)
     except Exception:
         text = "(whose text cannot be told)"
-    return _encodable(f"{type(error).__name__}: {text}".partition("\n")[0])
+    line = f"{type(error).__name__}: {text.strip()}".partition("\n")[0]
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def _encodable(text: str) -> str:

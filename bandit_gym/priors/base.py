@@ -78,7 +78,9 @@ PRIORS: dict[str, type[BuiltInPrior]] = {law.name: law for law in get_args(Built
 
 def offers(prior: Any, capability: str) -> bool:
     """Say whether a prior has a capability, one of `CAPABILITIES`; a class is no prior."""
-    if capability not in CAPABILITIES:  # asked at each reset, where the check would take long
+    if (
+        not isinstance(capability, str) or capability not in CAPABILITIES
+    ):  # asked at each reset, where the check would take long
         check_choice("capability", capability, CAPABILITIES)
     return CAPABILITIES[capability](prior) and not isinstance(prior, type)
 
@@ -103,11 +105,15 @@ def stated_support(prior: Any, num_arms: int) -> FloatArray | None:
     return np.broadcast_to(np.asarray(ends, dtype=np.float64), (num_arms, 2))
 
 
-def prior_from_dict(settings: Mapping[str, Any]) -> BuiltInPrior:
+def prior_from_dict(settings: Mapping[str, Any], *, kind: str = "prior") -> BuiltInPrior:
     """Make the prior that a dict such as `{"name": "beta", "alpha": 1, "beta": 1}` describes.
+
+    Args:
+        settings: the dict.
+        kind: what messages call it.
 
     Raises:
         TypeError: if a value is of the wrong kind.
         ValueError: if the name or a key is unknown, a key is missing, or a value is out of range.
     """
-    return make_named("prior", settings, PRIORS)
+    return make_named(kind, settings, PRIORS)

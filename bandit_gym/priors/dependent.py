@@ -31,7 +31,7 @@ class TruncatedMultivariateNormal(ParametricPrior):
 
     Args:
         mean: one number, or one per arm.
-        covariance: K rows of K numbers.
+        covariance: K rows of K numbers, for 500 arms at most.
         low: lower corner of the box, one number or one per arm.
         high: upper corner of the box.
     """

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy import special
 
-from bandit_gym.checks import check_parameter, check_real, message
+from bandit_gym.checks import check_parameter, check_real, check_same_length, message
 from bandit_gym.priors.base import offers
 from bandit_gym.priors.independent import Beta, IndependentPrior
 from bandit_gym.priors.normal import Normal, TruncatedNormal
@@ -145,15 +145,12 @@ class HierarchicalBeta:
 
     def __post_init__(self) -> None:
         for name in ("alphas", "betas"):
-            _as_list(name, getattr(self, name))
-        if len(self.alphas) != len(self.betas):
-            condition = f"have as many values as alphas ({len(self.alphas)})"
-            raise ValueError(message("betas", condition, self.betas))
+            values = check_parameter(name, _as_list(name, getattr(self, name)), positive=True)
+            object.__setattr__(self, name, values)
+        check_same_length(alphas=self.alphas, betas=self.betas)
         weights = [1.0] * len(self.alphas) if self.weights is None else self.weights
         laws = [Beta(a, b) for a, b in zip(self.alphas, self.betas, strict=True)]
         mixture = Mixture(laws, weights)
-        object.__setattr__(self, "alphas", tuple(float(a) for a in self.alphas))
-        object.__setattr__(self, "betas", tuple(float(b) for b in self.betas))
         object.__setattr__(self, "weights", mixture.weights)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:

@@ -380,7 +380,7 @@ def test_impossible_statistics_raise_and_name_the_arm(likelihood, prior, counts,
 
 
 def test_statistics_of_another_number_of_arms_raise():
-    with pytest.raises(ValueError, match=r"counts must have shape \(..., 2\), got \(3,\)"):
+    with pytest.raises(ValueError, match=r"counts must be numbers of shape \(..., 2\), got"):
         action_probabilities(_problem(Bernoulli(), UNIFORM), [0, 0, 0], [0, 0, 0])
 
 

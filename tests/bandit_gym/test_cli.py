@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bandit_gym import ENV_IDS
+from bandit_gym import ENV_IDS, __version__
 from bandit_gym.cli import main
 from bandit_gym.experiments.catalogue import agent_names
 
@@ -44,6 +44,12 @@ def test_list_shows_every_environment_and_agent_with_its_options(capsys):
     assert all(name in text for name in (*ENV_IDS, *agent_names()))
     assert "num_arms=10" in text
     assert "delta=0.1" in text
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert (caught.value.code, capsys.readouterr().out) == (0, f"bandit-gym {__version__}\n")
 
 
 def test_compare_prints_a_table_and_says_where_the_picture_is(tmp_path, capsys):

@@ -62,6 +62,14 @@ def test_rollout_keeps_every_step_of_a_single_environment():
     assert result.lengths.tolist() == [4]
 
 
+def test_an_agent_need_not_say_how_it_decided():
+    class Silent(Tape):
+        diagnostics = property()  # as if there were none
+
+    assert not hasattr(Silent(), "diagnostics")
+    assert rollout(Silent(), CountdownBandit(4), seed=0, horizon=10).diagnostics == {}
+
+
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_rollout_plays_one_episode_per_lane_when_lengths_differ(mode):
     result = rollout(Tape(), make_vector_env([4, 2], mode), seed=0, horizon=10)

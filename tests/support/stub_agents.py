@@ -1,9 +1,11 @@
 """Agents that misbehave, named in experiments as `stub_agents:NAME`."""
 
+import ctypes
 import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -120,5 +122,20 @@ class Strange(Constant):
                 "untold": Untold(),
                 "group": BaseExceptionGroup("many", [ValueError("a"), KeyError("b")]),
                 "markup": ValueError("[/x]"),
+                "late": ValueError("\n\x1b[31mred\x07"),
             }[self.kind]
+        return super().act(observation)
+
+
+class Absorbed(Constant):
+    """Tells where it is at work, and then hears nothing, as in a compiled loop."""
+
+    def __init__(self, problem, *, folder, seconds=60):
+        super().__init__(problem)
+        self.folder, self.seconds = Path(folder), seconds
+
+    def act(self, observation=None):
+        if self.t == 50:
+            (self.folder / str(os.getpid())).touch()
+            ctypes.PyDLL(None).sleep(self.seconds)  # keeps Python's lock
         return super().act(observation)

@@ -2,12 +2,15 @@
 
 import numpy as np
 
-from bandit_gym.checks import check_integer
+from bandit_gym.checks import MOST_DEPENDENT_ARMS, check_integer
 from bandit_gym.envs.family import FamilyEnv, PriorLike, build_problem
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
+
+MOST_DIMENSIONS = 100_000
+"""400 MB of unit vectors for as many arms as there may be."""
 
 
 class DependentPriorBanditEnv(FamilyEnv):
@@ -42,7 +45,7 @@ class DependentPriorBanditEnv(FamilyEnv):
         Truncated after 1,000 pulls, or the `max_episode_steps` of `gym.make`; never terminated.
 
     Arguments:
-        num_arms: K, an integer of at least 2.
+        num_arms: K, an integer of at least 2; 500 at most.
         prior: law of the means, as a dict like `{"name": "beta", "alpha": 5, "beta": 5}`
             or an object of `bandit_gym.priors`; None is the default above.
         means: list of K true means, the same in every episode, while `prior` goes on being what
@@ -51,8 +54,8 @@ class DependentPriorBanditEnv(FamilyEnv):
         horizon: pulls over which the time left that "counts" and "history" show falls to 0; they
             need it, since `gym.make` keeps `max_episode_steps` from the environment.
         render_mode: None, "ansi" (text table) or "rgb_array" (picture); both show the true means.
-        dimension: length of the unit vectors, at least K, or None for K. The longer they are, the
-            less the arms depend on each other.
+        dimension: length of the unit vectors, at least K, or None for K; 100,000 at most. The
+            longer they are, the less the arms depend on each other.
         arm_seed: seed of the unit vectors: the same seed is the same prior, in any episode.
 
     Version history:
@@ -91,8 +94,10 @@ def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) 
         dimension: length of the vectors; K when None. Below K the matrix is singular.
         arm_seed: seed of the vectors.
     """
-    num_arms = check_integer("num_arms", num_arms, minimum=2)
-    dimension = num_arms if dimension is None else check_integer("dimension", dimension, minimum=1)
+    num_arms = check_integer("num_arms", num_arms, minimum=2, maximum=MOST_DEPENDENT_ARMS)
+    if dimension is None:
+        dimension = num_arms
+    dimension = check_integer("dimension", dimension, minimum=1, maximum=MOST_DIMENSIONS)
     if dimension < num_arms:
         raise ValueError(
             f"dimension must be at least num_arms={num_arms}, got {dimension!r}; below it the "

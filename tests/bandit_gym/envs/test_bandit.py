@@ -295,7 +295,7 @@ def test_reset_with_a_bad_seed_leaves_the_episode_as_it_was() -> None:
     env = gym.make("BernoulliBandit-v0").unwrapped
     env.reset(seed=0)
     twin = pickle.loads(pickle.dumps(env))
-    with pytest.raises(gym.error.Error, match="[Ss]eed must be"):
+    with pytest.raises(ValueError, match="seed must be a non-negative integer or None, got -1."):
         env.reset(seed=-1)
     assert data_equivalence(play(env, 5), play(twin, 5), exact=True)
 
@@ -321,7 +321,7 @@ BAD_ARGUMENTS = [
 
 
 BAD_RESETS: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"seed": True}, TypeError, "seed must be an integer or None, got True."),
+    ({"seed": True}, TypeError, "seed must be a non-negative integer or None, got True."),
     ({"seed": 2**64}, ValueError, "seed of every lane has 64 bits, got 18446744073709551616."),
     ({"options": 5}, TypeError, "options must be a dict or None, got 5."),
     ({"options": ["means"]}, TypeError, "options must be a dict or None, got ['means']."),

@@ -1,3 +1,5 @@
+import logging
+import os
 import socket
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -6,6 +8,7 @@ import pytest
 
 from bandit_gym.experiments import backends
 from bandit_gym.experiments.backends import Workers, connect
+from bandit_gym.experiments.ending import end_with_parent
 
 
 def test_an_unreachable_scheduler_is_one_clear_error():
@@ -68,6 +71,9 @@ def dask(monkeypatch):
         def nthreads(self):
             return self.threads
 
+        def run(self, function):
+            self.runs = function
+
     class LocalCluster(Opened):
         def __init__(self, **options):
             super().__init__(**options)
@@ -88,7 +94,9 @@ def test_dask_here_has_one_process_a_worker_and_closes_what_it_opened(dask, num_
             "n_workers": num_workers or backends.joblib.cpu_count(),
             "threads_per_worker": 1,
             "dashboard_address": None,
+            "silence_logs": logging.ERROR,
         }
+        assert client.runs is end_with_parent
         assert client.made_with == (cluster,)
         assert cluster.is_open
         assert client.is_open
@@ -191,3 +199,19 @@ def test_half_an_address_is_refused(address):
 
 def test_one_worker_is_enough():
     assert Workers("loky", 1).num_workers == 1
+
+
+@pytest.mark.parametrize("value", [None, "1"])
+def test_workers_start_without_the_current_folder_and_then_have_the_environment_as_it_was(
+    tmp_path, monkeypatch, value
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "joblib.py").write_text("raise SystemError('this is run')")
+    monkeypatch.delenv(backends.SAFE_PATH, raising=False)
+    if value is not None:
+        monkeypatch.setenv(backends.SAFE_PATH, value)
+    with ExitStack() as stack:
+        connect(Workers("loky", 1), stack)
+        look = backends.joblib.delayed(os.getenv)(backends.SAFE_PATH)
+        assert backends.joblib.Parallel(n_jobs=2)([look]) == [value]
+    assert os.environ.get(backends.SAFE_PATH) == value

@@ -86,3 +86,11 @@ def test_options_are_written_on_one_line_if_eighty_characters_hold_them(size, le
     }
     _, *lines = catalogue._describe("name", dict, options).splitlines()
     assert [len(line) - 4 for line in lines] == lengths
+
+
+def test_other_agents_that_python_finds_first_are_named_and_not_run(tmp_path, monkeypatch):
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").write_text("raise SystemError('this is run')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match=f"agents must be .*, got '{tmp_path}/agents/__init__.py"):
+        catalogue.agent_names()

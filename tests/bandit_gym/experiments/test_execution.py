@@ -148,7 +148,7 @@ def test_an_agent_that_raises_spoils_only_its_own_results(tmp_path, serial_files
     random, raising, ucb1 = load_results(tmp_path).runs
     assert block_files(tmp_path) == serial_files
     assert len(raising.failures) == 3
-    assert "RuntimeError: I have had enough" in raising.failures[0]
+    assert raising.failures[0].startswith("RuntimeError: I have had enough\n")
     assert "in act" in raising.failures[0]
     assert not random.failures
     assert not ucb1.failures
@@ -240,7 +240,7 @@ def test_dask_outlives_an_agent_that_kills_its_process(tmp_path, serial_files):
     assert len(load_results(tmp_path).runs[1].failures) == 3
 
 
-@pytest.mark.parametrize("kind", ["exit", "unencodable", "untold", "group", "markup"])
+@pytest.mark.parametrize("kind", ["exit", "unencodable", "untold", "group", "markup", "late"])
 def test_whatever_an_agent_raises_is_a_failure_of_its_own(tmp_path, serial_files, kind):
     strange = {"agent": "stub_agents:Strange", "kind": kind}
     run_experiment(make_experiment(agents=["random", strange, "ucb1"]), tmp_path, workers=SERIAL)
@@ -248,6 +248,7 @@ def test_whatever_an_agent_raises_is_a_failure_of_its_own(tmp_path, serial_files
     assert block_files(tmp_path) == serial_files
     assert len(results.runs[1].failures) == 3
     assert "Left out: Strange" in describe(results)
+    assert all(letter.isprintable() for letter in results.runs[1].failures[0].partition("\n")[0])
 
 
 def test_a_complete_block_outranks_a_failure(tmp_path, serial_files):
