@@ -21,7 +21,7 @@ from mutation.rooms import ROOT
 PATIENCE = {"plain": 0.5, "compiled": 40.0}
 """Seconds of the processor that a test may take on the unbroken code, compilation included."""
 
-BUDGET = {"plain": 12.0, "compiled": 30.0}
+BUDGET = {"plain": 8.0, "compiled": 30.0}
 """Seconds of tests, on the unbroken code, that a mutant meets."""
 
 TIMES_LONGER, OUT_OF_TIME = 20, 99
@@ -76,19 +76,24 @@ class Tree:
         self._kernels = {path: path.read_bytes() for path in folder.rglob("*.nbc")}
 
     def _measure(self, mode: str, tests: list[str]) -> dict[str, float]:
-        found = self.folder / f"{mode}.json"
-        watch = Stopwatch(PATIENCE[mode], _leave_out)
-        _fork(self._pytest, mode, tests, watch, found)
-        seconds: dict[str, float] = json.loads(found.read_text())
-        if not seconds:
+        """Return the seconds of the tests that pass, whatever comes before them."""
+        seconds = self._time(mode, tests, PATIENCE[mode])
+        again = self._time(mode, sorted(seconds, key=lambda test: seconds[test]), 3600.0)
+        if not again:
             raise ValueError(f"tests must be found that pass on the unbroken code, got {tests}.")
-        return seconds
+        return {test: seconds[test] for test in again}
+
+    def _time(self, mode: str, tests: list[str], patience: float) -> dict[str, float]:
+        found = self.folder / f"{mode}.json"
+        _fork(self._pytest, mode, tests, Stopwatch(patience, _leave_out), found)
+        return dict(json.loads(found.read_text()))
 
     def _pytest(
         self, mode: str, tests: list[str], watch: Stopwatch, found: Path | None = None
     ) -> int:
         self._settle(mode)
         options = ["-q", "-n0", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow"]
+        options += ["-W", "ignore::RuntimeWarning"] * (mode == "plain")  # compiled code gives none
         code = pytest.main([*options, *tests], plugins=[watch])
         if found:
             found.write_text(json.dumps(watch.seconds))
