@@ -199,9 +199,10 @@ def cut_steps(places: np.ndarray, cells: np.ndarray, top: float, cuts: np.ndarra
         is_long = places[U, k + 1] - places[U, k] > SHORTEST * (1.0 + abs(places[U, k]))
         change, allowed = bound - min(left, right), LARGEST_CHANGE + 1.0 * depth
         if change > allowed and is_long and not cells[int(places[V, k]), JUMP] > 0.0:
-            part = max(math.sqrt(allowed / change), 1e-3)
             if bound - max(left, right) > allowed:
                 part = 0.5  # there may be more in between than at either end
+            else:
+                part = max(math.sqrt(allowed / change), 1e-3)
             num = cut_step(places[V, k], places[V, k + 1], part, left > right, cuts, num)
     return num
 

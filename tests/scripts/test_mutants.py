@@ -7,21 +7,24 @@ import pytest
 pytest.importorskip("cosmic_ray", reason='mutants need pip install -e ".[mutants]"')
 
 import mutants
+from mutation.rooms import ROOMS, ROOT, sources_of
+from mutation.sample import annotations_in, draw_mutants, identity
+from mutation.tree import nearest
 
 ROOM = "results"
 
 
 @pytest.fixture(scope="module")
 def drawn():
-    return mutants.draw_mutants(ROOM, 40, seed=1)
+    return draw_mutants(ROOM, 40, seed=1)
 
 
 def places(items):
-    return [mutants._identity(item.mutations[0]) for item in items]
+    return [identity(item.mutations[0]) for item in items]
 
 
 def test_the_same_seed_draws_the_same_mutants(drawn):
-    again, others = (mutants.draw_mutants(ROOM, 40, seed) for seed in (1, 2))
+    again, others = (draw_mutants(ROOM, 40, seed) for seed in (1, 2))
     assert places(drawn) == places(again) != places(others)
     assert len(set(places(drawn))) == 40
 
@@ -29,16 +32,16 @@ def test_the_same_seed_draws_the_same_mutants(drawn):
 def test_mutants_are_of_their_room_and_of_no_other(drawn):
     folders = {str(item.mutations[0].module_path.parent) for item in drawn}
     assert folders == {"bandit_gym/results"}
-    rooms = [set(mutants._sources(room)) for room in mutants.ROOMS]
+    rooms = [set(sources_of(room)) for room in ROOMS]
     assert sum(map(len, rooms)) == len(set.union(*rooms))
-    both = [*mutants.ROOT.glob("agents/**/*.py"), *mutants.ROOT.glob("bandit_gym/**/*.py")]
+    both = [*ROOT.glob("agents/**/*.py"), *ROOT.glob("bandit_gym/**/*.py")]
     assert set.union(*rooms) == set(both)
 
 
 def test_annotations_are_not_broken(tmp_path):
     path = tmp_path / "some.py"
     path.write_text("def f(x: int | None) -> int | str:\n    y: int | None = 1 | 2\n    return y\n")
-    assert list(mutants._annotations(path)) == [
+    assert list(annotations_in(path)) == [
         ((1, 24), (1, 33)),
         ((2, 7), (2, 17)),
         ((1, 9), (1, 19)),
@@ -58,6 +61,6 @@ def test_tests_of_the_same_file_come_first_and_quick_ones_before_slow_ones():
         "tests/agents/racing/test_sites.py::test_c": 0.5,
         "tests/agents/racing/test_normal.py::test_d[1-2]": 1.0,
     }
-    found = list(mutants._nearest(Path("agents/racing/normal.py"), seconds, left=4.0))
+    found = list(nearest(Path("agents/racing/normal.py"), seconds, left=4.0))
     assert [test[-6:] for test in found] == ["d[1-2]", "test_b", "test_c", "test_a"]
-    assert list(mutants._nearest(Path("agents/racing/normal.py"), seconds, left=1.5)) == found[:1]
+    assert list(nearest(Path("agents/racing/normal.py"), seconds, left=1.5)) == found[:1]

@@ -114,9 +114,10 @@ def test_arms_of_extreme_rewards_are_played_by_the_law_at_the_end_of_the_support
     assert share == pytest.approx(0.5, abs=4 * 0.5 / np.sqrt(num_lanes) + 2 * PROMISE)
 
 
-def test_lane_is_flagged_where_means_have_no_more_digits():
-    problem = BanditProblem(Gaussian(), TruncatedNormal(0.5, 0.2), 2)
-    posterior = follow(problem, [[1, 1], [1, 1]], [[0.5, 0.5], [1e16, 2e16]])
+@pytest.mark.parametrize("reward", [1e16, -1e16])
+def test_lane_is_flagged_where_means_have_no_more_digits(reward):
+    problem = BanditProblem(Gaussian(), TruncatedNormal(1.5, 0.2, 1.0, 2.0), 2)
+    posterior = follow(problem, [[1, 1], [1, 1]], [[1.5, 1.5], [reward, 2 * reward]])
     assert posterior.is_unreliable().tolist() == [False, True]
 
 
@@ -124,6 +125,17 @@ def test_lane_is_flagged_where_the_prior_is_too_deep_to_be_known():
     problem = BanditProblem(Gaussian(), spike_and_slab(0.5, 1e-4, Normal(0.5, 1e-3), 0.5), 2)
     posterior = follow(problem, [[1, 1], [10**8, 10**8]], [[0.5, 0.5], [0.0, 0.6e8]])
     assert posterior.is_unreliable().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_lane_is_flagged_where_all_its_mass_is_350_below_the_top_of_the_prior(side):
+    """Prior and data of deviations 1e-3 and 1e-4 overlap in half a deviation of the prior."""
+    problem = BanditProblem(Gaussian(), Normal(0.0, 1e-3), 2)
+    pulls = 10**8
+    for deviations, is_flagged in ((25.0, False), (28.0, True)):
+        total = side * deviations * 1e-3 * (1 + 1e-2) * pulls  # the prior draws back by a hundredth
+        posterior = follow(problem, [[pulls, pulls]], [[total, total]])
+        assert posterior.is_unreliable().tolist() == [is_flagged]
 
 
 def test_impossible_data_are_refused_and_leave_the_agent_as_it_was():

@@ -5,7 +5,7 @@ import pytest
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
-from agents.posteriors.lineage import count_draws, is_noisy
+from agents.posteriors.lineage import count_draws, is_noisy, label
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import Mixture
@@ -130,3 +130,10 @@ def test_data_that_outrun_the_moves_are_flagged_until_the_lane_begins_anew():
     agent.reset_lanes(np.array([True, False]))
     agent.act()
     assert is_unreliable(agent).tolist() == [False, True]
+
+
+def test_labels_of_one_arm_are_half_deviations_from_the_average():
+    means = np.array([-2.0, -1.3, -0.8, -0.2, 0.3, 0.9, 1.2, 1.9])
+    means = 5.0 + 3.0 * (means - means.mean()) / means.std()
+    halves = np.floor((means - 5.0) / 1.5)
+    assert label(means[None, :, None])[0].tolist() == (np.clip(halves, -4, 3) + 4).tolist()

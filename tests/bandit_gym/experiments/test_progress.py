@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from bandit_gym.experiments import progress
-from bandit_gym.experiments.execution import Progress
+from bandit_gym.experiments.execution import Progress, Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.simulation import Outcome
 
@@ -93,3 +93,20 @@ def test_the_bar_shows_brackets_in_labels_and_messages_as_they_are(capsys):
     error = capsys.readouterr().err
     assert "changed since: [z].py" in error
     assert "[/x] failed in BernoulliBandit-v0, block 0: ValueError: [/y] [bold]" in error
+
+
+def test_every_report_tells_how_many_blocks_were_stored_before(tmp_path):
+    def watch(replications):
+        told = []
+        experiment = Experiment(
+            environments=["BernoulliBandit-v0"],
+            agents=["random"],
+            replications=replications,
+            horizon=5,
+            block_size=2,
+        )
+        run_experiment(experiment, tmp_path, workers=Workers("serial"), on_progress=told.append)
+        return [(each.num_stored, each.num_done) for each in told]
+
+    assert watch(4) == [(0, 0), (0, 1), (0, 2)]
+    assert watch(8) == [(2, 0), (2, 1), (2, 2)]

@@ -343,3 +343,10 @@ def test_a_folder_that_is_a_link_is_followed(tmp_path):
     (tmp_path / "results").symlink_to(tmp_path / "scratch")
     create(tmp_path / "results" / "out", make_experiment())
     assert (tmp_path / "scratch" / "out" / MANIFEST).is_file()
+
+
+def test_blocks_come_in_the_order_of_their_numbers(store, run):
+    for block in (100, 3, 64, 7):
+        store.write_block(run, block, b"data", {})
+    assert store.blocks(run, 200) == [3, 7, 64, 100]
+    assert store.blocks(run, 64) == [3, 7]

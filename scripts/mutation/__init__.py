@@ -1,0 +1,1 @@
+"""Breaking lines at random and seeing whether a test notices; the command is `mutants.py`."""
