@@ -86,8 +86,8 @@ class RacingThompson(Agent):
             million at most.
 
     Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`, and
-    `is_unreliable` where the race was capped, rests on too few samples, or misses what would change
-    its answer (see `agents.racing.vetting`).
+    `is_unreliable` where the race was capped, misses what would change its answer (see
+    `agents.racing.vetting`) or, if only itself can tell, rests on too few samples.
 
     References:
         Zhou, Zhu and Zhuo, "Racing Thompson: an Efficient Algorithm for Thompson Sampling with
@@ -170,7 +170,7 @@ class RacingThompson(Agent):
             races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
         races.run(self.rng, self._proposal, self._pull_first(races))  # lines 7 to 15
         if due.size:
-            self._vetting.look_back(due, races.num_samples)
+            self._vetting.look_back(due, races)
         return races
 
     def _choose(self) -> np.ndarray:
@@ -178,7 +178,9 @@ class RacingThompson(Agent):
         effective_sizes, is_capped = races.effective_sample_size(), races.is_capped()
         is_unreliable = is_capped | self._proposal.is_unreliable()
         if not self._proposal.has_equal_weights:
-            is_unreliable |= races.is_poor(effective_sizes) | self._vetting.is_blind
+            is_unreliable |= self._vetting.is_blind
+        if not (self._proposal.has_equal_weights or self._vetting.is_sure):
+            is_unreliable |= races.is_poor(effective_sizes)
         self._diagnostics = {
             "num_samples": races.num_samples,
             "effective_sample_size": effective_sizes,

@@ -11,7 +11,7 @@ import numpy as np
 
 from agents.oracle.panels import ToleranceError
 from agents.posteriors.chains import count_wins, principal_axes
-from agents.posteriors.gibbs import bring_near, guess_means, make_target
+from agents.posteriors.starts import bring_near, guess_means, make_target
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 

@@ -264,16 +264,25 @@ def autocorrelation(path: np.ndarray) -> float:
 @kernel
 def settle_chains(
     rng: Generator, means: np.ndarray, target: GibbsTarget, axes: Axes, num_sweeps: int
-) -> np.ndarray:
-    """Renew every lane's means, and return how slowly: (L,) autocorrelations along the axes."""
-    found = np.zeros(means.shape[0])
-    path = np.zeros((num_sweeps, means.shape[1]))
-    for lane in range(means.shape[0]):
+) -> tuple[np.ndarray, np.ndarray]:
+    """Renew every lane's means, and say how slowly and to where.
+
+    Returns:
+        (L,) autocorrelations, largest of all axes, and (L, 2, K) averages and variances of places
+        along the axes in the second half of the sweeps.
+    """
+    num_lanes, num_arms = means.shape
+    slowness, places = np.zeros(num_lanes), np.zeros((num_lanes, 2, num_arms))
+    path = np.zeros((num_sweeps, num_arms))
+    for lane in range(num_lanes):
         for s in range(num_sweeps):
             sweep(rng, means[lane], target, axes, lane)
             path[s] = axes.steps[lane] @ means[lane]
-        found[lane] = autocorrelation(path)
-    return found
+        slowness[lane] = autocorrelation(path)
+        for k in range(num_arms):
+            half = path[num_sweeps // 2 :, k]
+            places[lane, 0, k], places[lane, 1, k] = half.mean(), half.var()
+    return slowness, places
 
 
 @kernel

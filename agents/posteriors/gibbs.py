@@ -19,8 +19,8 @@ from agents.posteriors.chains import (
     settle_chains,
 )
 from agents.posteriors.conjugate import likelihood_coefficients
+from agents.posteriors.starts import bring_near, guess_means, keep_inside, make_target
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray
 
 FEW_PULLS = 8
 """More pulls than twice those at which a chain was last settled, and it is settled again."""
@@ -35,13 +35,9 @@ NUM_BURNS, NUM_SUMMARY_SWEEPS = 8, 128
 
 MOST_POINTS = 2048
 
-MARGIN = 0.1
-"""How far inside a box the guess at an arm's mean is kept, in prior standard deviations or, if that
-is less, widths of the box: at its edge rewards may have no variance, and a slice no width."""
-
-FAR = 10.0
-"""Standard deviations of the posterior from its middle beyond which no chain starts, if the box
-allows."""
+FARTHEST, APART = 1000.0, 5.0
+"""Standard deviations from the posterior's middle within which chains from the prior's mean start,
+and those of their places between the averages of two chains that share no camp."""
 
 
 class GibbsPosterior(Posterior):
@@ -56,8 +52,9 @@ class GibbsPosterior(Posterior):
 
     A chain finds all of a posterior with one camp. Bernoulli, Gaussian and Poisson likelihoods are
     log-concave in the mean, and so is their product with a cut normal law. The exponential's is
-    not, beyond twice the average reward: beside a prior dozens of its deviations higher there may
-    be two camps, which is not seen.
+    not, beyond twice the average reward: beside a prior many of its deviations higher there may be
+    two camps. So where the prior's mean lies there, a second chain sets out from it, and a lane
+    whose chains end up apart is unreliable.
 
     What is asked beside draws is answered from `NUM_SUMMARY_SWEEPS` sweeps of a copy of the chain,
     with a generator of its own: means, deviations and quantiles from the conditional laws of each
@@ -83,11 +80,10 @@ class GibbsPosterior(Posterior):
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Start the masked lanes' chains from draws of the prior, strictly inside its box."""
         shape = (int(mask.sum()), self.problem.num_arms)
-        low, high = self.problem.arm_support().T
         draws = self.problem.prior.sample(rng, shape)
         if len(self._means) != len(mask):
             self._make_room(len(mask))
-        self._means[mask] = np.clip(draws, np.nextafter(low, high), np.nextafter(high, low))
+        self._means[mask] = keep_inside(self.problem, draws)
         self.counts[mask] = self.sums[mask] = 0.0
         self._settled[mask], self._slowness[mask] = -np.inf, 0.0
         self._turn(np.flatnonzero(mask))
@@ -186,8 +182,29 @@ class GibbsPosterior(Posterior):
         if data[0].any():  # draws of the prior have nothing to forget
             means = bring_near(self.problem, self._means[lanes], *data)
             target = make_target(self.problem, *data)
-            self._slowness[lanes] = settle_chains(rng, means, target, axes, NUM_SETTLING)
+            slowness, places = settle_chains(rng, means, target, axes, NUM_SETTLING)
             self._means[lanes] = means
+            is_apart = self._has_second_camp(rng, lanes, axes, places)
+            self._slowness[lanes] = np.where(is_apart, 1.0, slowness)
+
+    def _has_second_camp(
+        self, rng: Generator, lanes: np.ndarray, axes: Axes, places: np.ndarray
+    ) -> np.ndarray:
+        """Return (L,) True where chains from the prior's mean stay away from the given places."""
+        prior: Any = self.problem.prior
+        data = self.counts[lanes], self.sums[lanes]
+        coefficients = likelihood_coefficients(self.problem.likelihood, *data)
+        is_asked = (coefficients[..., 4] != 0.0) & (prior.mean * data[0] > 2 * data[1])
+        asked, found = np.flatnonzero(is_asked.any(axis=1)), np.zeros(len(lanes), dtype=bool)
+        if asked.size:
+            data, axes = (data[0][asked], data[1][asked]), Axes(*(part[asked] for part in axes))
+            means = keep_inside(self.problem, np.zeros(data[0].shape) + prior.mean)
+            means = bring_near(self.problem, means, *data, farthest=FARTHEST)
+            target = make_target(self.problem, *data)
+            others = settle_chains(rng, means, target, axes, NUM_SETTLING)[1]
+            gaps, spreads = places[asked, 0] - others[:, 0], places[asked, 1] + others[:, 1]
+            found[asked] = (gaps**2 > APART**2 * spreads / 2).any(axis=1)
+        return found
 
     def _turn(self, lanes: np.ndarray) -> Axes:
         """Find the axes of some lanes' posteriors, and keep them."""
@@ -249,54 +266,3 @@ def _log_features(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
             c = coefficients[..., [i]]
             found += np.where(c == 0.0, 0.0, c * feature)
         return found
-
-
-def make_target(problem: BanditProblem, counts: FloatArray, sums: FloatArray) -> GibbsTarget:
-    """Return the posterior of L lanes, given their (L, K) statistics."""
-    prior: Any = problem.prior
-    mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms).copy()
-    precision = np.ascontiguousarray(prior.precision)
-    box = np.ascontiguousarray(prior.arm_support(problem.num_arms))
-    _, information = guess_means(problem, counts, sums)
-    widths = 2 / np.sqrt(information + np.diag(precision))
-    coefficients = likelihood_coefficients(problem.likelihood, counts, sums)
-    return GibbsTarget(coefficients, widths, mean, precision, box)
-
-
-def guess_means(
-    problem: BanditProblem, counts: FloatArray, sums: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return (L, K) means strictly inside the box, near what each arm paid, and their precisions.
-
-    The prior's mean counts as one reward, and the precisions are those of the data alone.
-    """
-    prior: Any = problem.prior
-    low, high = prior.arm_support(problem.num_arms).T
-    margin = MARGIN * np.minimum(np.sqrt(np.diag(prior.covariance)), high - low)
-    guess = (sums + np.clip(prior.mean, low + margin, high - margin)) / (counts + 1)
-    guess = np.clip(guess, np.nextafter(low, high), np.nextafter(high, low))
-    return guess, counts / problem.likelihood.reward_std(guess) ** 2
-
-
-def bring_near(
-    problem: BanditProblem, means: FloatArray, counts: FloatArray, sums: FloatArray
-) -> FloatArray:
-    """Return (L, K) means, to start chains from, moved towards the posterior's middle if far off.
-
-    Slices are looked for in steps as short as the posterior is narrow, and from where a draw of the
-    prior lies that may take for ever. On a straight line both the box and what a nearly singular
-    prior demands are kept. The middle is that of the normal law with the data's precision.
-    """
-    prior: Any = problem.prior
-    guess, information = guess_means(problem, counts, sums)
-    precision = prior.precision + information[..., None] * np.eye(means.shape[1])
-    pull = prior.precision @ np.broadcast_to(prior.mean, means.shape[1:]) + information * guess
-    off = np.linalg.solve(precision, pull[..., None])[..., 0] - means
-    distance = np.sqrt(np.einsum("lj,ljk,lk->l", off, precision, off))
-    step = np.maximum(0.0, 1 - FAR / np.maximum(distance, FAR))[:, None] * off
-    low, high = problem.arm_support().T
-    with np.errstate(all="ignore"):
-        room = np.where(step > 0, high - means, low - means) / step
-    limit = np.where(step != 0, room, np.inf).min(axis=1, keepdims=True)
-    share = np.where(limit > 1.0, 1.0, 0.99 * limit)  # all of the way, unless that leads out
-    return np.clip(means + share * step, np.nextafter(low, high), np.nextafter(high, low))

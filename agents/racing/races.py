@@ -24,11 +24,10 @@ ROW_COST = 10.0
 """What each arm of each race costs in a round at any size, in draws of its mean."""
 
 FEWEST = 3.0
-"""Effective samples on which a race may rest. Of the histories of `docs/fidelity.md`, those on
-which the paper's stop is off by more than 0.05 end with about as many on average."""
+"""Effective samples on which a race may rest where nothing but itself tells what it misses."""
 
-SMALLEST = 5e-324
-"""The least positive number, to divide 0 by."""
+SMALLEST, LOWEST = 5e-324, -1e300
+"""The least positive number, to divide 0 by, and what stands for the logarithm of 0."""
 
 
 class Races(NamedTuple):
@@ -127,6 +126,12 @@ class Races(NamedTuple):
         """Return (N,) (sum w)^2 / sum w^2, between 1 and the number of samples; 0 before any."""
         total, squares = self.weight_sums.T
         return total**2 / np.maximum(squares, SMALLEST)
+
+    def log_sums_of_others(self) -> np.ndarray:
+        """Return (N,) logs of what the weights of all samples but one add up to; low if nothing."""
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.weight_sums[:, 0]) + np.log1p(-1.0 / np.maximum(self.num_samples, 1))
+        return np.maximum(logs + self.log_scale, LOWEST)
 
     def is_poor(self, effective_sizes: np.ndarray) -> np.ndarray:
         """Return (N,) True where (N,) effective samples are few, and not for being short."""

@@ -1,19 +1,25 @@
 """What a proposal's draws are worth in each lane, and whether they see what decides.
 
 Weights tell of a proposal by its *own* draws: mass of the posterior where it never goes is not in
-them. So a lane is vetted whenever its pulls have doubled, beyond 64 have grown fourfold, by draws
-that decide nothing:
+them. So a lane is vetted whenever its pulls have doubled, beyond 64 have grown fourfold:
 
-- *pilot* draws of the proposal give the effective samples that one draw is worth. A race can so
-  choose its length before its own draws, and chooses nothing by what these turn out to be;
-- a *witness*, weighted draws from the posterior that come by another way, shows where the posterior
-  is. Where x has the weight w(x) = Z r(x), Z = E_q[w], a race of m draws sees x with probability
-  about min(1, m / r(x)). The law of the best arm in what is seen, against that in all of it, says
-  what the race misses.
+- before a race, *pilot* draws of the proposal, which decide nothing, give the effective samples
+  that one draw is worth. A race can so choose its length before its own draws, and chooses nothing
+  by what these turn out to be;
+- after it, a *witness*, weighted draws from the posterior p that come by another way, shows what
+  the race misses. A race of m draws from q plays the best arm of one that is picked by its weight,
+  an arm of a set A with probability
+
+      m E_q[w(x) 1_A(x) / (w(x) + W)]  =  m E_q[w] E_p[1_A(x) / (w(x) + W)],
+
+  where W is the sum of the other m - 1 weights. So the race counts a draw x of the posterior as
+  much as 1 / (w(x) + W), up to a constant, and the law of the best arm among draws so counted,
+  against that among all alike, is what it misses. W is that of a race that was run: the mass that
+  it has not met and the few draws that it rests on are judged as one.
 
 A proposal that has no witness is its own, which shows what m draws miss of what many see.
 
-Letters: K arms, N lanes, R of them vetted, m samples.
+Letters: K arms, N lanes, R of them vetted, m samples of a race, M of a witness.
 """
 
 from __future__ import annotations
@@ -23,20 +29,20 @@ import numpy as np
 from agents.numerics.kernels import Draws
 from agents.racing.bank import Bank
 from agents.racing.proposal import Proposal, split_lanes
+from agents.racing.races import Races
 from agents.racing.stopping import StoppingRule
 
 SMALLEST = 5e-324
 """The least positive number, to divide 0 by."""
 
-NUM_PILOTS, NUM_WITNESSES = 256, 512
+NUM_PILOTS, NUM_WITNESSES = 256, 1024
 FIRST_PULLS, MANY_PULLS = 8, 64
 """Pulls at which a lane is vetted for the second time, and from which on they grow fourfold."""
 
 NEVER = np.iinfo(np.int64).max
-LARGEST_MISS = 0.07
-"""Total variation between the laws of the best arm in what is seen and in all; what noise is left
-of so many draws stays below it."""
-
+LARGEST_MISS = 0.05
+"""Total variation between the law of the best arm as a race counts and the true one, with the error
+of finding it out, up to which a lane is not flagged."""
 
 LOG_UNSEEN = -5.0
 """Of the chances that a race sees a draw of a bank. More data may make a camp of such draws rule,
@@ -52,8 +58,9 @@ class Vetting:
         rule: what ends the races.
 
     Attributes:
+        is_sure: whether the witness knows all of the posterior.
         due: (N,) pulls at which a lane is to be vetted.
-        shares: (N,) effective samples that a draw is worth.
+        shares: (N,) effective samples that a draw is worth; 1 where the rule asks for no number.
         lengths: (N,) samples that end a race, by the rule.
         is_blind: (N,) True where a race misses what would change its answer.
     """
@@ -62,49 +69,43 @@ class Vetting:
         self, proposal: Proposal, witness: Proposal | Bank | None, rule: StoppingRule
     ) -> None:
         self.proposal, self.witness, self.rule = proposal, witness, rule
+        self.is_sure = isinstance(witness, Proposal)
 
     def restart(self, mask: np.ndarray) -> None:
         """Forget the (N,) masked lanes."""
         if mask.all():
             self.shares, self.is_blind = np.ones(len(mask)), np.zeros(len(mask), dtype=bool)
-            self.due, self._log_means = np.zeros(len(mask), dtype=np.int64), np.zeros(len(mask))
+            self.due = np.zeros(len(mask), dtype=np.int64)
         self.shares[mask], self.is_blind[mask] = 1.0, False
         self.due[mask] = NEVER if self.proposal.has_equal_weights else 0
         self.lengths = self.rule.lengths(self.shares)
 
     def look_ahead(self, due: np.ndarray) -> None:
-        """Renew the lengths of races in the (R,) lanes that are due."""
+        """Renew the lengths of races in the (R,) lanes that are due, if the rule sets any."""
+        if self.rule.enough_size == np.inf:
+            return
+        first, which = self._different(due)
+        for lanes in self._tiles(first):
+            weights, _ = scale_weights(self._pilot(lanes).log_weights)
+            means, squares = weights.mean(axis=1), np.square(weights).mean(axis=1)
+            self.shares[lanes] = means**2 / np.maximum(squares, SMALLEST)
+        self.shares[due] = self.shares[first[which]]
+        self.lengths[due] = self.rule.lengths(self.shares[due])
+
+    def look_back(self, due: np.ndarray, races: Races) -> None:
+        """Say which of the (R,) lanes are blind to their data, after N races.
+
+        Lanes of the same data share the middle one of their sums of weights: what a race has met is
+        luck, and to be blind is not. A lane that did not race stays due.
+        """
+        due = due[races.num_samples[due] > 0]
         pulls = self.proposal.counts[due].sum(axis=1)
         growth = np.where(pulls < MANY_PULLS, 2, 4)
         self.due[due] = np.maximum(growth * pulls, FIRST_PULLS)
         first, which = self._different(due)
-        for lanes in self._tiles(first):
-            weights, log_scale = scale_weights(self._pilot(lanes).log_weights)
-            means, squares = weights.mean(axis=1), np.square(weights).mean(axis=1)
-            self.shares[lanes] = means**2 / np.maximum(squares, SMALLEST)
-            self._log_means[lanes] = log_scale + np.log(np.maximum(means, SMALLEST))
-        self.shares[due] = self.shares[first[which]]
-        self._log_means[due] = self._log_means[first[which]]
-        self.lengths[due] = self.rule.lengths(self.shares[due])
-
-    def look_back(self, due: np.ndarray, num_samples: np.ndarray) -> None:
-        """Say which of the (R,) lanes are blind to their data, in races of (N,) samples.
-
-        Lanes of the same data share the middle one of their races: how long a race turns out is
-        luck, and to be blind is not.
-        """
-        counts, sums = self.proposal.counts, self.proposal.sums
-        due = due[num_samples[due].argsort(kind="stable")]
-        first, which = self._different(due)
-        middle = [due[which == i][(which == i).sum() // 2] for i in range(len(first))]
-        log_sizes = np.zeros(len(counts))
-        log_sizes[first] = np.log(np.maximum(num_samples[middle], 1))
-        for lanes in self._tiles(first):
-            testimony, log_weights, log_means = self._testify(lanes, counts, sums)
-            with np.errstate(invalid="ignore"):
-                log_reach = log_sizes[lanes] + log_means
-                log_chances = np.minimum(log_reach[:, None] - log_weights, 0.0)
-            self.is_blind[lanes] = self._miss(testimony, log_chances) > LARGEST_MISS
+        middle = due[find_middles(races.log_sums_of_others()[due], which)]
+        for part in self._tiles(np.arange(len(first))):
+            self.is_blind[first[part]] = self._is_blind(first[part], middle[part], races)
         self.is_blind[due] = self.is_blind[first[which]]
 
     def _different(self, due: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -113,41 +114,72 @@ class Vetting:
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         return due[first], which.ravel()
 
-    def _testify(
-        self, lanes: np.ndarray, counts: np.ndarray, sums: np.ndarray
-    ) -> tuple[Draws, np.ndarray, np.ndarray]:
-        """Return draws of the witness for (R,) lanes, their weights, and log-means of weights."""
-        rng, rows = np.random.default_rng(0), np.arange(len(lanes))
-        if self.witness is None:
-            testimony = self._pilot(lanes)
-            return testimony, testimony.log_weights, self._log_means[lanes]
-        self.witness.follow(rng, counts[lanes], sums[lanes])
-        testimony, log_means = self.witness.draw(rng, rows, NUM_WITNESSES), self._log_means[lanes]
-        if not isinstance(self.witness, Bank):
-            return testimony, self.proposal.weigh(lanes, testimony.means), log_means
-        self.proposal.follow(rng, self.witness.counts, self.witness.sums)
-        weights, log_scale = scale_weights(self._pilot(rows).log_weights)
-        log_means = log_scale + np.log(np.maximum(weights.mean(axis=1), SMALLEST))
-        log_weights = self.proposal.weigh(rows, testimony.means)
-        self.proposal.follow(rng, counts, sums)
-        return testimony, log_weights, log_means
-
-    def _miss(self, testimony: Draws, log_chances: np.ndarray) -> np.ndarray:
-        """Return the (R,) part of the answer that is missed; all, where a bank has doubts."""
+    def _is_blind(self, lanes: np.ndarray, like: np.ndarray, races: Races) -> np.ndarray:
+        """Return (R,) True where (R,) lanes are blind, whose races were as those of (R,) others."""
         if isinstance(self.witness, Bank):
-            return ((log_chances < LOG_UNSEEN).any(axis=1) | self.witness.is_far).astype(float)
-        weights = scale_weights(testimony.log_weights)[0]
-        seen = weights * np.exp(np.where(weights > 0.0, log_chances, 0.0))
-        is_best = testimony.winners[:, None] == np.arange(testimony.means.shape[1])[:, None]
-        laws = [np.einsum("rm,rkm->rk", mass, is_best) for mass in (weights, seen)]
-        laws = [law / np.maximum(law.sum(axis=1, keepdims=True), SMALLEST) for law in laws]
-        return abs(laws[0] - laws[1]).sum(axis=1) / 2
+            return self._has_doubts(self.witness, lanes, races.num_samples[like])
+        testimony, log_weights = self._testify(lanes)
+        return miss(testimony, log_weights, races.log_sums_of_others()[like]) > LARGEST_MISS
+
+    def _testify(self, lanes: np.ndarray) -> tuple[Draws, np.ndarray]:
+        """Return draws of the posterior for (R,) lanes, and what the proposal weighs them."""
+        if not isinstance(self.witness, Proposal):
+            testimony = self._pilot(lanes)
+            return testimony, testimony.log_weights
+        rng, counts, sums = np.random.default_rng(0), self.proposal.counts, self.proposal.sums
+        self.witness.follow(rng, counts[lanes], sums[lanes])
+        testimony = self.witness.draw(rng, np.arange(len(lanes)), NUM_WITNESSES)
+        return testimony, self.proposal.weigh(lanes, testimony.means)
+
+    def _has_doubts(self, bank: Bank, lanes: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
+        """Return (R,) True where a bank has draws that races of (R,) samples miss, or none."""
+        rng, rows = np.random.default_rng(0), np.arange(len(lanes))
+        counts, sums = self.proposal.counts, self.proposal.sums
+        bank.follow(rng, counts[lanes], sums[lanes])
+        self.proposal.follow(rng, bank.counts, bank.sums)
+        log_weights = self.proposal.weigh(rows, bank.draw(rng, rows, NUM_WITNESSES).means)
+        weights, log_scale = scale_weights(self._pilot(rows).log_weights)
+        self.proposal.follow(rng, counts, sums)
+        log_sums = np.log(num_samples * np.maximum(weights.mean(axis=1), SMALLEST)) + log_scale
+        log_chances = -np.logaddexp(0.0, log_weights - log_sums[:, None])
+        return (log_chances < LOG_UNSEEN).any(axis=1) | bank.is_far
 
     def _tiles(self, lanes: np.ndarray) -> list[np.ndarray]:
         return split_lanes(lanes, NUM_WITNESSES * self.proposal.problem.num_arms)
 
     def _pilot(self, lanes: np.ndarray) -> Draws:
         return self.proposal.draw(np.random.default_rng(0), lanes, NUM_PILOTS)
+
+
+def miss(testimony: Draws, log_weights: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
+    """Return (R,) distances between the best arm's law as races count and in all; see the module.
+
+    Args:
+        testimony: (R, M) weighted draws of the posterior.
+        log_weights: (R, M) what the races weigh them.
+        log_sums: (R,) of the weights that a draw competes with.
+
+    Returns:
+        (R,) total variation, and the standard error of the differences that it adds up.
+    """
+    mass = normalise(testimony.log_weights)
+    counted = normalise(testimony.log_weights - np.logaddexp(log_weights, log_sums[:, None]))
+    gaps = counted - mass
+    is_best = testimony.winners[:, None] == np.arange(testimony.means.shape[1])[:, None]
+    distance = abs(np.einsum("rm,rkm->rk", gaps, is_best)).sum(axis=1) / 2
+    return distance + np.sqrt(np.square(gaps).sum(axis=1))
+
+
+def find_middles(values: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Return where, for each group 0, 1, ... of (R,) values, its middle one is."""
+    order, sizes = np.lexsort([values, which]), np.bincount(which)
+    return order[sizes.cumsum() - sizes + sizes // 2]
+
+
+def normalise(log_weights: np.ndarray) -> np.ndarray:
+    """Return (R, m) weights of which each row adds up to 1."""
+    weights = scale_weights(log_weights)[0]
+    return weights / np.maximum(weights.sum(axis=1, keepdims=True), SMALLEST)
 
 
 def scale_weights(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -26,6 +26,9 @@ class Greedy(Agent):
         estimate: "average" is the average reward so far, infinite for an arm without any;
             "posterior" the expectation under the posterior, for every prior that `ExactThompson`
             takes. Infinite expectations come first.
+
+    Diagnostics, for "posterior": `is_unreliable`, where the posterior cannot vouch for what it
+    holds.
     """
 
     def __init__(self, problem: BanditProblem, *, estimate: str = "average") -> None:
@@ -38,6 +41,7 @@ class Greedy(Agent):
         if self._posterior is None:
             return empirical_means(self)
         self._posterior.follow(self.rng, self.counts, self.sums)
+        self._diagnostics = {"is_unreliable": self._posterior.is_unreliable()}
         return self._posterior.mean()
 
     def _restart(self, mask: np.ndarray) -> None:

@@ -21,7 +21,7 @@ from bandit_gym.priors import Beta, Gamma, Normal
 from bandit_gym.priors.mixtures import HierarchicalBeta
 from bandit_gym.typing import FloatArray
 
-NUM_FACTORS, NUM_ZOOMS, REACH, DEPTH = 33, 3, 9.0, 30.0
+NUM_FACTORS, NUM_ZOOMS, REACH, DEPTH = 33, 3, 25.0, 30.0
 """Of a common factor: values looked at, times the interval narrows, its first end, and the log of
 the evidence, below the largest, that is left out."""
 

@@ -136,10 +136,7 @@ def make_problem(likelihood, prior):
     ],
     ids=lambda part: type(part).__name__,
 )
-def test_grid_plays_with_exact_probabilities(likelihood, prior, counts, request):
-    if isinstance(prior, Blocks) and counts == HUGE:
-        gap = "known gap of the oracle: a million rewards that average inside a hole of the support"
-        request.applymarker(pytest.mark.xfail(reason=gap))
+def test_grid_plays_with_exact_probabilities(likelihood, prior, counts):
     problem = make_problem(likelihood, prior)
     counts, sums = statistics(likelihood, counts)
     seen = frequencies(problem, counts, sums)

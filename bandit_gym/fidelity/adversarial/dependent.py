@@ -39,6 +39,8 @@ CASES = (
     Case("exponential, rare camp of all arms", "all arms lie in a camp of probability 0.001",
          Exponential(), Camps([InverseGamma(30.0, 29.0), InverseGamma(300.0, 1500.0)],
          [0.999, 0.001]), (40, 30, 0), (190.0, 160.0, 0.0)),
+    Case("exponential, prior against data", "two camps, 20 prior deviations apart", Exponential(),
+         OneFactor(10.0, (0.5,) * 3, 0.15, 0.0, 30.0), (36, 36, 18), (25.2, 18.0, 7.2)),
     Case("Gaussian, rare camp of all arms", "all arms lie in a camp of probability 1e-4",
          Gaussian(), Camps([Normal(0.0, 0.1), Normal(5.0, 0.1)], [0.9999, 0.0001]),
          (3, 2, 0), (15.0, 10.2, 0.0)),

@@ -11,7 +11,7 @@ from agents.oracle.panels import ToleranceError
 from agents.posteriors import chains, gibbs
 from agents.posteriors.chains import Axes, GibbsTarget
 from agents.posteriors.conjugate import likelihood_coefficients
-from agents.posteriors.gibbs import bring_near, make_target
+from agents.posteriors.starts import make_target
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -190,32 +190,6 @@ def test_monte_carlo_error_shows_chains_that_disagree(rng):
     assert error > np.std(centres, ddof=1) / np.sqrt(4)
 
 
-def test_chains_start_near_the_middle_of_the_posterior():
-    problem = _dependent(Gaussian(), CORRELATED)
-    counts, sums = np.array([[0, 10**6]]), np.array([[0.0, 4e5]])
-    near = bring_near(problem, np.array([[0.9, 0.9]]), counts, sums)
-    # the second arm's deviation is 1e-3, its middle where it paid up to a part in a million
-    assert near[0, 1] == pytest.approx(0.4 + 1e-3 * gibbs.FAR, abs=1e-5)
-    np.testing.assert_allclose(bring_near(problem, near, counts, sums), near, rtol=1e-9)
-
-
-def test_chains_start_inside_the_box_where_the_middle_is_outside():
-    problem = _dependent(Gaussian(), CORRELATED)
-    counts, sums = np.array([[0, 10**6]]), np.array([[0.0, 5e6]])
-    near = bring_near(problem, np.array([[0.3, 0.3]]), counts, sums)
-    assert ((near > 0) & (near < 1)).all() and near[0, 1] > 0.9
-
-
-def test_target_holds_what_the_kernels_read():
-    problem = _dependent(Bernoulli(), CORRELATED)
-    target = make_target(problem, np.array([[3, 0]]), np.array([[1.0, 0.0]]))
-    assert isinstance(target, GibbsTarget)
-    np.testing.assert_array_equal(target.coefficients[0, 0], [1.0, 2.0, 0.0, 0.0, 0.0])
-    np.testing.assert_allclose(target.precision, np.linalg.inv(CORRELATED))
-    np.testing.assert_array_equal(target.box, [[0.0, 1.0], [0.0, 1.0]])
-    assert (target.widths > 0).all()
-
-
 def _nearly_equal_arms(num_arms, gap):
     """Return the covariance of arms that share a level but for deviations of `gap`."""
     return (0.09 * np.ones((num_arms, num_arms)) + gap**2 * np.eye(num_arms)).tolist()
@@ -309,3 +283,18 @@ def test_autocorrelation_is_that_of_the_slowest_column(rng):
 @njit(error_model="numpy")
 def _autocorrelation(path):
     return chains.autocorrelation(path)
+
+
+@pytest.mark.parametrize(("prior_mean", "is_seen"), [(10.0, True), (0.8, False)])
+def test_a_chain_that_may_be_in_the_wrong_one_of_two_camps_says_so(prior_mean, is_seen):
+    # rewards that average 0.5 and 0.7 beside a prior about 10 +- 0.5 leave mass near both
+    covariance = (0.25 * np.ones((3, 3)) + 0.0225 * np.eye(3)).tolist()
+    prior = TruncatedMultivariateNormal(prior_mean, covariance, 0.0, 30.0)
+    agent = ExactThompson(BanditProblem(Exponential(), prior, 3))
+    agent.reset(40, seed=0)
+    agent.warm_start([36, 36, 18], [25.2, 18.0, 7.2])
+    agent.act()
+    seen = agent.diagnostics()["is_unreliable"]
+    is_low = agent.up_to_date().sample(agent.rng).max(axis=1) < 5.0
+    assert seen[is_low].all() == is_seen
+    assert seen.mean() > 0.8 if is_seen else not seen.any()

@@ -5,13 +5,15 @@ import pytest
 from scipy import stats
 
 from agents import RacingThompson
+from agents.oracle import action_probabilities
 from agents.racing.bank import Bank
 from agents.racing.conjugate import ConjugateProposal
 from agents.racing.matching import find_witness, make_proposal
-from agents.racing.stopping import self_normalised_rule
-from agents.racing.vetting import NUM_PILOTS, Vetting
+from agents.racing.races import Races
+from agents.racing.stopping import fixed_rule, self_normalised_rule
+from agents.racing.vetting import NUM_PILOTS, NUM_WITNESSES, Vetting, find_middles, miss
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 PROBLEM = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 2)
@@ -23,6 +25,14 @@ def _vet(problem, proposal, counts, sums, witness=None):
     proposal.follow(np.random.default_rng(0), counts, sums)
     vetting.look_ahead(np.arange(len(counts)))
     return vetting
+
+
+def _race(vetting, num_samples):
+    """Run races of all lanes that end after so many samples."""
+    shape = vetting.proposal.counts.shape
+    races = Races.start(fixed_rule(num_samples), np.zeros(shape), np.full(shape[0], num_samples))
+    races.run(np.random.default_rng(1), vetting.proposal, np.arange(shape[0]))
+    return races
 
 
 def test_shares_are_the_effective_samples_that_a_draw_is_worth():
@@ -38,6 +48,7 @@ def test_lanes_are_vetted_anew_when_their_pulls_have_doubled_and_later_grown_fou
     proposal = make_proposal(PROBLEM, "reference")
     counts, sums = np.zeros((2, 2), dtype=int), np.zeros((2, 2))
     vetting = _vet(PROBLEM, proposal, counts, sums)
+    vetting.look_back(np.arange(2), _race(vetting, 5))
     seen = []
     for pulls in range(1, 300):
         counts[0, 0], sums[0, 0] = pulls, pulls // 2
@@ -46,10 +57,19 @@ def test_lanes_are_vetted_anew_when_their_pulls_have_doubled_and_later_grown_fou
         due = np.flatnonzero(counts.sum(axis=1) >= vetting.due)
         if due.size:
             vetting.look_ahead(due)
+            vetting.look_back(due, _race(vetting, 5))
         if (vetting.shares != before).any():
             seen.append(pulls)
         assert vetting.shares[1] == before[1]
     assert seen == [8, 16, 32, 64, 256]
+
+
+def test_a_lane_that_did_not_race_stays_due():
+    agent = RacingThompson(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2), unpulled_arms="pull")
+    agent.reset(2, seed=0)
+    agent.warm_start([[1, 0], [1, 1]], [[0.0, 0.0], [0.0, 0.0]])
+    agent.act()
+    assert agent._vetting.due.tolist() == [0, 8]
 
 
 def test_a_lane_that_starts_again_is_vetted_again():
@@ -68,11 +88,34 @@ def test_few_draws_are_blind_and_many_see():
     proposal = make_proposal(problem, "reference")
     counts, sums = np.array([[0, 0]] * 2), np.zeros((2, 2))
     vetting = _vet(problem, proposal, counts, sums, find_witness(proposal))
-    vetting.look_back(np.arange(2), np.array([1, 1]))
+    vetting.look_back(np.arange(2), _race(vetting, 1))
     assert vetting.is_blind.all()
-    vetting.look_back(np.arange(2), np.array([1000, 1000]))
+    vetting.look_back(np.arange(2), _race(vetting, 1000))
     assert not vetting.is_blind.any()
     np.testing.assert_array_equal(proposal.counts, counts)
+
+
+@pytest.mark.parametrize("num_samples", [1, 2, 8])
+def test_what_a_race_misses_is_the_distance_of_its_law(num_samples):
+    problem, size = BanditProblem(Bernoulli(), Beta((1.5, 1.0), 1.0), 2), 40_000
+    agent = RacingThompson(problem, stopping=num_samples)
+    agent.reset(size, seed=0)
+    races = agent.race()
+    law = np.bincount(races.totals.argmax(axis=1), minlength=2) / size
+    truth = action_probabilities(problem, [0, 0], [0.0, 0.0])
+    lanes = np.arange(20)
+    missed = [
+        miss(*agent._vetting._testify(lanes), np.full(20, log_sum)).mean()
+        for log_sum in races.log_sums_of_others()[:100]
+    ]
+    # Weights vary by 0.58 of their average at most, which the standard error of M draws rests on.
+    noise = 0.58 / np.sqrt(NUM_WITNESSES) + 4 * 0.5 / np.sqrt(size)
+    assert np.mean(missed) == pytest.approx(abs(law - truth).sum() / 2, abs=noise)
+
+
+def test_groups_have_their_middle_values_found():
+    values, which = np.array([5.0, 1.0, 3.0, 9.0, 7.0]), np.array([0, 0, 0, 1, 1])
+    assert find_middles(values, which).tolist() == [2, 3]
 
 
 def test_who_bears_witness():

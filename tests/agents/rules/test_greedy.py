@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from agents import EpsilonGreedy, Greedy
-from bandit_gym.likelihoods import Bernoulli, Exponential
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
 from bandit_gym.priors import Beta, InverseGamma, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
@@ -31,6 +31,18 @@ def test_greedy_on_the_posterior_serves_a_dependent_prior():
     prior = TruncatedMultivariateNormal(0.5, [[1.0, 0.9], [0.9, 1.0]])
     agent = Greedy(BanditProblem(Bernoulli(), prior, 2), estimate="posterior")
     assert (act(agent, [0, 40], [0, 4], num_envs=4) == 0).all()
+
+
+def test_greedy_on_the_posterior_says_where_that_is_unsure_of_itself():
+    far = TruncatedNormal(0.0, 1.0, -1.0, 1.0)  # rewards of 1e13 leave no table that fits
+    agent = Greedy(BanditProblem(Gaussian(), far, 3), estimate="posterior")
+    act(agent, [5, 5, 0], [5e13, 2.0, 0.0], num_envs=2)
+    assert agent.diagnostics()["is_unreliable"].tolist() == [True, True]
+    act(agent, [5, 5, 0], [5.0, 2.0, 0.0], num_envs=2)
+    assert agent.diagnostics()["is_unreliable"].tolist() == [False, False]
+    by_average = Greedy(agent.problem)
+    act(by_average, [5, 5, 0], [5.0, 2.0, 0.0])
+    assert by_average.diagnostics() == {}
 
 
 def test_infinite_posterior_mean_comes_first_and_is_no_error():
