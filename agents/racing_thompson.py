@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -149,6 +149,11 @@ class RacingThompson(Agent):
 
     def _snapshot(self) -> PosteriorSnapshot:
         return PosteriorSnapshot(self, self._target)
+
+    def _aside(self) -> Self:
+        twin = super()._aside()
+        twin._target = self._target  # found once, and a function of the statistics
+        return twin
 
     def _law(self) -> np.ndarray:
         self._target.follow(self.rng, self.counts, self.sums)

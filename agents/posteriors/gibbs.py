@@ -18,6 +18,7 @@ from agents.posteriors.chains import (
     renew_chains,
     settle_chains,
 )
+from agents.posteriors.conditionals import Answer, average_conditionals
 from agents.posteriors.conjugate import likelihood_coefficients
 from agents.posteriors.starts import bring_near, guess_means, keep_inside, make_target
 from bandit_gym.problem import BanditProblem
@@ -32,8 +33,6 @@ axes does."""
 
 NUM_BURNS, NUM_SUMMARY_SWEEPS = 8, 128
 """Sweeps of a copy of the chain that answers are averages over, and those before them."""
-
-MOST_POINTS = 2048
 
 FARTHEST, APART = 1000.0, 5.0
 """Standard deviations from the posterior's middle within which chains from the prior's mean start,
@@ -57,10 +56,10 @@ class GibbsPosterior(Posterior):
     whose chains end up apart is unreliable.
 
     What is asked beside draws is answered from `NUM_SUMMARY_SWEEPS` sweeps of a copy of the chain,
-    with a generator of its own: means, deviations and quantiles from the conditional laws of each
-    arm given the others, averaged over the sweeps, and best arms from their frequencies. That takes
-    some 5 ms a lane of ten arms, more where arms all but fix each other, with a Monte Carlo error
-    of a few per cent of a deviation.
+    with a generator of its own: means, deviations, quantiles and best arms from the conditional
+    laws of each arm given the others, averaged over the sweeps. That takes some 5 ms a lane of ten
+    arms, more where arms all but fix each other, with a Monte Carlo error of a few per cent of a
+    deviation.
 
     Arguments:
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
@@ -75,7 +74,7 @@ class GibbsPosterior(Posterior):
         self.num_sweeps = num_sweeps
         self._make_room(0)
         self._is_fresh = False
-        self._answer: tuple[np.ndarray, np.ndarray] | None = None
+        self._answer: Answer | None = None
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Start the masked lanes' chains from draws of the prior, strictly inside its box."""
@@ -112,18 +111,18 @@ class GibbsPosterior(Posterior):
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations."""
-        grid, density = self._marginals()
+        grid, density, _ = self._marginals()
         return np.trapezoid(density * grid, grid, axis=-1)
 
     def std(self) -> np.ndarray:
         """Return the (N, K) standard deviations."""
-        grid, density = self._marginals()
+        grid, density, _ = self._marginals()
         off = grid - np.trapezoid(density * grid, grid, axis=-1)[..., None]
         return np.sqrt(np.trapezoid(density * off**2, grid, axis=-1))
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
-        grid, density = self._marginals()
+        grid, density, _ = self._marginals()
         steps = np.diff(grid, axis=-1) * (density[..., 1:] + density[..., :-1]) / 2
         mass = np.concatenate([np.zeros_like(steps[..., :1]), steps.cumsum(axis=-1)], axis=-1)
         levels = np.broadcast_to(p, mass.shape[:2]) * mass[..., -1]
@@ -134,16 +133,18 @@ class GibbsPosterior(Posterior):
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities at (M,) places."""
-        grid, density = self._marginals()
+        grid, density, _ = self._marginals()
         found = np.empty((*grid.shape[:2], len(x)))
         for place in np.ndindex(grid.shape[:2]):
             found[place] = np.interp(x, grid[place], density[place], 0.0, 0.0)
         return np.moveaxis(found, -1, 0)
 
     def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) frequencies over the sweeps."""
-        best = self._sweep()[1].argmax(axis=-1)
-        return (best[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
+        """Return the (N, K) probabilities that an arm's conditional law beats the others' means.
+
+        Averages of these over the sweeps are less noisy than frequencies, and seldom 0.
+        """
+        return self._marginals()[2]
 
     def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) frequencies and (N, K, K) averages over the sweeps in which an arm won."""
@@ -157,7 +158,7 @@ class GibbsPosterior(Posterior):
 
     def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and expected shortfalls of the marginal laws."""
-        grid, density = self._marginals()
+        grid, density, _ = self._marginals()
         off = np.maximum(np.asarray(level)[..., None] - grid, 0.0)
         below = np.trapezoid(np.where(off > 0, density, 0.0), grid, axis=-1)
         return below, np.trapezoid(density * off, grid, axis=-1)
@@ -226,43 +227,8 @@ class GibbsPosterior(Posterior):
             sweep[:] = means
         return target, found
 
-    def _marginals(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K, G) points and the densities there, averages of conditional ones."""
+    def _marginals(self) -> Answer:
+        """Return what averages of conditional laws tell."""
         if self._answer is None:
-            self._answer = self._average_conditionals()
+            self._answer = average_conditionals(*self._sweep())
         return self._answer
-
-    def _average_conditionals(self) -> tuple[np.ndarray, np.ndarray]:
-        target, means = self._sweep()
-        off = means - target.mean
-        own = np.diag(target.precision)
-        pulls = own * (target.mean + off) - off @ target.precision  # (S, N, K)
-        grid = _grids(means, target)
-        log_base = _log_features(target.coefficients, grid) - 0.5 * own[:, None] * grid**2
-        density = np.zeros_like(grid)
-        for pull in pulls:
-            log_density = log_base + pull[..., None] * grid
-            part = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
-            density += part / np.trapezoid(part, grid, axis=-1)[..., None]
-        return grid, density / len(pulls)
-
-
-def _grids(means: np.ndarray, target: GibbsTarget) -> np.ndarray:
-    """Return (N, K, G) points strictly inside the box, close enough for the conditional laws."""
-    low, high = target.box.T
-    width = target.widths / 2  # about a conditional deviation
-    first = np.maximum(means.min(axis=0) - 6 * width, np.nextafter(low, high))
-    last = np.minimum(means.max(axis=0) + 6 * width, np.nextafter(high, low))
-    num_points = int(np.clip(4 * ((last - first) / width).max(), 64, MOST_POINTS))
-    return np.linspace(first, last, num_points, axis=-1)
-
-
-def _log_features(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the (N, K, G) sums of five features of x, those with a coefficient of 0 left out."""
-    with np.errstate(all="ignore"):
-        features = (np.log(x), np.log1p(-x), x, x * x, 1 / x)
-        found = np.zeros_like(x)
-        for i, feature in enumerate(features):
-            c = coefficients[..., [i]]
-            found += np.where(c == 0.0, 0.0, c * feature)
-        return found

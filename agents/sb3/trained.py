@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Never
 
 import gymnasium as gym
 import numpy as np
@@ -174,6 +174,10 @@ class SB3Agent:
         if not self.deterministic:
             law = self.exploration_rate / self.num_arms + (1 - self.exploration_rate) * law
         return law[0] if self.num_envs is None else law
+
+    def posterior(self) -> Never:
+        """Refuse: a trained policy holds no posterior."""
+        raise TypeError("posterior must be asked of an agent with a prior, got SB3Agent.")
 
     def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
         """End the step: a recurrent model keeps what it made of the last observation.

@@ -16,6 +16,9 @@ MOST_CURVES = 10
 """Arms beyond which densities would hide each other."""
 
 NUM_POINTS = 400
+HEIGHT_PER_ARM, TALLEST = 0.2, 40.0
+"""Inches of a figure of one's own."""
+
 ENDS = (0.002, 0.998)
 """Levels between which densities are drawn."""
 
@@ -28,11 +31,12 @@ def draw_posterior(snapshot: Shown, ax: Axes | None, lane: int) -> Axes:
         ax: where; None makes a figure.
         lane: which lane.
     """
+    num_arms = snapshot.counts.shape[1]
     if ax is None:
         from matplotlib import pyplot
 
-        ax = pyplot.subplots(layout="constrained")[1]
-    num_arms = snapshot.counts.shape[1]
+        height = min(max(4.8, HEIGHT_PER_ARM * num_arms), TALLEST)
+        ax = pyplot.subplots(figsize=(6.4, height), layout="constrained")[1]
     ends = snapshot.quantile(ENDS).reshape(2, -1, num_arms)[:, lane]
     curves = _densities(snapshot, ends, lane) if num_arms <= MOST_CURVES else None
     if curves is None:

@@ -284,6 +284,15 @@ def test_law_of_a_race_is_the_one_that_it_approximates(setting):
     np.testing.assert_allclose(agent.action_probabilities(), expected, atol=error)
 
 
+def test_race_finds_the_posterior_that_it_approximates_once():
+    agent = make_setting("racing, chains", 2, 0)
+    agent.action_probabilities()
+    found = agent._target
+    agent.observe(agent.act(), [1.0, 0.0])
+    agent.action_probabilities()
+    assert agent._target is found
+
+
 def test_race_that_pulls_missing_arms_first_says_so():
     agent = make_setting("racing, pull", 1, 0)
     agent.warm_start([[1, 0, 1, 0]], [[3.0, 0.0, 1.0, 0.0]])

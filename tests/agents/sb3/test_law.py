@@ -27,6 +27,11 @@ def test_trained_models_act_as_often_as_their_law_says(name, is_deterministic):
     assert (abs((played - law).sum(axis=0)) <= error).all()
 
 
+def test_trained_models_have_no_posterior_to_show():
+    with pytest.raises(TypeError, match="posterior must be asked of an agent with a prior, got"):
+        SB3Agent(train("A2C")).posterior()
+
+
 def test_learner_acts_as_often_as_its_law_says():
     problem = make_vec().unwrapped.problem
     agent = OnlineSB3(problem, n_steps=1, learning_rate=0.5)
