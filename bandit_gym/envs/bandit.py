@@ -11,8 +11,7 @@ from gymnasium.spaces import Discrete
 from bandit_gym.checks import check_actions, check_options, check_seed
 from bandit_gym.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.instances import check_means, draw_instances
-from bandit_gym.envs.observations import make_observer
-from bandit_gym.envs.record import PlayRecord, split
+from bandit_gym.envs.observations import PlayRecord, make_observer, split
 from bandit_gym.envs.rendering import RENDER_MODES, check_render_mode, render_lanes
 from bandit_gym.numerics.streams import NOISE, LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
@@ -103,7 +102,7 @@ class BanditEnv(gym.Env[Any, Any]):
         [self._noise] = self._streams.generators(NOISE, LANE)
         self._means = means[None]
         self._shortfalls = shortfalls(self._means)
-        self._record = PlayRecord(1, self._observer)
+        self._record = PlayRecord(1, self.problem.num_arms, self._observer)
         info = {"means": means.copy(), "optimal_action": int(optimal_actions(means))}
         return self._observe(), info
 
