@@ -11,13 +11,15 @@ from gymnasium.spaces import Discrete
 from bandit_gym.checks import check_actions, check_options, check_seed
 from bandit_gym.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.instances import check_means, draw_instances
-from bandit_gym.envs.observations import make_observer
-from bandit_gym.envs.record import PlayRecord, split
+from bandit_gym.envs.observations import PlayRecord, make_observer, split
 from bandit_gym.envs.rendering import RENDER_MODES, check_render_mode, render_lanes
 from bandit_gym.numerics.streams import NOISE, LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
+from bandit_gym.typing import FloatArray
 
 LANE = np.array([0])
+"""The only one."""
+
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}
 
 
@@ -73,14 +75,7 @@ class BanditEnv(gym.Env[Any, Any]):
             super().reset(seed=draw_seeds(1)[0] if seed is None else seed)
             self._streams.seed(LANE, [self.np_random_seed])
         self._streams.advance(LANE)
-        instance = self._fixed_means if asked is None else asked
-        means = draw_instances(self.problem, instance, self._streams, LANE)[0]
-        [self._noise] = self._streams.generators(NOISE, LANE)
-        self._means = means[None]
-        self._shortfalls = shortfalls(self._means)
-        self._record = PlayRecord(1, self._observer)
-        info = {"means": means.copy(), "optimal_action": int(optimal_actions(means))}
-        return self._observe(), info
+        return self._begin(self._fixed_means if asked is None else asked)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Pull one arm."""
@@ -101,6 +96,15 @@ class BanditEnv(gym.Env[Any, Any]):
         if self._noise is None:
             raise ResetNeeded("reset must be called before render.")
         return render_lanes(self.render_mode, self.problem.likelihood, self._means, self._record)[0]
+
+    def _begin(self, instance: FloatArray | None) -> tuple[Any, dict[str, Any]]:
+        means = draw_instances(self.problem, instance, self._streams, LANE)[0]
+        [self._noise] = self._streams.generators(NOISE, LANE)
+        self._means = means[None]
+        self._shortfalls = shortfalls(self._means)
+        self._record = PlayRecord(1, self.problem.num_arms, self._observer)
+        info = {"means": means.copy(), "optimal_action": int(optimal_actions(means))}
+        return self._observe(), info
 
     def _observe(self) -> Any:
         return split(self._record.observe())[0]

@@ -8,7 +8,8 @@ from bandit_gym.typing import FloatArray, IntArray
 _MOST_ROWS = 512
 _FEWEST_ROWS = 4
 _MOST_UNIFORMS = 2**15
-"""256 KiB, unless the fewest rows are more: a larger block leaves the cache before it is used."""
+"""256 KiB, unless the fewest rows are more: larger blocks are no faster, and lanes that restart one
+by one throw more of them away."""
 
 
 class LaneNoise:

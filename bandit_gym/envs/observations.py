@@ -27,36 +27,18 @@ a time limit of its own, which is its horizon unless another is told.
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
 from numpy.typing import NDArray
 
 from bandit_gym.checks import check_choice, check_integer, message
+from bandit_gym.envs.record import OBSERVATIONS, Plays, Rule
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray, IntArray
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
-OBSERVATIONS = ("constant", "counts", "history")
 NOTHING_YET = 0.5
-
-
-class Plays(NamedTuple):
-    """What was played in each lane's episode so far."""
-
-    pulls: IntArray  # (N, K)
-    reward_sums: FloatArray  # (N, K)
-    lengths: IntArray  # (N,) pulls of all arms
-    last_actions: IntArray  # (N,) -1 before the first
-
-
-class Rule(NamedTuple):
-    """What observations show, in the terms of a compiled loop."""
-
-    mode: int  # of OBSERVATIONS
-    low: float
-    high: float  # with low, the support of the likelihood's mean
-    horizon: float
 
 
 @dataclass(frozen=True)
@@ -97,6 +79,61 @@ class Observer:
         """The same for a compiled loop."""
         low, high = self.support
         return Rule(OBSERVATIONS.index(self.mode), float(low), float(high), float(self.horizon))
+
+
+class PlayRecord:
+    """The pulls and rewards of every lane's episode so far, and what an agent sees of them.
+
+    Observations are made from this record, which never holds the means, so they cannot leak them.
+    They are kept and changed where something was played, as most of a long one never changes.
+
+    Args:
+        num_envs: N.
+        num_arms: K.
+        observer: says what is seen; None for nothing.
+    """
+
+    def __init__(self, num_envs: int, num_arms: int, observer: Observer | None = None) -> None:
+        observer = observer or Observer("constant", (0.0, 1.0), num_arms, 1)
+        shape = num_envs, num_arms
+        self.plays = Plays(
+            pulls=np.zeros(shape, dtype=np.int64),
+            reward_sums=np.zeros(shape),
+            lengths=np.zeros(num_envs, dtype=np.int64),
+            last_actions=np.full(num_envs, -1, dtype=np.int64),
+        )
+        self._rule, self._blank = observer.rule, observer.blank
+        self._shown = np.tile(self._blank, (num_envs, 1))
+
+    def add(self, actions: IntArray, rewards: FloatArray) -> None:
+        """Add one pull per lane: (N,) actions and (N,) rewards."""
+        from bandit_gym.envs.plays import add_plays  # compiled: only where something is recorded
+
+        paid = np.ascontiguousarray(rewards, dtype=np.float64)
+        add_plays(self.plays, self._rule, actions, paid, self._shown)
+
+    def forget(self, lanes: BoolArray) -> None:
+        """Start the lanes of the (N,) mask afresh."""
+        for values in self.plays[:-1]:
+            values[lanes] = 0
+        self.plays.last_actions[lanes] = -1
+        self._shown[lanes] = self._blank
+
+    @property
+    def empirical_means(self) -> FloatArray:
+        """(N, K) mean reward of every arm, 0 where it was never pulled."""
+        return self.plays.reward_sums / np.maximum(self.plays.pulls, 1)
+
+    def observe(self) -> NDArray[Any]:
+        """Return what is seen: (N,) int64 zeros in the constant mode, else (N, size) float32."""
+        if self._rule.mode == OBSERVATIONS.index("constant"):
+            return np.zeros(len(self._shown), dtype=np.int64)
+        return self._shown.copy()
+
+
+def split(observations: NDArray[Any]) -> list[Any]:
+    """Turn a batch into the list of what each lane's single environment would return."""
+    return observations.tolist() if observations.ndim == 1 else list(observations)
 
 
 def make_observer(observation: str, problem: BanditProblem, horizon: int | None) -> Observer:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from bandit_gym.envs.observations import OBSERVATIONS, Plays, Rule
+from bandit_gym.envs.record import OBSERVATIONS, Plays, Rule
 from bandit_gym.numerics.compiled import inner, kernel
 
 _COUNTS, _HISTORY = OBSERVATIONS.index("counts"), OBSERVATIONS.index("history")

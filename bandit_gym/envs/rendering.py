@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bandit_gym.checks import check_choice
 from bandit_gym.envs.intervals import likelihood_interval
-from bandit_gym.envs.record import PlayRecord
+from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.typing import FloatArray
 

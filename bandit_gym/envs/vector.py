@@ -26,8 +26,7 @@ from bandit_gym.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.bandit import METADATA
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.noise import LaneNoise
-from bandit_gym.envs.observations import make_observer
-from bandit_gym.envs.record import PlayRecord, split
+from bandit_gym.envs.observations import PlayRecord, make_observer, split
 from bandit_gym.envs.rendering import check_render_mode, render_lanes
 from bandit_gym.envs.seeds import Seeds, spread_seeds
 from bandit_gym.numerics.streams import LaneStreams, draw_seeds
@@ -102,7 +101,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         self._has_begun = False
         self._generators: dict[int, np.random.Generator] = {}  # for others, who ask `np_random`
         self._noise = LaneNoise(self._streams, self._limit)
-        self._record = PlayRecord(self.num_envs, self._observer)
+        self._record = PlayRecord(*shape, self._observer)
         self._means = np.zeros(shape)
         self._shortfalls = np.zeros(shape)
         # Every lane's end is kept as a reading of one clock, so that a step need not count in every

@@ -47,6 +47,15 @@ def test_import_loads_nothing_heavy() -> None:
     assert result.stdout.strip() == "[]", result.stderr
 
 
+def test_a_short_run_of_few_lanes_loads_nothing_heavy() -> None:
+    code = "import sys, gymnasium as gym\n"
+    code += "venv = gym.make_vec('bandit_gym:BernoulliBandit-v0', 50)\n"
+    code += "for _ in range(20):\n    venv.reset(), venv.step([0] * 50)\n"
+    code += f"print([name for name in {HEAVY} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.strip() == "[]", result.stderr
+
+
 @pytest.mark.parametrize("package", ["bandit_gym", "bandit_gym.experiments", "bandit_gym.results"])
 def test_every_name_that_a_package_lists_is_there(package: str) -> None:
     module = import_module(package)

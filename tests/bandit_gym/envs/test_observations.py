@@ -13,9 +13,8 @@ from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
 from bandit_gym.envs import bandit, vector
-from bandit_gym.envs.observations import OBSERVATIONS, Observer
+from bandit_gym.envs.observations import OBSERVATIONS, Observer, PlayRecord
 from bandit_gym.envs.plays import scale_reward
-from bandit_gym.envs.record import PlayRecord
 
 LEARNING_MODES = ("counts", "history")
 every_id = pytest.mark.parametrize("env_id", ALL_ENV_IDS)
@@ -24,7 +23,7 @@ every_learning_mode = pytest.mark.parametrize("observation", LEARNING_MODES)
 
 def observe(observer: Observer, plays: list[tuple[int, float]]) -> np.ndarray:
     """Return what is shown after these plays in a single lane."""
-    record = PlayRecord(1, observer)
+    record = PlayRecord(1, observer.num_arms, observer)
     for action, reward in plays:
         record.add(np.array([action]), np.array([reward]))
     return record.observe()
@@ -76,7 +75,7 @@ def test_scaled_rewards_are_the_documented_maps() -> None:
 
 @pytest.mark.parametrize("mode", OBSERVATIONS)
 def test_forgotten_lanes_start_afresh_and_others_do_not(mode: str) -> None:
-    record = PlayRecord(2, Observer(mode, (0.0, inf), 3, horizon=9))
+    record = PlayRecord(2, 3, Observer(mode, (0.0, inf), 3, horizon=9))
     fresh = record.observe()
     record.add(np.array([1, 2]), np.array([4.0, 5.0]))
     before = record.observe()
@@ -92,7 +91,7 @@ def test_forgotten_lanes_start_afresh_and_others_do_not(mode: str) -> None:
 def test_observations_are_those_of_the_whole_record(mode: str) -> None:
     """What changes little by little is in the end what all pulls together make it."""
     rng, plays = np.random.default_rng(0), []
-    record = PlayRecord(2, Observer(mode, (-inf, inf), 4, horizon=30))
+    record = PlayRecord(2, 4, Observer(mode, (-inf, inf), 4, horizon=30))
     for _ in range(20):
         plays.append((rng.integers(4, size=2), rng.normal(size=2)))
         record.add(*plays[-1])
