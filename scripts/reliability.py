@@ -6,16 +6,20 @@
 Kills, signals, full disks and damaged files, at random moments and places, of real processes and
 real files. After each of them the folder is looked at, as `bandit-gym report` does, and gone on
 with, as `bandit-gym resume` does; all blocks that are believed, then and afterwards, are compared
-byte by byte with those of an undisturbed run. Linux only: it looks at processes in /proc.
+byte by byte with those of an undisturbed run. Rows are kept, so that a command that is stopped goes
+on where it was. Linux only: it looks at processes in /proc.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import re
 import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +27,13 @@ from faults import damages, processes
 from faults.trial import Trial, make_trial
 from pages.command import new_parser
 from pages.page import Section, Verdict, graded, markdown_table, write_page
+
+Row = dict[str, str]
+PARTS = (
+    ("Processes and disks", processes.FAULTS, 80, False),
+    ("Files", damages.FAULTS, 16, True),
+)
+"""Title, faults, replications of the experiment, and whether one of its agents raises."""
 
 TEXT = """The experiment has two agents in one world, 80 replications of 100 steps in 40 blocks,
 and takes seconds; for damaged files it is smaller, with a third agent that raises. *What it did* is
@@ -38,9 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = new_parser(__doc__, "docs", 2)
     parser.add_argument("--only", default="", help="rows whose name has this in it")
     parser.add_argument("--repeats", type=int, default=20, help="of each fault")
+    rows = Path("results/reliability")
+    parser.add_argument("--rows", type=Path, default=rows, help="folder for rows; %(default)s")
     options = parser.parse_args(arguments)
+    options.rows.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        sections = _measure(Path(folder), options.only, options.repeats)
+        sections = list(_measure(Path(folder), options))
     page = options.out / ("reliability-in-part.md" if options.only else "reliability.md")
     command = " ".join(["python scripts/reliability.py", *(arguments or sys.argv[1:])])
     write_page(page, "Reliability", f"Made by `{command}`. {TEXT}", sections)
@@ -48,28 +62,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _measure(folder: Path, only: str, repeats: int) -> list[Section]:
-    rng = np.random.default_rng(0)
-    parts = (
-        ("Processes and disks", processes.FAULTS, 80, False),
-        ("Files", damages.FAULTS, 16, True),
-    )
-    sections = []
-    for number, (title, faults, replications, is_careless) in enumerate(parts):
-        wanted = {name: fault for name, fault in faults.items() if only in name}
+def _measure(folder: Path, options: argparse.Namespace) -> Iterator[Section]:
+    for title, faults, replications, is_careless in PARTS:
+        wanted = {name: fault for name, fault in faults.items() if options.only in name}
         if not processes.can_mount(folder / "disk"):
             wanted.pop("disk full (a small tmpfs)", None)
         if wanted:
-            place = folder / str(number)
-            trial = make_trial(place, replications=replications, is_careless=is_careless)
-            rows = [_row(name, fault, trial, repeats, rng) for name, fault in wanted.items()]
-            sections.append(_section(title, rows))
-    return sections
+            trial = make_trial(folder / title, replications=replications, is_careless=is_careless)
+            yield _section(title, [_keep(name, trial, wanted[name], options) for name in wanted])
+
+
+def _keep(name: str, trial: Trial, fault: processes.Fault, options: argparse.Namespace) -> Row:
+    """Return a row; one that is kept from before is not measured again."""
+    file = options.rows / f"{re.sub(r'[^a-z]+', '-', name.lower())}-{options.repeats}.json"
+    if not file.exists():
+        rng = np.random.default_rng([*name.encode()])
+        file.write_text(json.dumps(_row(name, fault, trial, options.repeats, rng)))
+    row: Row = json.loads(file.read_text())
+    return row
 
 
 def _row(
     name: str, fault: processes.Fault, trial: Trial, repeats: int, rng: np.random.Generator
-) -> dict[str, str]:
+) -> Row:
     """Repeat a fault, and count what the run did and what came of it."""
     did, became = Counter[str](), Counter[str]()
     for _ in range(repeats):
@@ -90,7 +105,7 @@ def _counted(found: Counter[str]) -> str:
     return ", ".join(f"{text} ({count})" for text, count in found.most_common() if text)
 
 
-def _section(title: str, rows: list[dict[str, str]]) -> Section:
+def _section(title: str, rows: list[Row]) -> Section:
     text = str(rows)
     truths = ("WRONG" not in text, "OUTLIVED" not in text)
     claim = "Every block that is believed is that of an undisturbed run; no worker outlives its run"

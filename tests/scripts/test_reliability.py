@@ -25,9 +25,11 @@ def trial(tmp_path):
 
 
 def test_a_page_has_a_row_for_each_fault_and_says_what_became_of_it(tmp_path):
-    asked = ["--repeats", "4", "--only", "receipt: ", "--out", str(tmp_path)]
+    rows = tmp_path / "rows"
+    asked = ["--repeats", "4", "--only", "receipt: ", "--out", str(tmp_path), "--rows", str(rows)]
     assert reliability.main(asked) == 0
     page = (tmp_path / "reliability-in-part.md").read_text(encoding="utf-8")
+    assert len(list(rows.iterdir())) == 4
     assert "| receipt: a byte changed | 4 | same bytes (4) |" in page
     assert "**holds** | 16 disturbances of 4 kinds |" in page
 
