@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -76,6 +75,8 @@ def end_with_parent(parent: int | None = None) -> None:
         parent: the process to end with, if that may have ended by now.
     """
     if sys.platform == "linux":
+        import ctypes  # which the command itself need not wait for
+
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if parent is not None and os.getppid() != parent:
             os._exit(1)

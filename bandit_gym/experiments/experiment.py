@@ -52,7 +52,7 @@ class Run:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Readable settings and their hash, fit for a file name; labels do not enter."""
         names = [_slug(entry.name) for entry in (self.environment, self.agent)]

@@ -34,6 +34,7 @@ from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
 from bandit_gym.experiments.manifest import Manifest, read_manifest
 from bandit_gym.files import remove_leftovers, to_json, write_atomically
 
+SUFFIXES = {"blocks": "parquet", "receipts": "json", "failures": "txt"}
 SEAL = b',\n  "checksum": '
 
 
@@ -127,14 +128,13 @@ class Store:
             ValueError: if only half of it is there, or it is not what its receipt says, or belongs
                 elsewhere.
         """
-        path, receipt_path = self.block_path(run, block), self._receipt_path(run, block)
+        path, receipt_path = (self._place(kind, run, block) for kind in ("blocks", "receipts"))
         try:
             receipt = _read_receipt(receipt_path)
             data = _map(path)
         except OSError as error:
-            if isinstance(error, FileNotFoundError) and not (
-                path.exists() or receipt_path.exists()
-            ):
+            is_there = os.path.exists(path) or os.path.exists(receipt_path)
+            if isinstance(error, FileNotFoundError) and not is_there:
                 raise
             raise ValueError(f"{path} must be there together with its receipt.") from error
         stamp = {} if self.manifest.kept else self._stamps[run.digest]
@@ -156,6 +156,7 @@ class Store:
 
     def write_failure(self, run: Run, block: int, text: str) -> None:
         """Store the traceback of a block that raised."""
+        self._make_way(self._failure_path(run, block))
         write_atomically(self._failure_path(run, block), text.encode())
 
     def read_failures(self, run: Run) -> dict[int, str]:
@@ -173,13 +174,17 @@ class Store:
 
     def block_path(self, run: Run, block: int) -> Path:
         """Return where a block's Parquet file is, or will be."""
-        return self.directory / "blocks" / run.name / f"{block:05d}.parquet"
+        return Path(self._place("blocks", run, block))
 
     def _receipt_path(self, run: Run, block: int) -> Path:
-        return self.directory / "receipts" / run.name / f"{block:05d}.json"
+        return Path(self._place("receipts", run, block))
 
     def _failure_path(self, run: Run, block: int) -> Path:
-        return self.directory / "failures" / run.name / f"{block:05d}.txt"
+        return Path(self._place("failures", run, block))
+
+    def _place(self, kind: str, run: Run, block: int) -> str:
+        """Return a path as text, a tenth of the time that `Path` takes: there may be thousands."""
+        return os.path.join(self.directory, kind, run.name, f"{block:05d}.{SUFFIXES[kind]}")
 
 
 def _seal(receipt: dict[str, Any]) -> bytes:
@@ -188,14 +193,15 @@ def _seal(receipt: dict[str, Any]) -> bytes:
     return text + SEAL + f'"{hashlib.sha256(text).hexdigest()}"\n}}\n'.encode()
 
 
-def _read_receipt(path: Path) -> dict[str, Any]:
+def _read_receipt(path: str) -> dict[str, Any]:
     """Read what is known of a block beside its results.
 
     Raises:
         OSError: if it cannot be read.
         ValueError: if it is torn or altered.
     """
-    data = path.read_bytes()
+    with open(path, "rb") as file:
+        data = file.read()
     text, _, rest = data.rpartition(SEAL)
     if rest[1:65] != hashlib.sha256(text).hexdigest().encode():
         raise ValueError(f"{path} must match its checksum.")
@@ -228,8 +234,8 @@ def _numbers(folders: Iterable[Path]) -> set[int]:
     return {int(stem) for stem in stems if stem.isascii() and stem.isdigit()}
 
 
-def _map(path: Path) -> pa.Buffer:
-    with pa.memory_map(str(path)) as file:
+def _map(path: str) -> pa.Buffer:
+    with pa.memory_map(path) as file:
         return file.read_buffer()  # which outlives the open file
 
 

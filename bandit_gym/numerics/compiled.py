@@ -10,16 +10,20 @@ another module, and does not see that module change. So a kernel's file is named
 machine code is made of (`fingerprint`), and another name is another file: what is loaded cannot be
 stale. A file appears whole or not at all, and takes the place of the kernel's older ones, so that
 processes may share the folder. Where that is, numba decides: NUMBA_CACHE_DIR, else `__pycache__`
-beside the source, else the user's cache. Division by 0 gives inf or NaN, as in NumPy.
+beside the source, else the user's cache; where none can be written to, nothing is kept. Division
+by 0 gives inf or NaN, as in NumPy.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
+import warnings
 from collections.abc import Iterator
 from functools import cached_property
 from hashlib import sha256
+from multiprocessing import current_process
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -34,11 +38,14 @@ from bandit_gym.files import write_atomically
 
 INNER_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 
+SAID = "BANDIT_GYM_KEEPS_NO_COMPILED_CODE"
+"""In the environment: whether the user knows."""
+
 _inner_functions: set[FunctionType] = set()
 
 
 def kernel(function: Any) -> Any:
-    """Compile a function for Python to call, and keep its machine code on disk."""
+    """Compile a function for Python to call, and keep its machine code on disk if that can be."""
     return _compile(function)
 
 
@@ -48,11 +55,31 @@ def threaded_kernel(function: Any) -> Any:
 
 
 def _compile(function: Any, **options: Any) -> Any:
-    compiled: Any = numba.njit(cache=True, error_model="numpy", **options)(function)
+    options["error_model"] = "numpy"
+    try:
+        compiled: Any = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # numba finds no folder that it may write to
+        _say_that_nothing_is_kept()
+        return numba.njit(**options)(function)
     if compiled is not function:  # which it is under NUMBA_DISABLE_JIT
-        cache = compiled._cache
-        cache._cache_file = KernelFiles(Path(cache.cache_path), compiled)
+        kept = compiled._cache
+        kept._cache_file = KernelFiles(Path(kept.cache_path), compiled)
     return compiled
+
+
+def _say_that_nothing_is_kept() -> None:
+    """Say so once: here and then, by what they inherit, in no process that is started by this one.
+
+    Of workers that start before it is said, the first one says it.
+    """
+    if SAID not in os.environ and current_process().name in ("MainProcess", "LokyProcess-1"):
+        warnings.warn(
+            "No folder for compiled code can be written to, so each process compiles anew; "
+            "set NUMBA_CACHE_DIR to one that can.",
+            RuntimeWarning,
+            stacklevel=1,
+        )
+    os.environ[SAID] = "1"
 
 
 def inner(function: Any) -> Any:

@@ -43,6 +43,7 @@ REDUCED = {
     r"python scripts/(reproduce|beyond)_paper\.py.*": SMALL,
     r"python scripts/fidelity\.py .*": "--quick --scale 0.002",
     r"python scripts/intervals\.py .*": "--scale 0.005",
+    r"python scripts/reliability\.py": "--repeats 1 --only receipt",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
 }

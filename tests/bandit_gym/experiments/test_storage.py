@@ -216,6 +216,15 @@ def test_a_folder_where_a_file_should_be_is_damage_and_makes_way(store, run, kin
     assert [p.read_text() for p in store.directory.rglob("notes")] == ["mine"]
 
 
+def test_a_folder_where_a_failure_should_be_makes_way(store, run):
+    store.write_failure(run, 0, "once")
+    (path,) = (store.directory / "failures" / run.name).iterdir()
+    path.unlink()
+    path.mkdir()
+    store.write_failure(run, 0, "again")
+    assert store.read_failures(run) == {0: "again"}
+
+
 def test_a_start_that_fails_leaves_no_folder(tmp_path):
     with pytest.raises(RuntimeError), Store.claimed(tmp_path / "a" / "b", make_experiment()):
         raise RuntimeError("the scheduler is not there")

@@ -47,14 +47,14 @@ def tiny(tmp_path):
 
     def start(**settings):
         command, pipe = [sys.executable, "-c", RUN], subprocess.PIPE
-        return subprocess.Popen(command, env=env | settings, stdout=pipe, text=True)
+        return subprocess.Popen(command, env=env | settings, stdout=pipe, stderr=pipe, text=True)
 
     return start
 
 
 def output(process):
-    printed, _ = process.communicate(timeout=120)
-    assert process.returncode == 0
+    printed, process.said = process.communicate(timeout=120)
+    assert process.returncode == 0, process.said
     return printed.strip()
 
 
@@ -100,3 +100,13 @@ def test_folder_without_room_costs_nothing_but_the_next_compilation(tiny, tmp_pa
     file.unlink()
     file.mkdir()  # a file cannot take the place of a folder
     assert [output(tiny()), output(tiny())] == ["18.0 0", "18.0 0"]
+
+
+def test_where_no_folder_can_be_written_to_kernels_work_and_say_so_once(tiny, tmp_path):
+    (tmp_path / "file").touch()  # below which there can be no folder, for whomever
+    loops = tmp_path / "tiny" / "loops.py"
+    loops.write_text(loops.read_text() + "\n@kernel\ndef another(x):\n    return x\n")
+    nowhere = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
+    process = tiny(NUMBA_CACHE_DIR=str(tmp_path / "file" / "cache"), **nowhere)
+    assert output(process) == "18.0 0"
+    assert process.said.count("set NUMBA_CACHE_DIR to one that can") == 1
