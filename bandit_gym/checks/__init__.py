@@ -6,12 +6,12 @@ package uses, so that inner functions need not look again.
 """
 
 from bandit_gym.checks.arguments import (
+    check_callback,
     check_choice,
     check_integer,
     check_keys,
     check_object,
     check_options,
-    check_path,
     check_real,
     check_seed,
     make_named,
@@ -35,3 +35,4 @@ from bandit_gym.checks.parameters import (
     check_parameter,
     check_same_length,
 )
+from bandit_gym.checks.paths import check_folder, check_path, make_folder

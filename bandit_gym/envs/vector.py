@@ -250,7 +250,7 @@ def _masked_info(mask: BoolArray, **values: np.ndarray) -> dict[str, Any]:
 
 def _spread_seeds(seed: Seeds, num_envs: int) -> list[Any]:
     """Return one seed or None per lane."""
-    if not isinstance(seed, Sequence | np.ndarray) or isinstance(seed, str) or np.ndim(seed) == 0:
+    if not isinstance(seed, Sequence | np.ndarray) or np.shape(seed) == ():  # type: ignore[arg-type]
         first = check_seed("seed", seed)
         return [None if first is None else first + lane for lane in range(num_envs)]
     if len(seed) != num_envs:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
     from bandit_gym.experiments.manifest import read_manifest
     from bandit_gym.experiments.progress import progress_on_stderr
+    from bandit_gym.experiments.terminal import NobodyReadsError, fit_terminal, reader_may_leave
     from bandit_gym.experiments.trust import (
         check_trust,
         find_modules,
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
         remember,
         remembered_folders,
     )
-    from bandit_gym.experiments.typed import parse_agent, parse_environment
+    from bandit_gym.experiments.typed import parse_agent, parse_environment, parse_integer
 
 __getattr__, __dir__ = lend(
     __name__,
     {
         "Entry": "entries",
         "Experiment": "experiment",
+        "NobodyReadsError": "terminal",
         "OutdatedError": "changes",
         "Progress": "execution",
         "Run": "experiment",
@@ -35,12 +37,15 @@ __getattr__, __dir__ = lend(
         "check_trust": "trust",
         "describe_catalogue": "catalogue",
         "find_modules": "trust",
+        "fit_terminal": "terminal",
         "importing_from": "trust",
         "load_experiment": "experiment",
         "parse_agent": "typed",
         "parse_environment": "typed",
+        "parse_integer": "typed",
         "progress_on_stderr": "progress",
         "read_manifest": "manifest",
+        "reader_may_leave": "terminal",
         "remember": "trust",
         "remembered_folders": "trust",
         "run_experiment": "execution",

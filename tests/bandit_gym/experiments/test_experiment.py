@@ -153,7 +153,7 @@ def test_experiment_file_is_read_from_json(tmp_path):
 def test_experiment_file_that_is_no_toml_is_refused(tmp_path):
     path = tmp_path / "experiment.toml"
     path.write_text("replications = = 7")
-    with pytest.raises(ValueError, match="experiment.toml must be valid TOML"):
+    with pytest.raises(ValueError, match="path must lead to valid TOML, got .*experiment.toml"):
         load_experiment(path)
 
 
@@ -161,9 +161,9 @@ def test_experiment_file_that_is_no_toml_is_refused(tmp_path):
     ("name", "text", "message"),
     [
         ("deep.json", '{"agents": ' + "[" * 100_000, "nested less deeply"),
-        ("deep.toml", "agents = " + "[" * 100_000, "must be valid TOML"),
+        ("deep.toml", "agents = " + "[" * 100_000, "must lead to valid TOML"),
         ("twice.json", '{"seed": 1, "seed": 2}', "each key once, got 'seed' twice"),
-        ("twice.toml", "seed = 1\nseed = 2", "must be valid TOML"),
+        ("twice.toml", "seed = 1\nseed = 2", "must lead to valid TOML"),
         ("null.json", "null", "experiment must be a dict"),
         ("list.json", "[]", "experiment must be a dict"),
         (
