@@ -13,10 +13,10 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from bandit_gym import __version__, experiments, results
-from bandit_gym.checks import check_folder, check_path
+from bandit_gym.checks import check_file, check_folder, check_path
 from bandit_gym.files import replacing
 from bandit_gym.registration import ENV_IDS
 
@@ -101,7 +101,8 @@ def _resume(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     found = results.load_results(options.directory)
     print(results.describe(found, details=True))
-    folder = Path(options.directory) / "report" if options.out is None else Path(options.out)
+    typed = None if options.out is None else check_folder("out", options.out)
+    folder = typed or Path(options.directory) / "report"
     results.write_report(found, folder)
     print(f"\nTables and figures: {folder}")
     return FAILED if found.failed else OK
@@ -109,9 +110,9 @@ def _report(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     found = results.load_results(options.directory)
-    typed = None if options.csv is None else check_path("csv", options.csv)
-    path = typed or Path(options.directory) / "results.csv"
-    with replacing(path, is_typed=typed is not None) as file:
+    is_typed = options.csv is not None
+    path = check_file("csv", options.csv) if is_typed else Path(options.directory) / "results.csv"
+    with replacing(path, is_typed=is_typed) as file:
         for number, table in enumerate(found.frames()):
             file.write(results.to_csv(table, header=number == 0))
     print(f"One row per stored replication and step: {path}")
@@ -156,11 +157,8 @@ def _carry_out(
 
 def _ask(error: experiments.OutdatedError) -> str:
     """Ask a terminal what to do about blocks that no longer fit; raise the error elsewhere."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise error
-    print(f"bandit-gym: {error}", file=sys.stderr)
-    print("Recompute (r), keep (k), or stop (any other key)? ", end="", file=sys.stderr, flush=True)
-    answer = {"r": "recompute", "k": "keep"}.get(sys.stdin.readline().strip().lower()[:1])
+    question = f"bandit-gym: {error}\nRecompute (r), keep (k), or stop (any other key)? "
+    answer = experiments.ask(question, {"r": "recompute", "k": "keep"})
     if answer is None:
         raise error
     return answer
@@ -200,20 +198,15 @@ _INPUT_ERRORS = (
     FileExistsError,
     FileNotFoundError,
     IsADirectoryError,
+    NotADirectoryError,
+    TimeoutError,
     BlockingIOError,
     ConnectionError,
 )
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as everything else here does."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"bandit-gym: error: {message}; see {self.prog} --help.\n")
-
-
 def _make_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = experiments.OneLineParser(
         prog="bandit-gym",
         description="Compare Bayesian bandit agents, with honest intervals.",
         epilog=EXAMPLES,

@@ -95,7 +95,7 @@ def replacing(path: Path, *, is_typed: bool = False) -> Iterator[BinaryIO]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{LEFTOVER}")
     try:
-        with open(temporary, "xb") as file:
+        with _open_new(temporary, path) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -103,6 +103,14 @@ def replacing(path: Path, *, is_typed: bool = False) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _open_new(temporary: Path, path: Path) -> BinaryIO:
+    try:
+        return open(temporary, "xb")
+    except OSError as error:
+        text = f"path must be a file that can be written, got {str(path)!r}; {error.strerror}."
+        raise type(error)(text) from error
 
 
 def remove_leftovers(folder: Path) -> None:

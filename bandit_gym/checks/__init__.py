@@ -17,7 +17,7 @@ from bandit_gym.checks.arguments import (
     make_named,
 )
 from bandit_gym.checks.calls import call
-from bandit_gym.checks.fit import check_fit
+from bandit_gym.checks.fit import check_fit, find_problem
 from bandit_gym.checks.lanes import (
     check_actions,
     check_arms,
@@ -35,4 +35,4 @@ from bandit_gym.checks.parameters import (
     check_parameter,
     check_same_length,
 )
-from bandit_gym.checks.paths import check_folder, check_path, make_folder
+from bandit_gym.checks.paths import check_file, check_folder, check_path, make_folder

@@ -37,6 +37,19 @@ def check_folder(name: str, value: Any) -> Path:
     return path
 
 
+def check_file(name: str, value: Any) -> Path:
+    """Return the path of a file that can be written, whose folder is made unless it is there.
+
+    Raises:
+        OSError: if it is a folder, or its own cannot be made.
+    """
+    path = check_path(name, value)
+    if path.is_dir():
+        raise IsADirectoryError(message(name, "be a file, and no folder", str(value)))
+    make_folder(name, check_folder(name, path.parent))
+    return path
+
+
 def make_folder(name: str, path: Path) -> None:
     """Make a folder, unless it is there.
 

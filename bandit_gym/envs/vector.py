@@ -250,7 +250,8 @@ def _masked_info(mask: BoolArray, **values: np.ndarray) -> dict[str, Any]:
 
 def _spread_seeds(seed: Seeds, num_envs: int) -> list[Any]:
     """Return one seed or None per lane."""
-    if not isinstance(seed, Sequence | np.ndarray) or np.shape(seed) == ():  # type: ignore[arg-type]
+    is_one = isinstance(seed, str) or getattr(seed, "ndim", 1) == 0
+    if is_one or not isinstance(seed, Sequence | np.ndarray):
         first = check_seed("seed", seed)
         return [None if first is None else first + lane for lane in range(num_envs)]
     if len(seed) != num_envs:

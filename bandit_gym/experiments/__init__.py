@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
     from bandit_gym.experiments.manifest import read_manifest
     from bandit_gym.experiments.progress import progress_on_stderr
-    from bandit_gym.experiments.terminal import NobodyReadsError, fit_terminal, reader_may_leave
+    from bandit_gym.experiments.terminal import (
+        NobodyReadsError,
+        OneLineParser,
+        ask,
+        fit_terminal,
+        reader_may_leave,
+    )
     from bandit_gym.experiments.trust import (
         check_trust,
         find_modules,
@@ -30,10 +36,12 @@ __getattr__, __dir__ = lend(
         "Entry": "entries",
         "Experiment": "experiment",
         "NobodyReadsError": "terminal",
+        "OneLineParser": "terminal",
         "OutdatedError": "changes",
         "Progress": "execution",
         "Run": "experiment",
         "Workers": "backends",
+        "ask": "terminal",
         "check_trust": "trust",
         "describe_catalogue": "catalogue",
         "find_modules": "trust",

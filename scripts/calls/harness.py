@@ -138,8 +138,9 @@ COMMAND_WORDS = {
     "--workers": ("num_workers",),
     "--scheduler": ("scheduler",),
     "directory": FOLDER,
-    "--out": FOLDER,
-    "file": ("experiment",),
+    "--out": (*FOLDER, "directory"),
+    "--csv": ("path",),
+    "file": ("experiment", "path"),
 }
 
 

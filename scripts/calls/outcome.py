@@ -11,6 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.util import find_spec
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -48,14 +49,9 @@ class Outcome(NamedTuple):
 @cache
 def all_calls() -> tuple[Call, ...]:
     """Return every bad call, in the same order in each process."""
-    edges = [*worlds.edges(), *learners.edges(), *harness.edges(), *_of_sb3()]
-    return tuple(bad_calls(edges))
-
-
-def _of_sb3() -> list[Any]:
-    with contextlib.suppress(ImportError):  # an extra, whose calls are then left out
-        return trained.edges()
-    return []
+    has_sb3 = find_spec("stable_baselines3") is not None  # an extra
+    of_sb3 = trained.edges() if has_sb3 else []
+    return tuple(bad_calls([*worlds.edges(), *learners.edges(), *harness.edges(), *of_sb3]))
 
 
 def make_all(numbers: Sequence[int], patience: float = PATIENCE) -> Iterator[Outcome]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
@@ -28,33 +29,35 @@ SAVED = "model.zip"
 
 
 def edges() -> list[Edge]:
-    from agents import sb3
-
     add = partial(Edge, "Stable-Baselines3")
     online = {"problem": "object", "algorithm": "name", **HYPERPARAMETERS}
     words = {name: ("A2C options", "PPO options") for name in (*HYPERPARAMETERS, *PPO_ONLY)}
     return [
-        add("OnlineSB3", partial(_online, sb3.OnlineSB3), online, words),
-        add("OnlineSB3(PPO)", partial(_online, sb3.OnlineSB3, algorithm="PPO"), PPO_ONLY, words),
-        add("SB3Agent", partial(_agent, sb3), {"model": "object", "deterministic": "flag"}),
-        add("SB3Agent.load", partial(_load, sb3), {"path": "path", "deterministic": "flag"}),
+        add("OnlineSB3", _online, online, words),
+        add("OnlineSB3(PPO)", partial(_online, algorithm="PPO"), PPO_ONLY, words),
+        add("SB3Agent", _agent, {"model": "object", "deterministic": "flag"}),
+        add("SB3Agent.load", _load, {"path": "path", "deterministic": "flag"}),
         add(
             "saved_model",
-            partial(_saved, sb3),
+            _saved,
             {"problem": "object", "path": "path", "deterministic": "flag"},
         ),
-        add("as_policy", partial(_policy, sb3), {"agent": "object", "seed": "seed"}),
+        add("as_policy", _policy, {"agent": "object", "seed": "seed"}),
         add(
             "as_policy(...).learn",
-            partial(_learn, sb3),
+            _learn,
             {"actions": "lanes", "rewards": "lanes", "dones": "mask"},
             {"actions": ("action",)},
         ),
-        add("GymnasiumVecEnv", sb3.GymnasiumVecEnv, {"env": "object"}),
-        add("GymnasiumVecEnv.step", partial(_step, sb3), {"actions": "lanes"}),
-        add("GymnasiumVecEnv.get_attr", partial(_attribute, sb3), {"indices": "parameter"}),
-        add("SB3Agent.act", partial(_act, sb3), {"observation": "parameter"}),
+        add("GymnasiumVecEnv", lambda env: _sb3().GymnasiumVecEnv(env), {"env": "object"}),
+        add("GymnasiumVecEnv.step", _step, {"actions": "lanes"}),
+        add("GymnasiumVecEnv.get_attr", _attribute, {"indices": "parameter"}),
+        add("SB3Agent.act", _act, {"observation": "parameter"}),
     ]
+
+
+def _sb3() -> Any:
+    return import_module("agents.sb3")  # which brings PyTorch
 
 
 def make_model() -> Any:
@@ -65,38 +68,38 @@ def make_model() -> Any:
     return A2C("MlpPolicy", env, policy_kwargs={"net_arch": []}, device="cpu", seed=0)
 
 
-def _online(make: Any, **bad: Any) -> None:
-    agent = make(**{"problem": PROBLEM, "n_steps": 2, **bad})
+def _online(**bad: Any) -> None:
+    agent = _sb3().OnlineSB3(**{"problem": PROBLEM, "n_steps": 2, **bad})
     agent.reset(seed=0)
     for _ in range(4):
         agent.observe(agent.act(), 1)
 
 
-def _agent(sb3: Any, **bad: Any) -> None:
+def _agent(**bad: Any) -> None:
     model = {} if "model" in bad else {"model": make_model()}
-    sb3.SB3Agent(**model, **bad)
+    _sb3().SB3Agent(**model, **bad)
 
 
-def _load(sb3: Any, **bad: Any) -> None:
-    sb3.SB3Agent.load(**{"path": SAVED, **bad})
+def _load(**bad: Any) -> None:
+    _sb3().SB3Agent.load(**{"path": SAVED, **bad})
 
 
-def _saved(sb3: Any, **bad: Any) -> None:
-    sb3.saved_model(**{"problem": PROBLEM, "path": SAVED, **bad})
+def _saved(**bad: Any) -> None:
+    _sb3().saved_model(**{"problem": PROBLEM, "path": SAVED, **bad})
 
 
-def _policy(sb3: Any, **bad: Any) -> None:
-    policy = sb3.as_policy(**{"agent": agents.UniformRandom(PROBLEM), **bad})
+def _policy(**bad: Any) -> None:
+    policy = _sb3().as_policy(**{"agent": agents.UniformRandom(PROBLEM), **bad})
     policy.predict(np.zeros((2, 1)))
 
 
-def _learn(sb3: Any, **bad: Any) -> None:
-    policy = sb3.as_policy(agents.UniformRandom(PROBLEM), seed=0)
+def _learn(**bad: Any) -> None:
+    policy = _sb3().as_policy(agents.UniformRandom(PROBLEM), seed=0)
     policy.predict(np.zeros((2, 1)))
     policy.learn(**{"actions": [0, 1], "rewards": [0, 1], "dones": [False, True], **bad})
 
 
-def _vec_env(sb3: Any) -> Any:
+def _vec_env() -> Any:
     lanes = {"num_envs": 2, "num_arms": 3, "vectorization_mode": "vector_entry_point"}
     env = sb3.GymnasiumVecEnv(
         gym.make_vec("BernoulliBandit-v0", autoreset_mode="SameStep", **lanes)
@@ -105,15 +108,15 @@ def _vec_env(sb3: Any) -> Any:
     return env
 
 
-def _step(sb3: Any, actions: Any) -> None:
-    _vec_env(sb3).step(actions)
+def _step(actions: Any) -> None:
+    _vec_env().step(actions)
 
 
-def _attribute(sb3: Any, indices: Any) -> None:
-    _vec_env(sb3).get_attr("num_envs", indices=indices)
+def _attribute(indices: Any) -> None:
+    _vec_env().get_attr("num_envs", indices=indices)
 
 
-def _act(sb3: Any, observation: Any) -> None:
-    agent = sb3.SB3Agent(make_model())
+def _act(observation: Any) -> None:
+    agent = _sb3().SB3Agent(make_model())
     agent.reset(seed=0)
     agent.act(observation)
