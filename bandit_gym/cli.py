@@ -191,18 +191,9 @@ def _folder(options: argparse.Namespace, stem: str, experiment: experiments.Expe
     return Path("results") / f"{stem.rpartition(':')[2]}-{experiment.name}"
 
 
-_INPUT_ERRORS = (
-    ValueError,
-    TypeError,
-    ImportError,
-    FileExistsError,
-    FileNotFoundError,
-    IsADirectoryError,
-    NotADirectoryError,
-    TimeoutError,
-    BlockingIOError,
-    ConnectionError,
-)
+_PATH_ERRORS = FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError
+_OTHERS_ERRORS = BlockingIOError, ConnectionError, TimeoutError
+_INPUT_ERRORS = (ValueError, TypeError, ImportError, *_PATH_ERRORS, *_OTHERS_ERRORS)
 
 
 def _make_parser() -> argparse.ArgumentParser:

@@ -16,7 +16,6 @@ from typing import Any
 
 import gymnasium as gym
 
-import bandit_gym
 from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.experiments import sources
 from bandit_gym.registration import ENV_IDS
@@ -66,7 +65,7 @@ def agent_names() -> Mapping[str, str]:
     Raises:
         ImportError: if Python finds another `agents` first; nothing of it is run.
     """
-    found, ours = sources.find_module("agents"), Path(bandit_gym.__file__).parents[1] / "agents"
+    found, ours = sources.find_module("agents"), Path(__file__).parents[2] / "agents"
     if found and found.parent.resolve() != ours.resolve():
         raise ImportError(
             f"agents must be the package that comes with bandit_gym, got {str(found)!r}, which "

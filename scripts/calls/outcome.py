@@ -21,7 +21,7 @@ from calls import harness, learners, trained, worlds
 from calls.edges import Call, bad_calls
 from calls.judge import ACCEPTED, HANG, judge
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds for a call; the first of a process, which imports everything, has `START`."""
 START = 60.0
 MEMORY = 48 * 2**30

@@ -101,7 +101,7 @@ def _learn(**bad: Any) -> None:
 
 def _vec_env() -> Any:
     lanes = {"num_envs": 2, "num_arms": 3, "vectorization_mode": "vector_entry_point"}
-    env = sb3.GymnasiumVecEnv(
+    env = _sb3().GymnasiumVecEnv(
         gym.make_vec("BernoulliBandit-v0", autoreset_mode="SameStep", **lanes)
     )
     env.reset()
