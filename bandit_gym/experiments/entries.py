@@ -58,6 +58,11 @@ class Entry:
             condition = f"have 1 to {LONGEST_LABEL} characters, none of them for control"
             raise ValueError(message("label", condition, self.label))
 
+        if not self.target or _UNWRITABLE.search(self.target):
+            raise ValueError(message("target", "read module:name", self.target))
+        if not all(isinstance(name, str) for name in self.options):
+            raise TypeError(message("options", "have names as their keys", self.options))
+
     def __hash__(self) -> int:
         return hash(self.digest)
 

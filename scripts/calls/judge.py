@@ -21,6 +21,7 @@ import ast
 import re
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -103,10 +104,10 @@ def _shown(value: Any) -> Iterator[str]:
             yield part[:60]
         if isinstance(part, int | float) and abs(part) < 1e300:
             yield repr(float(part))
-    try:
-        yield from (repr(np.shape(value)), f"got {len(value)}", repr(len(value)))
-    except (TypeError, ValueError):  # no length, or rows of several
-        pass
+    with suppress(TypeError, ValueError):  # rows of several lengths
+        yield repr(np.shape(value))
+    with suppress(TypeError):  # no length at all
+        yield repr(len(value))
 
 
 def _parts(value: Any) -> Iterator[Any]:

@@ -84,7 +84,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
         HUGE, [None, -1], ["a", "b"], np.array(3.5), (0, 1.5),
     ),
     "path": (  # `outcome.make` furnishes them; "stored" holds results
-        None, THING, 5, 1.5, True, [], {}, b"x", "", "/", "missing", "missing/deeper", "x" * 5000,
+        None, THING, 5, 1.5, True, [], {}, b"x", "", "text.py/x",
+        "missing", "missing/deeper", "x" * 5000,
         "a\0b", "\ud800", "/dev/null", "text.py", "bytes.json", "foreign", "dangling",
     ),
     "entries": (  # {kind} is "env" or "agent", {good} a name
@@ -115,7 +116,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
         '{"means": [1]}', "[" * 99999,
     ),
     "path text": (
-        "", " ", "/", ".", "..", "/dev/null", "/dev/null/x", "/proc/x", "x" * 5000, "x" * 300,
+        "", " ", "bytes.json/x", ".", "..",
+        "/dev/null", "/dev/null/x", "/proc/x", "x" * 5000, "x" * 300,
         "text.py", "text.py/x", "bytes.json", "foreign", "dangling", "missing", "missing/x",
         "empty.toml", "torn.json", "a\nb",
     ),
