@@ -9,6 +9,8 @@ from agents.posteriors.choosing import METHODS, exact_posterior
 from bandit_gym.checks import check_choice, check_integer
 from bandit_gym.problem import BanditProblem
 
+MOST_SWEEPS = 10_000
+
 
 class ExactThompson(PosteriorAgent):
     """Draw the means from their posterior and pull the arm whose draw is best.
@@ -61,7 +63,7 @@ class ExactThompson(PosteriorAgent):
     ) -> None:
         self.prior = check_choice("prior", prior, ("problem", "reference"))
         check_choice("method", method, ("auto", *METHODS))
-        check_integer("num_sweeps", num_sweeps, minimum=1)
+        check_integer("num_sweeps", num_sweeps, minimum=1, maximum=MOST_SWEEPS)
         self.method, inner = exact_posterior(
             problem, prior=prior, method=method, num_sweeps=num_sweeps
         )

@@ -21,6 +21,7 @@ from bandit_gym.problem import BanditProblem
 
 MOVES = ("none", "random-walk")
 
+MOST_MOVES = 10_000
 MOST_PARTICLES = 10**7
 """In a lane; each takes 8 bytes an arm."""
 
@@ -65,7 +66,7 @@ class SMCThompson(PosteriorAgent):
     ) -> None:
         schedule = _check_schedule(num_particles, resampling)
         check_choice("move", move, MOVES)
-        check_integer("num_moves", num_moves, minimum=1)
+        check_integer("num_moves", num_moves, minimum=1, maximum=MOST_MOVES)
         inner = ParticlePosterior(
             problem,
             schedule,
@@ -93,6 +94,7 @@ class SMCThompson(PosteriorAgent):
 def _check_schedule(num_particles: int | Sequence[int], resampling: str) -> list[int]:
     """Return numbers of particles after 0, 1, ... pulls."""
     is_sequence = isinstance(num_particles, Sequence | np.ndarray)
+    is_sequence &= not isinstance(num_particles, str | bytes)
     sizes = list(num_particles) if is_sequence else [num_particles]  # type: ignore[arg-type]
     checked = [check_integer("num_particles", size, minimum=1) for size in sizes]
     if max(checked, default=0) > MOST_PARTICLES:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym import __version__, experiments, results
+from bandit_gym.checks import check_file, check_folder, check_path
 from bandit_gym.files import replacing
 from bandit_gym.registration import ENV_IDS
 
-OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS = 0, 1, 2, 130, 141
 
 EXAMPLES = """examples:
   bandit-gym compare
@@ -38,10 +39,13 @@ DEFAULT_AGENTS = ("racing", "exact", "smc", "ucb1")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    experiments.fit_terminal()
     options = _make_parser().parse_args(arguments)
     try:
-        with experiments.stopping_in_order():
+        with experiments.stopping_in_order(), experiments.reader_may_leave():
             return int(options.command(options))
+    except experiments.NobodyReadsError:
+        return NOBODY_READS
     except KeyboardInterrupt as stop:
         return _interrupted(stop)
     except (*_INPUT_ERRORS, OSError, BrokenExecutor) as error:
@@ -72,41 +76,46 @@ def _compare_here(options: argparse.Namespace) -> int:
             "propensities": options.propensities,
         }
     )
-    folder = options.out or _default_folder(options.env, experiment)
+    folder = _folder(options, options.env, experiment)
     return _begin(experiment, folder, options)
 
 
 def _run(options: argparse.Namespace) -> int:
-    beside = str(options.file.absolute().parent)
+    file = check_path("file", options.file)
+    beside = str(file.absolute().parent)
     with experiments.importing_from(beside, HERE):
-        experiment = experiments.load_experiment(options.file)
-        folder = options.out or _default_folder(options.file.stem, experiment)
+        experiment = experiments.load_experiment(file)
+        folder = _folder(options, file.stem, experiment)
         return _begin(experiment, folder, options, beside)
 
 
 def _resume(options: argparse.Namespace) -> int:
-    experiment = experiments.read_manifest(options.directory).experiment
-    beside = experiments.remembered_folders(options.directory)
+    folder = check_path("directory", options.directory)
+    experiment = experiments.read_manifest(folder).experiment
+    beside = experiments.remembered_folders(folder)
     with experiments.importing_from(*beside, HERE):
         if not options.trust:
-            experiments.check_trust(options.directory, experiment)
-        return _begin(experiment, options.directory, options, *beside)
+            experiments.check_trust(folder, experiment)
+        return _begin(experiment, folder, options, *beside)
 
 
 def _report(options: argparse.Namespace) -> int:
     found = results.load_results(options.directory)
     print(results.describe(found, details=True))
-    results.write_report(found, options.directory / "report")
-    print(f"\nTables and figures: {options.directory / 'report'}")
+    typed = None if options.out is None else check_folder("out", options.out)
+    folder = typed or Path(options.directory) / "report"
+    results.write_report(found, folder)
+    print(f"\nTables and figures: {folder}")
     return FAILED if found.failed else OK
 
 
 def _export(options: argparse.Namespace) -> int:
     found = results.load_results(options.directory)
-    path = options.csv or options.directory / "results.csv"
-    with replacing(path, is_typed=options.csv is not None) as file:
+    is_typed = options.csv is not None
+    path = check_file("csv", options.csv) if is_typed else Path(options.directory) / "results.csv"
+    with replacing(path, is_typed=is_typed) as file:
         for number, table in enumerate(found.frames()):
-            file.write(table.to_csv(index=False, header=number == 0, lineterminator="\n").encode())
+            file.write(results.to_csv(table, header=number == 0))
     print(f"One row per stored replication and step: {path}")
     return OK
 
@@ -149,11 +158,8 @@ def _carry_out(
 
 def _ask(error: experiments.OutdatedError) -> str:
     """Ask a terminal what to do about blocks that no longer fit; raise the error elsewhere."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise error
-    print(f"bandit-gym: {error}", file=sys.stderr)
-    print("Recompute (r), keep (k), or stop (any other key)? ", end="", file=sys.stderr, flush=True)
-    answer = {"r": "recompute", "k": "keep"}.get(sys.stdin.readline().strip().lower()[:1])
+    question = f"bandit-gym: {error}\nRecompute (r), keep (k), or stop (any other key)? "
+    answer = experiments.ask(question, {"r": "recompute", "k": "keep"})
     if answer is None:
         raise error
     return answer
@@ -180,24 +186,19 @@ def _stop(reason: str, folder: Path, code: int) -> int:
     return code
 
 
-def _default_folder(stem: str, experiment: experiments.Experiment) -> Path:
+def _folder(options: argparse.Namespace, stem: str, experiment: experiments.Experiment) -> Path:
+    if options.out is not None:
+        return check_folder("out", options.out)
     return Path("results") / f"{stem.rpartition(':')[2]}-{experiment.name}"
 
 
-_INPUT_ERRORS = (
-    ValueError,
-    TypeError,
-    ImportError,
-    FileExistsError,
-    FileNotFoundError,
-    IsADirectoryError,
-    BlockingIOError,
-    ConnectionError,
-)
+_PATH_ERRORS = FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError
+_OTHERS_ERRORS = BlockingIOError, ConnectionError, TimeoutError
+_INPUT_ERRORS = (ValueError, TypeError, ImportError, *_PATH_ERRORS, *_OTHERS_ERRORS)
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = experiments.OneLineParser(
         prog="bandit-gym",
         description="Compare Bayesian bandit agents, with honest intervals.",
         epilog=EXAMPLES,
@@ -225,21 +226,25 @@ def _take_world_and_agents(parser: argparse.ArgumentParser) -> None:
         help="the first is the reference of the differences",
     )
     for option, default in (("--replications", 100), ("--horizon", 1000), ("--seed", 0)):
-        parser.add_argument(option, type=int, default=default)
+        parser.add_argument(option, type=experiments.parse_integer, default=default)
     text = "store every step, with the probability of its action"
     parser.add_argument("--propensities", action="store_true", help=text)
 
 
 def _take_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path)
+    parser.add_argument("file")
 
 
 def _take_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, help="folder; default: results/NAME-CONTENT")
+    parser.add_argument("--out", help="folder; default: results/NAME-CONTENT")
+
+
+def _take_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", help="folder of tables and figures; default: DIR/report")
 
 
 def _take_directory(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path)
+    parser.add_argument("directory")
 
 
 def _take_trust(parser: argparse.ArgumentParser) -> None:
@@ -249,7 +254,7 @@ def _take_trust(parser: argparse.ArgumentParser) -> None:
 
 
 def _take_csv(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--csv", nargs="?", type=Path, metavar="FILE", help="DIR/results.csv")
+    parser.add_argument("--csv", nargs="?", metavar="FILE", help="DIR/results.csv")
 
 
 def _take_workers(parser: argparse.ArgumentParser) -> None:
@@ -259,7 +264,9 @@ def _take_workers(parser: argparse.ArgumentParser) -> None:
         default="loky",
         help="loky (default) or dask, which outlive an agent that kills its process; serial or ray",
     )
-    group.add_argument("--workers", type=int, help="how many; default: one per core")
+    group.add_argument(
+        "--workers", type=experiments.parse_integer, help="how many; default: one per core"
+    )
     group.add_argument("--scheduler", help="address of a running Dask scheduler or Ray head")
 
 
@@ -290,7 +297,7 @@ COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
         "go on with an experiment that was interrupted",
         *(_take_directory, _take_trust, _take_workers, _take_changed),
     ),
-    _report: ("tables and figures of what is stored so far", _take_directory),
+    _report: ("tables and figures of what is stored so far", _take_directory, _take_report),
     _export: ("write all stored rows into one file", _take_directory, _take_csv),
 }
 """Every command, what it does, and which arguments it takes."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
+import select
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,6 +18,12 @@ RESULTS_VERSION = 3
 Neither names of runs nor random streams depend on it. `scripts/golden.py` tells when it is due.
 """
 
+
+LARGEST_INPUT = 2**26
+"""Bytes that are read of a file at most, which may be a device without an end."""
+
+PATIENCE = 5.0
+"""Seconds in which something must come out of a pipe."""
 
 LEFTOVER = ".bandit-gym.tmp"
 """How the names of files end that are being written; nobody else's end so."""
@@ -47,6 +55,22 @@ def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def read_input(path: Path) -> bytes:
+    """Read a file that a user has named; a pipe too, if anybody writes into it.
+
+    Raises:
+        OSError: if it cannot be read, or is a pipe into which nobody writes.
+    """
+    if not path.is_fifo():
+        with open(path, "rb") as file:
+            return file.read(LARGEST_INPUT)
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as pipe:
+        if not select.select([pipe], [], [], PATIENCE)[0]:
+            raise TimeoutError(errno.ETIMEDOUT, "it is a pipe into which nobody writes")
+        os.set_blocking(pipe.fileno(), True)
+        return pipe.read(LARGEST_INPUT)
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that it is there whole or not at all, even when the power goes."""
     with replacing(path) as file:
@@ -71,7 +95,7 @@ def replacing(path: Path, *, is_typed: bool = False) -> Iterator[BinaryIO]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{LEFTOVER}")
     try:
-        with open(temporary, "xb") as file:
+        with _open_new(temporary, path) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -79,6 +103,14 @@ def replacing(path: Path, *, is_typed: bool = False) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _open_new(temporary: Path, path: Path) -> BinaryIO:
+    try:
+        return open(temporary, "xb")
+    except OSError as error:
+        text = f"path must be a file that can be written, got {str(path)!r}; {error.strerror}."
+        raise type(error)(text) from error
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -16,11 +16,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_fit, check_integer
+from bandit_gym.checks import check_fit, check_integer, message
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
 """Spawn key of the agent's stream: with it no agent shares a stream with an environment's seed."""
+
+MOST_STEPS = 10**9
+"""Steps that are kept of an episode at most."""
 
 Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 
@@ -165,11 +168,10 @@ def _number_of_steps(env: Environment, horizon: int | None) -> int:
     limit = getattr(env.spec, "max_episode_steps", None) or 0  # None and -1 mean no limit
     if horizon is None:
         if limit < 1:
-            raise ValueError(
-                "horizon must be given for an environment without max_episode_steps, got None."
-            )
+            condition = "be given for an environment without max_episode_steps"
+            raise ValueError(message("horizon", condition, horizon))
         return int(limit)
-    horizon = check_integer("horizon", horizon, minimum=1)
+    horizon = check_integer("horizon", horizon, minimum=1, maximum=MOST_STEPS)
     if 0 < limit < horizon:
         raise ValueError(
             f"horizon must be at most the environment's max_episode_steps={limit}, got {horizon}; "

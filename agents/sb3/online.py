@@ -31,10 +31,13 @@ ALGORITHMS: dict[str, Callable[..., OnPolicyAlgorithm]] = {"A2C": A2C, "PPO": PP
 DEFAULTS: dict[str, Any] = {"gamma": 0.0, "policy_kwargs": {"net_arch": []}}
 _OWN = ("policy", "env", "seed", "device", "_init_setup_model")  # what this module passes itself
 
+_LARGEST = 1e6
+"""Beyond it single precision overflows within a few steps."""
+
 _SHARE, _POSITIVE, _NOT_NEGATIVE = (
     {"minimum": 0.0, "maximum": 1.0},
-    {"above": 0.0},
-    {"minimum": 0.0},
+    {"above": 0.0, "maximum": _LARGEST},
+    {"minimum": 0.0, "maximum": _LARGEST},
 )
 REALS: dict[str, dict[str, float]] = {
     "learning_rate": _POSITIVE,
@@ -48,8 +51,16 @@ REALS: dict[str, dict[str, float]] = {
     "clip_range_vf": _POSITIVE,
     "target_kl": _POSITIVE,
 }
-INTEGERS = {"n_steps": 1, "batch_size": 2, "n_epochs": 1, "stats_window_size": 1}
+INTEGERS = {
+    "n_steps": (1, 1_000_000),
+    "batch_size": (2, 1_000_000),
+    "n_epochs": (1, 1000),
+    "stats_window_size": (1, 1_000_000),
+}
 """Bounds that SB3 does not check, or only when it is too late to say what was wrong."""
+
+MAY_BE_NONE = ("clip_range_vf", "target_kl")
+FLAGS = ("normalize_advantage", "use_rms_prop", "use_sde")
 
 
 class OnlineSB3(Agent):
@@ -157,9 +168,13 @@ class OnlineSB3(Agent):
 
 
 def _check_ranges(hyperparameters: dict[str, Any]) -> None:
-    """Refuse numbers out of range; None and schedules, which are functions, are left to SB3."""
+    """Refuse numbers out of range; schedules, which are functions, are left to SB3."""
     for name, value in hyperparameters.items():
-        if name in REALS and not callable(value) and value is not None:
+        is_left_out = value is None and name in MAY_BE_NONE
+        if name in REALS and not callable(value) and not is_left_out:
             check_real(name, value, **REALS[name])
+        if name in FLAGS and not isinstance(value, bool):
+            raise TypeError(message(name, "be True or False", value))
         if name in INTEGERS:
-            check_integer(name, value, minimum=INTEGERS[name])
+            minimum, maximum = INTEGERS[name]
+            check_integer(name, value, minimum=minimum, maximum=maximum)

@@ -44,6 +44,7 @@ class AgentPolicy:
         self.agent = agent
         self._seed = seed
         self._awaits_rewards = False
+        self._num_lanes = 0
 
     def predict(
         self,
@@ -66,6 +67,7 @@ class AgentPolicy:
         Raises:
             RuntimeError: if the rewards of the last step have not come in.
         """
+        self._num_lanes = len(observation)
         if state is None:
             self.agent.reset(num_envs=len(observation), seed=self._seed)
             self._seed = None
@@ -85,7 +87,7 @@ class AgentPolicy:
             rewards: (N,) rewards, as the `VecEnv` gave them.
             dones: (N,) bool, True where the episode ended with this step.
         """
-        ended = check_mask("dones", dones, len(actions))
+        ended = check_mask("dones", dones, self._num_lanes or np.size(actions))
         self.agent.observe(actions, rewards)
         self.agent.reset_lanes(ended)
         self._awaits_rewards = False

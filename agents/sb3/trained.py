@@ -25,8 +25,9 @@ from agents.base import MOST_STATISTICS, make_generator
 from agents.sb3.archive import Settings, read_settings, stated_num_arms, unpickle_policy
 from agents.sb3.isolation import isolated
 from agents.sb3.law import Memory, policy_law
-from bandit_gym.checks import check_actions, check_integer, check_mask, message
-from bandit_gym.problem import BanditProblem
+from bandit_gym.checks import check_actions, check_integer, check_mask, check_path, message
+from bandit_gym.checks.arrays import as_array
+from bandit_gym.problem import BanditProblem, check_problem
 
 
 class SB3Agent:
@@ -213,14 +214,17 @@ class SB3Agent:
 
     def _check_observation(self, observation: Any) -> np.ndarray:
         space = self.policy.observation_space
-        batch = np.asarray(observation)
+        batch = as_array(observation)
+        if batch is None:  # rows of several lengths
+            batch = np.empty(0)
+        shape = batch.shape
         if self.num_envs is None:
             batch = batch[None]
         if not self._is_batch(batch):
             lanes = "one" if self.num_envs is None else f"a batch of {self.num_envs}"
             raise ValueError(
                 f"observation must be {lanes} from the model's observation space {space}, got "
-                f"shape {np.shape(observation)}; "
+                f"shape {shape}; "
                 "make the environment with the observation mode that the model was trained on."
             )
         return batch
@@ -255,6 +259,7 @@ def saved_model(
         FileNotFoundError: if there is no such file.
         ValueError: if the file is no model, or one that was trained on another number of arms.
     """
+    check_problem(problem)
     with _reading(path):
         found = stated_num_arms(read_settings(path))
     if found != problem.num_arms:
@@ -284,13 +289,13 @@ def _make_model(path: str | Path, settings: Settings) -> SimpleNamespace:
 @contextmanager
 def _reading(path: str | Path) -> Iterator[None]:
     """Say in one sentence why a file cannot be read as a saved model."""
+    check_path("path", path)
     try:
         yield
     except OSError as error:
         condition = "lead to a model that Stable-Baselines3 saved"
         raise type(error)(message("path", condition, str(path), error.strerror or "")) from error
     except Exception as error:  # a file of another kind fails in many ways
-        raise ValueError(
-            "path must lead to a file that `save` of a Stable-Baselines3 model wrote, got "
-            f"{str(path)!r}: {type(error).__name__}: {error}"
-        ) from error
+        condition = "lead to a file that `save` of a Stable-Baselines3 model wrote"
+        reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
+        raise ValueError(message("path", condition, str(path), reason)) from error

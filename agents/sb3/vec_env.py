@@ -7,9 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.error import InvalidAction
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
+
+from bandit_gym.checks import message
 
 Infos = list[dict[str, Any]]
 
@@ -61,6 +64,8 @@ class GymnasiumVecEnv(VecEnv):
 
     def step_async(self, actions: np.ndarray) -> None:
         """Keep the actions for `step_wait`."""
+        if actions is None:
+            raise InvalidAction(message("actions", "be one arm per lane", actions))
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
@@ -91,7 +96,11 @@ class GymnasiumVecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Return the vector environment's attribute, once per lane asked for."""
-        lanes = np.arange(self.num_envs)[list(self._get_indices(indices))]
+        try:
+            lanes = np.arange(self.num_envs)[list(self._get_indices(indices))]
+        except (IndexError, TypeError, ValueError) as error:
+            condition = f"be lanes from 0 to {self.num_envs - 1}, or None for all"
+            raise IndexError(message("indices", condition, indices)) from error
         return [getattr(self.env, attr_name) for _ in lanes]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:

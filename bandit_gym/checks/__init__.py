@@ -6,18 +6,18 @@ package uses, so that inner functions need not look again.
 """
 
 from bandit_gym.checks.arguments import (
+    check_callback,
     check_choice,
     check_integer,
     check_keys,
     check_object,
     check_options,
-    check_path,
     check_real,
     check_seed,
     make_named,
 )
 from bandit_gym.checks.calls import call
-from bandit_gym.checks.fit import check_fit
+from bandit_gym.checks.fit import check_fit, find_problem
 from bandit_gym.checks.lanes import (
     check_actions,
     check_arms,
@@ -35,3 +35,4 @@ from bandit_gym.checks.parameters import (
     check_parameter,
     check_same_length,
 )
+from bandit_gym.checks.paths import check_file, check_folder, check_path, make_folder

@@ -1,12 +1,11 @@
 """Checks of single arguments: numbers, names, dicts, objects."""
 
+import contextlib
 import math
-import os
 import warnings
 from collections.abc import Collection, Mapping
 from inspect import signature
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -128,18 +127,17 @@ def check_object(name: str, value: Any, kind: type[_T], remedy: str = "") -> _T:
     return value
 
 
-def check_path(name: str, value: Any) -> Path:
-    """Return what names a file or a folder as a path; whether it is there is not looked at."""
-    condition = "be a path that a file system can hold, as a string or a Path"
-    if not isinstance(value, str | Path):
-        raise TypeError(message(name, condition, value))
-    try:
-        is_good = value != "" and b"\0" not in os.fsencode(value)
-    except UnicodeEncodeError:  # half of a character
-        is_good = False
+def check_callback(name: str, value: Any) -> None:
+    """Refuse what cannot be called with one argument."""
+    is_good = callable(value)
+    if is_good:
+        with contextlib.suppress(ValueError):  # which does not tell its arguments
+            try:
+                signature(value).bind(None)
+            except TypeError:
+                is_good = False
     if not is_good:
-        raise ValueError(message(name, condition, value))
-    return Path(value)
+        raise TypeError(message(name, "be a function of one argument", value))
 
 
 def make_named(kind: str, settings: Any, classes: Mapping[str, type[_T]]) -> _T:

@@ -1,17 +1,32 @@
 """Check of an agent and an environment against each other."""
 
+import pickle
+import warnings
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 from gymnasium.spaces import Discrete
 
-from bandit_gym.checks.messages import message
+from bandit_gym.checks.messages import message, shown
+
+NUM_INSTANCES = 50
+_UNIFORMS = (np.arange(50) + 0.5) / 50
 
 
-def check_fit(agent: Any, env: Any) -> None:
+def check_fit(agent: Any, env: Any, *, stacklevel: int = 3) -> None:
     """Refuse environments whose actions are not 0 .. K - 1, and agents made for other spaces.
 
     An agent that knows its number of arms has it in `problem`; one that knows its observations too,
     as a trained model does, has a method `check_spaces`.
+
+    Args:
+        agent: the learner.
+        env: the world.
+        stacklevel: of warnings, as in `warnings.warn`.
+
+    Warns:
+        UserWarning: if the agent believes in another likelihood or prior than the environment's.
     """
     for name in ("reset", "act", "observe"):
         if not callable(getattr(agent, name, None)):
@@ -21,7 +36,8 @@ def check_fit(agent: Any, env: Any) -> None:
     space = getattr(env, "single_action_space", env.action_space)
     if not isinstance(space, Discrete) or space.start != 0:
         raise TypeError(f"env must have Discrete actions that start at 0, got {space!r}.")
-    num_arms = getattr(getattr(agent, "problem", None), "num_arms", space.n)
+    problem = getattr(agent, "problem", None)
+    num_arms = getattr(problem, "num_arms", space.n)
     if num_arms != space.n:
         raise ValueError(
             f"agent must have as many arms as the environment, {space.n}, got {num_arms}; "
@@ -29,3 +45,54 @@ def check_fit(agent: Any, env: Any) -> None:
         )
     if hasattr(agent, "check_spaces"):
         agent.check_spaces(env)
+    _check_beliefs(problem, find_problem(env), stacklevel + 1)
+
+
+def find_problem(env: Any) -> Any:
+    """Return what an environment, or the first one of several, tells agents of; None if nothing."""
+    inner = getattr(env, "unwrapped", None)
+    first = next(iter(getattr(inner, "envs", ())), inner)
+    return getattr(getattr(first, "unwrapped", None), "problem", None)
+
+
+def _check_beliefs(believed: Any, true: Any, stacklevel: int) -> None:
+    """Refuse a likelihood under which the world's rewards are impossible; warn of other beliefs."""
+    if believed is true or not all(
+        hasattr(problem, part) for problem in (believed, true) for part in ("likelihood", "prior")
+    ):
+        return
+    for part in ("likelihood", "prior"):
+        own, worlds = getattr(believed, part), getattr(true, part)
+        if is_other(own, worlds):
+            if part == "likelihood":
+                _check_rewards(own, true)
+            condition = f"have the environment's {part}, {shown(worlds)}, to be specified rightly"
+            text = message("agent", condition, own, "its results are those of a misspecified agent")
+            warnings.warn(text, stacklevel=stacklevel)
+            return  # beliefs about another likelihood's means differ by themselves
+
+
+def _check_rewards(likelihood: Any, world: Any) -> None:
+    """Refuse a likelihood under which some reward that the world pays cannot be."""
+    means = world.prior.sample(np.random.default_rng(0), (NUM_INSTANCES, world.num_arms))
+    rewards = np.asarray(world.likelihood.sample(means[..., None], _UNIFORMS))
+    is_impossible = ~np.asarray(likelihood.is_possible(rewards), dtype=bool)
+    if is_impossible.any():
+        paid = f"{rewards[is_impossible][0]:g}"
+        condition = f"believe in rewards that the environment pays, as {paid}"
+        remedy = "build it with the environment's own problem"
+        raise ValueError(message("agent", condition, likelihood, remedy))
+
+
+def is_other(first: Any, second: Any) -> bool:
+    """Say whether two objects differ, by content; of what cannot be compared, nothing is said."""
+    if first is second:
+        return False
+    if type(first) is not type(second):
+        return True
+    with suppress(Exception):  # what others have written may not compare, or have arrays in it
+        if bool(first == second):
+            return False
+    with suppress(Exception):
+        return pickle.dumps(first) != pickle.dumps(second)
+    return False

@@ -144,7 +144,7 @@ def make_observer(observation: str, problem: BanditProblem, horizon: int | None)
     """
     mode = check_choice("observation", observation, OBSERVATIONS)
     if horizon is not None:
-        horizon = check_integer("horizon", horizon, minimum=1)
+        horizon = check_integer("horizon", horizon, minimum=1, maximum=2**62)
     elif mode != "constant":
         condition = f"be given where observation is {mode!r}"
         remedy = "it is the time limit, 1000 unless max_episode_steps is another"

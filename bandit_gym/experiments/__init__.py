@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
     from bandit_gym.experiments.manifest import read_manifest
     from bandit_gym.experiments.progress import progress_on_stderr
+    from bandit_gym.experiments.terminal import (
+        NobodyReadsError,
+        OneLineParser,
+        ask,
+        fit_terminal,
+        reader_may_leave,
+    )
     from bandit_gym.experiments.trust import (
         check_trust,
         find_modules,
@@ -21,26 +28,32 @@ if TYPE_CHECKING:
         remember,
         remembered_folders,
     )
-    from bandit_gym.experiments.typed import parse_agent, parse_environment
+    from bandit_gym.experiments.typed import parse_agent, parse_environment, parse_integer
 
 __getattr__, __dir__ = lend(
     __name__,
     {
         "Entry": "entries",
         "Experiment": "experiment",
+        "NobodyReadsError": "terminal",
+        "OneLineParser": "terminal",
         "OutdatedError": "changes",
         "Progress": "execution",
         "Run": "experiment",
         "Workers": "backends",
+        "ask": "terminal",
         "check_trust": "trust",
         "describe_catalogue": "catalogue",
         "find_modules": "trust",
+        "fit_terminal": "terminal",
         "importing_from": "trust",
         "load_experiment": "experiment",
         "parse_agent": "typed",
         "parse_environment": "typed",
+        "parse_integer": "typed",
         "progress_on_stderr": "progress",
         "read_manifest": "manifest",
+        "reader_may_leave": "terminal",
         "remember": "trust",
         "remembered_folders": "trust",
         "run_experiment": "execution",

@@ -22,12 +22,14 @@ from urllib.parse import urlsplit
 
 import joblib
 
-from bandit_gym.checks import check_choice, check_integer
+from bandit_gym.checks import check_choice, check_integer, check_object, message
 from bandit_gym.experiments.ending import end_with_parent, keeping_handlers
 
 SCHEDULER_TIMEOUT = 6.0
 """Seconds to wait for a host to answer, and again for its scheduler to."""
 
+
+MOST_WORKERS = 10_000
 
 ALLOW_NO_DEATH = {"distributed.scheduler.allowed-failures": 0}
 """What is under way when a worker dies is told of at once, and not tried again with others."""
@@ -54,14 +56,15 @@ class Workers:
     def __post_init__(self) -> None:
         check_choice("backend", self.backend, _CONNECTIONS)
         if self.num_workers is not None:
-            check_integer("num_workers", self.num_workers, minimum=1)
+            number = check_integer("num_workers", self.num_workers, minimum=1, maximum=MOST_WORKERS)
+            object.__setattr__(self, "num_workers", number)
         if self.scheduler is not None and self.backend not in ("dask", "ray"):
             raise ValueError(
                 f"scheduler must be None for the backend {self.backend!r}, got "
                 f"{self.scheduler!r}; choose the backend 'dask' or 'ray'."
             )
         if self.scheduler is not None:
-            _split_address(self.scheduler)
+            _split_address(check_object("scheduler", self.scheduler, str))
 
 
 def connect(workers: Workers, stack: contextlib.ExitStack) -> int:
@@ -187,11 +190,11 @@ def _reach(address: str, connect: Callable[[str], Any]) -> Any:
 
 
 def _split_address(address: str) -> tuple[str, int]:
-    parts = urlsplit(address if "://" in address else f"//{address}")
     with contextlib.suppress(ValueError):
+        parts = urlsplit(address if "://" in address else f"//{address}")
         if parts.hostname is not None and parts.port is not None:
             return parts.hostname, parts.port
-    raise ValueError(f"scheduler must be an address like tcp://host:8786, got {address!r}.")
+    raise ValueError(message("scheduler", "be an address like tcp://host:8786", address))
 
 
 def _import(module: str, extra: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from bandit_gym.checks import check_choice, check_keys
+from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.experiments import sources
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
@@ -24,6 +24,8 @@ from bandit_gym.rollout import BanditAgent
 Parameters = dict[str, inspect.Parameter]
 ENTRY_KEYS = ("label", "grid")
 """What an entry of an experiment may have beside the options of its environment or agent."""
+
+METHODS = ("reset", "act", "observe")
 
 
 def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
@@ -36,9 +38,11 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
     renew(target, options)
     try:
         parameters = environment_options(target)
-    except (gym.error.Error, ImportError) as error:
-        check_choice("env", name.removeprefix("bandit_gym:"), ENV_IDS)
-        raise ValueError(f"env must be an id Gymnasium can make, got {name!r}: {error}") from error
+    except (gym.error.Error, ImportError, TypeError, ValueError, AttributeError) as error:
+        if ":" not in name:
+            check_choice("env", name, ENV_IDS)
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(message("env", "be an id Gymnasium can make", name, reason)) from error
     _check_options(f"options of {short_name(target)}", parameters, options)
     return target
 
@@ -92,12 +96,26 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
     """Import an agent's class.
 
     Raises:
+        TypeError: if it is neither an agent's class nor a function.
         ValueError: if there is no such module or class.
     """
+    if not sources.NAMED.fullmatch(target):
+        raise ValueError(message("agent", "be a short name or read module:Class", target))
     try:
-        return load(target)  # type: ignore[no-any-return]
+        found = load(target)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"agent must be an importable class, got {target!r}: {error}.") from error
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(message("agent", "be an importable class", target, reason)) from error
+    if not _may_be_agent(found):
+        condition = f"be a class with methods {', '.join(METHODS)}, or a function that makes one"
+        raise TypeError(message("agent", condition, target))
+    return found  # type: ignore[no-any-return]
+
+
+def _may_be_agent(found: Any) -> bool:
+    if inspect.isclass(found):
+        return all(callable(getattr(found, name, None)) for name in METHODS)
+    return callable(found) and not inspect.isbuiltin(found)
 
 
 def load(target: str) -> Any:

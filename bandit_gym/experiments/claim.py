@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bandit_gym.checks import make_folder
 from bandit_gym.experiments.manifest import MANIFEST
 
 LOCK = ".lock"
@@ -36,7 +37,7 @@ def locked(directory: Path) -> Iterator[None]:
             "remove it."
         )
     folders = [folder for folder in (directory, *directory.parents) if not folder.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder("directory", directory)
     is_new = False
     try:
         with open(directory / LOCK, "a+", encoding="utf-8", opener=_open_unlinked) as file:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any
 
 from bandit_gym.checks import message
@@ -57,6 +58,11 @@ class Entry:
             condition = f"have 1 to {LONGEST_LABEL} characters, none of them for control"
             raise ValueError(message("label", condition, self.label))
 
+        if not self.target or _UNWRITABLE.search(self.target):
+            raise ValueError(message("target", "read module:name", self.target))
+        if not all(isinstance(name, str) for name in self.options):
+            raise TypeError(message("options", "have names as their keys", self.options))
+
     def __hash__(self) -> int:
         return hash(self.digest)
 
@@ -85,7 +91,7 @@ def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
     if isinstance(entries, str | Mapping) or not isinstance(entries, Sequence):
         raise TypeError(f"{field} must be a list of names or dicts, got {entries!r}.")
     if not entries:
-        raise ValueError(f"{field} must have at least one entry, got none.")
+        raise ValueError(message(field, "have at least one entry", entries))
     found = tuple(entry for item in entries for entry in _expand(kind, item))
     _check_different(field, found)
     return found
@@ -180,9 +186,19 @@ def _written_value(value: Any) -> str:
 
 def _jsonable(kind: str, options: dict[str, Any]) -> dict[str, Any]:
     try:
-        return json.loads(json.dumps(options, allow_nan=False))  # type: ignore[no-any-return]
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{kind} options must be JSON-able, got {options!r}.") from error
+        text = json.dumps(options, allow_nan=False, default=_plain_number)
+        return json.loads(text)  # type: ignore[no-any-return]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(message(f"{kind} options", "be JSON-able", options)) from error
+
+
+def _plain_number(value: Any) -> int | float:
+    """Return a number of NumPy's, or of anybody's, as one of Python's."""
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError
 
 
 def content_digest(content: Any) -> str:

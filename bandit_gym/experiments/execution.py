@@ -21,7 +21,9 @@ from typing import Any
 
 import joblib
 
+from bandit_gym.checks import check_callback, check_choice, check_folder, check_object
 from bandit_gym.experiments.backends import Workers, connect
+from bandit_gym.experiments.changes import CHOICES
 from bandit_gym.experiments.columns import open_parquet
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
@@ -91,10 +93,15 @@ def run_experiment(
         BlockingIOError: if another process is at work in the folder.
         ConnectionError: if the scheduler does not answer.
     """
+    check_object("experiment", experiment, Experiment)
+    folder = check_folder("directory", directory)
+    workers = Workers() if workers is None else check_object("workers", workers, Workers)
+    check_callback("on_progress", on_progress)
+    check_choice("changed", changed, CHOICES)
     with contextlib.ExitStack() as stack:
-        crew = Crew(workers or Workers(), stack)
-        _check_buildable(crew, experiment, Path(directory))
-        claim = Store.claimed(directory, experiment, changed=changed)
+        crew = Crew(workers, stack)
+        _check_buildable(crew, experiment, folder)
+        claim = Store.claimed(folder, experiment, changed=changed)
         store, news = stack.enter_context(claim)
         complete, damaged = _survey(store, experiment)
         total = len(experiment.runs) * experiment.num_blocks

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_choice, check_integer, check_keys, message
+from bandit_gym.checks import check_choice, check_integer, check_keys, check_path, message
 from bandit_gym.experiments.catalogue import renew
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
-from bandit_gym.files import from_json
+from bandit_gym.files import from_json, read_input
 from bandit_gym.typing import IntArray
 
 FORMAT = 2
@@ -31,6 +31,8 @@ FORMAT = 2
 
 RECORDINGS = ("log", "every")
 NUM_LOG_STEPS = 200
+MOST_ROWS = 2 * 10**7
+"""Of a block, one a replication and recorded step: some 3 GB while it is simulated."""
 
 
 @dataclass(frozen=True)
@@ -134,11 +136,13 @@ class Experiment:
         agents = read_entries("agents", "agent", self.agents)
         object.__setattr__(self, "environments", environments)
         object.__setattr__(self, "agents", agents)
-        for name, minimum in _INTEGERS.items():
-            check_integer(name, getattr(self, name), minimum=minimum)
+        for name, (minimum, maximum) in _INTEGERS.items():
+            number = check_integer(name, getattr(self, name), minimum=minimum, maximum=maximum)
+            object.__setattr__(self, name, number)
         check_choice("recording", self.recording, RECORDINGS)
         if not isinstance(self.propensities, bool):
             raise TypeError(message("propensities", "be True or False", self.propensities))
+        _check_rows(self.block_size, self.horizon, "every" if self.propensities else self.recording)
 
     @property
     def num_blocks(self) -> int:
@@ -175,19 +179,46 @@ class Experiment:
         return cls(**settings)
 
 
-_INTEGERS = {"replications": 1, "horizon": 1, "seed": 0, "block_size": 1}
+_INTEGERS: dict[str, tuple[int, int | None]] = {
+    "replications": (1, None),  # blocks are made one by one
+    "horizon": (1, 2**62),
+    "seed": (0, 2**128 - 1),
+    "block_size": (1, MOST_ROWS),
+}
+
+
+def _check_rows(block_size: int, horizon: int, recording: str) -> None:
+    """Refuse blocks that no memory can hold, before there is a folder for them."""
+    num_steps = horizon if recording == "every" else min(horizon, NUM_LOG_STEPS)
+    if block_size * num_steps > MOST_ROWS:
+        condition = f"be such that block_size times recorded steps is at most {MOST_ROWS}"
+        settings = {"block_size": block_size, "horizon": horizon, "recording": recording}
+        raise ValueError(message("block_size, horizon and recording", condition, settings))
 
 
 def load_experiment(path: str | Path) -> Experiment:
-    """Read an experiment from a TOML file, or from JSON if the name ends so."""
-    path = Path(path)
+    """Read an experiment from a TOML file, or from JSON if the name ends so.
+
+    Raises:
+        OSError: if there is no such file, or none that can be read.
+        ValueError: if it holds something else.
+    """
+    path = check_path("path", path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_input(path).decode()
         settings = from_json(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        condition = "lead to a file that can be read"
+        raise type(error)(message("path", condition, str(path), error.strerror or "")) from error
     except (ValueError, RecursionError) as error:
-        kind = "JSON" if path.suffix == ".json" else "TOML"
-        raise ValueError(f"{path} must be valid {kind}, got an error: {error}.") from error
-    return Experiment.from_dict(settings)
+        language = "JSON" if path.suffix == ".json" else "TOML"
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise ValueError(message("path", f"lead to valid {language}", str(path), reason)) from error
+    try:
+        return Experiment.from_dict(settings)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{str(error).rstrip('.')}; so it stands in {str(path)!r}.") from error
 
 
 def recorded_steps(horizon: int, recording: str) -> IntArray:

@@ -52,10 +52,11 @@ def _live_bar() -> Iterator[Report]:
             completed = progress.num_stored + progress.num_done
             bar.update(task, total=progress.num_blocks, completed=completed)
             if progress.outcome is None:
-                console.print(_opening(progress), highlight=False, markup=False)
+                console.print(_opening(progress), highlight=False, markup=False, emoji=False)
                 return
             if progress.outcome.failure is not None:
-                console.print(_failure(progress), highlight=False, style="red", markup=False)
+                text = _failure(progress)
+                console.print(text, highlight=False, style="red", markup=False, emoji=False)
             decisions += progress.outcome.facts.get("decisions", 0)
             elapsed = bar.tasks[0].elapsed or 1e-9
             run = progress.outcome.run

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from bandit_gym.checks import message
 from bandit_gym.files import from_json, without_repeats
 
 
@@ -23,17 +24,22 @@ def parse_agent(text: str) -> dict[str, Any]:
     return _named("agent", name, without_repeats([_parse_pair(pair) for pair in pairs]))
 
 
+def parse_integer(text: str) -> int | str:
+    """Read an integer; what is none is handed on, for the check that knows what it is for."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,400}", text) else text
+
+
 def _named(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return an entry of an experiment."""
     if kind in options:
-        raise ValueError(f"options of {name} must not have the key {kind!r}, got {options!r}.")
+        raise ValueError(message(f"options of {name}", f"not have the key {kind!r}", options))
     return {kind: name, **options}
 
 
 def _parse_pair(pair: str) -> tuple[str, Any]:
     option, equals, value = pair.partition("=")
     if not equals:
-        raise ValueError(f"agent options must read option=value, got {pair!r}.")
+        raise ValueError(message("agent options", "read option=value", pair))
     try:
         return option, from_json(value)
     except json.JSONDecodeError:
@@ -44,7 +50,7 @@ def _parse_json(text: str) -> dict[str, Any]:
     try:
         found = from_json(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"--env-options must be JSON, got {text!r}: {error}.") from error
+        raise ValueError(message("--env-options", "be JSON", text, str(error))) from error
     if not isinstance(found, dict):
-        raise ValueError(f'--env-options must be like {{"num_arms": 5}}, got {text!r}.')
+        raise ValueError(message("--env-options", 'be like {"num_arms": 5}', text))
     return found

@@ -78,9 +78,8 @@ PRIORS: dict[str, type[BuiltInPrior]] = {law.name: law for law in get_args(Built
 
 def offers(prior: Any, capability: str) -> bool:
     """Say whether a prior has a capability, one of `CAPABILITIES`; a class is no prior."""
-    if (
-        not isinstance(capability, str) or capability not in CAPABILITIES
-    ):  # asked at each reset, where the check would take long
+    # asked at each reset, where the whole check would take long
+    if not isinstance(capability, str) or capability not in CAPABILITIES:
         check_choice("capability", capability, CAPABILITIES)
     return CAPABILITIES[capability](prior) and not isinstance(prior, type)
 

@@ -84,6 +84,8 @@ def spike_and_slab(spike: float, width: float, slab: IndependentPrior, share: fl
         slab: law of the other arms.
         share: probability of the spike, in (0, 1).
     """
+    spike = check_real("spike", spike, minimum=0.0, maximum=1.0)
+    width = check_real("width", width, above=0.0)
     share = check_real("share", share, above=0.0, below=1.0)
     return Mixture((TruncatedNormal(spike, width), slab), (share, 1 - share))
 

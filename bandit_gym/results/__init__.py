@@ -7,6 +7,7 @@ from bandit_gym.lending import lend
 if TYPE_CHECKING:
     from bandit_gym.results.report import describe, draw_regret, write_report
     from bandit_gym.results.results import Results, RunResults, load_results, paired_differences
+    from bandit_gym.results.spreadsheet import to_csv
     from bandit_gym.results.summary import aggregate, summarise
 
 __getattr__, __dir__ = lend(
@@ -20,6 +21,7 @@ __getattr__, __dir__ = lend(
         "load_results": "results",
         "paired_differences": "results",
         "summarise": "summary",
+        "to_csv": "spreadsheet",
         "write_report": "report",
     },
 )

@@ -36,6 +36,9 @@ SIZE = (5.2, 4.0)  # inches, a column and a half of a two-column paper
 DPI = 200
 LEGEND_WIDTH, TITLE_WIDTH = 84, 64  # characters across a figure
 LEGEND_ROW = 0.19  # inches
+SHOWN = "\u200b"
+"""Put before a label that begins with `_`, which matplotlib would leave out of legends."""
+
 NUM_TIME_BINS = 40
 PSEUDO_REGRET = COLUMNS["pseudo_regret"]
 DEFINITION = f"({PSEUDO_REGRET.definition.replace('-', '−')}, summed)"
@@ -99,7 +102,7 @@ def draw_differences(runs: list[RunResults]) -> Figure | None:
     for found, style in zip(runs, styles(), strict=False):
         _, differences = paired_differences(found, runs[0], "pseudo_regret")
         if found is runs[0]:
-            axes.axhline(0, label=f"{reference} (reference)", **style)
+            axes.axhline(0, label=_shown(f"{reference} (reference)"), **style)
         elif len(differences):
             draw_band(axes, found.steps, differences, found.run.agent.label, style)
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION},\nless that of the reference, paired")
@@ -112,7 +115,7 @@ def draw_final_regret(runs: list[RunResults]) -> Figure:
     for found, style in zip(runs, styles(), strict=False):
         values = np.sort(found.final("pseudo_regret"))
         shares = np.arange(1, len(values) + 1) / len(values)
-        axes.step(values, shares, where="post", label=found.run.agent.label, **style)
+        axes.step(values, shares, where="post", label=_shown(found.run.agent.label), **style)
     horizon = runs[0].run.horizon
     axes.set_xlabel(f"{PSEUDO_REGRET.title} of one replication after {horizon} steps\n{DEFINITION}")
     axes.set_ylabel("share of replications below")
@@ -148,7 +151,7 @@ def draw_arm_choice(runs: list[RunResults]) -> Figure:
         steps, shares = rank_shares(found)
         axes.stackplot(steps, shares, colors=RANK_COLOURS, labels=_RANK_NAMES, linewidth=0)
         axes.set(xscale="log", xlim=(steps[0], steps[-1]), ylim=(0, 1))
-        axes.set_title(found.run.agent.label, fontsize="small", loc="left")
+        axes.set_title(_literal(found.run.agent.label), fontsize="small", loc="left")
     panels[-1].set_xlabel("step")
     figure.supylabel("share of pulls of the best arm, the second best, ...", fontsize="medium")
     figure.suptitle(_wrapped(runs[0].run.environment.label), fontsize="medium")
@@ -163,7 +166,7 @@ def draw_performance_profile(results: Results) -> Figure:
     highest = max((float(np.quantile(values, 0.99)) for values in scores.values()), default=1.0)
     levels = np.linspace(0, highest, 400)
     for (label, values), style in zip(scores.items(), styles(), strict=False):
-        axes.plot(levels, performance_profile(values, levels), label=label, **style)
+        axes.plot(levels, performance_profile(values, levels), label=_shown(label), **style)
     axes.set_xlabel(f"{PSEUDO_REGRET.title}, as a share of what uniform play loses\n{DEFINITION}")
     axes.set_ylabel("share of replications\nin all environments below")
     axes.set_ylim(0, 1)
@@ -195,14 +198,26 @@ def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
 def _marked(figure: Figure, results: Results) -> Figure:
     """Write above the title what the results have to say of themselves."""
     if results.mark:
-        title = f"{textwrap.fill(results.mark, TITLE_WIDTH)}\n{figure.get_suptitle()}"
+        title = f"{_literal(textwrap.fill(results.mark, TITLE_WIDTH))}\n{figure.get_suptitle()}"
         figure.suptitle(title, fontsize="medium")
     return figure
 
 
 def _wrapped(title: str) -> str:
-    """Break a title into lines, for which labels offer their commas only."""
-    return textwrap.fill(title.replace(",", ", "), TITLE_WIDTH, break_on_hyphens=False)
+    """Break a long title into lines, for which labels offer their commas only."""
+    if len(title) > TITLE_WIDTH:
+        title = textwrap.fill(title.replace(",", ", "), TITLE_WIDTH, break_on_hyphens=False)
+    return _literal(title)
+
+
+def _shown(label: str) -> str:
+    """Return a label that no legend leaves out; `_with_legend` puts it right."""
+    return f"{SHOWN}{label}" if label.startswith("_") else label
+
+
+def _literal(text: str) -> str:
+    """Return text that matplotlib shows as it is, and takes for no formula."""
+    return text.replace("$", r"\$")
 
 
 def _new_curves(runs: list[RunResults]) -> tuple[Figure, Axes]:
@@ -227,9 +242,11 @@ def _with_legend(figure: Figure) -> Figure:
     columns = max(1, LEGEND_WIDTH // (width + 8))
     num_rows = math.ceil(len(labels) / columns)
     figure.set_figheight(figure.get_figheight() + LEGEND_ROW * max(0, num_rows - 2))
-    figure.legend(
+    legend = figure.legend(
         handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small"
     )
+    for text, label in zip(legend.get_texts(), labels, strict=True):
+        text.set_text(_literal(label.removeprefix(SHOWN)))
     return figure
 
 
@@ -249,7 +266,7 @@ def styles() -> Iterator[Style]:
 def draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style: Style) -> None:
     """Draw the mean of (R, S) curves and, from ten of them on, its 95 % band."""
     mean = curves.mean(axis=0)
-    axes.plot(steps, mean, label=label, **style)
+    axes.plot(steps, mean, label=_shown(label), **style)
     if len(curves) >= MIN_REPLICATIONS:
         half = stats.t.ppf(0.975, len(curves) - 1) * stats.sem(curves, axis=0)
         axes.fill_between(

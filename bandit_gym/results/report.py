@@ -10,10 +10,12 @@ from typing import Any
 
 import pandas as pd
 
+from bandit_gym.checks import check_folder, check_object, make_folder
 from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.results import Results
+from bandit_gym.results.spreadsheet import to_csv
 from bandit_gym.results.statistics import FEW_REPLICATIONS, LEVEL, MIN_REPLICATIONS
 from bandit_gym.results.summary import QUANTILES, aggregate, regret_name, summarise
 
@@ -54,7 +56,9 @@ def write_report(results: Results, directory: Path) -> None:
     """Write tables as CSV, the text of `describe` and all figures as PNG and SVG into a folder."""
     from bandit_gym.results import plots  # brings matplotlib, which a table does not need
 
-    directory.mkdir(parents=True, exist_ok=True)
+    check_object("results", results, Results)
+    directory = check_folder("directory", directory)
+    make_folder("directory", directory)
     tables = {
         "summary": summarise(results),
         "aggregate": aggregate(results),
@@ -62,7 +66,7 @@ def write_report(results: Results, directory: Path) -> None:
     }
     for name, table in tables.items():
         marked = table.assign(mark=results.mark) if results.mark else table
-        write_atomically(directory / f"{name}.csv", marked.to_csv(index=False).encode())
+        write_atomically(directory / f"{name}.csv", to_csv(marked))
     text = describe(results, details=True)
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     for name, figure in plots.draw_all(results):
@@ -73,6 +77,9 @@ def draw_regret(results: Results, directory: Path) -> list[Path]:
     """Draw the regret over time, one picture per environment, and return the PNG files."""
     from bandit_gym.results import plots
 
+    check_object("results", results, Results)
+    directory = check_folder("directory", directory)
+    make_folder("directory", directory)
     figures = plots.draw_each(results, {"regret": plots.draw_regret})
     return [plots.save(figure, directory / name)[0] for name, figure in figures]
 

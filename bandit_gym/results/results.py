@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from bandit_gym.checks import check_choice, check_object, check_path, message
 from bandit_gym.experiments.columns import COLUMNS, OWN, open_parquet, read_map, stored_columns
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
@@ -40,13 +41,19 @@ class Block:
         """Return a column, or a diagnostic of the agent's own, as (R, S).
 
         Raises:
-            KeyError: if nobody declared or told it.
+            ValueError: if nobody declared or told it.
         """
+        self._require(name)
         if name in COLUMNS:  # one thread: starting others costs more than they save on so little
             values = self.file.read([name], use_threads=False)[name].to_numpy()
         else:
             values = self.own[name]
         return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
+
+    def _require(self, name: str) -> None:
+        known = [other for other in COLUMNS if other != OWN]
+        if not isinstance(name, str) or name not in known:
+            check_choice("column", name, [*known, *self.own])
 
     def frame(self) -> pd.DataFrame:
         """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
@@ -159,6 +166,7 @@ class Results:
 
     def usable(self, environment: Entry) -> list[RunResults]:
         """Return the runs in an environment that can be reported."""
+        check_object("environment", environment, Entry)
         return [r for r in self.runs if r.run.environment == environment and r.is_usable]
 
     def reference(self, environment: Entry) -> RunResults | None:
@@ -179,9 +187,11 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
         FileExistsError: if the folder holds no experiment.
         ValueError: if it was written in another format.
     """
-    store = Store(Path(directory))
+    if experiment is not None:
+        check_object("experiment", experiment, Experiment)
+    store = Store(check_path("directory", directory))
     manifest = store.manifest
-    experiment = experiment or manifest.experiment
+    experiment = manifest.experiment if experiment is None else experiment
     runs = tuple(_open_run(store, experiment, run) for run in experiment.runs)
     others = tuple(store.blocks_of_other_origin())
     return Results(experiment, manifest.results_version, runs, others, manifest.kept)
@@ -197,6 +207,9 @@ def paired_differences(
     Returns:
         (R,) replications that both runs have, and (R, S) differences.
     """
+    for name, run in (("found", found), ("reference", reference)):
+        if not callable(getattr(run, "curves", None)):
+            raise TypeError(message(name, "be what is stored of a run, a RunResults", run))
     common, rows, reference_rows = np.intersect1d(
         found.replications, reference.replications, assume_unique=True, return_indices=True
     )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bandit_gym.checks import check_object
 from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results import statistics
@@ -37,6 +38,7 @@ def summarise(results: Results) -> pd.DataFrame:
 
     The table depends on the results alone, to the last bit.
     """
+    check_object("results", results, Results)
     rows: list[dict[str, Any]] = []
     for environment in results.experiment.environments:
         reference = results.reference(environment)
@@ -123,6 +125,7 @@ def aggregate(results: Results) -> pd.DataFrame:
     every environment count. A replication has the same seed in all environments, so intervals
     resample replications whole; below 10 of them there are none.
     """
+    check_object("results", results, Results)
     rows = []
     for agent, scores in normalised_scores(results).items():
         interval = statistics.bootstrap_interval(scores, statistics.interquartile_mean)

@@ -226,3 +226,8 @@ def test_normalise_takes_weights_next_to_zero_for_zero():
 def test_smc_refuses_more_particles_than_memory_holds_before_it_asks():
     with pytest.raises(ValueError, match=r"num_particles must be at most 10000000, got 10{12}\."):
         SMCThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3), num_particles=10**12)
+
+
+def test_text_is_no_sequence_of_particles():
+    with pytest.raises(TypeError, match="num_particles must be a positive integer, got b'3'"):
+        SMCThompson(BanditProblem(Bernoulli(), Beta(1, 1), 2), num_particles=b"3")

@@ -116,9 +116,9 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path, capsys):
     assert "choose another one" in capsys.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence_and_exit_code_1(tmp_path, capsys):
+def test_a_folder_below_a_file_is_one_sentence_and_exit_code_2(tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    assert compare(tmp_path / "file" / "out", "--agents", "random") == 1
+    assert compare(tmp_path / "file" / "out", "--agents", "random") == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 

@@ -171,7 +171,10 @@ def test_online_sb3_runs_in_an_experiment(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"learning_rate": float("inf")}, "learning_rate must be a finite number above 0, got inf"),
+        (
+            {"learning_rate": float("inf")},
+            "learning_rate must be .* above 0 and at most 1e.06, got inf",
+        ),
         (
             {"gamma": float("nan")},
             "gamma must be a finite number at least 0 and at most 1, got nan",

@@ -49,8 +49,22 @@ class _Anything:
     def __init__(self, problem, **options):
         pass
 
+    reset = act = observe = __init__
 
-@pytest.mark.parametrize("target", ["no_such_module:A", "stub_agents:NoSuchAgent", ":A"])
+
+@pytest.mark.parametrize("target", ["./x:Y", ".x:Y", ":A", "a b:C"])
+def test_an_agent_that_is_not_written_as_module_and_class_is_refused(target):
+    with pytest.raises(ValueError, match="agent must be a short name or read module:Class, got"):
+        catalogue.resolve_agent(target, {})
+
+
+@pytest.mark.parametrize("target", ["agents:AGENTS", "builtins:print", "collections:OrderedDict"])
+def test_what_can_be_no_agent_is_refused_before_it_is_called(target):
+    with pytest.raises(TypeError, match=f"with methods reset, act, observe, .* got '{target}'"):
+        catalogue.resolve_agent(target, {})
+
+
+@pytest.mark.parametrize("target", ["no_such_module:A", "stub_agents:NoSuchAgent"])
 def test_an_agent_that_cannot_be_imported_is_refused(target):
     with pytest.raises(ValueError, match="agent must be an importable class, got"):
         catalogue.load_agent(target)

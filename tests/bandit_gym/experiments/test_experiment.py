@@ -1,4 +1,5 @@
 import json
+import os
 import re
 from pathlib import Path
 
@@ -153,7 +154,7 @@ def test_experiment_file_is_read_from_json(tmp_path):
 def test_experiment_file_that_is_no_toml_is_refused(tmp_path):
     path = tmp_path / "experiment.toml"
     path.write_text("replications = = 7")
-    with pytest.raises(ValueError, match="experiment.toml must be valid TOML"):
+    with pytest.raises(ValueError, match="path must lead to valid TOML, got .*experiment.toml"):
         load_experiment(path)
 
 
@@ -161,9 +162,9 @@ def test_experiment_file_that_is_no_toml_is_refused(tmp_path):
     ("name", "text", "message"),
     [
         ("deep.json", '{"agents": ' + "[" * 100_000, "nested less deeply"),
-        ("deep.toml", "agents = " + "[" * 100_000, "must be valid TOML"),
+        ("deep.toml", "agents = " + "[" * 100_000, "must lead to valid TOML"),
         ("twice.json", '{"seed": 1, "seed": 2}', "each key once, got 'seed' twice"),
-        ("twice.toml", "seed = 1\nseed = 2", "must be valid TOML"),
+        ("twice.toml", "seed = 1\nseed = 2", "must lead to valid TOML"),
         ("null.json", "null", "experiment must be a dict"),
         ("list.json", "[]", "experiment must be a dict"),
         (
@@ -313,3 +314,32 @@ def test_log_schedule_is_evenly_spaced_in_log_time(horizon):
     steps, ratio = recorded_steps(horizon, "log"), horizon ** (1 / (NUM_LOG_STEPS - 1))
     rounding = 0.5 + 0.5 * ratio
     assert (abs(steps[1:] - ratio * steps[:-1]) <= rounding).all()
+
+
+def test_a_pipe_into_which_nobody_writes_is_refused(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr("bandit_gym.files.PATIENCE", 0.1)
+    with pytest.raises(OSError, match="a pipe into which nobody writes"):
+        load_experiment(tmp_path / "pipe")
+
+
+def test_a_pipe_into_which_somebody_writes_is_read():
+    reading, writing = os.pipe()
+    os.write(writing, b'environments = ["BernoulliBandit-v0"]\nagents = ["random"]\n')
+    os.close(writing)
+    assert load_experiment(f"/dev/fd/{reading}").agents[0].label == "random"
+    os.close(reading)
+
+
+def test_numbers_of_numpy_become_pythons_own():
+    experiment = make_experiment(
+        replications=np.int64(3), environments=[{"env": ENV, "num_arms": np.int32(4)}]
+    )
+    numbers = experiment.replications, experiment.environments[0].options["num_arms"]
+    assert [type(number) for number in numbers] == [int, int]
+
+
+def test_blocks_that_no_memory_holds_are_refused():
+    with pytest.raises(ValueError, match="block_size, horizon and recording must be such that"):
+        make_experiment(horizon=10**15, recording="every")
+    assert make_experiment(horizon=10**15).num_blocks

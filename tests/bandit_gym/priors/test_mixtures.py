@@ -120,3 +120,10 @@ def test_mixture_refuses_weights_of_another_length():
 def test_what_is_no_law_is_refused_by_name(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+@pytest.mark.parametrize(("name", "value"), [("spike", [0.1]), ("spike", -1.0), ("width", 0.0)])
+def test_spike_and_width_are_single_numbers_in_range(name, value):
+    good = {"spike": 0.5, "width": 0.1, "slab": Beta(1, 1), "share": 0.5}
+    with pytest.raises((TypeError, ValueError), match=f"{name} must be a finite number"):
+        spike_and_slab(**(good | {name: value}))

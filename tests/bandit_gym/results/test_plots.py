@@ -327,6 +327,6 @@ def test_profile_shows_the_share_of_scores_up_to_each_level(monkeypatch):
 
 @pytest.mark.parametrize(("length", "num_lines"), [(31, 1), (32, 2)])
 def test_titles_have_lines_of_at_most_64_characters(length, num_lines):
-    """31 characters, a comma, a blank, and as many again are 64."""
-    title = "a" * 31 + "," + "b" * length
+    """With its comma and no blank, a title of 64 characters is left as it is."""
+    title = "a" * 32 + "," + "b" * length
     assert len(plots._wrapped(title).splitlines()) == num_lines

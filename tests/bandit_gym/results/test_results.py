@@ -128,7 +128,7 @@ def test_worlds_are_lined_up_by_the_replications_that_all_have():
 
 
 def test_a_column_that_nobody_declared_is_refused(results):
-    with pytest.raises(KeyError, match="of_tomorow"):
+    with pytest.raises(ValueError, match="column must be one of .*, got 'of_tomorow'"):
         results.runs[0].curves("of_tomorow")
 
 
