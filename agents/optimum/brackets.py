@@ -12,14 +12,14 @@ import numpy as np
 from numpy.random import default_rng
 
 from agents.base import Agent
+from agents.optimum.horizon_ucb import HorizonBayesUCB
 from agents.optimum.predictive import check_solvable, expected_best_mean
 from agents.optimum.relaxations import RELAXATIONS, draw_scenario
-from agents.rules.bayes_ucb import BayesUCB
 from bandit_gym.checks import check_choice, check_integer, check_real, message
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
-MOST_EMAX_STATES = 200_000
+MOST_EMAX_STATES = 40_000
 """T ** K, the numbers of pulls of each arm that v_emax looks at in a scenario."""
 
 NUM_PILOTS = 100
@@ -68,7 +68,7 @@ def optimal_bracket(
         horizon: T >= 1.
         penalty: a name of `agents.optimum.relaxations`: "ts", "fh", "v_zero", "v_emax" (K = 2 or 3
             and few pulls) or "v_levels".
-        agent: whose value is the lower bound; Bayes-UCB if None.
+        agent: whose value is the lower bound; `HorizonBayesUCB` if None.
         num_samples: scenarios of the relaxation, and episodes of the agent.
         confidence: of both bounds together, by the normal approximation.
         seed: of all randomness.
@@ -82,7 +82,9 @@ def optimal_bracket(
     check_integer("seed", seed, minimum=0)
     check_real("confidence", confidence, above=0.0, below=1.0)
     _check_penalty(penalty, problem, horizon)
-    agent = BayesUCB(problem) if agent is None else agent
+    agent = HorizonBayesUCB(problem, horizon=horizon) if agent is None else agent
+    if agent.problem != problem:
+        raise ValueError(message("agent", f"be one for {problem}", agent.problem))
     best = horizon * expected_best_mean(problem)
     relaxed = _mean_and_error(relaxed_regrets(problem, horizon, penalty, num_samples, seed))
     played = _mean_and_error(played_regrets(agent, horizon, num_samples, seed))

@@ -37,11 +37,14 @@ from agents.optimum.thompson_law import Nodes, make_nodes
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
-QUANTILES, WEIGHTS = (0.1, 0.3, 0.5, 0.7, 0.9), (0.1, 0.2, 0.3, 0.4)
+QUANTILES, WEIGHTS = (0.1, 0.3, 0.5, 0.7, 0.9), (0.1, 0.2, 0.3, 0.45)
 """Of v_levels: quantiles of the best mean to place a level at, and weights, that are tried."""
 
-NUM_TRIALS = 100
+NUM_TRIALS = 200
 """Scenarios that these are compared on."""
+
+FULL_WEIGHT_AT = 4
+"""The pull of an arm from which on its weight is whole; it rises to that from the first."""
 
 
 class Scenario(NamedTuple):
@@ -118,13 +121,15 @@ def _tuned_gains(problem: BanditProblem, means: FloatArray, rng: Generator) -> F
 
     The ideal charge is the gain of the optimal value. In its place goes a sum over arms, so that
     pulls still add up arm by arm: f(n, s) = E[(m(T - 1, S) - c)^+ | n, s] says what an arm may be
-    worth beyond a level c, and T w times its gain is charged. Any c and w give a bound; those are
-    taken that give the lowest in scenarios which the bound itself is not computed with.
+    worth beyond a level c, and T w times its gain is charged, less for an arm's first pulls. Any c
+    and w give a bound; those are taken that give the lowest in scenarios which the bound itself is
+    not computed with.
     """
     horizon = means.shape[1]
     levels = np.quantile(_draw_best_means(problem, rng), QUANTILES)
     trials = [draw_scenario(problem, horizon, rng) for _ in range(NUM_TRIALS)]
-    tried = [weight * level_gains(means, level) for level in levels for weight in WEIGHTS]
+    rise = np.minimum(1.0, np.arange(1.0, horizon + 1) / FULL_WEIGHT_AT)[:, None]
+    tried = [w * rise * level_gains(means, level) for level in levels for w in WEIGHTS]
     bounds = [
         np.mean([split_pulls(worths(trial.sums, means, gains))[0] for trial in trials])
         for gains in tried

@@ -70,3 +70,16 @@ def test_a_seed_gives_one_bracket():
 def test_what_is_out_of_reach_is_refused_in_one_sentence(problem, horizon, penalty, words):
     with pytest.raises(ValueError, match=words):
         optimal_bracket(problem, horizon, penalty=penalty)
+
+
+def test_agent_of_another_problem_is_refused():
+    with pytest.raises(ValueError, match="agent must be one for"):
+        optimal_bracket(TWO, 5, agent=ExactThompson(THREE))
+
+
+def test_one_pull_is_worth_the_best_predictive_mean():
+    problem = BanditProblem(Bernoulli(), Beta([1.0, 3.0], 1.0), 2)
+    for penalty in ("fh", "v_zero", "v_levels", "v_emax"):
+        assert relaxed_regrets(problem, 1, penalty, 10, 0).mean() < 0.2
+        upper = optimal_bracket(problem, 1, penalty=penalty, num_samples=50).upper
+        assert upper == pytest.approx(0.75, abs=1e-9)
