@@ -84,13 +84,12 @@ def make_nodes(problem: BanditProblem, horizon: int) -> Nodes:
     tables = {kind: _tables(arm, horizon, edges) for kind, arm in arms.items()}
     largest = np.max([t.shares.max(axis=0) for each in tables.values() for t in each], axis=0)
     is_seen = largest > SMALLEST_SHARE
-    kept = {
-        kind: [ArmTable(t.shares[:, is_seen], t.below[:, is_seen]) for t in each]
-        for kind, each in tables.items()
-    }
+    for each in tables.values():
+        for n, table in enumerate(each):  # one after the other: together they take gigabytes
+            each[n] = ArmTable(table.shares[:, is_seen], table.below[:, is_seen])
     arm = arms[kinds[0]]
     places = make_panels(lambda u: np.zeros((len(u), 1)), edges, arm.line.grain).places
-    return Nodes(arm.line.means(places).ravel()[is_seen], [kept[kind] for kind in kinds])
+    return Nodes(arm.line.means(places).ravel()[is_seen], [tables[kind] for kind in kinds])
 
 
 def _edges(arm: OneArm, horizon: int) -> FloatArray:
