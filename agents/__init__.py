@@ -13,6 +13,7 @@ from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
     from agents.base import Agent as Agent
+    from agents.bayes_optimal import BayesOptimal as BayesOptimal
     from agents.exact_thompson import ExactThompson as ExactThompson
     from agents.racing_thompson import RacingThompson as RacingThompson
     from agents.rules.bayes_ucb import BayesUCB as BayesUCB
@@ -58,6 +59,7 @@ __getattr__, __dir__ = lend(
     __name__,
     {
         "Agent": "base",
+        "BayesOptimal": "bayes_optimal",
         "BayesUCB": "rules.bayes_ucb",
         "DiscountedGittins": "rules.discounted_gittins",
         "EpsilonGreedy": "rules.greedy",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from agents.base import Agent
+from agents.optimum.brackets import optimal_bracket as optimal_bracket
 from agents.optimum.expected_regret import expected_regret as expected_regret
 from agents.optimum.policy import find_policy
 from agents.optimum.predictive import check_solvable, expected_best_mean, predictive_means

@@ -62,6 +62,7 @@ def solve(
         num_arms: K.
         with_choices: whether to say which arms are best.
     """
+    means = np.ascontiguousarray(means)
     is_symmetric, num_threads = len(means) == 1, numba.get_num_threads()
     later = make_stage(horizon, num_arms, is_symmetric)
     later_values, buffer = np.zeros(later.num_states), np.empty(0)

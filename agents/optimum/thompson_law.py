@@ -37,6 +37,18 @@ class ArmTable(NamedTuple):
     below: FloatArray
 
 
+class Nodes(NamedTuple):
+    """Posteriors of every arm, on common nodes.
+
+    Attributes:
+        means: (G,) means at the nodes.
+        tables: of arm i after n pulls, `tables[i][n]`.
+    """
+
+    means: FloatArray
+    tables: list[list[ArmTable]]
+
+
 class ThompsonLaw:
     """The law of Thompson sampling's arm, by blocks of states.
 
@@ -46,17 +58,7 @@ class ThompsonLaw:
     """
 
     def __init__(self, problem: BanditProblem, horizon: int) -> None:
-        kinds = kinds_of_arms(Arms(problem))
-        arms = {kind: OneArm(problem, kind) for kind in sorted(set(kinds))}
-        edges = np.unique(np.concatenate([_edges(arm, horizon) for arm in arms.values()]))
-        tables = {kind: _tables(arm, horizon, edges) for kind, arm in arms.items()}
-        largest = np.max([t.shares.max(axis=0) for each in tables.values() for t in each], axis=0)
-        is_seen = largest > SMALLEST_SHARE
-        kept = {
-            kind: [ArmTable(t.shares[:, is_seen], t.below[:, is_seen]) for t in each]
-            for kind, each in tables.items()
-        }
-        self._tables = [kept[kind] for kind in kinds]
+        self._tables = make_nodes(problem, horizon).tables
 
     def __call__(self, counts: tuple[int, ...]) -> FloatArray:
         """Return the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
@@ -72,6 +74,22 @@ class ThompsonLaw:
         product = reduce(lambda a, b: a[..., None, :] * b, others)
         found = np.tensordot(tables[arm].shares, product, axes=(-1, -1))
         return np.moveaxis(found, 0, arm)
+
+
+def make_nodes(problem: BanditProblem, horizon: int) -> Nodes:
+    """Return the posteriors of every arm after fewer than T pulls."""
+    kinds = kinds_of_arms(Arms(problem))
+    arms = {kind: OneArm(problem, kind) for kind in kinds}
+    edges = np.unique(np.concatenate([_edges(arm, horizon) for arm in arms.values()]))
+    tables = {kind: _tables(arm, horizon, edges) for kind, arm in arms.items()}
+    largest = np.max([t.shares.max(axis=0) for each in tables.values() for t in each], axis=0)
+    is_seen = largest > SMALLEST_SHARE
+    for each in tables.values():
+        for n, table in enumerate(each):  # one after the other: together they take gigabytes
+            each[n] = ArmTable(table.shares[:, is_seen], table.below[:, is_seen])
+    arm = arms[kinds[0]]
+    places = make_panels(lambda u: np.zeros((len(u), 1)), edges, arm.line.grain).places
+    return Nodes(arm.line.means(places).ravel()[is_seen], [tables[kind] for kind in kinds])
 
 
 def _edges(arm: OneArm, horizon: int) -> FloatArray:
