@@ -27,7 +27,7 @@ from bandit_gym.problem import BanditProblem
 from bandit_gym.results.statistics import Interval, mean_interval, proportion_interval
 from bandit_gym.rollout import rollout
 
-SIZES = {"replications": 1000, "horizon": 1000, "episodes": 4000}
+SIZES = {"replications": 1000, "horizon": 1000, "episodes": 1000}
 NUM_ARMS = 10
 SEED = 0
 
@@ -84,9 +84,9 @@ class Case(NamedTuple):
 
 
 CASES = (
-    Case("0.5 and 0.6", (0.5, 0.6), 200),
-    Case("0.5 and nine of 0.3", (0.5, *(9 * [0.3])), 500),
-    Case("0.50, 0.45, 0.40, ..., 0.05", tuple(np.arange(10, 0, -1) / 20), 1000),
+    Case("0.5 and 0.6", (0.5, 0.6), 400),
+    Case("0.5 and nine of 0.3", (0.5, *(9 * [0.3])), 600),
+    Case("0.50, 0.45, 0.40, ..., 0.05", tuple(np.arange(10, 0, -1) / 20), 500),
 )
 SEARCHERS = {"top-two": "top_two", "Thompson": "exact", "uniform": "random"}
 

@@ -43,6 +43,7 @@ REDUCED = {
     r"python scripts/beyond_paper\.py.*": "--scale 0.0005",
     r"python scripts/fidelity\.py .*": "--quick --scale 0.002",
     r"python scripts/intervals\.py .*": "--scale 0.005",
+    r"python scripts/published\.py .*": "--scale 0.005",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
 }
