@@ -60,9 +60,15 @@ CASES = [(*world, *learner) for world, learner in product(WORLDS, LEARNERS)]
 
 
 def digest(env_id: str, env_options: Settings, agent: str, agent_options: Settings) -> str:
-    """Play N lanes for T steps, and return 16 hexadecimal digits of what happened."""
+    """Play N lanes for T steps, and return 16 hexadecimal digits of what happened.
+
+    Of an agent that refuses the world it is "refused", which is a promise too.
+    """
     env = gym.make_vec(f"bandit_gym:{env_id}", NUM_ENVS, num_arms=NUM_ARMS, **env_options)
-    learner = make_agent(agent, env.unwrapped.problem, **agent_options)  # type: ignore[attr-defined]
+    try:
+        learner = make_agent(agent, env.unwrapped.problem, **agent_options)  # type: ignore[attr-defined]
+    except ValueError:
+        return "refused"
     found = rollout(learner, env, seed=7, horizon=HORIZON)
     rewards = np.round(found.rewards, 6) + 0.0  # no negative zeros
     content = found.actions.astype("<i8").tobytes() + rewards.astype("<f8").tobytes()

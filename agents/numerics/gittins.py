@@ -28,8 +28,8 @@ def find_indices(
         V(n, s) = max(level / (1 - discount),
                       m (1 + discount V(n + 1, s + 1)) + (1 - m) discount V(n + 1, s)),
 
-    and its index is the level at which both are equal: Gittins, Glazebrook and Weber (2011),
-    Section 1.4. Values are kept times (1 - discount). After D pulls the arm's mean is taken as
+    and its index is the level at which both are equal, as Gittins, Glazebrook and Weber (2011)
+    calibrate it. Values are kept times (1 - discount). After D pulls the arm's mean is taken as
     known, which leaves an index too low by about discount^(D - n) deviations of the posterior then.
 
     Args:

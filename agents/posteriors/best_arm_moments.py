@@ -4,10 +4,10 @@ With densities f_i and distribution functions F_i of the coordinate u, and x(u) 
 
     p_a      = int f_a(u) prod_{j != a} F_j(u) du,
     p_a M_aa = int x(u) f_a(u) prod_{j != a} F_j(u) du,
-    p_a M_ai = int f_a(u) prod_{j != a} F_j(u) E(mean_i | mean_i <= x(u)) du:
+    p_a M_ai = int f_a(u) prod_{j != a} F_j(u) E(mean_i | mean_i <= x(u)) du,
 
-Russo and Van Roy (2018), Section 6.3, whose Algorithm 3 has a sum over a fixed grid in their place.
-Here the steps lie between points of the tables of all arms, which are close where there is mass.
+as Russo and Van Roy (2018) have it for Bernoulli arms, by sums over a fixed grid. Here the steps
+lie between points of the tables of all arms, which are close where there is mass.
 
 Letters: K arms, N lanes, M + 1 points of a table.
 """

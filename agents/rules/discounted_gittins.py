@@ -40,7 +40,7 @@ class DiscountedGittins(PosteriorAgent):
 
     References:
         Gittins (1979); Gittins, Glazebrook and Weber (2011), "Multi-armed bandit allocation
-        indices", Chapter 8; Brezzi and Lai (2002), Section 4, for many pulls.
+        indices", Chapter 8; Brezzi and Lai (2002) for many pulls.
     """
 
     def __init__(self, problem: BanditProblem, *, discount: float = 0.99) -> None:

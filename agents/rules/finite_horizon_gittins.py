@@ -26,7 +26,7 @@ payment must be to end the pulls of an arm, if its posterior mean is a Brownian 
 
 Computed backwards from r = 0 in steps of a thousandth of n, with V(y, n) = max(0, y dn / sqrt(n) +
 E V(y', n + dn)), y the mean less the payment in posterior deviations, on 1,201 points from -7 to 7;
-the bias of deciding in steps of deviation d is 0.583 d (Chernoff and Petkau 1976), and what is left
+the bias of deciding in steps of deviation d is 0.583 d (Chernoff 1965), and what is left
 of it extrapolated from a run with steps three times as long. To about 0.002."""
 DISCRETE = 0.583
 
@@ -52,9 +52,9 @@ class FiniteHorizonGittins(PosteriorAgent):
 
     References:
         Bradt, Johnson and Karlin (1956); Kaufmann (2018), "On Bayesian index policies for
-        sequential resource allocation", Section 4 (FH-Gittins); Chernoff and Ray (1965) and
-        Lattimore (2016), "Regret analysis of the finite-horizon Gittins index strategy for
-        multi-armed bandits", for the diffusion.
+        sequential resource allocation" (FH-Gittins); Chernoff and Ray (1965) and Lattimore (2016),
+        "Regret analysis of the finite-horizon Gittins index strategy for multi-armed bandits", for
+        the diffusion.
     """
 
     def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:

@@ -41,8 +41,8 @@ class InformationDirected(PosteriorAgent):
         gain: "variance", for any rewards, or "information", for Bernoulli rewards.
 
     References:
-        Russo and Van Roy (2018), "Learning to optimize via information-directed sampling",
-        Section 4 (IDS), Section 6.3 and Algorithm 1 (two arms), Section 6.4 (variance-based).
+        Russo and Van Roy (2018), "Learning to optimize via information-directed sampling": IDS,
+        that two arms are enough, and variance-based IDS.
     """
 
     def __init__(self, problem: BanditProblem, *, gain: str = "variance") -> None:
@@ -77,8 +77,7 @@ def best_pairs(
     """Return for each lane two arms and the share of the first that minimise the ratio.
 
     For arms i and j the ratio is convex in the share of i. It is least where its derivative
-    vanishes, at gap_j / (gap_i - gap_j) - 2 gain_j / (gain_i - gain_j), or at an end: Russo and Van
-    Roy (2018), Section 6.2.
+    vanishes, at gap_j / (gap_i - gap_j) - 2 gain_j / (gain_i - gain_j), or at an end.
 
     Args:
         rng: breaks ties.

@@ -6,31 +6,17 @@ Letters: K arms, N lanes, H pulls left, s of them of one arm.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from agents.base import random_argmax
-from agents.posteriors.base import Posterior, PosteriorAgent
+from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, remaining_pulls
-from agents.rules.relaxed import first_of_best_sequence, most_pulled, relaxed_index
+from agents.rules.relaxed import Future, first_of_best_sequence, most_pulled, relaxed_index
 from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.problem import BanditProblem
-
-
-class Future(NamedTuple):
-    """What H pulls of every arm would teach, in one sampled future of each lane.
-
-    Attributes:
-        posterior: follows the data after s = 0, ..., H - 1 pulls of every arm, in N H lanes.
-        means: (N, H, K) posterior means.
-    """
-
-    posterior: Posterior
-    means: np.ndarray
-
 
 SOLVERS: dict[str, Callable[[np.random.Generator, Future], np.ndarray]] = {
     "v_zero": most_pulled,
@@ -50,7 +36,7 @@ class InformationRelaxation(PosteriorAgent):
 
     Penalties:
         fh: IRS.FH. After H - 1 more pulls an arm's posterior mean would be known; the arm for which
-            it is largest. 5 to 20 microseconds a decision at K = 10.
+            it is largest. Some 3 microseconds a decision at K = 10.
         v_zero: IRS.V-ZERO. Each pull pays the posterior mean at that time; the arm that is pulled
             most in the best sequence, found in K H^2 / 2 steps: some 7 ms at K = 10, H = 1000.
         v_emax: IRS.V-EMAX, for two and three arms. Each pull also costs what it raises the expected
@@ -67,7 +53,7 @@ class InformationRelaxation(PosteriorAgent):
 
     References:
         Min, Maglaras and Moallemi (2019), "Thompson sampling with information relaxation
-        penalties", Sections 3 (FH, V-ZERO, V-EMAX) and 4 (INDEX).
+        penalties", whose names these are.
     """
 
     def __init__(

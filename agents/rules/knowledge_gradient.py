@@ -45,8 +45,8 @@ class KnowledgeGradient(PosteriorAgent):
 
     References:
         Ryzhov, Powell and Frazier (2012), "The knowledge gradient algorithm for a general class of
-        online learning problems", Section 3; Frazier and Powell (2010), "Paradoxes in learning and
-        the marginal value of information", Section 5, for the maximum over m.
+        online learning problems"; Frazier and Powell (2010), "Paradoxes in learning and the
+        marginal value of information", for the maximum over m, KG(*) there.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ def normal_gains(
     """Return the (N, K) largest gain per pull of arms with normal rewards.
 
     M(m) is normal with deviation std sqrt(m / (m + noise^2 / std^2)), and with z = |mean - level|
-    in units of it, v(m) = deviation (phi(z) - z Phi(-z)): Ryzhov et al. (2012), equation (14).
+    in units of it, v(m) = deviation (phi(z) - z Phi(-z)), in Ryzhov et al. (2012) for m = 1.
 
     Args:
         mean: (N, K) posterior means.

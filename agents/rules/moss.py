@@ -24,7 +24,7 @@ class MOSS(Agent):
             of that length; unbounded rewards have none, and `scale` is a tuning parameter there.
 
     References:
-        Audibert and Bubeck (2009), Section 2.
+        Audibert and Bubeck (2009), "Minimax policies for adversarial and stochastic bandits".
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class OptimisticGittins(PosteriorAgent):
         pace: makes the first discount, 1 - 1 / (pace + 1); the paper's experiments have 100.
 
     References:
-        Gutin and Farias (2016), "Optimistic Gittins indices", equation (5) with K = 1, Algorithm 1.
+        Gutin and Farias (2016), "Optimistic Gittins indices", with one step of look-ahead.
     """
 
     def __init__(self, problem: BanditProblem, *, pace: float = 100.0) -> None:

@@ -8,12 +8,13 @@ Letters: K arms, N lanes, H pulls left, G points of a grid.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.base import random_argmax
+from agents.posteriors.base import Posterior
 
 NUM_POINTS = 128
 """Of the grid on which expected maxima are integrated."""
@@ -22,7 +23,19 @@ NUM_HALVINGS = 16
 """Of the range of a posterior, to find an index."""
 
 
-def most_pulled(rng: Generator, future: Any) -> np.ndarray:
+class Future(NamedTuple):
+    """What H pulls of every arm would teach, in one sampled future of each lane.
+
+    Attributes:
+        posterior: follows the data after s = 0, ..., H - 1 pulls of every arm, in N H lanes.
+        means: (N, H, K) posterior means.
+    """
+
+    posterior: Posterior
+    means: np.ndarray
+
+
+def most_pulled(rng: Generator, future: Future) -> np.ndarray:
     """Return the (N,) arms pulled most if each pull pays the posterior mean: IRS.V-ZERO.
 
     The order of pulls does not matter then, so that they are shared out:
@@ -39,7 +52,7 @@ def most_pulled(rng: Generator, future: Any) -> np.ndarray:
     return order[random_argmax(rng, pulls)]
 
 
-def first_of_best_sequence(rng: Generator, future: Any) -> np.ndarray:
+def first_of_best_sequence(rng: Generator, future: Future) -> np.ndarray:
     """Return the (N,) first arms of the best sequences for two or three arms: IRS.V-EMAX.
 
     With W(n) the expected best mean after n = (n_1, ..., n_K) pulls, the guessed value of a state
@@ -60,7 +73,7 @@ def first_of_best_sequence(rng: Generator, future: Any) -> np.ndarray:
     return actions
 
 
-def _distributions(future: Any) -> tuple[np.ndarray, np.ndarray]:
+def _distributions(future: Future) -> tuple[np.ndarray, np.ndarray]:
     """Return (N, G) grids of means and the (N, G, H, K) distribution functions there."""
     shape = future.means.shape
     low = future.posterior.quantile(TAIL).reshape(shape).min(axis=(1, 2))
@@ -96,7 +109,7 @@ def expected_maxima(points: np.ndarray, below: np.ndarray) -> np.ndarray:
     return maxima
 
 
-def relaxed_index(rng: Generator, future: Any) -> np.ndarray:
+def relaxed_index(rng: Generator, future: Future) -> np.ndarray:
     """Return the (N,) arms of the largest sure payment that is not worth leaving: IRS.INDEX."""
     num_lanes, num_pulls, num_arms = future.means.shape
     now = np.arange(num_lanes) * num_pulls
@@ -108,7 +121,7 @@ def relaxed_index(rng: Generator, future: Any) -> np.ndarray:
     return random_argmax(rng, low)
 
 
-def is_worth_starting(future: Any, payment: np.ndarray) -> np.ndarray:
+def is_worth_starting(future: Future, payment: np.ndarray) -> np.ndarray:
     """Return (N, K) whether an arm is pulled first in the best sequence beside a sure payment.
 
     With W(s) = E max(payment, x) after s pulls of the arm, n pulls in all are worth

@@ -31,7 +31,7 @@ class TopTwoThompson(PosteriorAgent):
         max_draws: of a challenger, before it is looked for without draws.
 
     References:
-        Russo (2020), "Simple Bayesian algorithms for best-arm identification", Algorithm 3 (TTTS).
+        Russo (2020), "Simple Bayesian algorithms for best-arm identification", TTTS.
     """
 
     def __init__(self, problem: BanditProblem, *, beta: float = 0.5, max_draws: int = 30) -> None:

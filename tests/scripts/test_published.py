@@ -26,7 +26,7 @@ def test_error_of_equal_shares_is_that_of_all_outcomes():
 
 
 def test_top_two_sampling_of_two_arms_errs_as_equal_shares_do():
-    case, num = published.CASES[0], 1000
+    case, num = published.Case("", (0.5, 0.65), 60), 2000
     found = published._error("top_two", case, num).estimate
     expected = published.equal_error(case)
     assert abs(found - expected) <= 4 * np.sqrt(expected / num)

@@ -24,7 +24,7 @@ def chosen(problem, counts, sums, num_envs, **options):
 def test_law_is_that_of_russos_algorithm(prior, beta):
     problem, n = BanditProblem(Bernoulli(), prior, 4), 20_000
     best = action_probabilities(problem, COUNTS, SUMS)
-    # p_i (beta + (1 - beta) sum_{j != i} p_j / (1 - p_j)), Russo (2020), Section 3.3
+    # p_i (beta + (1 - beta) sum_{j != i} p_j / (1 - p_j)), as Russo (2020) has it
     odds = best / (1 - best)
     expected = best * (beta + (1 - beta) * (odds.sum() - odds))
     shares = np.bincount(chosen(problem, COUNTS, SUMS, n, beta=beta), minlength=4) / n
