@@ -309,3 +309,35 @@ def test_autocorrelation_is_that_of_the_slowest_column(rng):
 @njit(error_model="numpy")
 def _autocorrelation(path):
     return chains.autocorrelation(path)
+
+
+def test_autocorrelation_has_no_unit(rng):
+    path = rng.standard_normal((50, 2)).cumsum(axis=0)
+    assert _autocorrelation(1e-6 * path) == pytest.approx(_autocorrelation(path))
+
+
+@njit(error_model="numpy")
+def _successors(rng, c, width, num):
+    return np.array([chains.draw_from_slice(rng, 0.0, c, -9.0, 9.0, width) for _ in range(num)])
+
+
+def test_a_slice_reaches_far_beyond_its_width_on_both_sides(rng):
+    """Of a standard normal law from 0: h = sqrt(2 e) wide on each side, e exponential.
+
+    Beyond 0.2 is a share of at least E[(h - 0.2) / 2 h] = 1 / 2 - 0.1 sqrt(pi / 2) on each side.
+    """
+    draws = _successors(rng, np.array([0.0, 0.0, 0.0, -0.5, 0.0]), 0.05, 400)
+    share = 0.5 - 0.1 * np.sqrt(np.pi / 2)
+    error = 4 * np.sqrt(share * (1 - share) / len(draws))
+    assert min(np.mean(draws > 0.2), np.mean(draws < -0.2)) > share - error
+
+
+def test_deviations_without_data_are_those_of_a_prior_of_independent_arms():
+    prior = TruncatedMultivariateNormal(0.5, [[0.01, 0.0], [0.0, 0.04]], low=-9.0, high=9.0)
+    posterior, rng = (
+        gibbs.GibbsPosterior(BanditProblem(Gaussian(), prior, 2)),
+        np.random.default_rng(0),
+    )
+    posterior.restart(rng, np.array([True]))
+    posterior.follow(rng, np.zeros((1, 2), dtype=int), np.zeros((1, 2)))
+    assert posterior.std()[0] == pytest.approx([0.1, 0.2], rel=1e-3)
