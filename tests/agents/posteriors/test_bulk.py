@@ -24,9 +24,17 @@ def test_places_are_left_out_on_either_side_up_to_the_steps_that_have_mass():
     assert trim(places, 5, 10.0) == 0
 
 
-@pytest.mark.parametrize("gain", [[-5.0, -3.0], [-3.0, -5.0]])
-def test_a_peak_stands_out_by_six_above_the_lower_of_the_places_beside_it(gain):
-    places, peak = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 0.0], gain]), np.zeros(4)
+@pytest.mark.parametrize(
+    ("prior", "gain"),
+    [
+        ([0.0, 0.0], [-5.0, -3.0]),
+        ([0.0, 0.0], [-3.0, -5.0]),
+        ([0.0, 2.0], [0.0, -5.0]),
+        ([2.0, 0.0], [-5.0, 0.0]),
+    ],
+)
+def test_a_peak_stands_out_by_six_above_the_lower_of_the_places_beside_it(prior, gain):
+    places, peak = np.array([[0.0, 1.0], [0.0, 1.0], prior, gain]), np.zeros(4)
     for height, is_out in ((0.9, False), (1.1, True)):
         peak[GAIN] = height
         assert stands_out(places, peak, 0) == is_out
@@ -42,7 +50,8 @@ def test_a_peak_stands_out_by_six_above_the_lower_of_the_places_beside_it(gain):
     ],
 )
 def test_a_peak_may_stand_out_where_the_likelihood_is_steep_on_either_side(gain, may):
-    steps = np.arange(4.0)
-    places = np.array([steps, steps, np.zeros(4), gain])
-    assert may_stand_out(places, 1) == may
-    assert may_stand_out(places, 0) and may_stand_out(places, 2)
+    for first in range(3):  # places further left do not matter
+        steps = np.arange(4.0 + first)
+        places = np.array([steps, steps, 0.0 * steps, [*[-20.0] * first, *gain]])
+        assert may_stand_out(places, first + 1) == may
+        assert may_stand_out(places, 0) and may_stand_out(places, first + 2)

@@ -341,3 +341,19 @@ def test_deviations_without_data_are_those_of_a_prior_of_independent_arms():
     posterior.restart(rng, np.array([True]))
     posterior.follow(rng, np.zeros((1, 2), dtype=int), np.zeros((1, 2)))
     assert posterior.std()[0] == pytest.approx([0.1, 0.2], rel=1e-3)
+
+
+@njit(error_model="numpy")
+def _steps(rng, line, num):
+    return np.array([chains.draw_along(rng, line, -np.inf, np.inf) for _ in range(num)])
+
+
+def test_a_line_without_ends_is_searched_as_far_as_its_slice_reaches(rng):
+    """Of a standard normal law from its middle: steps have mean 0 and variance E[2 e] / 3."""
+    line = chains.Line(np.array([0.0]), np.array([1.0]), np.zeros((1, 5)), 0.0, 1.0)
+    steps = _steps(rng, line, 2000)
+    variance = 2 / 3
+    assert abs(steps.mean()) < 4 * np.sqrt(variance / len(steps))
+    kurtosis = (8 / 5) / variance**2  # E[h^4] / 5 with h^2 = 2 e, E[h^4] = 8
+    error = np.sqrt((kurtosis - 1) / len(steps))
+    assert abs(np.square(steps).mean() / variance - 1) < 4 * error
