@@ -35,3 +35,11 @@ def test_a_reward_that_leaves_hardly_a_particle_is_taken_in_by_stages():
     posterior.follow(rng, np.array([[1, 0]]), np.array([[300.0, 0.0]]))
     assert posterior.mean()[0, 0] == pytest.approx(300.0, abs=4 / np.sqrt(100))
     assert posterior.std()[0, 0] == pytest.approx(1.0, rel=0.2)
+
+
+def test_data_of_many_independent_arms_that_come_at_once_are_taken_in_by_stages():
+    problem, rng = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 16), np.random.default_rng(0)
+    posterior, counts = start(problem, 100, num_moves=1), np.full((1, 16), 500)
+    posterior.follow(rng, counts, counts * 0.5)
+    assert not posterior.lineage.is_capped.any()
+    assert (posterior.effective_sample_size() >= 50).all()
