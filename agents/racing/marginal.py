@@ -39,6 +39,7 @@ from agents.posteriors.mesh import Mesh
 from agents.posteriors.quadrature import Coordinate
 from agents.posteriors.tabulation import PosteriorTables, invert_table
 from agents.racing.proposal import Proposal, prior_log_density
+from agents.racing.races import Races, feed_races
 from agents.racing.slices import SlicedPrior
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.priors import Prior, TruncatedNormal
@@ -112,6 +113,12 @@ class MarginalProposal(Proposal):
             draw_marginals(rng, laws, lanes, draws)
             draws.log_weights[:] += prior_log_density(self.problem, draws.means)
         return draws
+
+    def run_races(self, rng: Generator, races: Races, lanes: np.ndarray, chunk_size: int) -> bool:
+        """Run races whose samples weigh the same; see `Proposal.run_races`."""
+        if self._is_exact:
+            run_exactly(rng, self._laws, races, lanes, chunk_size)
+        return self._is_exact
 
     def weigh(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (R, m) log-weights of (R, K, m) means; see `Proposal.weigh`."""
@@ -206,6 +213,21 @@ def draw_exactly(
                 u[j], _ = invert_table(points, guide, rng.random())
             set_means(ends, u, draws.means[r, arm], spare)
             compare_means(rng, draws.means[r], arm, best, draws.winners[r])
+
+
+@kernel
+def run_exactly(
+    rng: Generator, laws: MarginalLaws, races: Races, lanes: np.ndarray, chunk_size: int
+) -> None:
+    """Draw and race, a lane at a time; see `draw_exactly` and `run_lane_by_lane`."""
+    num_arms = races.gumbels.shape[1]
+    for r in range(lanes.size):
+        lane, is_over = lanes[r : r + 1], False
+        while not is_over:
+            size = min(chunk_size, races.lengths[lane[0]] - races.num_samples[lane[0]])
+            draws = make_draws(1, num_arms, size)
+            draw_exactly(rng, laws.tables, laws.mesh.likelihood.ends, lane, draws)
+            is_over = feed_races(races, lane, draws.log_weights, draws.winners)[0]
 
 
 @inner

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -83,6 +83,17 @@ class Proposal(Posterior):
     def weighed_laws(self) -> WeighedLaws | None:
         """Return what a compiled loop needs to draw and weigh by itself, or None if it cannot."""
         return None
+
+    def run_races(self, rng: Generator, races: Any, lanes: np.ndarray, chunk_size: int) -> bool:
+        """Run races in a compiled loop of its own; return False if it has none.
+
+        Args:
+            rng: source of randomness.
+            races: the `Races` of N lanes; they change.
+            lanes: (R,) whose races to run.
+            chunk_size: samples to draw at a time.
+        """
+        return False
 
     def log_supremum(self) -> float:
         """Return log sup w(mu) over all means, up to the constant that `draw` leaves out.

@@ -84,11 +84,11 @@ class Races(NamedTuple):
             ValueError: if a race ended at its last sample with every weight zero.
         """
         laws = proposal.weighed_laws()
-        if laws is None:
-            self._run_rounds(rng, proposal, lanes)
-        else:
+        if laws is not None:
             run_lane_by_lane(rng, laws, self, lanes, self._chunk_size(proposal))
             self._require_weight(lanes)
+        elif not proposal.run_races(rng, self, lanes, self._chunk_size(proposal)):
+            self._run_rounds(rng, proposal, lanes)
         proposal.expected_samples = max(1.0, float(self.num_samples.sum()) / len(self.gumbels))
 
     def _run_rounds(self, rng: Generator, proposal: Proposal, lanes: np.ndarray) -> None:

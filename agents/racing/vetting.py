@@ -70,6 +70,7 @@ class Vetting:
     ) -> None:
         self.proposal, self.witness, self.rule = proposal, witness, rule
         self.is_sure = isinstance(witness, Proposal)
+        self._pilots: dict[bytes, Draws] = {}
 
     def restart(self, mask: np.ndarray) -> None:
         """Forget the (N,) masked lanes."""
@@ -84,6 +85,7 @@ class Vetting:
         """Renew the lengths of races in the (R,) lanes that are due, if the rule sets any."""
         if self.rule.enough_size == np.inf:
             return
+        self._pilots.clear()
         first, which = self._different(due)
         for lanes in self._tiles(first):
             weights, _ = scale_weights(self._pilot(lanes).log_weights)
@@ -107,6 +109,7 @@ class Vetting:
         for part in self._tiles(np.arange(len(first))):
             self.is_blind[first[part]] = self._is_blind(first[part], middle[part], races)
         self.is_blind[due] = self.is_blind[first[which]]
+        self._pilots.clear()
 
     def _different(self, due: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return lanes of different data among (R,) due ones, and which is like each of these."""
@@ -138,7 +141,8 @@ class Vetting:
         bank.follow(rng, counts[lanes], sums[lanes])
         self.proposal.follow(rng, bank.counts, bank.sums)
         log_weights = self.proposal.weigh(rows, bank.draw(rng, rows, NUM_WITNESSES).means)
-        weights, log_scale = scale_weights(self._pilot(rows).log_weights)
+        pilots = self.proposal.draw(rng, rows, NUM_PILOTS)
+        weights, log_scale = scale_weights(pilots.log_weights)
         self.proposal.follow(rng, counts, sums)
         log_sums = np.log(num_samples * np.maximum(weights.mean(axis=1), SMALLEST)) + log_scale
         log_chances = -np.logaddexp(0.0, log_weights - log_sums[:, None])
@@ -148,7 +152,11 @@ class Vetting:
         return split_lanes(lanes, NUM_WITNESSES * self.proposal.problem.num_arms)
 
     def _pilot(self, lanes: np.ndarray) -> Draws:
-        return self.proposal.draw(np.random.default_rng(0), lanes, NUM_PILOTS)
+        """Draw for (R,) lanes, once for what is looked at before a race and after it."""
+        key = lanes.tobytes()
+        if key not in self._pilots:
+            self._pilots[key] = self.proposal.draw(np.random.default_rng(0), lanes, NUM_PILOTS)
+        return self._pilots[key]
 
 
 def miss(testimony: Draws, log_weights: np.ndarray, log_sums: np.ndarray) -> np.ndarray:

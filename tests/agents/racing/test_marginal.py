@@ -161,3 +161,18 @@ def test_marginals_of_unbounded_means_are_normal_laws_far_enough_cut(rng):
     marginals = fit_marginals(problem, problem.prior.sample(rng, (10_000, 3)))
     np.testing.assert_allclose(marginals.std, np.sqrt(2), rtol=4 / np.sqrt(2 * 10_000))
     assert (marginals.arm_support(3)[:, 1] > 1000).all()
+
+
+def test_races_in_one_compiled_loop_end_as_races_in_rounds_do(monkeypatch):
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
+    agents = [
+        RacingThompson(problem, proposal="matched", stopping="self-normalised") for _ in range(2)
+    ]
+    for agent in agents:
+        agent.reset(3, seed=0)
+        agent.warm_start([4, 0, 30, 2], [1, 0, 20, 2])
+    in_loop = agents[0].race()
+    monkeypatch.setattr(MarginalProposal, "run_races", lambda *arguments: False)
+    in_rounds = agents[1].race()
+    for one, other in zip(in_loop[1:], in_rounds[1:], strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -18,6 +18,9 @@ class Recorder:
     def weighed_laws(self):
         return None
 
+    def run_races(self, rng, races, lanes, chunk_size):
+        return False
+
     def draw(self, rng, lanes, num_samples):
         self.num_drawn += len(lanes) * num_samples
         draws = make_draws(len(lanes), NUM_ARMS, num_samples)
