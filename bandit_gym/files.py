@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-RESULTS_VERSION = 3
+RESULTS_VERSION = 4
 """Which numbers this engine draws, raised by hand whenever an agent or a world draws others.
 
 Neither names of runs nor random streams depend on it. `scripts/golden.py` tells when it is due.

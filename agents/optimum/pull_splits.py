@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.numerics.compiled import inner, kernel
+from bandit_gym.numerics.compiled import inner, kernel
 
 
 @kernel
