@@ -129,5 +129,5 @@ def test_a_step_is_waited_for_only_once_it_was_sent():
 
 def test_attributes_of_lanes_that_are_not_there_are_refused():
     env = GymnasiumVecEnv(gym.make_vec("BernoulliBandit-v0", 2, autoreset_mode="SameStep"))
-    with pytest.raises(IndexError, match="index 7 is out of bounds"):
+    with pytest.raises(IndexError, match="indices must be lanes from 0 to 1, or None for all, got"):
         env.get_attr("problem", indices=[7])
