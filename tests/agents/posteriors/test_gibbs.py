@@ -271,20 +271,6 @@ def _move(rng, means, target, axes):
         chains.move_along_axes(rng, means[lane], target, axes, lane)
 
 
-def test_autocorrelation_is_that_of_the_slowest_column(rng):
-    steps = rng.standard_normal((4000, 2))
-    path = steps.copy()
-    for s in range(1, len(path)):
-        path[s, 1] = 0.9 * path[s - 1, 1] + steps[s, 1]
-    # the standard error of an autocorrelation r of n places is sqrt((1 - r^2) / n)
-    assert abs(_autocorrelation(path) - 0.9) < 4 * np.sqrt((1 - 0.81) / len(path))
-
-
-@njit(error_model="numpy")
-def _autocorrelation(path):
-    return chains.autocorrelation(path)
-
-
 @pytest.mark.parametrize(("prior_mean", "is_seen"), [(10.0, True), (0.8, False)])
 def test_a_chain_that_may_be_in_the_wrong_one_of_two_camps_says_so(prior_mean, is_seen):
     # rewards that average 0.5 and 0.7 beside a prior about 10 +- 0.5 leave mass near both
@@ -300,27 +286,6 @@ def test_a_chain_that_may_be_in_the_wrong_one_of_two_camps_says_so(prior_mean, i
     assert seen.mean() > 0.8 if is_seen else not seen.any()
 
 
-def test_autocorrelation_has_no_unit(rng):
-    path = rng.standard_normal((50, 2)).cumsum(axis=0)
-    assert _autocorrelation(1e-6 * path) == pytest.approx(_autocorrelation(path))
-
-
-@njit(error_model="numpy")
-def _successors(rng, c, width, num):
-    return np.array([chains.draw_from_slice(rng, 0.0, c, -9.0, 9.0, width) for _ in range(num)])
-
-
-def test_a_slice_reaches_far_beyond_its_width_on_both_sides(rng):
-    """Of a standard normal law from 0: h = sqrt(2 e) wide on each side, e exponential.
-
-    Beyond 0.2 is a share of at least E[(h - 0.2) / 2 h] = 1 / 2 - 0.1 sqrt(pi / 2) on each side.
-    """
-    draws = _successors(rng, np.array([0.0, 0.0, 0.0, -0.5, 0.0]), 0.05, 400)
-    share = 0.5 - 0.1 * np.sqrt(np.pi / 2)
-    error = 4 * np.sqrt(share * (1 - share) / len(draws))
-    assert min(np.mean(draws > 0.2), np.mean(draws < -0.2)) > share - error
-
-
 def test_deviations_without_data_are_those_of_a_prior_of_independent_arms():
     prior = TruncatedMultivariateNormal(0.5, [[0.01, 0.0], [0.0, 0.04]], low=-9.0, high=9.0)
     posterior, rng = (
@@ -330,19 +295,3 @@ def test_deviations_without_data_are_those_of_a_prior_of_independent_arms():
     posterior.restart(rng, np.array([True]))
     posterior.follow(rng, np.zeros((1, 2), dtype=int), np.zeros((1, 2)))
     assert posterior.std()[0] == pytest.approx([0.1, 0.2], rel=1e-3)
-
-
-@njit(error_model="numpy")
-def _steps(rng, line, num):
-    return np.array([chains.draw_along(rng, line, -np.inf, np.inf) for _ in range(num)])
-
-
-def test_a_line_without_ends_is_searched_as_far_as_its_slice_reaches(rng):
-    """Of a standard normal law from its middle: steps have mean 0 and variance E[2 e] / 3."""
-    line = chains.Line(np.array([0.0]), np.array([1.0]), np.zeros((1, 5)), 0.0, 1.0)
-    steps = _steps(rng, line, 2000)
-    variance = 2 / 3
-    assert abs(steps.mean()) < 4 * np.sqrt(variance / len(steps))
-    kurtosis = (8 / 5) / variance**2  # E[h^4] / 5 with h^2 = 2 e, E[h^4] = 8
-    error = np.sqrt((kurtosis - 1) / len(steps))
-    assert abs(np.square(steps).mean() / variance - 1) < 4 * error
