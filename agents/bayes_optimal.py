@@ -79,6 +79,9 @@ class BayesOptimal(Agent):
             raise ValueError(message("horizon", condition, self.horizon))
         return self.policy.best_arms(self.counts, self.sums)
 
+    def _law(self) -> np.ndarray:
+        return np.eye(self.problem.num_arms)[self._choose()]
+
 
 def _solvable_means(problem: BanditProblem, horizon: int) -> FloatArray:
     """Return the predictive means, if the recursion has room for the problem."""

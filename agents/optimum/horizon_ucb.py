@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base import random_argmax
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_integer, check_real, message
@@ -36,7 +35,7 @@ class HorizonBayesUCB(PosteriorAgent):
         self.scale = check_real("scale", scale, above=0.0)
         super().__init__(problem, exact_posterior(problem)[1])
 
-    def _choose(self) -> np.ndarray:
+    def _scores(self) -> np.ndarray:
         left = self.horizon - self.counts.sum(axis=1, keepdims=True)
         if left.min() <= 0:
             pulled = self.horizon - int(left.min())
@@ -45,4 +44,4 @@ class HorizonBayesUCB(PosteriorAgent):
             )
         tails = self.scale * (self.counts + SHARE_OF_HORIZON * self.horizon) / left
         level = 1 - np.minimum(tails, 0.5)
-        return random_argmax(self.rng, self.up_to_date().quantile(level))
+        return self.up_to_date().quantile(level)

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from agents.base import random_argmax
 from agents.posteriors.base import Posterior, PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_real, message
@@ -70,8 +69,8 @@ class DiscountedGittins(PosteriorAgent):
         is_beyond = self.counts >= MOST_PULLS
         return np.where(is_beyond, self._late(posterior), found) if is_beyond.any() else found
 
-    def _choose(self) -> np.ndarray:
-        return random_argmax(self.rng, self.indices())
+    def _scores(self) -> np.ndarray:
+        return self.indices()
 
     def _late(self, posterior: Posterior) -> np.ndarray:
         mean, variance = posterior.mean(), np.square(posterior.std())

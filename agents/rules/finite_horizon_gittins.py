@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from agents.base import random_argmax
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, remaining_pulls
@@ -73,8 +72,8 @@ class FiniteHorizonGittins(PosteriorAgent):
         bonus = posterior.quantile(special.ndtr(height)) - posterior.quantile(0.5)
         return np.where(np.isfinite(mean), mean + bonus, np.inf)
 
-    def _choose(self) -> np.ndarray:
-        return random_argmax(self.rng, self.indices())
+    def _scores(self) -> np.ndarray:
+        return self.indices()
 
 
 def boundary(ratios: np.ndarray) -> np.ndarray:

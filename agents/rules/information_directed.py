@@ -55,12 +55,15 @@ class InformationDirected(PosteriorAgent):
         super().__init__(problem, exact_posterior(problem, method=method)[1])
 
     def _choose(self) -> np.ndarray:
+        """Return the first arms at which the law's distribution functions exceed one uniform."""
+        below = self._law().cumsum(axis=1)
+        return (below <= self.rng.random((self.num_lanes, 1)) * below[:, -1:]).sum(axis=1)
+
+    def _law(self) -> np.ndarray:
         best, means = self.up_to_date().best_arm_moments()
         own = np.diagonal(means, axis1=1, axis2=2)[..., None]
         gaps = np.einsum("na,nai->ni", best, np.maximum(own - means, 0.0))
-        gains = self._gains(best, means)
-        first, second, share = best_pairs(self.rng, gaps, gains)
-        return np.where(self.rng.random(self.num_lanes) < share, first, second)
+        return best_laws(gaps, self._gains(best, means))
 
     def _gains(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (N, K) what a pull of each arm is expected to tell, (N, K) p and (N, K, K) M."""
@@ -71,20 +74,16 @@ class InformationDirected(PosteriorAgent):
         return np.einsum("na,nai->ni", best, np.maximum(divergence, 0.0))
 
 
-def best_pairs(
-    rng: np.random.Generator, gaps: np.ndarray, gains: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each lane two arms and the share of the first that minimise the ratio.
+def best_laws(gaps: np.ndarray, gains: np.ndarray) -> np.ndarray:
+    """Return the (N, K) laws that minimise the ratio; pairs of arms that are as good share evenly.
 
     For arms i and j the ratio is convex in the share of i. It is least where its derivative
     vanishes, at gap_j / (gap_i - gap_j) - 2 gain_j / (gain_i - gain_j), or at an end.
 
     Args:
-        rng: breaks ties.
         gaps: (N, K) expected regrets, at least 0.
         gains: (N, K) what pulls are expected to tell, at least 0.
     """
-    num_lanes, num_arms = gaps.shape
     gap_i, gap_j, gain_i, gain_j = gaps[..., None], gaps[:, None], gains[..., None], gains[:, None]
     with np.errstate(all="ignore"):
         root = gap_j / (gap_i - gap_j) - 2 * gain_j / (gain_i - gain_j)
@@ -93,8 +92,7 @@ def best_pairs(
     regret = shares * gap_i[:, None] + (1 - shares) * gap_j[:, None]
     gain = shares * gain_i[:, None] + (1 - shares) * gain_j[:, None]
     least = NO_GAIN * np.square(gaps.max(axis=1)) + _TINY
-    ratios = (regret**2 / np.maximum(gain, least[:, None, None, None])).reshape(num_lanes, -1)
-    is_best = ratios <= ratios.min(axis=1, keepdims=True) * (1 + _SAME)
-    chosen = np.argmax(np.where(is_best, rng.random(ratios.shape), -1.0), axis=1)
-    _, first, second = np.unravel_index(chosen, (2, num_arms, num_arms))
-    return first, second, shares.reshape(num_lanes, -1)[np.arange(num_lanes), chosen]
+    ratios = regret**2 / np.maximum(gain, least[:, None, None, None])
+    is_best = ratios <= ratios.min(axis=(1, 2, 3), keepdims=True) * (1 + _SAME)
+    found = (is_best * shares).sum(axis=(1, 3)) + (is_best * (1 - shares)).sum(axis=(1, 2))
+    return found / is_best.sum(axis=(1, 2, 3))[:, None]

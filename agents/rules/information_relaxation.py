@@ -24,6 +24,7 @@ SOLVERS: dict[str, Callable[[np.random.Generator, Future], np.ndarray]] = {
     "index": relaxed_index,
 }
 PENALTIES = ("fh", *SOLVERS)
+NUM_ACTS = 1000
 MOST_STATES = 50_000_000
 """Of the inner problem of "v_emax", vectors of pulls: 16 bytes each."""
 
@@ -56,6 +57,8 @@ class InformationRelaxation(PosteriorAgent):
         penalties", whose names these are.
     """
 
+    has_exact_law = False
+
     def __init__(
         self, problem: BanditProblem, *, penalty: str = "fh", horizon: int = DEFAULT_HORIZON
     ) -> None:
@@ -82,6 +85,11 @@ class InformationRelaxation(PosteriorAgent):
             else:
                 actions[lanes] = SOLVERS[self.penalty](self.rng, future)
         return actions
+
+    def _law(self) -> np.ndarray:
+        """Return frequencies of `NUM_ACTS` acts: the law has no closed form."""
+        acts = np.array([self._choose() for _ in range(NUM_ACTS)])
+        return (acts[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
 
     def _choose_by_final_means(self, means: np.ndarray, left: np.ndarray) -> np.ndarray:
         """Return the (N,) arms of the largest posterior mean after H - 1 more pulls of each."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from agents.base import random_argmax
 from agents.numerics.families import BETA_LAW
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
@@ -59,13 +58,13 @@ class KnowledgeGradient(PosteriorAgent):
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
         super().__init__(problem, exact_posterior(problem)[1])
 
-    def _choose(self) -> np.ndarray:
+    def _scores(self) -> np.ndarray:
         left = remaining_pulls(self, self.horizon) - 1
         posterior = self.up_to_date()
         mean = posterior.mean()
         most = left[:, 0] if self.variant == "kg*" else np.minimum(left[:, 0], 1)
         gains = self._gains(mean, posterior.std(), best_of_others(mean), most)
-        return random_argmax(self.rng, mean + left * gains)
+        return mean + left * gains
 
     def _gains(
         self, mean: np.ndarray, std: np.ndarray, levels: np.ndarray, most: np.ndarray

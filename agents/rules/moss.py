@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base import Agent, random_argmax
+from agents.base import Agent
 from agents.rules.greedy import empirical_means
 from agents.rules.horizon import DEFAULT_HORIZON, remaining_pulls
 from bandit_gym.checks import check_integer, check_real
@@ -34,8 +34,8 @@ class MOSS(Agent):
         self.horizon = check_integer("horizon", horizon, minimum=1)
         self.scale = check_real("scale", scale, above=0.0)
 
-    def _choose(self) -> np.ndarray:
+    def _scores(self) -> np.ndarray:
         remaining_pulls(self, self.horizon)  # refuses to play on after the horizon
         pulls = np.maximum(self.counts, 1)
         excess = np.log(np.maximum(self.horizon / (self.problem.num_arms * pulls), 1.0))
-        return random_argmax(self.rng, empirical_means(self) + self.scale * np.sqrt(excess / pulls))
+        return empirical_means(self) + self.scale * np.sqrt(excess / pulls)

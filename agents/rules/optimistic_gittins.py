@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base import random_argmax
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_real
@@ -53,5 +52,5 @@ class OptimisticGittins(PosteriorAgent):
                 break
         return v
 
-    def _choose(self) -> np.ndarray:
-        return random_argmax(self.rng, self.indices())
+    def _scores(self) -> np.ndarray:
+        return self.indices()

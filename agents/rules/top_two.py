@@ -52,6 +52,22 @@ class TopTwoThompson(PosteriorAgent):
             is_open &= ~is_found
         return np.where(is_open, self._nearest(posterior, leaders), actions)
 
+    def _law(self) -> np.ndarray:
+        """Return sum_i p_i (beta e_i + (1 - beta) c_i), c_i the law of a challenger of leader i.
+
+        Of m draws the first other than i is arm j with probability p_j (1 - p_i^m) / (1 - p_i).
+        """
+        posterior = self.up_to_date()
+        best, num_arms = posterior.best_arm_probabilities(), self.problem.num_arms
+        with np.errstate(invalid="ignore"):
+            found = np.where(best < 1, (1 - best**self.max_draws) / (1 - best), 0.0)
+        drawn = best * ((best * found).sum(axis=1, keepdims=True) - best * found)
+        in_vain = best ** (self.max_draws + 1)
+        nearest = [self._nearest(posterior, np.full(len(best), arm)) for arm in range(num_arms)]
+        for arm, challengers in enumerate(nearest):
+            drawn[np.arange(len(best)), challengers] += in_vain[:, arm]
+        return self.beta * best + (1 - self.beta) * drawn
+
     def _nearest(self, posterior: Posterior, leaders: np.ndarray) -> np.ndarray:
         """Return the (N,) arms that are hardest to tell from the leaders."""
         mean, variance = posterior.mean(), np.square(posterior.std())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base import Agent, random_argmax
+from agents.base import Agent
 from agents.rules.greedy import empirical_means
 from bandit_gym.checks import message
 from bandit_gym.likelihoods import Bernoulli
@@ -34,10 +34,10 @@ class UCBTuned(Agent):
             condition = "be Bernoulli() for UCBTuned, whose variances are those of 0 and 1"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
 
-    def _choose(self) -> np.ndarray:
+    def _scores(self) -> np.ndarray:
         pulls = np.maximum(self.counts, 1)
         averages = self.sums / pulls
         log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
         variances = averages * (1 - averages) + np.sqrt(2 * log_t / pulls)  # V_j(s) in the paper
         bonus = np.sqrt(log_t / pulls * np.minimum(0.25, variances))
-        return random_argmax(self.rng, empirical_means(self) + bonus)
+        return empirical_means(self) + bonus

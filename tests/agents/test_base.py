@@ -231,7 +231,12 @@ CHAINS = BanditProblem(
 PROBLEMS = {"conjugate": CONJUGATE, "grid": GRID, "chains": CHAINS}
 REFERENCE = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
 SETTINGS = {
-    **{f"{name}, {kind}": (name, kind, {}) for name in ALL_AGENTS for kind in PROBLEMS},
+    **{
+        f"{name}, {kind}": (name, kind, {})
+        for name in ALL_AGENTS
+        for kind in PROBLEMS
+        if kind == "conjugate" or name not in ("discounted_gittins", "information_relaxation")
+    },
     "exact, reference": ("exact", "reference", {"prior": "reference"}),
     "smc, moves": ("smc", "grid", {"resampling": "systematic", "move": "random-walk"}),
     "greedy, chains": ("greedy", "chains", {"estimate": "posterior"}),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from agents import InformationDirected
-from agents.rules.information_directed import best_pairs
+from agents.rules.information_directed import best_laws
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
@@ -14,30 +14,29 @@ def ratio(law, gaps, gains):
 
 def test_pair_has_the_least_ratio_of_all_laws(rng):
     gaps, gains = rng.random((200, 5)), rng.random((200, 5))
-    first, second, share = best_pairs(rng, gaps, gains)
+    found = best_laws(gaps, gains)
     laws = rng.dirichlet(np.full(5, 0.3), size=2000)
     for lane in range(200):
-        law = np.bincount([first[lane], second[lane]], [share[lane], 1 - share[lane]], 5)
         others = (laws @ gaps[lane]) ** 2 / (laws @ gains[lane])
-        assert ratio(law, gaps[lane], gains[lane]) <= others.min() * (1 + 1e-12)
+        assert ratio(found[lane], gaps[lane], gains[lane]) <= others.min() * (1 + 1e-12)
 
 
-def test_pair_of_two_arms_is_mixed_where_neither_is_best_alone(rng):
-    gaps, gains = np.array([[0.1, 0.4]]), np.array([[0.001, 0.5]])
-    first, second, share = best_pairs(rng, gaps, gains)
-    part = share[0] if first[0] == 0 else 1 - share[0]
+def test_pair_of_two_arms_is_mixed_where_neither_is_best_alone():
+    part = best_laws(np.array([[0.1, 0.4]]), np.array([[0.001, 0.5]]))[0, 0]
     # by hand: gap_1 / (gap_0 - gap_1) - 2 gain_1 / (gain_0 - gain_1) = -4 / 3 + 1000 / 499
     assert part == pytest.approx(1000 / 499 - 4 / 3)
 
 
-def test_arm_without_regret_is_pulled_though_it_tells_nothing(rng):
-    first, second, share = best_pairs(rng, np.array([[0.0, 0.3]]), np.zeros((1, 2)))
-    assert np.where(share == 1, first, np.where(share == 0, second, -1)).tolist() == [0]
+def test_arm_without_regret_is_pulled_though_it_tells_nothing():
+    assert best_laws(np.array([[0.0, 0.3]]), np.zeros((1, 2))).tolist() == [[1.0, 0.0]]
 
 
-def test_least_regret_decides_where_nothing_is_told(rng):
-    first, second, share = best_pairs(rng, np.array([[1e-9, 0.3]]), np.zeros((1, 2)))
-    assert np.where(share == 1, first, np.where(share == 0, second, -1)).tolist() == [0]
+def test_equal_arms_have_equal_shares():
+    assert best_laws(np.full((1, 4), 0.2), np.full((1, 4), 0.1)).tolist() == [[0.25] * 4]
+
+
+def test_least_regret_decides_where_nothing_is_told():
+    assert best_laws(np.array([[1e-9, 0.3]]), np.zeros((1, 2))).tolist() == [[1.0, 0.0]]
 
 
 @pytest.mark.parametrize("gain", ["variance", "information"])
