@@ -15,6 +15,7 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and sys.path[0] != _HOME:
 
 from typing import TYPE_CHECKING  # noqa: E402
 
+from bandit_gym.files import VERSION as __version__  # noqa: E402
 from bandit_gym.lending import lend  # noqa: E402
 from bandit_gym.registration import ENV_IDS, register_envs  # noqa: E402
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from bandit_gym.problem import BanditProblem
     from bandit_gym.results import load_results
 
-__version__ = "0.1.0"
 __getattr__, __dir__ = lend(
     __name__,
     {

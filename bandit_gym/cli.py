@@ -15,9 +15,9 @@ from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
 
-from bandit_gym import __version__, experiments, results
+from bandit_gym import experiments, results
 from bandit_gym.checks import check_file, check_folder, check_path
-from bandit_gym.files import replacing
+from bandit_gym.files import VERSION, replacing
 from bandit_gym.registration import ENV_IDS
 
 OK, FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS = 0, 1, 2, 130, 141
@@ -204,7 +204,7 @@ def _make_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     commands = parser.add_subparsers(required=True, metavar="command")
     for command, (text, *declarations) in COMMANDS.items():

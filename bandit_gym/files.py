@@ -1,4 +1,4 @@
-"""What everything that stores or reads results agrees on: the results version, and whole files."""
+"""What everything that stores or reads results agrees on: versions, and whole files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+VERSION = "0.1.0"
 RESULTS_VERSION = 4
 """Which numbers this engine draws, raised by hand whenever an agent or a world draws others.
 
 Neither names of runs nor random streams depend on it. `scripts/golden.py` tells when it is due.
 """
-
 
 LARGEST_INPUT = 2**26
 """Bytes that are read of a file at most, which may be a device without an end."""

@@ -75,7 +75,7 @@ def _grids(means: np.ndarray, target: GibbsTarget) -> np.ndarray:
     width = target.widths / 2  # about a conditional deviation
     first = np.maximum(means.min(axis=0) - 6 * width, np.nextafter(low, high))
     last = np.minimum(means.max(axis=0) + 6 * width, np.nextafter(high, low))
-    num_points = int(np.clip(4 * ((last - first) / width).max(), 64, MOST_POINTS))
+    num_points = int(np.clip(6 * ((last - first) / width).max(), 96, MOST_POINTS))
     return np.linspace(first, last, num_points, axis=-1)
 
 

@@ -22,7 +22,7 @@ import gymnasium as gym
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from bandit_gym.checks import check_fit, find_problem, message
+from bandit_gym.checks import check_fit, message
 from bandit_gym.dynamics import lai_robbins_slope
 from bandit_gym.experiments.catalogue import load_agent
 from bandit_gym.experiments.columns import to_parquet
@@ -94,7 +94,7 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     env = gym.make_vec(
         entry.target, num_envs=run.block_size, max_episode_steps=run.horizon, **entry.options
     )
-    problem = find_problem(env)
+    problem = _problem(env)
     if problem is None:
         raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
     agent = load_agent(run.agent.target)(problem, **run.agent.options)
@@ -102,6 +102,11 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
     return agent, env
+
+
+def _problem(env: gym.vector.VectorEnv) -> Any:
+    first = getattr(env.unwrapped, "envs", (env,))[0]  # of environments one by one
+    return getattr(first.unwrapped, "problem", None)
 
 
 def try_run(run: Run) -> str:
@@ -187,7 +192,7 @@ def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:
     if means is None:
         return None
     with contextlib.suppress(Exception):  # what others call `means` may be anything
-        return lai_robbins_slope(find_problem(env).likelihood, np.asarray(means, dtype=float))
+        return lai_robbins_slope(_problem(env).likelihood, np.asarray(means, dtype=float))
     return None
 
 

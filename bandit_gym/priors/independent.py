@@ -49,9 +49,10 @@ class IndependentPrior(ParametricPrior):
         """W, how many numbers `propose` takes for each arm."""
         return 1
 
-    @abstractmethod
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means of uniform numbers, for environments: of the law once those not kept are gone.
+
+        Asked of built-in priors alone; others draw by `sample`.
 
         Args:
             uniforms: (W, ...) numbers in [0, 1).
@@ -60,6 +61,7 @@ class IndependentPrior(ParametricPrior):
         Returns:
             (...) means and which are kept, the same in any batch.
         """
+        raise NotImplementedError(f"{self!r} draws its means by sample.")
 
     @abstractmethod
     def arm_log_density(self, means: FloatArray) -> FloatArray:

@@ -9,8 +9,9 @@ from house.drawing import draw
 from house.imports import PACKAGES, circles_of, read_house, read_ranks
 from house.walks import DECISIONS, block, decision
 
-# The house was planned with 17 rooms of bandit_gym, and names fidelity and wrappers to come.
-MOST_ROOMS_AND_ARROWS = {"agents": (14, 28), "bandit_gym": (18, 46)}
+# The house was planned with 17 rooms of bandit_gym, and names fidelity and wrappers to come. Worlds
+# draw from compiled streams (envs and files of numerics), and readers check what they are given.
+MOST_ROOMS_AND_ARROWS = {"agents": (14, 28), "bandit_gym": (18, 51)}
 SOURCE = """
 from typing import TYPE_CHECKING
 import agents.base

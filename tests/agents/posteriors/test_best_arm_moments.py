@@ -67,10 +67,12 @@ def test_moments_of_arms_alike_are_alike():
 def test_moments_of_a_dependent_posterior_are_averages_over_its_chain():
     posterior, _ = followed(PROBLEMS["Gaussian, dependent"], COUNTS, SUMS)
     best, means = posterior.best_arm_moments()
-    assert best == pytest.approx(posterior.best_arm_probabilities())
-    # by total expectation; both are averages over the same sweeps, the other of conditional laws
+    # both are averages over the same sweeps, of which at least 50 are as good as independent: these
+    # of what happened, the others of conditional laws, by total expectation
+    error = np.sqrt(best * (1 - best) / 50)
+    assert (np.abs(best - posterior.best_arm_probabilities()) <= 4 * error + 0.01).all()
     total = np.einsum("na,nai->ni", best, means)
-    error = posterior.std() / np.sqrt(best.shape[0] * 50)  # at least 50 sweeps are independent
+    error = posterior.std() / np.sqrt(best.shape[0] * 50)
     assert (np.abs(total - posterior.mean()) <= 4 * error).all()
 
 

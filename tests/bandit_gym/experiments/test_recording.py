@@ -177,9 +177,7 @@ def test_inverse_propensity_weighting_recovers_the_value_of_another_policy(logge
     values = (weights * logged.paid).groupby(logged.replication).mean()
     error = values.std() / np.sqrt(len(values))
     assert abs(values.mean() - 0.5) < 4 * error
-    played = logged[logged.action == 0].groupby("replication").paid.mean()
     assert logged.paid.mean() - 0.5 > 4 * logged.paid.std() / np.sqrt(len(logged))
-    assert len(played) == 200  # every replication has tried it
 
 
 def test_recording_propensities_changes_no_other_number(tmp_path):
