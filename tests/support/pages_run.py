@@ -41,6 +41,7 @@ REDUCED = {
     r"bandit-gym compare": "--replications 2 --horizon 20",
     r"bandit-gym compare --(agents|env) .*": "--replications 2 --horizon 20",
     r"python scripts/(reproduce|beyond)_paper\.py.*": SMALL,
+    r"python scripts/fidelity\.py --adversarial.*": "--quick --scale 0.002 --only Gaussian",
     r"python scripts/fidelity\.py .*": "--quick --scale 0.002",
     r"python scripts/intervals\.py .*": "--scale 0.005",
     r"python scripts/reliability\.py": "--repeats 1 --only receipt",
