@@ -102,19 +102,19 @@ def statistics(likelihood, counts):
     return counts, np.round(sums) if isinstance(likelihood, Bernoulli | Poisson) else sums
 
 
-def frequencies(problem, counts, sums, num_acts=1, **options):
+def frequencies(problem, counts, sums, num_acts=1, num_lanes=NUM_LANES, **options):
     agent = ExactThompson(problem, **options)
-    agent.reset(NUM_LANES, seed=4)
+    agent.reset(num_lanes, seed=4)
     agent.warm_start(counts, sums)
     for _ in range(num_acts):
         actions = agent.act()
-    return np.bincount(actions, minlength=problem.num_arms) / NUM_LANES
+    return np.bincount(actions, minlength=problem.num_arms) / num_lanes
 
 
-def assert_frequencies(seen, expected, error=0.0):
+def assert_frequencies(seen, expected, error=0.0, num_lanes=NUM_LANES):
     """Compare with multinomial frequencies: 4 standard deviations, and one lane for rare arms."""
-    std = np.sqrt(expected * (1 - expected) / NUM_LANES)
-    assert (np.abs(seen - expected) <= 4 * std + 1 / NUM_LANES + error).all(), (seen, expected)
+    std = np.sqrt(expected * (1 - expected) / num_lanes)
+    assert (np.abs(seen - expected) <= 4 * std + 1 / num_lanes + error).all(), (seen, expected)
 
 
 def make_problem(likelihood, prior):
@@ -239,9 +239,10 @@ def test_gibbs_equals_grid_when_the_covariance_is_diagonal(likelihood):
 def test_gibbs_gets_to_data_far_from_all_that_the_prior_draws():
     dependent = TruncatedMultivariateNormal(0.5, np.diag([0.04] * 3).tolist())
     counts, sums = [10**6] * 3, [1e-3, 1.001e-3, 0.9985e-3]
-    seen = frequencies(make_problem(Exponential(), dependent), counts, sums, num_acts=2)
+    far = make_problem(Exponential(), dependent)
+    seen = frequencies(far, counts, sums, num_acts=2, num_lanes=4000)
     same = make_problem(Exponential(), TruncatedNormal(0.5, 0.2))
-    assert_frequencies(seen, action_probabilities(same, counts, sums))
+    assert_frequencies(seen, action_probabilities(same, counts, sums), num_lanes=4000)
 
 
 def test_gibbs_follows_data_that_come_one_by_one():

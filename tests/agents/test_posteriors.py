@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from agents.posteriors import chains, gibbs
+from agents.posteriors import chains, conditionals
 from agents.posteriors.bulk import find_peak, to_coordinate
 from agents.posteriors.features import Data
 from agents.posteriors.gibbs import NUM_SUMMARY_SWEEPS, GibbsPosterior
@@ -453,7 +453,7 @@ def test_compiled_positions_are_those_of_the_coordinate(coordinate):
 def test_conditional_densities_of_chains_are_sums_of_their_features():
     coefficients = np.array([[C, [0.0, 0.0, 1.0, 0.0, 0.0]]])
     x = np.array([[[0.2, 0.5, 0.8], [-1.0, 0.0, 2.0]]])
-    found = gibbs._log_features(coefficients, x)
+    found = conditionals._log_features(coefficients, x)
     expected = [chains.log_density(C, value) for value in x[0, 0]]
     assert found[0, 0] == pytest.approx(expected)
     assert found[0, 1] == pytest.approx([-1.0, 0.0, 2.0])

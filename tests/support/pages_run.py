@@ -39,7 +39,7 @@ EXCEPTIONS = {
 
 REDUCED = {
     r"bandit-gym compare": "--replications 2 --horizon 20",
-    r"bandit-gym compare --(agents|env) .*": "--replications 2 --horizon 20",
+    r"bandit-gym compare --(agents|env|propensities).*": "--replications 2 --horizon 20",
     r"python scripts/(reproduce|beyond)_paper\.py.*": SMALL,
     r"python scripts/fidelity\.py --adversarial.*": "--quick --scale 0.002 --only Gaussian",
     r"python scripts/fidelity\.py .*": "--quick --scale 0.002",
