@@ -6,7 +6,7 @@ the frequencies of its arms are compared with the exact action probabilities of 
 Problems, steps and settings are the tables of `distances.settings`.
 
     python scripts/fidelity.py --out results/fidelity              # everything
-    python scripts/fidelity.py --out /tmp/fidelity --quick         # few problems and steps
+    python scripts/fidelity.py --out results/quick --quick          # few problems and steps
     python scripts/fidelity.py --adversarial                       # hard cases; see below
 
 Columns of `fidelity.csv`, beside the settings:

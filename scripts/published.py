@@ -1,7 +1,7 @@
 """Compare our rules with published tables, and check best-arm identification on known cases.
 
 python scripts/published.py --out docs        # makes docs/published.md
-python scripts/published.py --out /tmp/p --scale 0.02
+python scripts/published.py --out results/published --scale 0.02
 """
 
 from __future__ import annotations
