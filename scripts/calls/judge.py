@@ -28,10 +28,11 @@ from typing import Any
 
 import numpy as np
 
+import agents
+import bandit_gym
 from calls.edges import Call
 
-ROOT = Path(__file__).resolve().parents[2]
-OURS = (ROOT / "bandit_gym", ROOT / "agents")
+OURS = tuple(Path(package.__file__).resolve().parent for package in (agents, bandit_gym))
 CLEAR, UNCLEAR, DEPTHS, HANG, ACCEPTED = "clear", "unclear", "depths", "hang", "accepted"
 LONGEST = 600
 FORM = re.compile(r"(?P<subject>[^\n]*?) must (?P<rule>[^\n]+?), got (?P<value>[^\n]+)\.")
