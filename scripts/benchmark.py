@@ -22,8 +22,9 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")  # read when NumPy and numba are imported
+if __name__ == "__main__":  # numba refuses another number once threads run, in a test for instance
+    for library in "OMP", "OPENBLAS", "MKL", "NUMBA":
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")  # read when they are imported
 
 from benchmarks.bars import judged  # noqa: E402
 from benchmarks.peers import Peers  # noqa: E402

@@ -62,7 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="problems whose name contains this text")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    known = [case.name for case in adversarial.CASES] if options.adversarial else PROBLEMS
+    if options.adversarial:
+        known = [case.name for case in adversarial.CASES]
+    else:
+        known = list(QUICK_PROBLEMS if options.quick else PROBLEMS)
     names = [name for name in known if options.only in name]
     if not names:
         parser.error(f"--only must be part of a problem's name, got {options.only!r}.")
@@ -90,8 +93,6 @@ def judge_cases(names: Sequence[str], options: argparse.Namespace) -> None:
 
 
 def measure_problems(names: Sequence[str], options: argparse.Namespace) -> None:
-    if options.quick:
-        names = [name for name in QUICK_PROBLEMS if name in names]
     # A truth by Gibbs sampling need not be finer than what is compared with it.
     tolerance = GIBBS_TOLERANCE / min(1.0, 4 * options.scale) ** 0.5
     steps = QUICK_STEPS if options.quick else STEPS

@@ -48,7 +48,7 @@ WORLDS: list[tuple[str, Settings]] = [
     ("PoissonBandit-v0", {"prior": CUT | {"high": 9.0}}),
 ]
 LEARNERS: list[tuple[str, Settings]] = [
-    *((name, {}) for name in AGENTS),
+    *((name, {"discount": 0.9} if name == "discounted_gittins" else {}) for name in AGENTS),
     ("exact", {"prior": "reference"}),
     ("racing", {"proposal": "matched", "stopping": "self-normalised"}),
     ("racing", {"scale": "weight", "threshold": "shortened"}),

@@ -134,7 +134,7 @@ def test_smc_action_probabilities_are_those_of_its_next_action(problem_index):
     agent = SMCThompson(problem, **MODERN | {"num_particles": 50})
     agent.reset(3, seed=0)
     agent.warm_start(counts, sums)
-    probabilities, num_acts = agent.action_probabilities(), 10_000
+    probabilities, num_acts = agent.action_probabilities(), 3000
     shares = lane_shares(agent, num_acts)
     tolerance = 4 * np.sqrt(probabilities * (1 - probabilities) / num_acts)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)

@@ -18,6 +18,7 @@ from benchmarks.profile import NUM_FUNCTIONS, profile_racing
 from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
 from benchmarks.session import Measurement, Session
 from benchmarks.timing import Effort, Row, measure, rounds_of
+from studies import held
 
 TINY = Effort("tiny", seconds=0.0, repeats=2, length_scale=0.001, width_scale=0.01)
 NEEDS_PEERS = {
@@ -36,9 +37,15 @@ def run_families(folder: Path, *families: str) -> dict:
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def found(shared):
+    """The rows of most families, measured once for all processes of this test run."""
     families = "environment", "exact", "racing", "smc", "rules", "facilities"
-    return run_families(tmp_path_factory.mktemp("run"), *families)
+    folder = shared / "benchmark"
+    folder.mkdir(parents=True, exist_ok=True)
+    with held(folder / "lock"):
+        if not (folder / "found.json").exists():
+            run_families(folder, *families)
+    return json.loads((folder / "found.json").read_text())
 
 
 def make_row(key: str, value: float | None, *interval: float, note: str = "") -> Row:

@@ -120,7 +120,7 @@ def test_settings_have_labels_of_their_own():
 
 
 def test_fidelity_writes_table_page_and_picture(tmp_path):
-    fidelity.main(["--out", str(tmp_path), "--quick", "--only", "Bernoulli, N(", "--scale", "0.01"])
+    fidelity.main(["--out", str(tmp_path), "--quick", "--only", "Bernoulli, N(0.5, 0.1)", "--scale", "0.01"])
     results = pd.read_csv(tmp_path / "fidelity.csv")
     assert set(results["setting"]) <= {setting.label for setting in settings.SETTINGS}
     assert results[["tv", "floor", "microseconds"]].notna().all(axis=None)
@@ -201,6 +201,7 @@ def test_fidelity_gives_the_same_distances_when_run_again(tmp_path):
     [
         (["--scale", "0"], "scale must be a number above 0"),
         (["--scale", "nan"], "scale must be a number above 0"),
+        (["--quick", "--only", "Poisson, N"], "--only must be part of a problem's name, got 'Poi"),
         (["--only", "Cauchy"], "--only must be part of a problem's name, got 'Cauchy'"),
     ],
 )

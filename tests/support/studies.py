@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from documents import ROOT
 
-SMALL = "--scale 0.0005"
+SMALL = "--scale 0.0005 --workers 1"
 
 
 class Done(NamedTuple):
