@@ -234,7 +234,9 @@ def test_gibbs_equals_grid_when_the_covariance_is_diagonal(likelihood):
     dependent = TruncatedMultivariateNormal([0.4, 0.5, 0.6], np.diag(variances).tolist())
     same = TruncatedNormal([0.4, 0.5, 0.6], np.sqrt(variances).tolist())
     counts, sums = statistics(likelihood, FEW)
-    seen = frequencies(make_problem(likelihood, dependent), counts, sums, num_acts=2, num_lanes=FEWER_LANES)
+    seen = frequencies(
+        make_problem(likelihood, dependent), counts, sums, num_acts=2, num_lanes=FEWER_LANES
+    )
     truth = action_probabilities(make_problem(likelihood, same), counts, sums)
     assert_frequencies(seen, truth, num_lanes=FEWER_LANES)
 

@@ -120,7 +120,9 @@ def test_settings_have_labels_of_their_own():
 
 
 def test_fidelity_writes_table_page_and_picture(tmp_path):
-    fidelity.main(["--out", str(tmp_path), "--quick", "--only", "Bernoulli, N(0.5, 0.1)", "--scale", "0.01"])
+    fidelity.main(
+        ["--out", str(tmp_path), "--quick", "--only", "Bernoulli, N(0.5, 0.1)", "--scale", "0.01"]
+    )
     results = pd.read_csv(tmp_path / "fidelity.csv")
     assert set(results["setting"]) <= {setting.label for setting in settings.SETTINGS}
     assert results[["tv", "floor", "microseconds"]].notna().all(axis=None)
