@@ -25,7 +25,7 @@ OK, FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS = 0, 1, 2, 130, 141
 EXAMPLES = """examples:
   bandit-gym compare
   bandit-gym compare --env PoissonBandit-v0 --env-options '{"num_arms": 5}' \\
-      --agents racing:delta=0.1,sigma=0.3 bayes_ucb --replications 200 --horizon 2000
+      --agents racing:delta=0.05 racing_paper:sigma=0.3 bayes_ucb --replications 200 --horizon 2000
   bandit-gym run experiment.toml --workers 8
   bandit-gym report results/experiment-1a2b3c4d5e6f
 """
@@ -34,7 +34,7 @@ HERE = ""
 """The current folder, as Python's search path has it."""
 
 DEFAULT_ENVIRONMENT = "BernoulliBandit-v0"
-DEFAULT_AGENTS = ("racing", "exact", "smc", "ucb1")
+DEFAULT_AGENTS = ("racing", "racing_paper", "exact", "smc", "ucb1")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,7 +1,8 @@
 """What an experiment can name, environments and agents, and which options each of them takes.
 
 Agents are found by name at run time, since this package imports none: a short name is looked up in
-`agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`.
+`agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`, or
+`module:Class.method` a class method that makes one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,7 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
 
 
 def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
-    """Return `module:Class` of an agent given by its short name or so already.
+    """Return `module:Class` or alike of an agent given by its short name or so already.
 
     Raises:
         ValueError: if the agent is unknown or has no such option; names the nearest.
@@ -119,9 +121,9 @@ def _may_be_agent(found: Any) -> bool:
 
 
 def load(target: str) -> Any:
-    """Import `module:name`."""
+    """Import `module:name`, in which a name may have dots, `Class.method`."""
     module, _, name = target.partition(":")
-    return getattr(import_module(module), name)
+    return attrgetter(name)(import_module(module))
 
 
 def renew(target: str, options: Mapping[str, Any]) -> bool:

@@ -11,12 +11,15 @@ def test_names_are_resolved_to_what_any_process_can_import():
     assert catalogue.resolve_environment(env, {}) == f"bandit_gym:{env}"
     assert catalogue.resolve_environment(f"bandit_gym:{env}", {}) == f"bandit_gym:{env}"
     assert catalogue.resolve_agent("racing", {}) == "agents:RacingThompson"
+    assert catalogue.resolve_agent("racing_paper", {}) == "agents:RacingThompson.paper"
     assert catalogue.resolve_agent("stub_agents:Constant", {}) == "stub_agents:Constant"
 
 
 def test_short_names_are_the_projects_own_or_what_follows_the_module():
     assert catalogue.short_name("agents:RacingThompson") == "racing"
+    assert catalogue.short_name("agents:RacingThompson.paper") == "racing_paper"
     assert catalogue.short_name("stub_agents:Constant") == "Constant"
+    assert catalogue.short_name("stub_agents:Constant.first") == "Constant.first"
     assert catalogue.short_name("bandit_gym:BernoulliBandit-v0") == "BernoulliBandit-v0"
     assert catalogue.short_name("CartPole-v1") == "CartPole-v1"
 
