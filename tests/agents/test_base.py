@@ -7,7 +7,7 @@ import pytest
 from families import ALL_AGENTS
 from gymnasium.error import InvalidAction, ResetNeeded
 
-from agents import AGENTS, ExactThompson, RacingThompson, UniformRandom, make_agent
+from agents import ExactThompson, RacingThompson, UniformRandom, make_agent
 from agents.base import Agent, random_argmax
 from agents.oracle import action_probabilities
 from bandit_gym.dynamics import pull
