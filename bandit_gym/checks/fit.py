@@ -79,9 +79,11 @@ def find_misbelief(believed: Any, true: Any) -> str | None:
 
 def _told(value: Any) -> str:
     """Return the repr, or where it would be an address, what the object holds."""
-    if type(value).__repr__ is not object.__repr__:
+    own: Any = type(value).__repr__
+    if own is not object.__repr__:
         return shown(value)
-    held = ", ".join(f"{key}={shown(part)}" for key, part in vars(value).items())
+    parts = getattr(value, "__dict__", {}).items()
+    held = ", ".join(f"{key}={shown(part)}" for key, part in parts)
     return f"{type(value).__name__}({held})"
 
 

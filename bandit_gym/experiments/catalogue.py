@@ -166,8 +166,8 @@ def _describe_agents() -> Iterator[str]:
 
 def _describe_priors() -> Iterator[str]:
     yield (
-        'Each is a dict of its "name" and of these; a number may be a list, one per arm. A list of\n'
-        'dicts is a law for each arm, and the name of one\'s own reads "module:name".'
+        'Each is a dict of its "name" and of these; a number may be a list, one per arm.\n'
+        'A list of dicts is a law for each arm; the name of one\'s own reads "module:name".'
     )
     for name, make in PRIORS.items():
         ranges = (_in_range(each, RANGES[name]) for each in _parameters(make).values())
