@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 AGENTS = {
     "racing": "agents:RacingThompson",
+    "racing_paper": "agents:RacingThompson.paper",
     "exact": "agents:ExactThompson",
     "smc": "agents:SMCThompson",
     "random": "agents:UniformRandom",
@@ -53,7 +54,7 @@ AGENTS = {
     "optimistic_gittins": "agents:OptimisticGittins",
     "information_relaxation": "agents:InformationRelaxation",
 }
-"""Short names, as the command line takes them, and where the classes are."""
+"""Short names, as the command line takes them, and where what makes the agents is."""
 
 __getattr__, __dir__ = lend(
     __name__,
@@ -90,14 +91,14 @@ def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
     Args:
         name: a key of `AGENTS`.
         problem: the `BanditProblem` that it is told.
-        hyperparameters: keyword arguments of its class.
+        hyperparameters: keyword arguments of what makes it.
 
     Raises:
         ValueError: if the name or a hyperparameter is unknown; the nearest known one is named.
     """
-    path = AGENTS[check_choice("name", name, AGENTS)]
-    agent_class = __getattr__(path.partition(":")[2])
-    options = [key for key in inspect.signature(agent_class).parameters if key != "problem"]
+    class_name, _, method = AGENTS[check_choice("name", name, AGENTS)].split(":")[1].partition(".")
+    make = getattr(__getattr__(class_name), method) if method else __getattr__(class_name)
+    options = [key for key in inspect.signature(make).parameters if key != "problem"]
     check_keys(f"{name} options", hyperparameters, optional=options)
-    agent: Agent = agent_class(problem, **hyperparameters)
+    agent: Agent = make(problem, **hyperparameters)
     return agent

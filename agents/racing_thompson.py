@@ -23,8 +23,8 @@ prior's density need not be normalised.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -38,14 +38,23 @@ from agents.racing.races import Races
 from agents.racing.stopping import StoppingRule, fixed_rule, paper_rule, self_normalised_rule
 from agents.racing.vetting import Vetting
 from agents.snapshots.snapshot import PosteriorSnapshot
-from bandit_gym.checks import check_choice, check_integer, check_real
+from bandit_gym.checks import check_choice, check_integer, check_real, message
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 
 THRESHOLDS = ("printed", "shortened")
 SCALES = ("value", "weight", "supremum")
 UNPULLED = ("matched", "pull")
-STOPPING = ("paper", "self-normalised")
+
+_CAP = 100_000
+STOPPING: Mapping[str, Mapping[str, Any]] = {
+    "self-normalised": {"delta": 0.1, "effective_samples": 12.0, "max_samples": _CAP},
+    "paper": {
+        **{"delta": 0.1, "sigma": 0.1, "threshold": "printed", "scale": "value"},
+        "max_samples": _CAP,
+    },
+}
+"""The named stops, and what each of them reads, with its default; a fixed number reads nothing."""
 
 MOST_SAMPLES = 10**7
 """In a race; a threshold for each of them is kept."""
@@ -54,40 +63,41 @@ MOST_SAMPLES = 10**7
 class RacingThompson(Agent):
     """Thompson sampling by racing, for every prior with a `log_density`.
 
+    By default the race samples from a proposal that resembles the prior, and ends by a rule that
+    knows no scale; `RacingThompson.paper` is the paper's own setting.
+
     Arguments:
         problem: likelihood and prior. The prior's density may be unnormalised.
-        delta: error probability in (0, 1) that the threshold is made for.
-        sigma: slack > 0: a winner whose expectation is below the best by less than this will do,
-            in units of v after scaling.
-        threshold: "printed" or "shortened"; see `agents.racing.stopping.threshold_function`.
-        scale: what v is divided by, for sigma and beta mean something only for v in a known range.
-            "value": the largest e^{eps_i} w(mu) seen in the race, which keeps v in [0, 1] so far.
-            "weight": the largest w(mu) seen, e^{eps_i} left as it is, so that v may exceed 1.
-            "supremum": the true largest value of e^{eps_i} w over all i and mu, under which
-            Theorem 1 holds to the letter, at a cost that makes it an instrument and no agent; for
-            built-in independent priors only.
-        stopping: "paper" is line 12 of Algorithm 2 with the four arguments above.
-            "self-normalised" knows no scale: it stops when the leader is clear of every other arm
-            at level delta, or after samples enough for `effective_samples`, a number known before;
-            see `agents.racing.stopping`. A number m from 1 to 10 million stops each race at exactly
-            m samples: one is TS under q_0, ever more are TS under the true prior.
-        effective_samples: effective sample size > 0, finite, that a self-normalised race is for.
-        proposal: what the race samples from. "reference" is the paper's Table 1; "matched" is each
-            arm's own posterior, conjugate or from a table, or, where arms depend on each other
-            closely, a truncated normal law with their correlation (see
-            `agents.racing.matching.match_proposal`). Or a conjugate prior of one's own choice, as
-            an object or a dict. Weights are exact for each; a proposal near the true posterior
-            needs few samples.
+        proposal: what the race samples from. "matched" is each arm's own posterior, conjugate or
+            from a table, or, where arms depend on each other closely, a truncated normal law with
+            their correlation (see `agents.racing.matching.match_proposal`). "reference" is the
+            paper's Table 1. Or a conjugate prior of one's own choice, as an object or a dict.
+            Weights are exact for each; a proposal near the true posterior needs few samples.
+        stopping: "self-normalised" knows no scale: it stops when the leader is clear of every other
+            arm at level delta, or after samples enough for `effective_samples`, a number known
+            before; see `agents.racing.stopping`. "paper" is line 12 of Algorithm 2, with `delta`,
+            `sigma`, `threshold` and `scale`. A number m from 1 to 10 million stops each race at
+            exactly m samples: one is TS under q_0, ever more are TS under the true prior. The
+            options below are None where `stopping` is to choose, and refused where it reads none.
+        delta: error probability in (0, 1) that the stop is made for; 0.1 by default.
+        effective_samples: effective sample size > 0, finite, that a self-normalised race is for;
+            12 by default.
+        sigma: of the paper's stop, see `paper`; 0.1 by default.
+        threshold: of the paper's stop, see `paper`; "printed" by default.
+        scale: of the paper's stop, see `paper`; "value" by default.
+        max_samples: a race with a named stop ends here in any case, and
+            `diagnostics()["is_capped"]` says so; 100,000 by default, 10 million at most.
         unpulled_arms: the Gaussian and Poisson references of Table 1 are improper, hence no
             posterior for an arm without data. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random
-            order. Of no effect where the proposal is proper.
-        max_samples: a race stops here in any case, and `diagnostics()["is_capped"]` says so; 10
-            million at most.
+            order. Of no effect where the proposal is proper, as "matched" is.
 
     Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`, and
     `is_unreliable` where the race was capped, misses what would change its answer (see
     `agents.racing.vetting`) or, if only itself can tell, rests on too few samples.
+
+    Raises:
+        ValueError: if no proposal can stand in for the prior, or the stop does not read an option.
 
     References:
         Zhou, Zhu and Zhuo, "Racing Thompson: an Efficient Algorithm for Thompson Sampling with
@@ -100,30 +110,76 @@ class RacingThompson(Agent):
         self,
         problem: BanditProblem,
         *,
-        delta: float = 0.1,
-        sigma: float = 0.1,
-        threshold: str = "printed",
-        scale: str = "value",
-        stopping: str | int = "paper",
-        effective_samples: float = 12.0,
-        proposal: str | Prior | Mapping[str, Any] = "reference",
+        proposal: str | Prior | Mapping[str, Any] = "matched",
+        stopping: str | int = "self-normalised",
+        delta: float | None = None,
+        effective_samples: float | None = None,
+        sigma: float | None = None,
+        threshold: str | None = None,
+        scale: str | None = None,
+        max_samples: int | None = None,
         unpulled_arms: str = "matched",
-        max_samples: int = 100_000,
     ) -> None:
         super().__init__(problem)
-        self.delta = check_real("delta", delta, above=0.0, below=1.0)
-        self.sigma = check_real("sigma", sigma, above=0.0)
-        self.threshold = check_choice("threshold", threshold, THRESHOLDS)
-        self.scale = check_choice("scale", scale, SCALES)
         self.unpulled_arms = check_choice("unpulled_arms", unpulled_arms, UNPULLED)
-        self.max_samples = _check_samples("max_samples", max_samples)
-        self.effective_samples = check_real("effective_samples", effective_samples, above=0.0)
         self.stopping = _check_stopping(stopping)
+        self.delta = self._option("delta", delta)
+        self.effective_samples = self._option("effective_samples", effective_samples)
+        self.sigma = self._option("sigma", sigma)
+        self.threshold = self._option("threshold", threshold)
+        self.scale = self._option("scale", scale)
+        self.max_samples = self._option("max_samples", max_samples)
         self.proposal = proposal
         self._rule = self._make_rule()
         self._proposal = make_proposal(problem, proposal)
         self._vetting = Vetting(self._proposal, find_witness(self._proposal), self._rule)
-        self._log_supremum = self._proposal.log_supremum() if scale == "supremum" else -math.inf
+        self._log_supremum = -math.inf
+        if self.scale == "supremum":
+            self._log_supremum = self._proposal.log_supremum()
+
+    @classmethod
+    def paper(
+        cls,
+        problem: BanditProblem,
+        *,
+        delta: float = 0.1,
+        sigma: float = 0.1,
+        threshold: str = "printed",
+        scale: str = "value",
+        max_samples: int = _CAP,
+        unpulled_arms: str = "matched",
+    ) -> Self:
+        """Race as in the paper: draw from the posterior of Table 1, and stop by line 12.
+
+        Args:
+            problem: likelihood and prior.
+            delta: error probability in (0, 1) that the threshold is made for.
+            sigma: slack > 0: a winner whose expectation is below the best by less than this will
+                do, in units of v after scaling.
+            threshold: "printed" or "shortened"; see `agents.racing.stopping.threshold_function`.
+            scale: what v is divided by, for sigma and beta mean something only for v in a known
+                range. "value": the largest e^{eps_i} w(mu) seen in the race, which keeps v in
+                [0, 1] so far. "weight": the largest w(mu) seen, e^{eps_i} left as it is, so that v
+                may exceed 1. "supremum": the true largest value of e^{eps_i} w over all i and mu,
+                under which Theorem 1 holds to the letter, at a cost that makes it an instrument and
+                no agent; for built-in independent priors only.
+            max_samples: a race ends here in any case; 10 million at most.
+            unpulled_arms: "matched" or "pull", see the class.
+
+        Raises:
+            ValueError: if the likelihood has no row in Table 1, or an option is out of range.
+        """
+        return cls(
+            problem,
+            proposal="reference",
+            stopping="paper",
+            delta=delta,
+            sigma=sigma,
+            threshold=threshold,
+            scale=scale,
+            max_samples=max_samples,
+            unpulled_arms=unpulled_arms,
+        )
 
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget everything; see `Agent.reset`."""
@@ -202,6 +258,16 @@ class RacingThompson(Agent):
         races.totals[is_missing] = 1.0 + self.rng.random(np.count_nonzero(is_missing))
         return np.flatnonzero(~is_missing.any(axis=1))
 
+    def _option(self, name: str, value: Any) -> Any:
+        """Return an option of the stop, by default the stop's own; None if it reads no such one."""
+        known = STOPPING[self.stopping] if isinstance(self.stopping, str) else {}
+        if value is None:
+            return known.get(name)
+        if name not in known:
+            condition = f"be left out with stopping={self.stopping!r}, which never reads it"
+            raise ValueError(message(name, condition, value))
+        return _CHECKS[name](name, value)
+
     def _make_rule(self) -> StoppingRule:
         if not isinstance(self.stopping, str):
             return fixed_rule(self.stopping)
@@ -213,11 +279,21 @@ class RacingThompson(Agent):
         )
 
 
+def _check_samples(name: str, number: int) -> int:
+    return check_integer(name, number, minimum=1, maximum=MOST_SAMPLES)
+
+
 def _check_stopping(stopping: str | int) -> str | int:
     if isinstance(stopping, str):
         return check_choice("stopping", stopping, STOPPING)
     return _check_samples("stopping", stopping)
 
 
-def _check_samples(name: str, number: int) -> int:
-    return check_integer(name, number, minimum=1, maximum=MOST_SAMPLES)
+_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+    "delta": partial(check_real, above=0.0, below=1.0),
+    "effective_samples": partial(check_real, above=0.0),
+    "sigma": partial(check_real, above=0.0),
+    "threshold": partial(check_choice, choices=THRESHOLDS),
+    "scale": partial(check_choice, choices=SCALES),
+    "max_samples": _check_samples,
+}

@@ -25,7 +25,7 @@ OK, FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS = 0, 1, 2, 130, 141
 EXAMPLES = """examples:
   bandit-gym compare
   bandit-gym compare --env PoissonBandit-v0 --env-options '{"num_arms": 5}' \\
-      --agents racing:delta=0.1,sigma=0.3 bayes_ucb --replications 200 --horizon 2000
+      --agents racing:delta=0.05 racing_paper:sigma=0.3 bayes_ucb --replications 200 --horizon 2000
   bandit-gym run experiment.toml --workers 8
   bandit-gym report results/experiment-1a2b3c4d5e6f
 """
@@ -33,8 +33,9 @@ EXAMPLES = """examples:
 HERE = ""
 """The current folder, as Python's search path has it."""
 
+KINDS = "environments, agents, priors, likelihoods"
 DEFAULT_ENVIRONMENT = "BernoulliBandit-v0"
-DEFAULT_AGENTS = ("racing", "exact", "smc", "ucb1")
+DEFAULT_AGENTS = ("racing", "racing_paper", "exact", "smc", "ucb1")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    print(experiments.describe_catalogue())
+    print(experiments.describe_catalogue(*options.what))
     return OK
 
 
@@ -215,6 +216,10 @@ def _make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _take_what(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", nargs="*", metavar="KIND", help=f"{KINDS}; default: all")
+
+
 def _take_world_and_agents(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", default=DEFAULT_ENVIRONMENT, help=", ".join(ENV_IDS))
     parser.add_argument("--env-options", default="{}", metavar="JSON", help="its arguments")
@@ -284,7 +289,7 @@ def _take_changed(parser: argparse.ArgumentParser) -> None:
 
 
 COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
-    _list: ("show environments and agents",),
+    _list: ("show environments, agents, priors and likelihoods by name", _take_what),
     _compare: (
         "run agents in one environment and report",
         *(_take_world_and_agents, _take_out, _take_workers, _take_changed),

@@ -50,9 +50,9 @@ WORLDS: list[tuple[str, Settings]] = [
 LEARNERS: list[tuple[str, Settings]] = [
     *((name, {"discount": 0.9} if name == "discounted_gittins" else {}) for name in AGENTS),
     ("exact", {"prior": "reference"}),
-    ("racing", {"proposal": "matched", "stopping": "self-normalised"}),
-    ("racing", {"scale": "weight", "threshold": "shortened"}),
+    ("racing", {"proposal": "reference"}),
     ("racing", {"stopping": 200}),
+    ("racing_paper", {"scale": "weight", "threshold": "shortened"}),
     ("smc", {"num_particles": 100, "resampling": "systematic", "move": "random-walk"}),
 ]
 CASES = [(*world, *learner) for world, learner in product(WORLDS, LEARNERS)]

@@ -35,8 +35,8 @@ class TriangularByArm(Triangular):
 COUNTS, SUMS = np.array([8, 5, 3, 0]), np.array([4.0, 2.0, 2.0, 0.0])
 PROBLEM = BanditProblem(Bernoulli(), Triangular(), 4)
 NEAR_EXACT = {
-    "racing, reference": ("racing", {"stopping": "self-normalised", "effective_samples": 200}),
-    "racing, matched": ("racing", {"proposal": "matched", "stopping": 200}),
+    "racing, reference": ("racing", {"proposal": "reference", "effective_samples": 200}),
+    "racing, matched": ("racing", {"stopping": 200}),
     "smc, never": ("smc", {"num_particles": 2000}),
     "smc, moves": ("smc", {"resampling": "systematic", "move": "random-walk"}),
 }
@@ -108,7 +108,9 @@ class SeldomPaying:
 
 
 def test_racing_says_that_data_are_impossible_under_the_prior():
-    agent = make_agent("racing", BanditProblem(Bernoulli(), SeldomPaying(), 3), max_samples=200)
+    agent = make_agent(
+        "racing_paper", BanditProblem(Bernoulli(), SeldomPaying(), 3), max_samples=200
+    )
     agent.reset(2, seed=0)
     agent.observe([1, 0], [0.0, 1.0])
     agent.warm_start([[0, 0, 0], [0, 50, 0]], [[0, 0, 0], [0, 50, 0]])

@@ -14,10 +14,9 @@ from bandit_gym.checks.arguments import (
     check_options,
     check_real,
     check_seed,
-    make_named,
 )
 from bandit_gym.checks.calls import call
-from bandit_gym.checks.fit import check_fit, find_problem
+from bandit_gym.checks.fit import check_fit, find_misbelief, find_problem
 from bandit_gym.checks.lanes import (
     check_actions,
     check_arms,
@@ -29,6 +28,13 @@ from bandit_gym.checks.lanes import (
     check_totals,
 )
 from bandit_gym.checks.messages import message
+from bandit_gym.checks.naming import (
+    NAMED,
+    check_arguments,
+    load_named,
+    make_named,
+    split_name,
+)
 from bandit_gym.checks.parameters import (
     MOST_DEPENDENT_ARMS,
     check_covariance,

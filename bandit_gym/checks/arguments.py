@@ -140,29 +140,6 @@ def check_callback(name: str, value: Any) -> None:
         raise TypeError(message(name, "be a function of one argument", value))
 
 
-def make_named(kind: str, settings: Any, classes: Mapping[str, type[_T]]) -> _T:
-    """Make the object that a dict such as `{"name": "gaussian", "std": 1.0}` describes.
-
-    Args:
-        kind: what it is in messages, e.g. "likelihood".
-        settings: the name, and the arguments of the class that has it.
-        classes: name -> class.
-
-    Raises:
-        TypeError: if a value is of the wrong kind.
-        ValueError: if the name or a key is unknown, a key is missing, or a value is out of range.
-    """
-    if not isinstance(settings, Mapping) or "name" not in settings:
-        error = ValueError if isinstance(settings, Mapping) else TypeError
-        raise error(message(kind, "be a dict with the key 'name'", settings))
-    cls = classes[check_choice(f"{kind} name", settings["name"], classes)]
-    parameters = signature(cls).parameters.values()
-    required = [each.name for each in parameters if each.default is each.empty]
-    optional = [each.name for each in parameters if each.default is not each.empty]
-    check_keys(kind, settings, required=["name", *required], optional=optional)
-    return cls(**{key: value for key, value in settings.items() if key != "name"})
-
-
 def _integer_rule(minimum: int) -> str:
     words = {0: "a non-negative integer", 1: "a positive integer"}
     return words.get(minimum, f"an integer of at least {minimum}")

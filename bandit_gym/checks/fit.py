@@ -14,7 +14,7 @@ NUM_INSTANCES = 50
 _UNIFORMS = (np.arange(50) + 0.5) / 50
 
 
-def check_fit(agent: Any, env: Any, *, stacklevel: int = 3) -> None:
+def check_fit(agent: Any, env: Any, *, stacklevel: int = 3, warns: bool = True) -> None:
     """Refuse environments whose actions are not 0 .. K - 1, and agents made for other spaces.
 
     An agent that knows its number of arms has it in `problem`; one that knows its observations too,
@@ -24,6 +24,7 @@ def check_fit(agent: Any, env: Any, *, stacklevel: int = 3) -> None:
         agent: the learner.
         env: the world.
         stacklevel: of warnings, as in `warnings.warn`.
+        warns: False where another belief is what was asked for.
 
     Warns:
         UserWarning: if the agent believes in another likelihood or prior than the environment's.
@@ -45,7 +46,7 @@ def check_fit(agent: Any, env: Any, *, stacklevel: int = 3) -> None:
         )
     if hasattr(agent, "check_spaces"):
         agent.check_spaces(env)
-    _check_beliefs(problem, find_problem(env), stacklevel + 1)
+    _check_beliefs(problem, find_problem(env), stacklevel + 1 if warns else None)
 
 
 def find_problem(env: Any) -> Any:
@@ -55,21 +56,46 @@ def find_problem(env: Any) -> Any:
     return getattr(getattr(first, "unwrapped", None), "problem", None)
 
 
-def _check_beliefs(believed: Any, true: Any, stacklevel: int) -> None:
+def _check_beliefs(believed: Any, true: Any, stacklevel: int | None) -> None:
     """Refuse a likelihood under which the world's rewards are impossible; warn of other beliefs."""
-    if believed is true or not all(
-        hasattr(problem, part) for problem in (believed, true) for part in ("likelihood", "prior")
-    ):
-        return
-    for part in ("likelihood", "prior"):
+    part = _differing_part(believed, true)
+    if part == "likelihood":
+        _check_rewards(believed.likelihood, true)
+    if part and stacklevel is not None:
         own, worlds = getattr(believed, part), getattr(true, part)
-        if is_other(own, worlds):
-            if part == "likelihood":
-                _check_rewards(own, true)
-            condition = f"have the environment's {part}, {shown(worlds)}, to be specified rightly"
-            text = message("agent", condition, own, "its results are those of a misspecified agent")
-            warnings.warn(text, stacklevel=stacklevel)
-            return  # beliefs about another likelihood's means differ by themselves
+        condition = f"have the environment's {part}, {shown(worlds)}, to be specified rightly"
+        text = message("agent", condition, own, "its results are those of a misspecified agent")
+        warnings.warn(text, stacklevel=stacklevel)
+
+
+def find_misbelief(believed: Any, true: Any) -> str | None:
+    """Say in words where an agent's problem differs from its environment's; None if it does not."""
+    part = _differing_part(believed, true)
+    if part is None:
+        return None
+    own, worlds = (_told(getattr(problem, part)) for problem in (believed, true))
+    return f"believes in the {part} {own}, where the environment's is {worlds}"
+
+
+def _told(value: Any) -> str:
+    """Return the repr, or where it would be an address, what the object holds."""
+    own: Any = type(value).__repr__
+    if own is not object.__repr__:
+        return shown(value)
+    parts = getattr(value, "__dict__", {}).items()
+    held = ", ".join(f"{key}={shown(part)}" for key, part in parts)
+    return f"{type(value).__name__}({held})"
+
+
+def _differing_part(believed: Any, true: Any) -> str | None:
+    """Return "likelihood", "prior" or None; beliefs about another likelihood's means differ too."""
+    parts = ("likelihood", "prior")
+    if believed is true or not all(
+        hasattr(problem, part) for problem in (believed, true) for part in parts
+    ):
+        return None
+    different = (part for part in parts if is_other(getattr(believed, part), getattr(true, part)))
+    return next(different, None)
 
 
 def _check_rewards(likelihood: Any, world: Any) -> None:

@@ -4,17 +4,17 @@ A family is one declaration of its problem, from which both its single and its v
 are made, so that an id means one problem in both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import Signature, signature
 from typing import Any
 
 from bandit_gym.envs.bandit import BanditEnv
 from bandit_gym.envs.vector import BanditVectorEnv
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.priors import Prior, prior_from_dict
+from bandit_gym.priors import Prior, make_prior
 from bandit_gym.problem import BanditProblem
 
-PriorLike = Prior | Mapping[str, Any] | None
+PriorLike = Prior | Mapping[str, Any] | Sequence[Any] | str | None
 
 
 class FamilyEnv(BanditEnv):
@@ -58,10 +58,8 @@ class FamilyEnv(BanditEnv):
 
 
 def build_problem(
-    likelihood: Likelihood, num_arms: int, prior: PriorLike, *, default: Prior | Mapping[str, Any]
+    likelihood: Likelihood, num_arms: int, prior: PriorLike, *, default: PriorLike
 ) -> BanditProblem:
-    """Build a problem whose prior is told as an object, as a dict, or as None for the default."""
-    chosen = default if prior is None else prior
-    if isinstance(chosen, Mapping):
-        chosen = prior_from_dict(chosen)
+    """Build a problem whose prior is what `make_prior` takes, or None for the default."""
+    chosen = make_prior(default if prior is None else prior)
     return BanditProblem(likelihood, chosen, num_arms)

@@ -1,23 +1,28 @@
 """What an experiment can name, environments and agents, and which options each of them takes.
 
 Agents are found by name at run time, since this package imports none: a short name is looked up in
-`agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`.
+`agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`, or
+`module:Class.method` a class method that makes one.
 """
 
 from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
-from bandit_gym.checks import check_choice, check_keys, message
+from bandit_gym.checks import NAMED, check_choice, check_keys, message
 from bandit_gym.experiments import sources
+from bandit_gym.experiments.beliefs import PRIOR, without_told
+from bandit_gym.likelihoods import LIKELIHOODS
+from bandit_gym.priors import PRIORS, RANGES
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
 
@@ -48,15 +53,21 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
 
 
 def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
-    """Return `module:Class` of an agent given by its short name or so already.
+    """Return `module:Class` or alike of an agent given by its short name or so already.
 
     Raises:
         ValueError: if the agent is unknown or has no such option; names the nearest.
     """
     target = name if ":" in name else agent_names()[check_choice("agent", name, agent_names())]
     renew(target, options)
-    _check_options(f"options of {short_name(target)}", agent_options(target), options)
+    own = without_told(options)
+    _check_options(f"options of {short_name(target)}", agent_options(target), own)
     return target
+
+
+def takes_prior(target: str) -> bool:
+    """Say whether an agent's class is one's own and takes a `prior` itself."""
+    return not target.startswith("agents:") and PRIOR in agent_options(target)
 
 
 def agent_names() -> Mapping[str, str]:
@@ -99,7 +110,7 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
         TypeError: if it is neither an agent's class nor a function.
         ValueError: if there is no such module or class.
     """
-    if not sources.NAMED.fullmatch(target):
+    if not NAMED.fullmatch(target):
         raise ValueError(message("agent", "be a short name or read module:Class", target))
     try:
         found = load(target)
@@ -119,9 +130,9 @@ def _may_be_agent(found: Any) -> bool:
 
 
 def load(target: str) -> Any:
-    """Import `module:name`."""
+    """Import `module:name`, in which a name may have dots, `Class.method`."""
     module, _, name = target.partition(":")
-    return getattr(import_module(module), name)
+    return attrgetter(name)(import_module(module))
 
 
 def renew(target: str, options: Mapping[str, Any]) -> bool:
@@ -132,17 +143,55 @@ def renew(target: str, options: Mapping[str, Any]) -> bool:
     return has_changed
 
 
-def describe_catalogue() -> str:
-    """List the project's environments and agents, with their options and defaults, as text."""
-    environments = [
-        _describe(name, _find_environment(target), environment_options(target))
-        for name, target in ((name, f"bandit_gym:{name}") for name in ENV_IDS)
-    ]
-    agents = [
-        _describe(name, load_agent(target), agent_options(target))
-        for name, target in agent_names().items()
-    ]
-    return "\n\n".join(["ENVIRONMENTS", *environments, "AGENTS", *agents])
+def describe_catalogue(*kinds: str) -> str:
+    """List what the project has by name, with options and defaults, as text.
+
+    Args:
+        kinds: of `KINDS`; none are all.
+    """
+    chosen = [check_choice("what", kind, KINDS) for kind in kinds] or [*KINDS]
+    return "\n\n".join(text for kind in chosen for text in (kind.upper(), *KINDS[kind]()))
+
+
+def _describe_environments() -> Iterator[str]:
+    for name in ENV_IDS:
+        target = f"bandit_gym:{name}"
+        yield _describe(name, _find_environment(target), environment_options(target))
+
+
+def _describe_agents() -> Iterator[str]:
+    for name, target in agent_names().items():
+        yield _describe(name, load_agent(target), agent_options(target))
+
+
+def _describe_priors() -> Iterator[str]:
+    yield (
+        'Each is a dict of its "name" and of these; a number may be a list, one per arm.\n'
+        'A list of dicts is a law for each arm; the name of one\'s own reads "module:name".'
+    )
+    for name, make in PRIORS.items():
+        ranges = (_in_range(each, RANGES[name]) for each in _parameters(make).values())
+        yield _written(name, make, "; ".join(ranges))
+
+
+def _describe_likelihoods() -> Iterator[str]:
+    for name, make in LIKELIHOODS.items():
+        yield _describe(name, make, _parameters(make))
+
+
+def _in_range(parameter: inspect.Parameter, ranges: Mapping[str, str]) -> str:
+    has_default = parameter.default is not parameter.empty
+    default = f" (by default {parameter.default})" if has_default else ""
+    return f"{parameter.name} {ranges[parameter.name]}{default}"
+
+
+KINDS: Mapping[str, Callable[[], Iterator[str]]] = {
+    "environments": _describe_environments,
+    "agents": _describe_agents,
+    "priors": _describe_priors,
+    "likelihoods": _describe_likelihoods,
+}
+"""What is listed, by what comes under each heading."""
 
 
 def _find_environment(target: str) -> Any:
@@ -155,9 +204,13 @@ def _find_environment(target: str) -> Any:
 
 def _describe(name: str, constructor: Any, parameters: Parameters) -> str:
     """Write a name, what its docstring says first, and its options, over lines of 88 characters."""
+    options = (f"{p.name}={p.default!r}" for p in parameters.values())
+    return _written(name, constructor, ", ".join(options) or "no options")
+
+
+def _written(name: str, constructor: Any, options: str) -> str:
     summary = " ".join((inspect.getdoc(constructor) or "").partition("\n\n")[0].split())
-    options = [f"{p.name}={p.default!r}" for p in parameters.values()]
-    lines = textwrap.wrap(", ".join(options) or "no options", 80, break_long_words=False)
+    lines = textwrap.wrap(options, 80, break_long_words=False)
     return "\n".join([f"{name}: {summary}", *(f"    {line}" for line in lines)])
 
 

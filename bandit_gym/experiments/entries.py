@@ -18,6 +18,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from bandit_gym.checks import message
+from bandit_gym.experiments.beliefs import told_prior, without_told
 from bandit_gym.experiments.catalogue import (
     ENTRY_KEYS,
     resolve_agent,
@@ -25,6 +26,7 @@ from bandit_gym.experiments.catalogue import (
     short_name,
 )
 from bandit_gym.experiments.sources import find_sources
+from bandit_gym.priors import describe_prior
 
 LARGEST_GRID = 10_000
 """Points that a grid of an experiment may have."""
@@ -156,7 +158,16 @@ def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None
     resolve = resolve_environment if kind == "env" else resolve_agent
     target = resolve(name, options)
     options = _jsonable(kind, options)
-    return Entry(target, options, _name(target, options) if label is None else label)
+    if label is None:
+        label = _name(target, options) if kind == "env" else _belief(target, options)
+    return Entry(target, options, label)
+
+
+def _belief(target: str, options: Settings) -> str:
+    """Return an agent's label: its settings as a call, and the prior it is told, if another."""
+    told = told_prior(options)
+    suffix = "" if told is None else f", told {describe_prior(told)}"
+    return _cut(f"{short_name(target)}{_written(without_told(options))}{suffix}")
 
 
 def write_entry(kind: str, entry: Entry) -> dict[str, Any]:
@@ -166,7 +177,10 @@ def write_entry(kind: str, entry: Entry) -> dict[str, Any]:
 
 def _name(target: str, options: Settings) -> str:
     """Write settings as a call, fit for a label; the end of a very long one is left out."""
-    text = short_name(target) + _written(options)
+    return _cut(short_name(target) + _written(options))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 3]}..."
 
 

@@ -22,10 +22,12 @@ import gymnasium as gym
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from bandit_gym.checks import check_fit, message
+from bandit_gym.checks import check_fit, find_misbelief, message
 from bandit_gym.dynamics import lai_robbins_slope
-from bandit_gym.experiments.catalogue import load_agent
+from bandit_gym.experiments.beliefs import believe, told_prior, without_told
+from bandit_gym.experiments.catalogue import load_agent, takes_prior
 from bandit_gym.experiments.columns import to_parquet
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
@@ -46,7 +48,8 @@ class Outcome:
         data: its results as the bytes of a Parquet file, None if it failed.
         facts: what may differ from time to time: `agent_seconds` spent in `act` and `observe`,
             `seconds` in all, `decisions` taken, `process`, `host`, `versions` of packages and the
-            `results_version` of the engine; and `lai_robbins_slope`, for the report.
+            `results_version` of the engine; and `lai_robbins_slope` and `misbelief`, for the
+            report.
         failure: one line and then the traceback, None if all went well.
     """
 
@@ -97,11 +100,19 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     problem = _problem(env)
     if problem is None:
         raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
-    agent = load_agent(run.agent.target)(problem, **run.agent.options)
+    agent = _make_agent(run.agent, problem)
     if run.propensities and not hasattr(agent, "action_probabilities"):
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
     return agent, env
+
+
+def _make_agent(entry: Entry, problem: Any) -> BanditAgent:
+    """Make an agent that is told the problem, or another prior than the problem's."""
+    told, options = told_prior(entry.options), entry.options
+    if told is not None and not takes_prior(entry.target):
+        problem, options = believe(problem, told), without_told(options)
+    return load_agent(entry.target)(problem, **options)
 
 
 def _problem(env: gym.vector.VectorEnv) -> Any:
@@ -114,7 +125,7 @@ def try_run(run: Run) -> str:
     try:
         run.renew()
         agent, env = build(run)
-        check_fit(agent, env)
+        check_fit(agent, env, warns=told_prior(run.agent.options) is None)
         env.close()
     except KeyboardInterrupt:
         raise
@@ -146,6 +157,7 @@ def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
         "agent_seconds": seconds,
         "decisions": recorder.num_decisions,
         "lai_robbins_slope": _lai_robbins_slope(run, env),
+        "misbelief": find_misbelief(getattr(agent, "problem", None), _problem(env)),
     }
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,9 +27,10 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from bandit_gym.checks import NAMED
+
 OURS = ("bandit_gym", "agents")
 INSTALLED = {"site-packages", "dist-packages"}
-NAMED = re.compile(r"([^\W\d][\w.]*):[^\W\d][\w.-]*")  # module:Class, module:Id-v0
 
 _BORN = time.time()
 _imported: dict[str, str] = {}  # the user's own modules -> digests, as this process has them

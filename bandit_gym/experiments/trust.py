@@ -17,10 +17,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bandit_gym.checks import NAMED
 from bandit_gym.experiments.catalogue import agent_names
 from bandit_gym.experiments.entries import Entry, content_digest
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.sources import NAMED, OURS, find_module, named_files, texts
+from bandit_gym.experiments.sources import OURS, find_module, named_files, texts
 from bandit_gym.files import to_json, write_atomically
 from bandit_gym.registration import ENV_IDS
 

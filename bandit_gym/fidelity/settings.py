@@ -27,13 +27,12 @@ class Setting:
     num_draws: int | None = None
 
 
-_MATCHED = {"proposal": "matched", "stopping": "self-normalised"}
 _MOVED = {"resampling": "systematic", "move": "random-walk"}
 
 SETTINGS = (
     Setting("exact", "exact"),
-    Setting("racing, matched", "racing", _MATCHED, num_decisions=4000),
-    Setting("racing, paper", "racing", num_decisions=2000),
+    Setting("racing, matched", "racing", num_decisions=4000),
+    Setting("racing, paper", "racing_paper", num_decisions=2000),
     Setting("SMC, paper", "smc", {"num_particles": NUM_PARTICLES}, 200, NUM_PARTICLES),
     Setting("SMC, moved", "smc", {"num_particles": NUM_PARTICLES, **_MOVED}, 100, NUM_PARTICLES),
 )

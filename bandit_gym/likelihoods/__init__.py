@@ -8,4 +8,5 @@ from bandit_gym.likelihoods.built_in import (
     Gaussian,
     Poisson,
     likelihood_from_dict,
+    make_likelihood,
 )

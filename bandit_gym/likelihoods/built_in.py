@@ -12,7 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import special
 
-from bandit_gym.checks import check_real, make_named
+from bandit_gym.checks import (
+    check_arguments,
+    check_real,
+    load_named,
+    make_named,
+    message,
+    split_name,
+)
 from bandit_gym.likelihoods.base import Likelihood, inner_uniforms
 from bandit_gym.numerics.poisson import poisson_quantile
 from bandit_gym.typing import BoolArray, FloatArray, RealArray
@@ -169,3 +176,27 @@ def likelihood_from_dict(settings: Mapping[str, Any]) -> Likelihood:
         ValueError: if the name or a key is unknown, or a value is out of range.
     """
     return make_named("likelihood", settings, LIKELIHOODS)
+
+
+def make_likelihood(settings: Any) -> Likelihood:
+    """Make the likelihood that a dict or a name describes, or return one that is given.
+
+    One's own is imported, which is to run it, where the name reads `module:name`.
+
+    Raises:
+        TypeError: if a value is of the wrong kind, or what is imported is no likelihood.
+        ValueError: if the name or a key is unknown, or a value is out of range.
+    """
+    if isinstance(settings, Likelihood):
+        return settings
+    name, options = split_name(
+        "likelihood", {"name": settings} if isinstance(settings, str) else settings
+    )
+    if not isinstance(name, str) or ":" not in name:
+        return likelihood_from_dict({"name": name, **options})
+    make = load_named("likelihood", name)
+    if not (isinstance(make, type) and issubclass(make, Likelihood)):
+        remedy = "a subclass of bandit_gym.likelihoods.Likelihood"
+        raise TypeError(message(f"likelihood {name}", "be a likelihood's class", make, remedy))
+    check_arguments(f"likelihood {name}", make, {"name": name, **options})
+    return make(**options)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeGuard, get_args, runtime_checkable
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import check_choice, make_named
+from bandit_gym.checks import check_choice
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
 from bandit_gym.priors.independent import Beta, Gamma, InverseGamma
 from bandit_gym.priors.normal import Normal, TruncatedNormal
@@ -55,7 +55,7 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
     "normal_box": lambda prior: isinstance(prior, TruncatedMultivariateNormal),
     "sample_each": _has("sample_each"),
     # A subclass of somebody's may draw by other rules.
-    "propose": lambda prior: type(prior) in PRIORS.values() and hasattr(prior, "propose"),
+    "propose": lambda prior: type(prior) in get_args(BuiltInPrior) and hasattr(prior, "propose"),
 }
 """What a prior may offer, and how to tell.
 
@@ -73,8 +73,6 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 
 BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | TruncatedMultivariateNormal
 
-PRIORS: dict[str, type[BuiltInPrior]] = {law.name: law for law in get_args(BuiltInPrior)}
-
 
 def offers(prior: Any, capability: str) -> bool:
     """Say whether a prior has a capability, one of `CAPABILITIES`; a class is no prior."""
@@ -85,7 +83,7 @@ def offers(prior: Any, capability: str) -> bool:
 
 
 def is_built_in(prior: Any) -> TypeGuard[BuiltInPrior]:
-    """Say whether a prior is one of `PRIORS`, which need no trial."""
+    """Say whether a prior is a `BuiltInPrior`, which needs no trial."""
     return isinstance(prior, BuiltInPrior)
 
 
@@ -102,17 +100,3 @@ def stated_support(prior: Any, num_arms: int) -> FloatArray | None:
         return None
     ends = prior.arm_support(num_arms) if name == "arm_support" else prior.support
     return np.broadcast_to(np.asarray(ends, dtype=np.float64), (num_arms, 2))
-
-
-def prior_from_dict(settings: Mapping[str, Any], *, kind: str = "prior") -> BuiltInPrior:
-    """Make the prior that a dict such as `{"name": "beta", "alpha": 1, "beta": 1}` describes.
-
-    Args:
-        settings: the dict.
-        kind: what messages call it.
-
-    Raises:
-        TypeError: if a value is of the wrong kind.
-        ValueError: if the name or a key is unknown, a key is missing, or a value is out of range.
-    """
-    return make_named(kind, settings, PRIORS)

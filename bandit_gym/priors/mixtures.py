@@ -5,9 +5,10 @@ Where the arms are independent they also offer `arm_log_density`, for agents tha
 exactly.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -35,19 +36,22 @@ class Mixture:
     components: Sequence[IndependentPrior]
     weights: Sequence[float]
 
+    name: ClassVar[str] = "mixture"
+
     def __post_init__(self) -> None:
-        for component in _as_list("components", self.components):
-            if not offers(component, "arm_log_density"):
-                condition = "be a list of laws that are independent across arms"
-                raise TypeError(message("components", condition, component))
+        object.__setattr__(self, "components", check_laws("components", self.components))
         weights = check_parameter("weights", self.weights, positive=True)
         if not isinstance(weights, tuple) or len(weights) != len(self.components):
             raise ValueError(
                 f"weights must have one entry per component, {len(self.components)}, "
                 f"got {self.weights!r}."
             )
-        object.__setattr__(self, "components", tuple(self.components))
-        object.__setattr__(self, "weights", tuple(w / sum(weights) for w in weights))
+        object.__setattr__(self, "weights", _normalised(weights))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
+        components = describe_laws("components", self.components)
+        return {"name": self.name, "components": components, "weights": [*self.weights]}
 
     @property
     def support(self) -> tuple[float, float]:
@@ -76,7 +80,7 @@ class Mixture:
 
 
 def spike_and_slab(spike: float, width: float, slab: IndependentPrior, share: float) -> Mixture:
-    """Return the law of arms that mostly have the same mean, up to `width`, and sometimes any.
+    """Arms that mostly have the same mean, up to `width`, and sometimes any: a mixture.
 
     Args:
         spike: the common mean, in [0, 1].
@@ -102,11 +106,18 @@ class LogitNormal:
     mean: Parameter
     std: Parameter
 
-    support = (0.0, 1.0)
+    name: ClassVar[str] = "logit_normal"
+    support: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", check_parameter("mean", self.mean))
         object.__setattr__(self, "std", check_parameter("std", self.std, positive=True))
+        check_same_length(mean=self.mean, std=self.std)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
+        listed = {key: np.asarray(getattr(self, key)).tolist() for key in ("mean", "std")}
+        return {"name": self.name, **listed}
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
@@ -143,7 +154,8 @@ class HierarchicalBeta:
     betas: Sequence[float]
     weights: Sequence[float] | None = None
 
-    support = (0.0, 1.0)
+    name: ClassVar[str] = "hierarchical_beta"
+    support: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         for name in ("alphas", "betas"):
@@ -154,6 +166,11 @@ class HierarchicalBeta:
         laws = [Beta(a, b) for a, b in zip(self.alphas, self.betas, strict=True)]
         mixture = Mixture(laws, weights)
         object.__setattr__(self, "weights", mixture.weights)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
+        values = {key: [*getattr(self, key)] for key in ("alphas", "betas", "weights")}
+        return {"name": self.name, **values}
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, one law for all arms of a draw."""
@@ -166,6 +183,35 @@ class HierarchicalBeta:
         laws = (Beta(a, b) for a, b in zip(self.alphas, self.betas, strict=True))
         assert self.weights is not None
         return _log_mean(np.stack([law.log_density(means) for law in laws]), self.weights)
+
+
+def check_laws(name: str, laws: Any) -> tuple[IndependentPrior, ...]:
+    """Return a list of laws as a tuple; refuse what is none that are independent across arms."""
+    for law in _as_list(name, laws):
+        if not offers(law, "arm_log_density"):
+            condition = "be a list of laws that are independent across arms"
+            raise TypeError(message(name, condition, law))
+    return tuple(laws)
+
+
+def describe_laws(name: str, laws: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return what `to_dict` says of each law.
+
+    Raises:
+        TypeError: if one is the user's own and has no `to_dict`.
+    """
+    for law in laws:
+        if not hasattr(law, "to_dict"):
+            raise TypeError(message(name, "be laws that have a method 'to_dict'", law))
+    return [law.to_dict() for law in laws]
+
+
+def _normalised(weights: Sequence[float]) -> tuple[float, ...]:
+    """Divide by the sum, unless that was done before: once more might change the last digit."""
+    total = math.fsum(weights)
+    if abs(total - 1.0) <= len(weights) * 2.0**-50:
+        return tuple(weights)
+    return tuple(weight / total for weight in weights)
 
 
 def _as_list(name: str, value: Any) -> Sequence[Any]:

@@ -115,7 +115,11 @@ def _describe_environment(
         "samples/decision": lambda row: _number(row["samples_per_decision"], "{:.1f}"),
         "µs/decision": lambda row: _number(times[row["env"], row["agent"]], "{:.2f}"),
     }
-    notes = [*_interval_notes(rows, ("pseudo_regret", "difference")), *_flag_notes(rows)]
+    notes = [
+        *_interval_notes(rows, ("pseudo_regret", "difference")),
+        *_flag_notes(rows),
+        *_belief_notes(results, environment),
+    ]
     return "\n".join([title, *_tabulate(rows, cells), _define_regret(environment), *notes])
 
 
@@ -163,6 +167,15 @@ def _flag_notes(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{agent}: {_percent(share)} of decisions flagged, where it may be wrong."
     if shares and not any(shares.values()):
         yield "No decision was flagged as unreliable."
+
+
+def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
+    """Say which agents believe in another prior or likelihood than the environment's."""
+    for found in results.usable(environment):
+        misbelief = found.blocks[0].receipt.get("misbelief")
+        if isinstance(misbelief, str):
+            text = "".join(c if c.isprintable() else "?" for c in misbelief)
+            yield f"{found.run.agent.label}: misspecified, for it {text}."
 
 
 def _verdict_note(results: Results, rows: Sequence[Row]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 Agents are brought to step t by `warm_start`, arms pulled evenly, and then play 5 steps on from
 there. The length of a race depends on the data, and so on t: Racing takes part as it is, and with
-races of a fixed length, which shows what the machinery costs.
+races of a fixed length, which shows what the machinery costs; both with the paper's proposal.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ FIXED_RACE = 64
 
 AGENTS: dict[str, Callable[[int], Agent]] = {
     "exact": lambda k: ExactThompson(conjugate_problem(5.0, k)),
-    "racing": lambda k: RacingThompson(truncated_problem(k)),
-    "racing-fixed": lambda k: RacingThompson(truncated_problem(k), stopping=FIXED_RACE),
+    "racing": lambda k: RacingThompson.paper(truncated_problem(k)),
+    "racing-fixed": lambda k: RacingThompson(
+        truncated_problem(k), proposal="reference", stopping=FIXED_RACE
+    ),
     "smc": lambda k: SMCThompson(truncated_problem(k)),
 }
 """How to make each agent for K arms."""

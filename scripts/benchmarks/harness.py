@@ -20,7 +20,7 @@ from benchmarks.timing import Effort, Row, summarise
 MAX_REPEATS = 3  # each takes seconds
 FEWEST_STEPS = 200  # the file written at the end would have too large a share of fewer
 CASES = {
-    "harness.racing": ("racing", BLOCK_SIZE),
+    "harness.racing": ("racing_paper", BLOCK_SIZE),
     "harness.exact": ("exact", BLOCK_SIZE),
     "harness.exact.many": ("exact", 1000),
 }

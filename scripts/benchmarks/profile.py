@@ -1,4 +1,4 @@
-"""What the processor time of a Racing experiment goes to, as a table of functions.
+"""What the time of an experiment with Racing, as in the paper, goes to, as a table of functions.
 
 Compiled kernels appear under their own names, time of the compiled functions they call included.
 For a prior that the kernels know, that is one loop which does everything; so the same races are
@@ -44,13 +44,15 @@ def profile_racing(num_lanes: int = BLOCK_SIZE, horizon: int = HORIZON) -> str:
 
 def _play_block(num_lanes: int, horizon: int) -> None:
     environment = {"env": "BernoulliBandit-v0", "prior": PRIOR.to_dict()}
-    experiment = Experiment((environment,), ("racing",), horizon=horizon, block_size=num_lanes)  # type: ignore[arg-type]
+    experiment = Experiment(
+        (environment,), ("racing_paper",), horizon=horizon, block_size=num_lanes
+    )  # type: ignore[arg-type]
     outcome = simulate_block(experiment.runs[0], 0)
     assert outcome.failure is None, outcome.failure
 
 
 def _play_user(num_lanes: int, horizon: int) -> None:
-    agent = RacingThompson(BanditProblem(Bernoulli(), UserPrior(PRIOR), NUM_ARMS))
+    agent = RacingThompson.paper(BanditProblem(Bernoulli(), UserPrior(PRIOR), NUM_ARMS))
     env = gym.make_vec("bandit_gym:BernoulliBandit-v0", num_envs=num_lanes, prior=PRIOR.to_dict())
     rollout(agent, env, seed=0, horizon=horizon)
 

@@ -1,4 +1,4 @@
-"""Racing Thompson: what a decision costs, per sample that its race needed.
+"""Racing Thompson, as in the paper: what a decision costs, per sample that its race needed.
 
 Contestants decide on the same histories, which are spread over an episode of Thompson sampling in
 K = 10 arms, with delta = sigma = 0.1. Races are of random length, and of the same law for all; so
@@ -131,7 +131,7 @@ def _ours(
     problem: BanditProblem, counts: np.ndarray, sums: np.ndarray
 ) -> tuple[Contestant, np.ndarray]:
     """Return the contestant, and the (N,) lengths of its first races."""
-    agent = RacingThompson(problem, delta=DELTA, sigma=SIGMA)
+    agent = RacingThompson.paper(problem, delta=DELTA, sigma=SIGMA)
     agent.reset(len(counts), seed=0)
     agent.warm_start(counts, sums)
 

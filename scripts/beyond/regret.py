@@ -15,12 +15,7 @@ from paper.settings import REFERENCE_TS, TRUTH, truncated_normal_world
 from bandit_gym.results.plots import COLOURS
 from bandit_gym.results.statistics import holm, paired_p_value
 
-MATCHED = {
-    "agent": "racing",
-    "proposal": "matched",
-    "stopping": "self-normalised",
-    "label": "Racing, matched",
-}
+MATCHED = {"agent": "racing", "label": "Racing, matched"}
 MOVING = {"agent": "smc", "resampling": "systematic", "move": "random-walk", "label": "SMC, moves"}
 NEVER = {"agent": "smc", "label": "SMC, paper"}
 

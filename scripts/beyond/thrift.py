@@ -24,15 +24,10 @@ PROBLEM_NAMES = (
 PAPER, LOOSE = "paper, δ = σ = 0.1", "paper, δ = 0.1, σ = 0.3"
 OURS, MATCHED = "self-normalised", "self-normalised, matched"
 SETTINGS = (  # cheap ones decide more often
-    Setting(PAPER, "racing", {"delta": 0.1, "sigma": 0.1}),
-    Setting(LOOSE, "racing", {"delta": 0.1, "sigma": 0.3}),
-    Setting(OURS, "racing", {"stopping": "self-normalised"}, num_decisions=3000),
-    Setting(
-        MATCHED,
-        "racing",
-        {"stopping": "self-normalised", "proposal": "matched"},
-        num_decisions=100_000,
-    ),
+    Setting(PAPER, "racing_paper", {"delta": 0.1, "sigma": 0.1}),
+    Setting(LOOSE, "racing_paper", {"delta": 0.1, "sigma": 0.3}),
+    Setting(OURS, "racing", {"proposal": "reference"}, num_decisions=3000),
+    Setting(MATCHED, "racing", num_decisions=100_000),
 )
 ENOUGH = 10
 """Effective samples below which a decision counts as reckless."""

@@ -14,15 +14,23 @@ from calls.worlds import PROBLEM
 
 OPTIONS = {
     "racing": {
+        "proposal": "mapping",
+        "stopping": "integer",
+        "delta": "real",
+        "effective_samples": "real",
+        "sigma": "real",
+        "threshold": "name",
+        "scale": "name",
+        "max_samples": "integer",
+        "unpulled_arms": "name",
+    },
+    "racing_paper": {
         "delta": "real",
         "sigma": "real",
         "threshold": "name",
         "scale": "name",
-        "stopping": "integer",
-        "effective_samples": "real",
-        "proposal": "mapping",
-        "unpulled_arms": "name",
         "max_samples": "integer",
+        "unpulled_arms": "name",
     },
     "exact": {"prior": "name", "method": "name", "num_sweeps": "integer"},
     "smc": {

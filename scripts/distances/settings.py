@@ -56,18 +56,18 @@ def _race(
 ) -> Setting:
     label = f"racing {threshold}, delta={delta:g}, sigma={sigma:g}"
     options = {"delta": delta, "sigma": sigma, "threshold": threshold}
-    return Setting(label, "racing", options, f"racing, {threshold} threshold", num_decisions)
+    return Setting(label, "racing_paper", options, f"racing, {threshold} threshold", num_decisions)
 
 
 def _fixed(num_samples: int) -> Setting:
     label = f"racing, {num_samples} samples"
     num_decisions = min(10_000, 3_000_000 // num_samples)
-    options = {"stopping": num_samples}
+    options = {"proposal": "reference", "stopping": num_samples}
     return Setting(label, "racing", options, "racing, fixed length", num_decisions)
 
 
 def _matched(stopping: str | int) -> Setting:
-    options = {"proposal": "matched", "stopping": stopping}
+    options = {"stopping": stopping}
     label = f"racing matched, {stopping}"
     return Setting(label, "racing", options, "racing, matched proposal", num_decisions=100_000)
 

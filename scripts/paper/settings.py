@@ -24,7 +24,12 @@ TABLE_2 = np.array([
 READINGS = tuple(product(("shortened", "printed"), ("weight", "value")))
 """Pairs of `threshold` and `scale`, the closest to the paper's sample counts first."""
 
-PAPER_RACING = {"agent": "racing", "threshold": "shortened", "scale": "weight", "label": "Racing"}
+PAPER_RACING = {
+    "agent": "racing_paper",
+    "threshold": "shortened",
+    "scale": "weight",
+    "label": "Racing",
+}
 """Racing at the paper's delta = sigma = 0.1, as read to fit the sample counts of Table 2 best."""
 
 REFERENCE_TS = {"agent": "exact", "prior": "reference", "label": "Thompson, Beta(1,1)"}

@@ -66,13 +66,17 @@ def _run(
 ) -> dict[int, np.ndarray]:
     """Return K -> the cells of each reading."""
     agents = [
-        {"agent": "racing", "threshold": threshold, "scale": scale, "delta": delta, "sigma": sigma}
-        for (threshold, scale), delta, sigma in product(readings, DELTAS, SIGMAS)
+        {"agent": "racing_paper", "delta": delta, "sigma": sigma} | _options(reading)
+        for reading, delta, sigma in product(readings, DELTAS, SIGMAS)
     ]
     worlds = [beta_world(num_arms) for num_arms in arms]
     found = simulate(task, worlds, agents, replications=replications, block_size=50)
     runs = zip(arms, found.values(), strict=True)
     return {num_arms: np.reshape(list(each.values()), (-1, 4, 4)) for num_arms, each in runs}
+
+
+def _options(reading: Reading) -> dict[str, str]:
+    return dict(zip(("threshold", "scale"), reading, strict=True))
 
 
 def _named(reading: Reading) -> str:

@@ -122,7 +122,10 @@ def _race_all(task: Task, cases: list[Case], scaling: str, sigma: float) -> np.n
 
 
 def _race(case: Case, scaling: str, sigma: float, num_races: int, seed: int) -> np.ndarray:
-    options = {"delta": DELTA, "sigma": sigma, "scale": scaling, "max_samples": MAX_SAMPLES}
+    options = {
+        "proposal": "reference", "stopping": "paper", "delta": DELTA, "sigma": sigma,
+        "scale": scaling, "max_samples": MAX_SAMPLES,
+    }  # fmt: skip
     race, truth = case.race(num_races, seed, **options)
     log_values = race.gumbels + np.log(truth) + case.log_mean_weight()
     expectations = np.exp(log_values - race.log_scale[:, None])

@@ -14,7 +14,7 @@ NUM_ARMS = 5
 
 LEARNERS = (
     {"agent": "exact", "label": "exact TS"},
-    {"agent": "racing", "label": "Racing TS"},
+    {"agent": "racing_paper", "label": "Racing TS"},
     {"agent": "ucb1", "label": "UCB1"},
     {"agent": "random", "label": "random"},
     {

@@ -7,7 +7,7 @@ import pytest
 from families import ALL_AGENTS
 from gymnasium.error import InvalidAction, ResetNeeded
 
-from agents import AGENTS, ExactThompson, RacingThompson, UniformRandom, make_agent
+from agents import ExactThompson, RacingThompson, UniformRandom, make_agent
 from agents.base import Agent, random_argmax
 from agents.oracle import action_probabilities
 from bandit_gym.dynamics import pull
@@ -73,12 +73,12 @@ def test_agent_differs_with_another_seed(agent):
 
 
 def test_agents_of_two_kinds_do_not_share_a_stream():
-    streams = []
+    streams = {}
     for name in ALL_AGENTS:
         agent = make_agent(name, PROBLEM)
         agent.reset(seed=0)
-        streams.append(agent.rng.random())
-    assert len(set(streams)) == len(AGENTS)
+        streams[type(agent)] = agent.rng.random()
+    assert len(set(streams.values())) == len(streams) > 10
 
 
 def test_agent_pickled_continues_bit_for_bit(agent):
@@ -178,7 +178,9 @@ def test_random_argmax_needs_no_draw_without_ties(rng):
     assert rng.bit_generator.state == state
 
 
-@pytest.mark.parametrize("name", sorted(set(ALL_AGENTS) - {"racing", "exact", "smc", "bayes_ucb"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(ALL_AGENTS) - {"racing", "racing_paper", "exact", "smc", "bayes_ucb"})
+)
 def test_baseline_first_pull_is_uniform_over_arms(name):
     agent = make_agent(name, PROBLEM)
     agent.reset(20_000, seed=0)
@@ -240,7 +242,7 @@ SETTINGS = {
     "exact, reference": ("exact", "reference", {"prior": "reference"}),
     "smc, moves": ("smc", "grid", {"resampling": "systematic", "move": "random-walk"}),
     "greedy, chains": ("greedy", "chains", {"estimate": "posterior"}),
-    "racing, pull": ("racing", "reference", {"unpulled_arms": "pull"}),
+    "racing_paper, pull": ("racing_paper", "reference", {"unpulled_arms": "pull"}),
 }
 
 
@@ -264,7 +266,7 @@ def excess(agent, num_rounds):
     return abs((shares - law).sum(axis=0)), 4 * np.sqrt(variance) + 1e-9
 
 
-@pytest.mark.parametrize("setting", [s for s in SETTINGS if s.split(",")[0] != "racing"])
+@pytest.mark.parametrize("setting", [s for s in SETTINGS if not s.startswith("racing")])
 @pytest.mark.parametrize("num_steps", [0, 12])
 def test_arms_are_played_as_often_as_the_law_says(setting, num_steps):
     is_chain = "chains" in setting  # whose answers cost milliseconds
@@ -276,7 +278,7 @@ def test_arms_are_played_as_often_as_the_law_says(setting, num_steps):
     assert (found <= allowed).all()
 
 
-@pytest.mark.parametrize("setting", [s for s in SETTINGS if s.split(",")[0] == "racing"])
+@pytest.mark.parametrize("setting", [s for s in SETTINGS if s.startswith("racing")])
 def test_law_of_a_race_is_the_one_that_it_approximates(setting):
     agent = make_setting(setting, 2, 0)
     agent.warm_start([[4, 2, 2, 3], [1, 1, 9, 1]], [[2, 1, 0, 2], [1, 0, 4, 0]])
@@ -299,7 +301,7 @@ def test_race_finds_the_posterior_that_it_approximates_once():
 
 
 def test_race_that_pulls_missing_arms_first_says_so():
-    agent = make_setting("racing, pull", 1, 0)
+    agent = make_setting("racing_paper, pull", 1, 0)
     agent.warm_start([[1, 0, 1, 0]], [[3.0, 0.0, 1.0, 0.0]])
     assert agent.action_probabilities().tolist() == [[0.0, 0.5, 0.0, 0.5]]
 
@@ -341,7 +343,7 @@ def test_law_of_a_single_run_has_one_axis():
         (ExactThompson(CONJUGATE), True),
         (ExactThompson(GRID), True),
         (ExactThompson(CHAINS), False),
-        (RacingThompson(GRID, proposal="matched"), False),
+        (RacingThompson(GRID), False),
         (make_agent("smc", GRID), True),
         (make_agent("bayes_ucb", GRID), True),
     ],

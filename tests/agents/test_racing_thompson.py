@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -38,7 +39,7 @@ def assert_same_law(first, second, num_lanes):
 
 def test_racing_agrees_with_exact_thompson_for_every_likelihood(conjugate_problem):
     num_lanes = 20_000
-    racing = RacingThompson(conjugate_problem, stopping=500)
+    racing = RacingThompson(conjugate_problem, proposal="reference", stopping=500)
     exact = ExactThompson(conjugate_problem)
     assert_same_law(
         frequencies(racing, conjugate_problem, num_lanes),
@@ -60,7 +61,7 @@ def test_racing_equals_conjugate_thompson_in_law_when_the_prior_is_the_reference
     problem, num_samples
 ):
     num_lanes = 40_000
-    racing = RacingThompson(problem, stopping=num_samples)
+    racing = RacingThompson(problem, proposal="reference", stopping=num_samples)
     exact = ExactThompson(problem)
     assert_same_law(
         frequencies(racing, problem, num_lanes), frequencies(exact, problem, num_lanes), num_lanes
@@ -69,7 +70,7 @@ def test_racing_equals_conjugate_thompson_in_law_when_the_prior_is_the_reference
 
 def test_racing_weighs_every_draw_alike_when_the_prior_is_the_reference():
     problem = BanditProblem(Exponential(), InverseGamma(1.0, 1.0), 4)
-    agent = RacingThompson(problem, stopping=100)
+    agent = RacingThompson(problem, proposal="reference", stopping=100)
     frequencies(agent, problem, 10)
     np.testing.assert_allclose(agent.diagnostics()["effective_sample_size"], 100)
 
@@ -77,7 +78,7 @@ def test_racing_weighs_every_draw_alike_when_the_prior_is_the_reference():
 def test_racing_with_one_sample_is_thompson_under_the_reference_prior():
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
     num_lanes = 40_000
-    one = frequencies(RacingThompson(problem, stopping=1), problem, num_lanes)
+    one = frequencies(RacingThompson(problem, proposal="reference", stopping=1), problem, num_lanes)
     reference = frequencies(ExactThompson(problem, prior="reference"), problem, num_lanes)
     assert_same_law(one, reference, num_lanes)
 
@@ -86,7 +87,8 @@ def test_racing_with_one_sample_is_thompson_under_the_reference_prior():
 def test_race_of_fixed_length_is_importance_resampling(num_samples):
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
     num_lanes = 20_000
-    raced = frequencies(RacingThompson(problem, stopping=num_samples), problem, num_lanes)
+    racing = RacingThompson(problem, proposal="reference", stopping=num_samples)
+    raced = frequencies(racing, problem, num_lanes)
     rng = np.random.default_rng(5)
     counts, sums = (np.array(row) for row in DATA["bernoulli"])
     means = rng.beta(1 + sums, 1 + counts - sums, (num_lanes, num_samples, 4))
@@ -152,7 +154,7 @@ def test_racing_choice_does_not_depend_on_a_constant_factor_of_the_prior(scale):
     chosen = []
     for log_factor in (0.0, 700.0, -3000.0):
         problem = BanditProblem(Bernoulli(), ScaledPrior(log_factor), 4)
-        agent = RacingThompson(problem, scale=scale, sigma=0.3)
+        agent = RacingThompson.paper(problem, scale=scale, sigma=0.3)
         agent.reset(50, seed=1)
         agent.warm_start(*DATA["bernoulli"])
         chosen.append(agent.act().tolist())
@@ -163,8 +165,9 @@ def test_racing_treats_a_user_prior_as_the_built_in_one():
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
     user_problem = BanditProblem(Bernoulli(), ScaledPrior(0.0), 4)
     num_lanes = 20_000
-    built_in = frequencies(RacingThompson(problem, stopping=20), problem, num_lanes)
-    user = frequencies(RacingThompson(user_problem, stopping=20), problem, num_lanes, seed=9)
+    options = {"proposal": "reference", "stopping": 20}
+    built_in = frequencies(RacingThompson(problem, **options), problem, num_lanes)
+    user = frequencies(RacingThompson(user_problem, **options), problem, num_lanes, seed=9)
     assert_same_law(built_in, user, num_lanes)
 
 
@@ -186,7 +189,7 @@ def test_threshold_agrees_with_hand_computation():
 
 def test_race_that_reaches_its_cap_says_so():
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
-    agent = RacingThompson(problem, sigma=1e-9, delta=1e-3, max_samples=50)
+    agent = RacingThompson.paper(problem, sigma=1e-9, delta=1e-3, max_samples=50)
     agent.reset(100, seed=0)
     agent.act()
     diagnostics = agent.diagnostics()
@@ -195,7 +198,9 @@ def test_race_that_reaches_its_cap_says_so():
 
 
 def test_race_of_fixed_length_is_not_capped():
-    agent = RacingThompson(BanditProblem(Bernoulli(), Beta(2.0, 2.0), 4), stopping=30)
+    agent = RacingThompson(
+        BanditProblem(Bernoulli(), Beta(2.0, 2.0), 4), proposal="reference", stopping=30
+    )
     agent.reset(10, seed=0)
     agent.act()
     assert agent.diagnostics()["num_samples"].tolist() == [30] * 10
@@ -205,7 +210,7 @@ def test_race_of_fixed_length_is_not_capped():
 @pytest.mark.parametrize("log_factor", [-np.inf, np.nan, np.inf])
 def test_racing_refuses_a_density_that_is_zero_or_not_a_number_at_every_sample(log_factor):
     prior = ScaledPrior(0.0)
-    agent = RacingThompson(BanditProblem(Bernoulli(), prior, 4), max_samples=100)
+    agent = RacingThompson.paper(BanditProblem(Bernoulli(), prior, 4), max_samples=100)
     agent.reset(3, seed=0)
     prior.log_factor = log_factor
     with pytest.raises(ValueError, match="prior.log_density must be"):
@@ -222,7 +227,7 @@ def test_racing_refuses_a_density_that_is_no_number_at_a_few_samples(value):
             return np.where(self.is_spoilt & (means[..., 0] > 0.9), value, values)
 
     prior = Spoilt(0.0)
-    agent = RacingThompson(BanditProblem(Bernoulli(), prior, 4))
+    agent = RacingThompson.paper(BanditProblem(Bernoulli(), prior, 4))
     agent.reset(3, seed=0)
     prior.is_spoilt = True
     with pytest.raises(ValueError, match="prior.log_density must be finite or -inf"):
@@ -235,7 +240,7 @@ FAR_COUNTS, FAR_SUMS = np.array([1000, 1000]), np.array([150.0, 150.0])
 
 def test_matched_racing_answers_where_the_likelihood_lies_outside_the_support():
     num_lanes = 4000
-    agent = RacingThompson(FAR, proposal="matched", stopping="self-normalised")
+    agent = RacingThompson(FAR)
     agent.reset(num_lanes, seed=0)
     agent.warm_start([1000, 1000], [150, 154])
     share = np.mean(agent.act() == 1)
@@ -251,7 +256,7 @@ def test_races_without_any_weight_end_at_the_first_lane(is_users):
         prior = ScaledPrior(0.0)
         prior.normalised, prior.support = FAR.prior, (0.2, 0.8)
         problem = BanditProblem(Bernoulli(), prior, 2)
-    agent = RacingThompson(problem, max_samples=5000)
+    agent = RacingThompson.paper(problem, max_samples=5000)
     agent.reset(40, seed=0)
     agent.warm_start(FAR_COUNTS, FAR_SUMS)
     agent._proposal.follow(agent.rng, agent.counts, agent.sums)
@@ -266,7 +271,7 @@ def test_races_without_any_weight_end_at_the_first_lane(is_users):
 @pytest.mark.parametrize("stopping", ["paper", "self-normalised", 20])
 def test_a_race_that_rests_on_one_sample_is_flagged(stopping):
     problem = BanditProblem(Bernoulli(), Beta(1e6, 1e6), 2)
-    agent = RacingThompson(problem, stopping=stopping)
+    agent = RacingThompson(problem, proposal="reference", stopping=stopping)
     agent.reset(100, seed=0)
     agent.warm_start([1000, 0], [500, 0])
     agent.act()
@@ -275,7 +280,7 @@ def test_a_race_that_rests_on_one_sample_is_flagged(stopping):
 
 def test_a_race_that_never_meets_a_camp_of_the_posterior_is_flagged():
     spiked = spike_and_slab(0.5, 1e-4, Beta(2.0, 2.0), 0.5)
-    agent = RacingThompson(BanditProblem(Bernoulli(), spiked, 3))
+    agent = RacingThompson.paper(BanditProblem(Bernoulli(), spiked, 3))
     agent.reset(100, seed=0)
     agent.warm_start([100, 200, 300], [50, 100, 160])
     agent.act()
@@ -290,8 +295,8 @@ def test_races_are_not_flagged_where_proposal_and_posterior_are_alike(problem_na
         "bernoulli": BanditProblem(Bernoulli(), Beta(2.0, 2.0), 4),
         "gaussian": BanditProblem(Gaussian(), Normal(0.0, 1.0), 4),
     }[problem_name]
-    for options in ({}, {"stopping": "self-normalised"}, {"stopping": 100}):
-        agent = RacingThompson(problem, **options)
+    for stopping in ("paper", "self-normalised", 100):
+        agent = RacingThompson(problem, proposal="reference", stopping=stopping)
         frequencies(agent, problem, 500)
         assert agent.diagnostics()["is_unreliable"].mean() < 0.02
 
@@ -304,7 +309,7 @@ def test_racing_can_pull_every_arm_once_first(problem_index):
         BanditProblem(Gaussian(), Normal(0.0, 1.0), 4),
         BanditProblem(Poisson(), Gamma(2.0, 2.0), 4),
     ][problem_index]
-    agent = RacingThompson(problem, unpulled_arms="pull")
+    agent = RacingThompson.paper(problem, unpulled_arms="pull")
     agent.reset(50, seed=0)
     for _ in range(4):
         agent.observe(agent.act(), np.ones(50))
@@ -313,7 +318,8 @@ def test_racing_can_pull_every_arm_once_first(problem_index):
 
 def test_arms_without_data_are_pulled_first_in_random_order():
     num_lanes = 4000
-    agent = RacingThompson(BanditProblem(Gaussian(), Normal(0.0, 1.0), 4), unpulled_arms="pull")
+    problem = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
+    agent = RacingThompson.paper(problem, unpulled_arms="pull")
     agent.reset(num_lanes, seed=0)
     shares = np.bincount(agent.act(), minlength=4) / num_lanes
     assert (abs(shares - 1 / 4) <= 4 * np.sqrt(1 / 4 * 3 / 4 / num_lanes)).all()
@@ -321,7 +327,7 @@ def test_arms_without_data_are_pulled_first_in_random_order():
 
 def test_no_sample_raises_the_supremum_scale():
     problem = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
-    agent = RacingThompson(problem, scale="supremum", max_samples=200)
+    agent = RacingThompson.paper(problem, scale="supremum", max_samples=200)
     agent.reset(100, seed=0)
     races = agent.race()
     expected = agent._log_supremum + races.gumbels.max(axis=1)
@@ -330,9 +336,12 @@ def test_no_sample_raises_the_supremum_scale():
 
 def test_racing_supremum_scale_keeps_values_within_one():
     problem = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
-    agent = RacingThompson(problem, scale="supremum")
+    agent = RacingThompson.paper(problem, scale="supremum")
     # Beta(5, 5) over Beta(1, 1) is largest at 1/2: 3 arms, each log(1/4^4) without constants
     assert agent._log_supremum == pytest.approx(3 * 8 * math.log(0.5))
+
+
+_READER = dict.fromkeys(("sigma", "threshold", "scale"), "paper")
 
 
 @pytest.mark.parametrize(
@@ -355,17 +364,68 @@ def test_racing_supremum_scale_keeps_values_within_one():
 )
 def test_racing_refuses_a_bad_option(option, value, message):
     with pytest.raises(ValueError, match=message):
-        RacingThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4), **{option: value})
+        RacingThompson(
+            BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4),
+            **{"stopping": _READER.get(option, "self-normalised"), option: value},
+        )
+
+
+@pytest.mark.parametrize(
+    ("stopping", "option", "value"),
+    [
+        ("self-normalised", "sigma", 0.1),
+        ("self-normalised", "threshold", "printed"),
+        ("self-normalised", "scale", "weight"),
+        ("paper", "effective_samples", 12.0),
+        (20, "delta", 0.1),
+        (20, "scale", "supremum"),
+        (20, "max_samples", 100),
+    ],
+)
+def test_racing_refuses_an_option_that_its_stop_never_reads(stopping, option, value):
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
+    rule = f"{option} must be left out with stopping={stopping!r}, which never reads it"
+    with pytest.raises(ValueError, match=re.escape(rule)):
+        RacingThompson(problem, stopping=stopping, **{option: value})
+
+
+def test_racing_by_default_draws_from_the_matched_proposal_and_knows_no_scale():
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.2), 4)
+    told = {"proposal": "matched", "stopping": "self-normalised", "delta": 0.1}
+    chosen = []
+    for options in ({}, told | {"effective_samples": 12.0, "max_samples": 100_000}):
+        agent = RacingThompson(problem, **options)
+        agent.reset(50, seed=1)
+        agent.warm_start(*DATA["bernoulli"])
+        chosen.append((agent.act().tolist(), agent.diagnostics()["num_samples"].tolist()))
+    assert chosen[0] == chosen[1]
+    assert agent.sigma is agent.threshold is agent.scale is None
+
+
+def test_the_papers_setting_is_its_proposal_stop_and_readings():
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.2), 4)
+    readings = {"delta": 0.3, "sigma": 0.2, "threshold": "shortened", "scale": "weight"}
+    told = {"proposal": "reference", "stopping": "paper", "max_samples": 1000}
+    agents = [
+        RacingThompson.paper(problem, **readings, max_samples=1000),
+        RacingThompson(problem, **readings, **told),
+    ]
+    for agent in agents:
+        agent.reset(50, seed=1)
+        agent.warm_start(*DATA["bernoulli"])
+    assert agents[0].act().tolist() == agents[1].act().tolist()
+    found = {name: getattr(agents[0], name) for name in readings | told}
+    assert found == readings | told
 
 
 def test_racing_refuses_the_supremum_of_a_prior_without_natural_parameters():
     with pytest.raises(ValueError, match="natural_parameters"):
-        RacingThompson(BanditProblem(Bernoulli(), ScaledPrior(0.0), 4), scale="supremum")
+        RacingThompson.paper(BanditProblem(Bernoulli(), ScaledPrior(0.0), 4), scale="supremum")
 
 
 def test_racing_pickled_in_the_middle_continues_bit_for_bit():
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.2), 4)
-    agent = RacingThompson(problem)
+    agent = RacingThompson.paper(problem)
     agent.reset(8, seed=0)
     agent.warm_start(*DATA["bernoulli"])
     agent.act()
@@ -519,7 +579,9 @@ def test_races_run_alone_and_together_agree():
     """The compiled loop for known densities does what the rounds for a user's density do."""
     ends = []
     for prior in (TruncatedNormal(0.5, 0.1), ScaledPrior(0.0)):
-        agent = RacingThompson(BanditProblem(Bernoulli(), prior, 4), stopping=60)
+        agent = RacingThompson(
+            BanditProblem(Bernoulli(), prior, 4), proposal="reference", stopping=60
+        )
         agent.reset(25, seed=4)
         agent.warm_start(*DATA["bernoulli"])
         ends.append((agent.act(), agent.diagnostics()["effective_sample_size"]))
@@ -532,7 +594,7 @@ def test_a_compiled_race_of_known_length_draws_no_more_than_that():
     ends = []
     for guess in (16.0, 1000.0):
         problem = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
-        agent = RacingThompson(problem, proposal="matched", stopping="self-normalised")
+        agent = RacingThompson(problem)
         agent.reset(50, seed=0)
         agent._proposal.expected_samples = guess
         ends.append(agent.race().totals)

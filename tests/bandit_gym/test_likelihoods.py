@@ -110,7 +110,7 @@ def test_harness_runs_and_reads_its_results(tmp_path):
             "environments": [{"env": ENV_ID, "num_arms": 3}],
             "agents": [
                 {"agent": "smc", "num_particles": 50},
-                {"agent": "racing", "proposal": "matched"},
+                {"agent": "racing"},
                 "exact",
                 "bayes_ucb",
                 "kl_ucb",

@@ -65,7 +65,7 @@ def test_measure_shows_that_a_single_run_of_particles_is_far_off(histories):
 
 def test_measure_reports_the_words_of_an_agent_that_refuses(histories):
     narrow = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1, low=0.5, high=0.501), 3)
-    setting = settings.Setting("one sample", "racing", {"stopping": 1})
+    setting = settings.Setting("one sample", "racing", {"proposal": "reference", "stopping": 1})
     rows = measure.measure(narrow, setting, histories, 0.01, SeedSequence(1))
     assert all("prior.log_density must be above -inf" in row["failure"] for row in rows)
     assert not any("tv" in row for row in rows)

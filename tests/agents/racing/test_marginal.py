@@ -138,7 +138,7 @@ def test_racing_is_faithful_and_thrifty():
     counts = np.array([46, 2, 5, 2, 2, 5, 17, 2, 1, 18])
     sums = counts * np.array([2.49, 0.31, 0.84, 0.02, 0.74, 0.68, 1.61, 0.57, 0.09, 1.79])
     truth = action_probabilities(problem, counts[None], sums[None], tolerance=0.003)[0]
-    agent = RacingThompson(problem, proposal="matched", stopping="self-normalised")
+    agent = RacingThompson(problem)
     agent.reset(1000, seed=1)
     agent.warm_start(counts, sums)
     actions = np.concatenate([agent.act() for _ in range(20)])
@@ -165,9 +165,7 @@ def test_marginals_of_unbounded_means_are_normal_laws_far_enough_cut(rng):
 
 def test_races_in_one_compiled_loop_end_as_races_in_rounds_do(monkeypatch):
     problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
-    agents = [
-        RacingThompson(problem, proposal="matched", stopping="self-normalised") for _ in range(2)
-    ]
+    agents = [RacingThompson(problem) for _ in range(2)]
     for agent in agents:
         agent.reset(3, seed=0)
         agent.warm_start([4, 0, 30, 2], [1, 0, 20, 2])

@@ -18,7 +18,7 @@ NUM_LANES, NUM_SAMPLES = 4000, 100
 def test_likelihood_of_ones_own_races_with_grid_marginals(prior, factor):
     problem = BanditProblem(Geometric(), prior, 4)
     assert isinstance(make_proposal(problem, "matched"), MarginalProposal)
-    agent = RacingThompson(problem, proposal="matched", stopping=NUM_SAMPLES)
+    agent = RacingThompson(problem, stopping=NUM_SAMPLES)
     agent.reset(NUM_LANES, seed=0)
     agent.warm_start(COUNTS * factor, SUMS * factor)
     shares = np.bincount(agent.act(), minlength=4) / NUM_LANES

@@ -75,7 +75,7 @@ def test_weighted_draws_are_right_where_the_prior_is_no_normal_law(rng):
 def test_correlation_makes_samples_worth_more():
     problem = _near_singular(Bernoulli(), num_arms=10, high=1.0)
     matched = match_proposal(problem)
-    reference = RacingThompson(problem)._proposal
+    reference = RacingThompson.paper(problem)._proposal
     assert effective_share(matched) > 5 * effective_share(reference)
 
 
@@ -103,7 +103,7 @@ def test_unbounded_means_and_densities_that_drop_dimensions_of_length_one(rng):
     assert isinstance(proposal, NormalProposal)
     found, errors = _weigh(proposal, rng, counts, sums)
     np.testing.assert_array_less(abs(found - truth), 4 * errors + 2 / math.sqrt(len(draws)))
-    agent = RacingThompson(problem, proposal="matched", stopping=1)
+    agent = RacingThompson(problem, stopping=1)
     agent.reset(1, seed=1)
     assert agent.act().shape == (1,)
 
@@ -164,7 +164,7 @@ def test_racing_is_faithful_where_arms_are_nearly_tied_together():
     problem = _near_singular(Bernoulli(), num_arms=10, high=1.0)
     counts, sums = np.full(10, 3), np.array([3, 2, 3, 1, 0, 2, 3, 3, 1, 2.0])
     truth = action_probabilities(problem, counts[None], sums[None], tolerance=0.003)[0]
-    agent = RacingThompson(problem, proposal="matched", stopping="self-normalised")
+    agent = RacingThompson(problem)
     agent.reset(1000, seed=1)
     agent.warm_start(counts, sums)
     actions = np.concatenate([agent.act() for _ in range(20)])
@@ -177,5 +177,5 @@ def test_racing_is_faithful_where_arms_are_nearly_tied_together():
 def test_supremum_scale_is_refused():
     with pytest.raises(ValueError, match="scale must be 'value' or 'weight'"):
         RacingThompson(
-            _near_singular(Bernoulli(), num_arms=10, high=1.0), proposal="matched", scale="supremum"
+            _near_singular(Bernoulli(), num_arms=10, high=1.0), stopping="paper", scale="supremum"
         )

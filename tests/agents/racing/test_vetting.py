@@ -65,7 +65,8 @@ def test_lanes_are_vetted_anew_when_their_pulls_have_doubled_and_later_grown_fou
 
 
 def test_a_lane_that_did_not_race_stays_due():
-    agent = RacingThompson(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2), unpulled_arms="pull")
+    problem = BanditProblem(Gaussian(), Normal(0.0, 1.0), 2)
+    agent = RacingThompson.paper(problem, unpulled_arms="pull")
     agent.reset(2, seed=0)
     agent.warm_start([[1, 0], [1, 1]], [[0.0, 0.0], [0.0, 0.0]])
     agent.act()
@@ -73,7 +74,7 @@ def test_a_lane_that_did_not_race_stays_due():
 
 
 def test_a_lane_that_starts_again_is_vetted_again():
-    agent = RacingThompson(PROBLEM, stopping="self-normalised")
+    agent = RacingThompson(PROBLEM, proposal="reference")
     agent.reset(2, seed=0)
     agent.warm_start([50, 50], [45, 5])
     agent.act()
@@ -98,7 +99,7 @@ def test_few_draws_are_blind_and_many_see():
 @pytest.mark.parametrize("num_samples", [1, 2, 8])
 def test_what_a_race_misses_is_the_distance_of_its_law(num_samples):
     problem, size = BanditProblem(Bernoulli(), Beta((1.5, 1.0), 1.0), 2), 40_000
-    agent = RacingThompson(problem, stopping=num_samples)
+    agent = RacingThompson(problem, proposal="reference", stopping=num_samples)
     agent.reset(size, seed=0)
     races = agent.race()
     law = np.bincount(races.totals.argmax(axis=1), minlength=2) / size
@@ -150,9 +151,7 @@ class TwoCamps:
 
 @pytest.mark.filterwarnings("ignore:draws of prior.sample")
 def test_a_camp_that_all_arms_share_is_met_or_flagged():
-    agent = RacingThompson(
-        BanditProblem(Bernoulli(), TwoCamps(), 3), proposal="matched", stopping="self-normalised"
-    )
+    agent = RacingThompson(BanditProblem(Bernoulli(), TwoCamps(), 3))
     agent.reset(20, seed=0)
     agent.warm_start([30, 1000, 0], [30, 960, 0])
     agent.act()

@@ -4,6 +4,8 @@ import pytest
 
 from bandit_gym import ENV_IDS
 from bandit_gym.experiments import catalogue
+from bandit_gym.likelihoods import LIKELIHOODS
+from bandit_gym.priors import PRIORS
 
 
 def test_names_are_resolved_to_what_any_process_can_import():
@@ -11,12 +13,15 @@ def test_names_are_resolved_to_what_any_process_can_import():
     assert catalogue.resolve_environment(env, {}) == f"bandit_gym:{env}"
     assert catalogue.resolve_environment(f"bandit_gym:{env}", {}) == f"bandit_gym:{env}"
     assert catalogue.resolve_agent("racing", {}) == "agents:RacingThompson"
+    assert catalogue.resolve_agent("racing_paper", {}) == "agents:RacingThompson.paper"
     assert catalogue.resolve_agent("stub_agents:Constant", {}) == "stub_agents:Constant"
 
 
 def test_short_names_are_the_projects_own_or_what_follows_the_module():
     assert catalogue.short_name("agents:RacingThompson") == "racing"
+    assert catalogue.short_name("agents:RacingThompson.paper") == "racing_paper"
     assert catalogue.short_name("stub_agents:Constant") == "Constant"
+    assert catalogue.short_name("stub_agents:Constant.first") == "Constant.first"
     assert catalogue.short_name("bandit_gym:BernoulliBandit-v0") == "BernoulliBandit-v0"
     assert catalogue.short_name("CartPole-v1") == "CartPole-v1"
 
@@ -71,10 +76,29 @@ def test_an_agent_that_cannot_be_imported_is_refused(target):
 
 
 def test_the_catalogue_lists_all_by_name_with_summaries_and_options():
-    blocks = catalogue.describe_catalogue().split("\n\n")
-    names = [block.partition(":")[0] for block in blocks]
-    assert names == ["ENVIRONMENTS", *ENV_IDS, "AGENTS", *catalogue.agent_names()]
-    for block in set(blocks) - {"ENVIRONMENTS", "AGENTS"}:
+    listed = {
+        "environments": ENV_IDS,
+        "agents": catalogue.agent_names(),
+        "priors": PRIORS,
+        "likelihoods": LIKELIHOODS,
+    }
+    for kind, names in listed.items():
+        heading, *blocks = catalogue.describe_catalogue(kind).split("\n\n")
+        assert heading == kind.upper()
+        _check_blocks([block for block in blocks if not block.startswith("Each is a dict")], names)
+
+
+def test_the_whole_catalogue_is_the_list_of_each_kind():
+    kinds = ("environments", "agents", "priors", "likelihoods")
+    parts = [catalogue.describe_catalogue(kind) for kind in kinds]
+    assert catalogue.describe_catalogue() == "\n\n".join(parts)
+    with pytest.raises(ValueError, match="got 'agent'; the nearest known one is 'agents'"):
+        catalogue.describe_catalogue("agent")
+
+
+def _check_blocks(blocks, names):
+    assert [block.partition(":")[0] for block in blocks] == [*names]
+    for block in blocks:
         summary, *options = block.splitlines()
         assert summary.endswith(".")
         assert options

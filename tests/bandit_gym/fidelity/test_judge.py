@@ -120,5 +120,7 @@ def test_lanes_that_keep_draws_give_their_own_laws():
 
 def test_a_race_without_end_is_judged_by_few_decisions(monkeypatch):
     monkeypatch.setattr(judging, "MOST_MEANS", 100)
-    racing = Setting("racing", "racing", {"stopping": 20}, num_decisions=20_000)
+    racing = Setting(
+        "racing", "racing", {"proposal": "reference", "stopping": 20}, num_decisions=20_000
+    )
     assert len(judging.decide(racing, CASE, 20_000, SeedSequence(0)).laws) == judging.FIRST_LANES

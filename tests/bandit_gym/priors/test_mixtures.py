@@ -81,7 +81,7 @@ def test_racing_follows_the_oracle_under_a_user_prior(independent_prior, proposa
 
 def test_racing_and_smc_agree_under_a_hierarchical_prior():
     problem = BanditProblem(Bernoulli(), SHARED_LEVEL, 4)
-    racing = RacingThompson(problem, proposal="matched", stopping=500)
+    racing = RacingThompson(problem, proposal="reference", stopping=500)
     racing.reset(3000, seed=0)
     racing.warm_start(COUNTS, SUMS)
     raced = np.bincount(racing.act(), minlength=4) / 3000
