@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
+from agents.saved.storable import Storable
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import (
     check_actions,
@@ -35,7 +36,7 @@ MOST_STATISTICS = 10**9
 """Counts of all lanes and arms at most: 8 GB of them."""
 
 
-class Agent:
+class Agent(Storable):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
     Subclasses say how to choose (`_scores`, or `_choose` and `_law`) and, where sufficient
@@ -55,6 +56,7 @@ class Agent:
     counts: np.ndarray
     sums: np.ndarray
     has_exact_law: bool = True
+    state_names = ("counts", "sums", "_diagnostics")
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = check_problem(problem)
