@@ -7,8 +7,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from agents.base import Agent
 from agents.saved.archive import read_archive, telling
 from agents.saved.state import is_ours, set_state

@@ -31,8 +31,8 @@ def get_state(holder: Any) -> Any:
     """Return copies of what an object remembers, by name; other values as they are."""
     if isinstance(holder, np.ndarray):
         return holder.copy()
-    if isinstance(holder, tuple) and hasattr(holder, "_fields"):
-        return {name: get_state(value) for name, value in holder._asdict().items()}
+    if parts := _parts(holder):
+        return {name: get_state(value) for name, value in parts.items()}
     if hasattr(holder, "state_names"):
         return {name: get_state(getattr(holder, name)) for name, _ in named_state(holder)}
     return holder.item() if isinstance(holder, np.generic) else copy.deepcopy(holder)
@@ -60,8 +60,7 @@ def set_state(holder: Any, state: Any) -> None:
 
 def _renewed(name: str, present: Any, value: Any, *, is_strict: bool) -> Any:
     """Return the value that takes the place of the present one, of the same kind where strict."""
-    if isinstance(present, tuple) and hasattr(present, "_fields"):
-        parts = present._asdict()
+    if parts := _parts(present):
         if not isinstance(value, dict) or value.keys() != parts.keys():
             raise ValueError(f"{name} must have the parts {[*parts]}")
         renewed = {
@@ -74,6 +73,11 @@ def _renewed(name: str, present: Any, value: Any, *, is_strict: bool) -> Any:
     if is_strict:
         _check_kind(name, present, value)
     return value
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """Return the fields of a named tuple; of anything else, none."""
+    return value._asdict() if isinstance(value, tuple) and hasattr(value, "_asdict") else {}
 
 
 def _check_kind(name: str, present: Any, value: Any) -> None:

@@ -28,7 +28,6 @@ class Storable:
     state_names: ClassVar[tuple[str, ...]] = ()
     problem: BanditProblem
     num_envs: int | None
-    rng: Generator
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
@@ -67,24 +66,24 @@ class Storable:
             TypeError: if an option or a part of the state cannot be written, or a class of one's
                 own does not say in `state_names` what its objects remember.
         """
-        state, own = self._state(), type(self).__module__
+        generator, state, own = self.rng.bit_generator.state, self._state(), type(self).__module__
         content = {
             "class": f"{'agents' if is_ours(type(self)) else own}:{type(self).__qualname__}",
             "options": {name: _named(value) for name, value in self.options().items()},
             "problem": describe_problem(self.problem),
             "prior": repr(self.problem.prior),
             "num_envs": self.num_envs,
-            "generator": self.rng.bit_generator.state,
+            "generator": generator,
             "state": state,
         }
         write_archive(check_file("path", path), content)
 
+    @property
     @abstractmethod
-    def _require_reset(self) -> None:
-        """Refuse what needs lanes before there are any."""
+    def rng(self) -> Generator:
+        """The agent's own generator; without lanes there is none yet."""
 
     def _state(self) -> Any:
-        self._require_reset()
         for kind in type(self).__mro__[:-1]:
             if not is_ours(kind) and "state_names" not in vars(kind):
                 remedy = "list the attributes that change beside counts and sums, () if none do"

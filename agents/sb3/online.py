@@ -110,7 +110,9 @@ class OnlineSB3(Agent):
 
     def save(self, path: str | Path) -> None:
         """Refuse: what it has learned are networks, which SB3 itself saves."""
-        raise TypeError("OnlineSB3 must be saved by SB3, one of its models at a time: models[0].save.")
+        raise TypeError(
+            "OnlineSB3 must be saved by SB3, one of its models at a time: models[0].save."
+        )
 
     def _restart(self, mask: np.ndarray) -> None:
         if len(self.models) != self.num_lanes:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from families import ALL_AGENTS, CONJUGATE_PROBLEMS
 from geometric import Geometric
+from last_paid import LastPaid
 
 import agents
 from agents import BayesOptimal, ExactThompson, RacingThompson, SMCThompson, make_agent
-from agents.base import Agent
 from bandit_gym.likelihoods import Bernoulli, Exponential
 from bandit_gym.priors import Beta, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import HierarchicalBeta
@@ -41,28 +41,6 @@ CASES = {
     "prior of choice": RacingThompson(TABLE, proposal=Beta(2.0, 2.0), stopping=20),
     "pull": RacingThompson(CONJUGATE_PROBLEMS[2], unpulled_arms="pull", stopping=5),
 }
-
-
-class LastPaid(Agent):
-    """Repeats what paid last: a class of one's own, with a memory of its own."""
-
-    state_names = ("paid", "history")
-
-    def __init__(self, problem, *, first=0):
-        super().__init__(problem)
-        self.first, self.history = first, []
-
-    def _restart(self, mask):
-        if mask.all():
-            self.paid = np.full(len(mask), self.first)
-        self.paid[mask] = self.first
-
-    def _learn(self, lanes, actions, rewards):
-        self.paid[lanes] = np.where(rewards > 0, actions, self.paid[lanes])
-        self.history = [*self.history, len(lanes)]
-
-    def _choose(self):
-        return self.paid.copy()
 
 
 def play(agent, num_steps, seed):
@@ -188,11 +166,27 @@ def test_file_stored_in_the_repository_is_read():
     exact = agents.load(folder / "exact-format-1.agent")
     assert (repr(exact), exact.num_envs) == (f"ExactThompson({BERNOULLI!r})", None)
     assert exact.counts.tolist() == [[5, 0, 1, 1]] and exact.sums.tolist() == [[2, 0, 1, 0]]
-    assert [exact.act() for _ in range(12)] == [3, 2, 1, 0, 1, 2, 2, 0, 1, 2, 0, 2]  # as drawn ahead
+    assert [exact.act() for _ in range(12)] == [
+        3,
+        2,
+        1,
+        0,
+        1,
+        2,
+        2,
+        0,
+        1,
+        2,
+        0,
+        2,
+    ]  # as drawn ahead
     particles = agents.load(folder / "particles-format-1.agent")
     assert particles.options() == {"num_particles": 10, "resampling": "systematic"}
     assert particles.counts.tolist() == [[0, 0, 2, 5], [2, 1, 2, 2]]
-    assert particles.rng.bit_generator.state["state"]["state"] == 179108999612397313399831293694220893354
+    assert (
+        particles.rng.bit_generator.state["state"]["state"]
+        == 179108999612397313399831293694220893354
+    )
 
 
 def rewritten(path, change, **changed):
@@ -286,7 +280,9 @@ def test_damaged_parts_are_refused(change, tmp_path):
 
 def test_statistics_that_cannot_be_are_refused(tmp_path):
     path = saved(CASES["exact"], tmp_path)
-    negative = rewritten(path, lambda name, data: data[:-8] + b"\xff" * 8 if "/0." in name else data)
+    negative = rewritten(
+        path, lambda name, data: data[:-8] + b"\xff" * 8 if "/0." in name else data
+    )
     with pytest.raises(ValueError, match="counts must be whole numbers of at least 0"):
         agents.load(negative)
 
