@@ -18,6 +18,7 @@ import gymnasium as gym
 
 from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.experiments import sources
+from bandit_gym.experiments.packed import is_packed, shown, unpack
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
 
@@ -34,6 +35,9 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
     Raises:
         ValueError: if the environment is unknown or has no such option; names the nearest.
     """
+    if is_packed(name):  # a problem of a session
+        _check_options(f"options of {shown(name)}", environment_options(name), options)
+        return name
     target = f"bandit_gym:{name}" if name in ENV_IDS else name
     renew(target, options)
     try:
@@ -77,11 +81,15 @@ def agent_names() -> Mapping[str, str]:
 def short_name(target: str) -> str:
     """Return what people call a target: an agent's short name, or what follows the module."""
     names = {known: name for name, known in agent_names().items()}
-    return names.get(target, target.rpartition(":")[2])
+    return names.get(target, shown(target).rpartition(":")[2])
 
 
 def environment_options(target: str) -> Parameters:
     """Return the keyword arguments of an environment's constructor."""
+    if is_packed(target):
+        from bandit_gym.envs import BanditEnv
+
+        return {name: p for name, p in _parameters(BanditEnv).items() if name != "problem"}
     return _parameters(_find_environment(target))
 
 
@@ -99,7 +107,7 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
         TypeError: if it is neither an agent's class nor a function.
         ValueError: if there is no such module or class.
     """
-    if not sources.NAMED.fullmatch(target):
+    if not (is_packed(target) or sources.NAMED.fullmatch(target)):
         raise ValueError(message("agent", "be a short name or read module:Class", target))
     try:
         found = load(target)
@@ -119,7 +127,9 @@ def _may_be_agent(found: Any) -> bool:
 
 
 def load(target: str) -> Any:
-    """Import `module:name`."""
+    """Import `module:name`, or find what a packed name stands for."""
+    if is_packed(target):
+        return unpack(target)
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
 

@@ -27,6 +27,7 @@ from bandit_gym.dynamics import lai_robbins_slope
 from bandit_gym.experiments.catalogue import load_agent
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Run
+from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.rollout import BanditAgent, Step, play
@@ -91,17 +92,25 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
             agent cannot tell the propensities that are asked for.
     """
     entry = run.environment
-    env = gym.make_vec(
-        entry.target, num_envs=run.block_size, max_episode_steps=run.horizon, **entry.options
+    env = _make_lanes(
+        entry.target, run.block_size, max_episode_steps=run.horizon, **unpack_options(entry.options)
     )
     problem = _problem(env)
     if problem is None:
         raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
-    agent = load_agent(run.agent.target)(problem, **run.agent.options)
+    agent = load_agent(run.agent.target)(problem, **unpack_options(run.agent.options))
     if run.propensities and not hasattr(agent, "action_probabilities"):
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
     return agent, env
+
+
+def _make_lanes(target: str, num_envs: int, **options: Any) -> gym.vector.VectorEnv:
+    if not is_packed(target):
+        return gym.make_vec(target, num_envs=num_envs, **options)
+    from bandit_gym.envs import BanditVectorEnv
+
+    return BanditVectorEnv(num_envs, unpack(target), **options)
 
 
 def _problem(env: gym.vector.VectorEnv) -> Any:
