@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
-from gymnasium.wrappers import TimeLimit
 
 from bandit_gym import experiments, results
 from bandit_gym.checks import check_folder, message
@@ -46,6 +45,8 @@ def make(env: str | BanditProblem, **options: Any) -> MadeEnv:
     """
     if isinstance(env, str):
         return gym.make(env, **options)  # type: ignore[return-value]
+    from gymnasium.wrappers import TimeLimit
+
     from bandit_gym.envs import BanditEnv
 
     steps = options.pop("max_episode_steps", MAX_EPISODE_STEPS)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from bandit_gym.checks import check_choice
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results import results as stored
@@ -16,6 +14,7 @@ from bandit_gym.results.report import describe
 from bandit_gym.results.summary import summarise
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 
