@@ -36,6 +36,10 @@ if TYPE_CHECKING:
             """The environment itself, whose `problem` agents are told."""
 
 
+IDLE = ("progress", "workers")
+"""Settings that change no number."""
+
+
 def make(env: str | BanditProblem, **options: Any) -> MadeEnv:
     """Make an environment: `gymnasium.make` for an id, and the same for any problem.
 
@@ -137,5 +141,5 @@ def _write_call(
     """Write the call of `compare`, without what does not change its numbers."""
     named = {"env": env, "replications": replications, "horizon": horizon}
     named |= {} if out is None else {"out": str(out)}
-    named |= {name: value for name, value in settings.items() if name != "progress"}
+    named |= {name: value for name, value in settings.items() if name not in IDLE}
     return f"compare({agents!r}, {', '.join(f'{name}={value!r}' for name, value in named.items())})"

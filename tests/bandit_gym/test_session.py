@@ -15,7 +15,7 @@ from bandit_gym.priors import Beta, Normal, TruncatedNormal
 from bandit_gym.priors.mixtures import Mixture
 from bandit_gym.problem import BanditProblem
 
-SESSION = '''
+SESSION = """
 import numpy as np
 from agents import Agent
 
@@ -41,7 +41,7 @@ class Squared:
 
     def log_density(self, means):
         return ((self.power - 1) * np.log(means)).sum(axis=-1)
-'''
+"""
 SMALL = {"replications": 4, "horizon": 6, "block_size": 2, "progress": False}
 SERIAL = SMALL | {"workers": bg.Workers("serial")}
 
