@@ -10,6 +10,7 @@ from typing import Any
 from agents.base import Agent
 from agents.saved.archive import read_archive, telling
 from agents.saved.state import is_ours, set_state
+from agents.saved.storable import names_code
 from bandit_gym.checks import check_integer, check_keys, check_path, check_statistics, message
 from bandit_gym.problem import BanditProblem, check_problem, problem_from_dict
 
@@ -80,21 +81,13 @@ def _find_problem(
     if settings is None:
         return given  # type: ignore[return-value]  # the other is refused above
     with telling(path):
-        _check_no_code(settings)
+        if names_code(settings):
+            raise ValueError(f"its problem names code: {settings}")
         stored = problem_from_dict(settings)
     if given is not None and given != stored:
         condition = f"be the one that the agent in {str(path)!r} was told, or be left out"
         raise ValueError(message("problem", condition, given))
     return stored
-
-
-def _check_no_code(settings: Any) -> None:
-    """Refuse settings that name a module, whatever might come to read them."""
-    if isinstance(settings, str) and ":" in settings:
-        raise ValueError(f"its problem names {settings!r}")
-    inner = settings.values() if isinstance(settings, dict) else settings
-    for value in inner if isinstance(settings, dict | list) else ():
-        _check_no_code(value)
 
 
 def _resume(path: Path, content: dict[str, Any], agent: Agent) -> Agent:
