@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agents.base import Agent as Agent
     from agents.bayes_optimal import BayesOptimal as BayesOptimal
     from agents.exact_thompson import ExactThompson as ExactThompson
+    from agents.loading import load as load
     from agents.racing_thompson import RacingThompson as RacingThompson
     from agents.rules.bayes_ucb import BayesUCB as BayesUCB
     from agents.rules.discounted_gittins import DiscountedGittins as DiscountedGittins
@@ -56,31 +57,32 @@ AGENTS = {
 }
 """Short names, as the command line takes them, and where what makes the agents is."""
 
+HOMES = {
+    "Agent": "base",
+    "BayesOptimal": "bayes_optimal",
+    "BayesUCB": "rules.bayes_ucb",
+    "DiscountedGittins": "rules.discounted_gittins",
+    "EpsilonGreedy": "rules.greedy",
+    "ExactThompson": "exact_thompson",
+    "FiniteHorizonGittins": "rules.finite_horizon_gittins",
+    "Greedy": "rules.greedy",
+    "InformationDirected": "rules.information_directed",
+    "InformationRelaxation": "rules.information_relaxation",
+    "KLUCB": "rules.ucb",
+    "KnowledgeGradient": "rules.knowledge_gradient",
+    "MOSS": "rules.moss",
+    "OptimisticGittins": "rules.optimistic_gittins",
+    "RacingThompson": "racing_thompson",
+    "SMCThompson": "smc_thompson",
+    "TopTwoThompson": "rules.top_two",
+    "UCB1": "rules.ucb",
+    "UCBTuned": "rules.ucb_tuned",
+    "UniformRandom": "rules.uniform",
+}
+"""Classes of agents, and the modules of this package that they are in."""
+
 __getattr__, __dir__ = lend(
-    __name__,
-    {
-        "Agent": "base",
-        "BayesOptimal": "bayes_optimal",
-        "BayesUCB": "rules.bayes_ucb",
-        "DiscountedGittins": "rules.discounted_gittins",
-        "EpsilonGreedy": "rules.greedy",
-        "ExactThompson": "exact_thompson",
-        "FiniteHorizonGittins": "rules.finite_horizon_gittins",
-        "Greedy": "rules.greedy",
-        "InformationDirected": "rules.information_directed",
-        "InformationRelaxation": "rules.information_relaxation",
-        "KLUCB": "rules.ucb",
-        "KnowledgeGradient": "rules.knowledge_gradient",
-        "MOSS": "rules.moss",
-        "OptimisticGittins": "rules.optimistic_gittins",
-        "RacingThompson": "racing_thompson",
-        "SMCThompson": "smc_thompson",
-        "TopTwoThompson": "rules.top_two",
-        "UCB1": "rules.ucb",
-        "UCBTuned": "rules.ucb_tuned",
-        "UniformRandom": "rules.uniform",
-    },
-    *("AGENTS", "make_agent"),
+    __name__, HOMES | {"load": "loading"}, *("AGENTS", "HOMES", "make_agent")
 )
 __all__ = __dir__()
 

@@ -105,6 +105,7 @@ class RacingThompson(Agent):
     """
 
     has_exact_law = False
+    state_names = ("_proposal", "_vetting")
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bandit_gym.experiments import Experiment, Workers, load_experiment, run_experiment
     from bandit_gym.problem import BanditProblem
     from bandit_gym.results import load_results
+    from bandit_gym.session import compare, make, make_vec
 
 __getattr__, __dir__ = lend(
     __name__,
@@ -30,8 +31,11 @@ __getattr__, __dir__ = lend(
         "BanditProblem": "problem",
         "Experiment": "experiments",
         "Workers": "experiments",
+        "compare": "session",
         "load_experiment": "experiments",
         "load_results": "results",
+        "make": "session",
+        "make_vec": "session",
         "run_experiment": "experiments",
     },
     *("ENV_IDS", "__version__", "register_envs"),

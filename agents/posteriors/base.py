@@ -36,11 +36,13 @@ class Posterior(ABC):
         counts: (N, K) pulls that are followed.
         source: what its answers are taken from, in words.
         keeps_state: whether lanes hold more than follows from the statistics.
+        state_names: the attributes that a saved agent needs beside the statistics.
     """
 
     counts: np.ndarray
     source: ClassVar[str]
     keeps_state: ClassVar[bool] = False
+    state_names: ClassVar[tuple[str, ...]] = ()
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:  # noqa: B027  # most keep nothing
         """Forget what the (N,) masked lanes hold beside the statistics; another N starts anew."""
@@ -151,6 +153,8 @@ class PosteriorAgent(Agent):
     Attributes:
         inner: the posterior; `up_to_date` is how rules get at it.
     """
+
+    state_names = ("inner",)
 
     def __init__(self, problem: BanditProblem, inner: Posterior) -> None:
         super().__init__(problem)

@@ -127,6 +127,8 @@ class ConjugatePosterior(Posterior):
 
     source = "the conjugate law"
 
+    state_names = ("_ahead",)
+
     def __init__(self, likelihood: Likelihood, prior: np.ndarray) -> None:
         self.likelihood = likelihood
         self.prior = prior

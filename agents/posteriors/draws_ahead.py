@@ -30,6 +30,8 @@ class DrawsAhead:
         weights: (2, 2) what a pull and a unit of reward add to them.
     """
 
+    state_names = ("_draws", "_place", "_pulls")
+
     def __init__(self, law: Law, prior: np.ndarray, weights: np.ndarray) -> None:
         self.law = law
         self.prior: list[list[float]] = prior.tolist()

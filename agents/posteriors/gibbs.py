@@ -68,6 +68,7 @@ class GibbsPosterior(Posterior):
 
     source = f"{NUM_SUMMARY_SWEEPS} sweeps of a Markov chain"
     keeps_state = True
+    state_names = ("_means", "counts", "sums", "_settled", "_slowness", "_axes", "_is_fresh")
 
     def __init__(self, problem: BanditProblem, num_sweeps: int = 4) -> None:
         self.problem = problem

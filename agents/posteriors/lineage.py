@@ -43,6 +43,11 @@ class Lineage:
         is_capped: (N, G) whether data were taken in faster than the particles could follow.
     """
 
+    state_names = (
+        *("is_capped", "_families", "_log_scales", "_worth", "_num_families"),
+        *("_log_evidence", "_log_narrowing"),
+    )
+
     def __init__(self, shape: tuple[int, ...], *, is_renewed: bool) -> None:
         """Make room for (N, G, P, D) particles.
 
@@ -56,6 +61,13 @@ class Lineage:
         self._log_scales = np.empty((*shape[:2], shape[3]))
         rooms = np.empty((4, *shape[:2]))
         self._worth, self._num_families, self._log_evidence, self._log_narrowing = rooms
+
+    def _resume(self) -> None:
+        """Refuse families that there are not."""
+        if self._families.size and not 0 <= self._families.min() <= self._families.max() < (
+            self._num_particles
+        ):
+            raise ValueError(f"families must be below {self._num_particles}")
 
     def restart(self, mask: np.ndarray, particles: np.ndarray) -> None:
         """Begin anew in the masked lanes, with (M, G, P, D) draws of the prior."""

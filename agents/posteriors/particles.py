@@ -63,6 +63,10 @@ class ParticlePosterior(Posterior):
 
     source = "weighted particles"
     keeps_state = True
+    state_names = (
+        *("counts", "sums", "lineage", "_particles", "_log_weights", "_cumulative", "_sizes"),
+        *("_log_means", "_log_reference", "_reference", "_is_stale"),
+    )
 
     def __init__(
         self,

@@ -52,6 +52,7 @@ class Proposal(Posterior):
     """
 
     source = f"{NUM_DRAWS:,} weighted draws"
+    state_names = ("expected_samples",)
     draw_cost: ClassVar[float]
     has_equal_weights = False
 

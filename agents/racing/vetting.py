@@ -65,6 +65,8 @@ class Vetting:
         is_blind: (N,) True where a race misses what would change its answer.
     """
 
+    state_names = ("due", "shares", "is_blind")
+
     def __init__(
         self, proposal: Proposal, witness: Proposal | Bank | None, rule: StoppingRule
     ) -> None:
@@ -79,6 +81,10 @@ class Vetting:
             self.due = np.zeros(len(mask), dtype=np.int64)
         self.shares[mask], self.is_blind[mask] = 1.0, False
         self.due[mask] = NEVER if self.proposal.has_equal_weights else 0
+        self._resume()
+
+    def _resume(self) -> None:
+        """Find the lengths of races, which follow from what draws are worth."""
         self.lengths = self.rule.lengths(self.shares)
 
     def look_ahead(self, due: np.ndarray) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from agents.posteriors.base import Posterior, PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
-from bandit_gym.checks import check_real, message
+from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem
 
@@ -42,6 +42,8 @@ class DiscountedGittins(PosteriorAgent):
         indices", Chapter 8; Brezzi and Lai (2002) for many pulls.
     """
 
+    state_names = ("_num_pulls",)
+
     def __init__(self, problem: BanditProblem, *, discount: float = 0.99) -> None:
         self.discount = check_real("discount", discount, above=0.0, maximum=0.995)
         if not isinstance(problem.likelihood, Bernoulli):
@@ -68,6 +70,11 @@ class DiscountedGittins(PosteriorAgent):
         found = self._tables[self._groups, places]
         is_beyond = self.counts >= MOST_PULLS
         return np.where(is_beyond, self._late(posterior), found) if is_beyond.any() else found
+
+    def _resume(self) -> None:
+        """Make the tables that a saved agent had, which are longer than new ones might be."""
+        if check_integer("_num_pulls", self._num_pulls, minimum=0, maximum=2 * MOST_PULLS):
+            self._make_tables(self._num_pulls)
 
     def _scores(self) -> np.ndarray:
         return self.indices()

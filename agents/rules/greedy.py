@@ -31,6 +31,8 @@ class Greedy(Agent):
     holds.
     """
 
+    state_names = ("_posterior",)
+
     def __init__(self, problem: BanditProblem, *, estimate: str = "average") -> None:
         super().__init__(problem)
         self.estimate = check_choice("estimate", estimate, ESTIMATES)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -106,6 +107,12 @@ class OnlineSB3(Agent):
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Refuse: this learner needs every reward, not their sums."""
         raise TypeError("OnlineSB3 must learn from single rewards; replay them with observe.")
+
+    def save(self, path: str | Path) -> None:
+        """Refuse: what it has learned are networks, which SB3 itself saves."""
+        raise TypeError(
+            "OnlineSB3 must be saved by SB3, one of its models at a time: models[0].save."
+        )
 
     def _restart(self, mask: np.ndarray) -> None:
         if len(self.models) != self.num_lanes:

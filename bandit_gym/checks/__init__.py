@@ -27,6 +27,7 @@ from bandit_gym.checks.lanes import (
     check_statistics,
     check_totals,
 )
+from bandit_gym.checks.logs import Log, check_log, check_log_adds_up
 from bandit_gym.checks.messages import message
 from bandit_gym.checks.naming import (
     NAMED,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bandit_gym.experiments.execution import Progress, run_experiment
     from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
     from bandit_gym.experiments.manifest import read_manifest
+    from bandit_gym.experiments.objects import describe_agents, describe_environments, own_names
     from bandit_gym.experiments.progress import progress_on_stderr
     from bandit_gym.experiments.terminal import (
         NobodyReadsError,
@@ -43,11 +44,14 @@ __getattr__, __dir__ = lend(
         "Workers": "backends",
         "ask": "terminal",
         "check_trust": "trust",
+        "describe_agents": "objects",
         "describe_catalogue": "catalogue",
+        "describe_environments": "objects",
         "find_modules": "trust",
         "fit_terminal": "terminal",
         "importing_from": "trust",
         "load_experiment": "experiment",
+        "own_names": "objects",
         "parse_agent": "typed",
         "parse_environment": "typed",
         "parse_integer": "typed",

@@ -21,6 +21,7 @@ import gymnasium as gym
 from bandit_gym.checks import NAMED, check_choice, check_keys, message
 from bandit_gym.experiments import sources
 from bandit_gym.experiments.beliefs import PRIOR, without_told
+from bandit_gym.experiments.packed import is_packed, shown, unpack
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS, RANGES
 from bandit_gym.registration import ENV_IDS
@@ -39,6 +40,9 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
     Raises:
         ValueError: if the environment is unknown or has no such option; names the nearest.
     """
+    if is_packed(name):  # a problem of a session
+        _check_options(f"options of {shown(name)}", environment_options(name), options)
+        return name
     target = f"bandit_gym:{name}" if name in ENV_IDS else name
     renew(target, options)
     try:
@@ -88,11 +92,15 @@ def agent_names() -> Mapping[str, str]:
 def short_name(target: str) -> str:
     """Return what people call a target: an agent's short name, or what follows the module."""
     names = {known: name for name, known in agent_names().items()}
-    return names.get(target, target.rpartition(":")[2])
+    return names.get(target, shown(target).rpartition(":")[2])
 
 
 def environment_options(target: str) -> Parameters:
     """Return the keyword arguments of an environment's constructor."""
+    if is_packed(target):
+        from bandit_gym.envs import BanditEnv
+
+        return {name: p for name, p in _parameters(BanditEnv).items() if name != "problem"}
     return _parameters(_find_environment(target))
 
 
@@ -110,7 +118,7 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
         TypeError: if it is neither an agent's class nor a function.
         ValueError: if there is no such module or class.
     """
-    if not NAMED.fullmatch(target):
+    if not (is_packed(target) or NAMED.fullmatch(target)):
         raise ValueError(message("agent", "be a short name or read module:Class", target))
     try:
         found = load(target)
@@ -130,7 +138,9 @@ def _may_be_agent(found: Any) -> bool:
 
 
 def load(target: str) -> Any:
-    """Import `module:name`, in which a name may have dots, `Class.method`."""
+    """Import `module:name`, which may have dots, `Class.method`, or unpack a packed name."""
+    if is_packed(target):
+        return unpack(target)
     module, _, name = target.partition(":")
     return attrgetter(name)(import_module(module))
 

@@ -25,6 +25,7 @@ from bandit_gym.experiments.catalogue import (
     resolve_environment,
     short_name,
 )
+from bandit_gym.experiments.packed import pickles_of, shown, take_in
 from bandit_gym.experiments.sources import find_sources
 from bandit_gym.priors import describe_prior
 
@@ -67,6 +68,14 @@ class Entry:
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Take along what has no importable name."""
+        return self.__dict__ | {"pickles": pickles_of([self.target, self.options])}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        take_in(state.pop("pickles"))
+        self.__dict__.update(state)
 
     @cached_property
     def digest(self) -> str:
@@ -193,7 +202,7 @@ def _written(options: Settings) -> str:
 
 def _written_value(value: Any) -> str:
     if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
-        return f"{value['name']}{_written({k: v for k, v in value.items() if k != 'name'})}"
+        return f"{shown(value['name'])}{_written({k: v for k, v in value.items() if k != 'name'})}"
     is_word = isinstance(value, str) and not _UNWRITABLE.search(value)
     return value if is_word else json.dumps(value, separators=(",", ":"))
 

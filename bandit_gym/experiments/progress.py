@@ -1,10 +1,11 @@
-"""How a long experiment tells how far it is: a live bar in a terminal, plain lines elsewhere."""
+"""How a long experiment tells how far it is: a live bar where one can be, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 
 from bandit_gym.experiments.execution import Progress
 
@@ -14,11 +15,20 @@ Report = Callable[[Progress], None]
 @contextlib.contextmanager
 def progress_on_stderr() -> Iterator[Report]:
     """Give a callback for `run_experiment` that shows its progress on standard error."""
-    if not sys.stderr.isatty():
+    if not (sys.stderr.isatty() or _is_in_notebook()):
         yield _announce
         return
     with _live_bar() as show:
         yield show
+
+
+def _is_in_notebook() -> bool:
+    """Say whether this is a notebook that can show what moves, for which rich needs ipywidgets."""
+    if "IPython" not in sys.modules:
+        return False
+    from rich.console import Console
+
+    return Console(stderr=True).is_jupyter and find_spec("ipywidgets") is not None
 
 
 def _announce(progress: Progress) -> None:

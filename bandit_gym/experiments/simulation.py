@@ -29,6 +29,7 @@ from bandit_gym.experiments.catalogue import load_agent, takes_prior
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Run
+from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.rollout import BanditAgent, Step, play
@@ -94,8 +95,8 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
             agent cannot tell the propensities that are asked for.
     """
     entry = run.environment
-    env = gym.make_vec(
-        entry.target, num_envs=run.block_size, max_episode_steps=run.horizon, **entry.options
+    env = _make_lanes(
+        entry.target, run.block_size, max_episode_steps=run.horizon, **unpack_options(entry.options)
     )
     problem = _problem(env)
     if problem is None:
@@ -109,10 +110,19 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
 
 def _make_agent(entry: Entry, problem: Any) -> BanditAgent:
     """Make an agent that is told the problem, or another prior than the problem's."""
-    told, options = told_prior(entry.options), entry.options
+    options = unpack_options(entry.options)
+    told = told_prior(options)
     if told is not None and not takes_prior(entry.target):
         problem, options = believe(problem, told), without_told(options)
     return load_agent(entry.target)(problem, **options)
+
+
+def _make_lanes(target: str, num_envs: int, **options: Any) -> gym.vector.VectorEnv:
+    if not is_packed(target):
+        return gym.make_vec(target, num_envs=num_envs, **options)
+    from bandit_gym.envs import BanditVectorEnv
+
+    return BanditVectorEnv(num_envs, unpack(target), **options)
 
 
 def _problem(env: gym.vector.VectorEnv) -> Any:

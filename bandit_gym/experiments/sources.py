@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from bandit_gym.checks import NAMED
+from bandit_gym.experiments.packed import packed_names
 
 OURS = ("bandit_gym", "agents")
 INSTALLED = {"site-packages", "dist-packages"}
@@ -65,6 +66,7 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
     for text in texts(options):
         for path in named_files(text):
             found[text] = _digest(path.read_bytes())
+    found |= {name: name.rpartition(".")[2] for name in packed_names([target, dict(options)])}
     return dict(sorted(found.items()))  # in the same order in all processes, as receipts compare
 
 

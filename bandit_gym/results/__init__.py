@@ -5,20 +5,21 @@ from typing import TYPE_CHECKING
 from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
+    from bandit_gym.results.presented import Results, load_results
     from bandit_gym.results.report import describe, draw_regret, write_report
-    from bandit_gym.results.results import Results, RunResults, load_results, paired_differences
+    from bandit_gym.results.results import RunResults, paired_differences
     from bandit_gym.results.spreadsheet import to_csv
     from bandit_gym.results.summary import aggregate, summarise
 
 __getattr__, __dir__ = lend(
     __name__,
     {
-        "Results": "results",
+        "Results": "presented",
         "RunResults": "results",
         "aggregate": "summary",
         "describe": "report",
         "draw_regret": "report",
-        "load_results": "results",
+        "load_results": "presented",
         "paired_differences": "results",
         "summarise": "summary",
         "to_csv": "spreadsheet",

@@ -8,6 +8,7 @@ replications there are none.
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from scipy import stats
 
 from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
 from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import MIN_REPLICATIONS, performance_profile
@@ -33,7 +35,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 LINE_STYLES = ("-", "--", "-.", ":")
 RANK_COLOURS = ("#0072b2", "#56b4e9", "#f0e442", "#e69f00", "#d55e00")
 SIZE = (5.2, 4.0)  # inches, a column and a half of a two-column paper
-DPI = 200
+DPI, SHOWN_DPI = 200, 100
 LEGEND_WIDTH, TITLE_WIDTH = 84, 64  # characters across a figure
 LEGEND_ROW = 0.19  # inches
 SHOWN = "\u200b"
@@ -42,6 +44,16 @@ SHOWN = "\u200b"
 NUM_TIME_BINS = 40
 PSEUDO_REGRET = COLUMNS["pseudo_regret"]
 DEFINITION = f"({PSEUDO_REGRET.definition.replace('-', '−')}, summed)"
+
+
+class Picture(Figure):
+    """A figure that notebooks show, as they do those of pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=SHOWN_DPI)
+        return file.getvalue()
+
 
 Style = dict[str, Any]
 Drawings = Mapping[str, Callable[[list[RunResults]], Figure | None]]
@@ -62,6 +74,12 @@ def draw_each(results: Results, drawings: Drawings) -> Iterator[tuple[str, Figur
             figure = draw(runs)
             if figure is not None:
                 yield f"{number:02d}-{name}", _marked(figure, results)
+
+
+def draw_one(results: Results, environment: Entry, name: str) -> Figure | None:
+    """Draw one of FIGURES for an environment with results, where there is something to draw."""
+    figure = FIGURES[name](results.usable(environment))
+    return figure and _marked(figure, results)
 
 
 def save(figure: Figure, path: Path) -> list[Path]:
@@ -145,7 +163,7 @@ def draw_samples(runs: list[RunResults]) -> Figure | None:
 
 def draw_arm_choice(runs: list[RunResults]) -> Figure:
     """Draw how often each agent plays the best arm, the second best, ... at each time."""
-    figure = Figure(figsize=(SIZE[0], 1.4 + 1.1 * len(runs)), layout="constrained")
+    figure = Picture(figsize=(SIZE[0], 1.4 + 1.1 * len(runs)), layout="constrained")
     panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
     for axes, found in zip(panels, runs, strict=True):
         steps, shares = rank_shares(found)
@@ -186,7 +204,7 @@ _RANK_NAMES = ("best", "second", "third", "fourth", "others")
 
 
 def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=SIZE, layout="constrained")
+    figure = Picture(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
     figure.suptitle(_wrapped(title), fontsize="medium")
     axes.set_title(subtitle, fontsize="small")

@@ -56,7 +56,9 @@ def test_a_short_run_of_few_lanes_loads_nothing_heavy() -> None:
     assert result.stdout.strip() == "[]", result.stderr
 
 
-@pytest.mark.parametrize("package", ["bandit_gym", "bandit_gym.experiments", "bandit_gym.results"])
+@pytest.mark.parametrize(
+    "package", ["agents", "bandit_gym", "bandit_gym.experiments", "bandit_gym.results"]
+)
 def test_every_name_that_a_package_lists_is_there(package: str) -> None:
     module = import_module(package)
     assert dir(module)

@@ -1,0 +1,101 @@
+"""Code and objects that have no importable name: those of a notebook, and priors as objects.
+
+In settings a *packed* object stands under a name made of its own and a digest of its sources, such
+as `<own>:MyAgent.0123456789abcdef`. This process keeps the object; entries that are sent to workers
+take it along, pickled by value as joblib's loky does with functions. Nothing of it goes into
+folders of results, but the name.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from bandit_gym.checks import message
+from bandit_gym.experiments.digests import digest_of
+
+PREFIX = "<own>:"
+"""What no module can be called."""
+
+PACKED = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
+
+UNNAMED = re.compile(r"\W")
+"""What a name does not have, such as the brackets of <lambda>."""
+
+_objects: dict[str, Any] = {}
+_pickles: dict[str, bytes] = {}
+
+
+def pack(value: Any) -> str:
+    """Keep an object, and return the name that stands for it.
+
+    Raises:
+        TypeError: if it cannot be sent to other processes.
+    """
+    label = getattr(value, "__name__", type(value).__name__)
+    name = f"{PREFIX}{UNNAMED.sub('_', label)}.{digest_of(value)[:16]}"
+    import cloudpickle  # slow to start, and seldom needed
+
+    try:
+        _pickles[name] = cloudpickle.dumps(value)
+    except Exception as error:  # of any kind, as what an object holds may be anything
+        reason = f"{type(error).__name__}: {error}".rstrip(".")
+        raise TypeError(message(label, "be picklable", value, reason)) from error
+    _objects[name] = value
+    return name
+
+
+def is_packed(value: Any) -> bool:
+    """Say whether a value is a name that stands for an object."""
+    return isinstance(value, str) and PACKED.fullmatch(value) is not None
+
+
+def shown(name: str) -> str:
+    """Return what people call what a packed name stands for; any other name as it is."""
+    return name.removeprefix(PREFIX).rpartition(".")[0] if is_packed(name) else name
+
+
+def unpack(name: str) -> Any:
+    """Return the object that a name stands for.
+
+    Raises:
+        ValueError: if this process does not have it; says how it would.
+    """
+    if name not in _objects and name in _pickles:
+        _objects[name] = pickle.loads(_pickles[name])
+    if name not in _objects:
+        label = shown(name)
+        raise ValueError(
+            f"{label} must be importable to be run from a folder, got code of a session, of which "
+            f"the folder has a digest only; put it into a module and name it 'module:{label}'."
+        )
+    return _objects[name]
+
+
+def unpack_options(value: Any) -> Any:
+    """Return options in which objects are what stood for them, as `{"name": packed name}`."""
+    if isinstance(value, Mapping):
+        if is_packed(value.get("name")):
+            return unpack(value["name"])
+        return {key: unpack_options(item) for key, item in value.items()}
+    return [unpack_options(item) for item in value] if isinstance(value, list) else value
+
+
+def packed_names(value: Any) -> list[str]:
+    """Return the packed names among the strings of nested settings."""
+    if isinstance(value, Mapping | list):
+        items = value.values() if isinstance(value, Mapping) else value
+        return [name for item in items for name in packed_names(item)]
+    return [value] if is_packed(value) else []
+
+
+def pickles_of(value: Any) -> dict[str, bytes]:
+    """Return the pickles of what nested settings name, for another process."""
+    return {name: _pickles[name] for name in packed_names(value) if name in _pickles}
+
+
+def take_in(pickles: Mapping[str, bytes]) -> None:
+    """Keep what another process has sent; it is unpickled when it is first used."""
+    _pickles.update(pickles)

@@ -1,0 +1,89 @@
+"""Results as people hold them: with a table, a figure, and a face for notebooks."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bandit_gym.checks import check_choice
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results import results as stored
+from bandit_gym.results.report import describe
+from bandit_gym.results.summary import summarise
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, repr=False)
+class Results(stored.Results):
+    """What is known of an experiment.
+
+    Attributes:
+        origin: the call that these results come from, and from which they can be had again.
+    """
+
+    origin: str = ""
+
+    def __repr__(self) -> str:
+        return self.origin
+
+    def __str__(self) -> str:
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        """Return the tables as a notebook shows them."""
+        return f"<pre>{html.escape(describe(self))}</pre>"
+
+    def table(self) -> pd.DataFrame:
+        """Return the state at the horizon, one row per run; see `summarise` for the columns."""
+        return summarise(self)
+
+    def plot(self, env: str | None = None, kind: str = "regret") -> Figure:
+        """Draw a figure.
+
+        Args:
+            env: label of the world to draw; None is the first that there are results of.
+            kind: "regret", "regret-log-time", "differences", "final-regret", "samples" or
+                "arm-choice".
+
+        Raises:
+            ValueError: if the world or the kind is unknown, or there is nothing to draw.
+        """
+        from bandit_gym.results import plots  # brings matplotlib
+
+        check_choice("kind", kind, plots.FIGURES)
+        environments = self.experiment.environments
+        labels = [each.label for each in environments if self.usable(each)]
+        if env is not None or not labels:
+            check_choice("env", env, labels)
+        chosen = next(each for each in environments if each.label == (env or labels[0]))
+        figure = plots.draw_one(self, chosen, kind)
+        if figure is None:
+            raise ValueError(f"kind must be one that these results allow, got {kind!r}.")
+        return figure
+
+
+def load_results(
+    directory: str | Path, experiment: Experiment | None = None, *, origin: str | None = None
+) -> Results:
+    """Read what a folder holds, also while an experiment is at work in it.
+
+    Args:
+        directory: the folder.
+        experiment: what to read of it, such as fewer replications; None for all.
+        origin: the call that made the folder; None if this one is as good.
+
+    Raises:
+        FileNotFoundError: if there is no such folder.
+        FileExistsError: if the folder holds no experiment.
+        ValueError: if it was written in another format.
+    """
+    found = stored.load_results(directory, experiment)
+    if origin is None:
+        part = "" if experiment is None else f", Experiment.from_dict({experiment.to_dict()!r})"
+        origin = f"load_results({str(directory)!r}{part})"
+    return Results(**vars(found), origin=origin)

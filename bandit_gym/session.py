@@ -1,0 +1,145 @@
+"""What `import bandit_gym as bg` lends to a session: worlds to make, and agents to compare in them.
+
+Here code and objects stand where files of settings have names: a class that was typed into a
+notebook, a prior that was just made. What has a name is turned into it; see
+`bandit_gym.experiments.packed` for the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from bandit_gym import experiments, results
+from bandit_gym.checks import check_folder, message
+from bandit_gym.registration import MAX_EPISODE_STEPS
+
+if TYPE_CHECKING:
+    from bandit_gym.envs import BanditEnv, BanditVectorEnv
+    from bandit_gym.problem import BanditProblem
+    from bandit_gym.results import Results
+
+    AgentLike = str | Mapping[str, Any] | Callable[..., Any]
+    EnvLike = str | Mapping[str, Any] | BanditProblem
+
+    class MadeEnv(gym.Env[Any, Any]):
+        """What is made of an id of this project, wrappers included."""
+
+        @property
+        def unwrapped(self) -> BanditEnv:
+            """The environment itself, whose `problem` agents are told."""
+
+
+IDLE = ("progress", "workers")
+"""Settings that change no number."""
+
+
+def make(env: str | BanditProblem, **options: Any) -> MadeEnv:
+    """Make an environment: `gymnasium.make` for an id, and the same for any problem.
+
+    Args:
+        env: an id such as "BernoulliBandit-v0", or a `BanditProblem`.
+        options: of the environment, and `max_episode_steps`, 1,000 unless given.
+    """
+    if isinstance(env, str):
+        return gym.make(env, **options)  # type: ignore[return-value]
+    from gymnasium.wrappers import TimeLimit
+
+    from bandit_gym.envs import BanditEnv
+
+    steps = options.pop("max_episode_steps", MAX_EPISODE_STEPS)
+    return TimeLimit(BanditEnv(env, **options), steps)  # type: ignore[return-value]
+
+
+def make_vec(env: str | BanditProblem, num_envs: int = 1, **options: Any) -> BanditVectorEnv:
+    """Make N lanes of an environment, stepped as one batch; see `make`."""
+    if isinstance(env, str):
+        return gym.make_vec(env, num_envs=num_envs, **options)  # type: ignore[return-value]
+    from bandit_gym.envs import BanditVectorEnv
+
+    return BanditVectorEnv(num_envs, env, **{"max_episode_steps": MAX_EPISODE_STEPS} | options)
+
+
+def compare(
+    agents: Mapping[str, AgentLike] | Sequence[AgentLike],
+    *,
+    env: EnvLike | Sequence[EnvLike] = "BernoulliBandit-v0",
+    replications: int = 100,
+    horizon: int = 1000,
+    out: str | Path | None = None,
+    **settings: Any,
+) -> Results:
+    """Play agents against each other in the same worlds, and return what came of it.
+
+    An agent is a short name, a class or a function that takes the problem (one of a notebook will
+    do), or a dict `{"agent": any of these, option: value, ...}`. A world is an id, a
+    `BanditProblem`, or a dict `{"env": either, option: value, ...}`. Options may be priors as
+    objects. Equal settings give equal numbers, however many workers there are.
+
+    Args:
+        agents: label -> agent, or a list of them; paired differences are taken to the first.
+        env: a world, or a list of worlds.
+        replications: episodes of each agent in each world.
+        horizon: T, steps of each episode.
+        out: folder to store the results in, and to go on with what is there; None keeps them in
+            this process alone.
+        settings: `seed`, `recording`, `block_size` and `propensities` of an `Experiment`, `workers`
+            and `changed` of `run_experiment`, and `progress`, whether to show how far it is.
+
+    Raises:
+        TypeError: if an argument is of the wrong kind.
+        ValueError: if a name is unknown, or an agent cannot play in a world.
+
+    Warns:
+        UserWarning: if with `out` there is code in the settings that only this session has.
+    """
+    call = _write_call(agents, env, replications, horizon, out, settings)
+    running: dict[str, Any] = {
+        name: settings.pop(name) for name in ("workers", "changed") if name in settings
+    }
+    shows_progress = settings.pop("progress", True)
+    experiment = experiments.Experiment.from_dict(
+        {
+            "environments": experiments.describe_environments(env),
+            "agents": experiments.describe_agents(agents),
+            "replications": replications,
+            "horizon": horizon,
+            **settings,
+        }
+    )
+    with contextlib.ExitStack() as stack:
+        if out is None:
+            temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+            folder = Path(stack.enter_context(temporary))
+        else:
+            folder = check_folder("out", out)
+            _warn_of_own_code(experiment)
+            experiments.remember(folder, experiment, [str(Path.cwd())])
+        if shows_progress:
+            running["on_progress"] = stack.enter_context(experiments.progress_on_stderr())
+        experiments.run_experiment(experiment, folder, **running)
+        return results.load_results(folder, experiment, origin=call)
+
+
+def _warn_of_own_code(experiment: experiments.Experiment) -> None:
+    names = experiments.own_names(experiment)
+    if names:
+        condition = "be importable to be run again from the folder alone"
+        remedy = "what is stored is a digest; put them into a module, from which you import them"
+        warnings.warn(message("agents and priors", condition, names, remedy), stacklevel=3)
+
+
+def _write_call(
+    agents: Any, env: Any, replications: int, horizon: int, out: Any, settings: Mapping[str, Any]
+) -> str:
+    """Write the call of `compare`, without what does not change its numbers."""
+    named = {"env": env, "replications": replications, "horizon": horizon}
+    named |= {} if out is None else {"out": str(out)}
+    named |= {name: value for name, value in settings.items() if name not in IDLE}
+    return f"compare({agents!r}, {', '.join(f'{name}={value!r}' for name, value in named.items())})"

@@ -1,0 +1,73 @@
+"""Agents write the call that builds another one like them; so do problems and priors."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from families import ALL_AGENTS, ALL_LIKELIHOODS, ALL_PRIORS, CONJUGATE_PROBLEMS
+
+import agents
+from agents import RacingThompson, SMCThompson, make_agent
+from agents.saved.storable import describe_problem
+from bandit_gym import likelihoods, priors, problem
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta, mixtures
+from bandit_gym.problem import BanditProblem
+
+NAMES = {
+    name: getattr(module, name)
+    for module in (agents, likelihoods, priors, mixtures, problem)
+    for name in dir(module)
+    if name[0].isupper()
+}
+BERNOULLI = CONJUGATE_PROBLEMS[0]
+OTHERS = (
+    mixtures.Mixture((Beta(2.0, 3.0), priors.TruncatedNormal(0.4, 0.2)), (1.0, 3.0)),
+    mixtures.LogitNormal(0.0, 1.0),
+    mixtures.HierarchicalBeta([1.0, 2.0], [3.0, 4.0]),
+    Beta([1.0, np.float64(2.0)], 3),
+    BERNOULLI,
+)
+OPTIONS = {
+    "racing": {"proposal": Beta(2.0, 3.0), "stopping": np.int64(30), "delta": 0.2},
+    "smc": {"num_particles": np.arange(5, 8), "resampling": "never"},
+    "epsilon_greedy": {"epsilon": np.float64(0.3), "estimate": "posterior"},
+}
+
+
+@pytest.mark.parametrize("value", [*ALL_PRIORS, *ALL_LIKELIHOODS, *OTHERS], ids=repr)
+def test_repr_of_a_prior_a_likelihood_or_a_problem_builds_an_equal_one(value):
+    assert eval(repr(value), NAMES) == value
+
+
+@pytest.mark.parametrize("name", ALL_AGENTS)
+def test_repr_of_an_agent_builds_one_that_plays_alike(name):
+    agent = make_agent(name, BERNOULLI, **OPTIONS.get(name, {}))
+    twin = eval(repr(agent), NAMES)
+    assert type(twin) is type(agent) and repr(twin) == repr(agent)
+    assert twin.options().keys() == OPTIONS.get(name, {}).keys()
+    for each in (agent, twin):
+        each.reset(20, seed=0)
+    assert agent.act().tolist() == twin.act().tolist()
+
+
+def test_repr_leaves_defaults_out():
+    assert repr(RacingThompson(problem=BERNOULLI)) == f"RacingThompson({BERNOULLI!r})"
+    agent = SMCThompson(BERNOULLI, num_particles=np.array([3, 4]))
+    assert repr(agent).endswith("num_arms=4), num_particles=[3, 4])")
+
+
+def test_copies_and_pickles_know_their_arguments():
+    agent = RacingThompson(BERNOULLI, delta=0.2)
+    for twin in (copy.copy(agent), copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))):
+        assert repr(twin) == repr(agent)
+
+
+def test_problem_is_described_if_an_equal_one_can_be_made_of_it():
+    assert describe_problem(BERNOULLI) == BERNOULLI.to_dict()
+
+    class Named(Beta):
+        """Has the name of its ancestor, and is another."""
+
+    assert describe_problem(BanditProblem(Bernoulli(), Named(1.0, 1.0), 3)) is None

@@ -1,0 +1,336 @@
+"""Saved agents: they go on bit for bit, and files hold no code."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from families import ALL_AGENTS, CONJUGATE_PROBLEMS
+from geometric import Geometric
+from last_paid import LastPaid
+
+import agents
+from agents import BayesOptimal, ExactThompson, RacingThompson, SMCThompson, make_agent
+from bandit_gym.likelihoods import Bernoulli, Exponential
+from bandit_gym.priors import Beta, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors.mixtures import HierarchicalBeta
+from bandit_gym.problem import BanditProblem
+
+BERNOULLI = CONJUGATE_PROBLEMS[0]
+TABLE = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 4)
+CHAIN = BanditProblem(
+    Exponential(), TruncatedMultivariateNormal(0.6, np.eye(3) / 9 + 0.05, 0.1, 3.0), 3
+)
+OWN = BanditProblem(Geometric(), TruncatedNormal(2.0, 1.0, 1.1, 6.0), 3)
+HIDDEN = BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 8.0], [8.0, 2.0]), 4)
+PARTICLES = {"num_particles": 40, "resampling": "systematic", "move": "random-walk"}
+CASES = {
+    **{name: make_agent(name, BERNOULLI) for name in ALL_AGENTS},
+    "optimal": BayesOptimal(BERNOULLI, horizon=30),
+    "table": ExactThompson(TABLE),
+    "chain": ExactThompson(CHAIN, num_sweeps=2),
+    "chain greedy": make_agent("greedy", CHAIN, estimate="posterior"),
+    "own likelihood": ExactThompson(OWN),
+    "populations": SMCThompson(TABLE, **PARTICLES),
+    "schedule": SMCThompson(HIDDEN, num_particles=np.arange(20, 60)),
+    "joint populations": SMCThompson(HIDDEN, **PARTICLES),
+    "matched": RacingThompson(CHAIN, proposal="matched", stopping="self-normalised"),
+    "bank": RacingThompson(HIDDEN, stopping="self-normalised"),
+    "prior of choice": RacingThompson(TABLE, proposal=Beta(2.0, 2.0), stopping=20),
+    "pull": RacingThompson(CONJUGATE_PROBLEMS[2], unpulled_arms="pull", stopping=5),
+}
+
+
+def play(agent, num_steps, seed):
+    """Return the actions of some steps with rewards of a fixed seed, and what is said of them."""
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(num_steps):
+        action = agent.act()
+        draw = rng.random(agent.num_lanes)
+        reward = np.ceil(3 * draw) if agent.problem.likelihood.support[0] >= 1 else draw.round()
+        agent.observe(action, reward if agent.num_envs else reward[0])
+        found.append((np.array(action).tolist(), agent.diagnostics()))
+    return found
+
+
+def is_same(first, second):
+    """Say whether two plays are equal, diagnostics and NaN included."""
+    return all(
+        one == other and a.keys() == b.keys() and all(np.array_equal(a[k], b[k], True) for k in a)
+        for (one, a), (other, b) in zip(first, second, strict=True)
+    )
+
+
+@pytest.mark.parametrize("num_envs", [None, 3])
+@pytest.mark.parametrize("name", CASES)
+def test_loaded_agent_continues_bit_for_bit(name, num_envs, tmp_path):
+    agent = CASES[name]
+    agent.reset(num_envs, seed=4)
+    play(agent, 9, seed=1)
+    agent.save(tmp_path / "agent")
+    loaded = agents.load(tmp_path / "agent", agent.problem)
+    assert type(loaded) is type(agent) and loaded.num_envs == num_envs
+    assert loaded.diagnostics().keys() == agent.diagnostics().keys()
+    assert is_same(play(agent, 12, seed=2), play(loaded, 12, seed=2))
+
+
+def test_lanes_that_began_again_are_saved_too(tmp_path):
+    agent = CASES["joint populations"]
+    agent.reset(3, seed=4)
+    play(agent, 9, seed=1)
+    agent.reset_lanes(np.array([False, True, False]))
+    agent.save(tmp_path / "agent")
+    loaded = agents.load(tmp_path / "agent", HIDDEN)
+    assert is_same(play(agent, 6, seed=2), play(loaded, 6, seed=2))
+
+
+def test_saving_moves_nothing(tmp_path):
+    runs = []
+    for is_saved in (True, False):
+        agent = CASES["chain"]
+        agent.reset(2, seed=0)
+        first = play(agent, 4, seed=1)
+        if is_saved:
+            agent.save(tmp_path / "agent")
+        runs.append(first + play(agent, 4, seed=2))
+    assert is_same(*runs)
+
+
+def test_agent_that_was_not_reset_has_nothing_to_save(tmp_path):
+    with pytest.raises(agents.base.ResetNeeded, match="reset"):
+        ExactThompson(BERNOULLI).save(tmp_path / "agent")
+    assert not list(tmp_path.iterdir())
+
+
+def saved(agent, folder):
+    """Return the path of an agent that has played a little."""
+    agent.reset(2, seed=0)
+    play(agent, 3, seed=1)
+    agent.save(folder / "agent")
+    return folder / "agent"
+
+
+def test_problem_with_a_name_need_not_be_given(tmp_path):
+    path = saved(CASES["table"], tmp_path)
+    assert agents.load(path).problem == TABLE
+    other = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.3), 4)
+    with pytest.raises(ValueError, match="problem must be the one that the agent in .* was told"):
+        agents.load(path, other)
+
+
+def test_problem_without_a_name_must_be_given(tmp_path):
+    path = saved(CASES["own likelihood"], tmp_path)
+    with pytest.raises(ValueError, match=r"problem must be given .*TruncatedNormal.*problem=Ban"):
+        agents.load(path)
+    with pytest.raises(TypeError, match="problem must be a BanditProblem"):
+        agents.load(path, "bernoulli")
+
+
+def test_class_of_ones_own_is_given_and_says_what_it_remembers(tmp_path):
+    agent = LastPaid(BERNOULLI, first=2)
+    path = saved(agent, tmp_path)
+    with pytest.raises(ValueError, match="agent_class must be given .* of the class LastPaid"):
+        agents.load(path)
+    loaded = agents.load(path, agent_class=LastPaid)
+    assert (loaded.first, loaded.history) == (2, agent.history)
+    assert is_same(play(agent, 5, seed=2), play(loaded, 5, seed=2))
+    with pytest.raises(ValueError, match="agent_class must be LastPaid"):
+        agents.load(path, agent_class=ExactThompson)
+    with pytest.raises(TypeError, match=r"agent_class must be a subclass of agents\.Agent"):
+        agents.load(path, agent_class=dict)
+
+
+def test_class_of_ones_own_that_does_not_say_so_is_refused(tmp_path):
+    class Silent(ExactThompson):
+        pass
+
+    agent = Silent(BERNOULLI)
+    agent.reset(seed=0)
+    with pytest.raises(TypeError, match="Silent must have state_names to be saved"):
+        agent.save(tmp_path / "agent")
+
+
+def test_state_that_is_no_data_is_refused(tmp_path):
+    agent = LastPaid(BERNOULLI)
+    agent.reset(1, seed=0)
+    agent.history = [print]
+    with pytest.raises(TypeError, match=r"state.history\[0\] must be made of numbers"):
+        agent.save(tmp_path / "agent")
+    assert not list(tmp_path.iterdir())
+
+
+def test_file_stored_in_the_repository_is_read():
+    folder = Path(__file__).parent / "data"
+    exact = agents.load(folder / "exact-format-1.agent")
+    assert (repr(exact), exact.num_envs) == (f"ExactThompson({BERNOULLI!r})", None)
+    assert exact.counts.tolist() == [[5, 0, 1, 1]] and exact.sums.tolist() == [[2, 0, 1, 0]]
+    assert [exact.act() for _ in range(12)] == [
+        3,
+        2,
+        1,
+        0,
+        1,
+        2,
+        2,
+        0,
+        1,
+        2,
+        0,
+        2,
+    ]  # as drawn ahead
+    particles = agents.load(folder / "particles-format-1.agent")
+    assert particles.options() == {"num_particles": 10, "resampling": "systematic"}
+    assert particles.counts.tolist() == [[0, 0, 2, 5], [2, 1, 2, 2]]
+    assert (
+        particles.rng.bit_generator.state["state"]["state"]
+        == 179108999612397313399831293694220893354
+    )
+
+
+def rewritten(path, change, **changed):
+    """Write another file with some of its parts changed, and return its path."""
+    other = path.with_name("other")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w", **changed) as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+    return other
+
+
+def with_content(path, change):
+    """Write another file whose JSON is changed in place."""
+
+    def edit(name, data):
+        if name != "agent.json":
+            return data
+        content = json.loads(data)
+        change(content)
+        return json.dumps(content).encode()
+
+    return rewritten(path, edit)
+
+
+def as_object(name, data):
+    """Return an array that would be unpickled."""
+    file = io.BytesIO()
+    np.save(file, np.array([print], dtype=object), allow_pickle=True)
+    return file.getvalue() if name.endswith(".npy") else data
+
+
+def as_huge(name, data):
+    """Return an array that says to be much longer than it is."""
+    if not name.endswith(".npy"):
+        return data
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
+    )
+    return file.getvalue()
+
+
+def place(*keys):
+    """Return a change of a JSON value: its place, and the value last."""
+
+    def change(content):
+        *path, last, value = keys
+        for key in path:
+            content = content[key]
+        content[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (place("format", 99), "format is 99"),
+        (place("class", 7), "'int' object"),
+        (place("options", {"delta": 7}), "delta"),
+        (place("options", {"path": "x"}), "path"),
+        (place("problem", "prior", "name", "os:system"), "names code: .*os:system"),
+        (place("problem", "num_arms", 10**30), "num_arms"),
+        (place("num_envs", 10**9), "num_envs"),
+        (place("num_envs", None), "shape"),
+        (place("generator", {}), "PCG64|bit_generator"),
+        (place("generator", "bit_generator", "MT19937"), "PCG64"),
+        (place("state", {}), "counts"),
+        (place("state", "counts", {"array": 99}), "99"),
+        (place("state", "inner", {}), "must name"),
+        (place("state", "inner", "_particles", {"array": 0}), "shape"),
+        (place("state", "inner", "_particles", "text"), "ndarray"),
+        (place("state", "more", 1), "must name"),
+    ],
+)
+def test_altered_file_is_one_sentence(change, reason, tmp_path):
+    path = with_content(saved(CASES["populations"], tmp_path), change)
+    with pytest.raises(ValueError, match=reason) as raised:
+        agents.load(path)
+    text = str(raised.value)
+    assert text.startswith("path must lead to a whole file that Agent.save has written")
+    assert text.endswith(".") and "\n" not in text
+
+
+@pytest.mark.parametrize("change", [as_object, as_huge, lambda name, data: b"", lambda n, d: d[:9]])
+def test_damaged_parts_are_refused(change, tmp_path):
+    path = rewritten(saved(CASES["populations"], tmp_path), change)
+    with pytest.raises(ValueError, match="path must lead to a whole file"):
+        agents.load(path)
+
+
+def test_statistics_that_cannot_be_are_refused(tmp_path):
+    path = saved(CASES["exact"], tmp_path)
+    negative = rewritten(
+        path, lambda name, data: data[:-8] + b"\xff" * 8 if "/0." in name else data
+    )
+    with pytest.raises(ValueError, match="counts must be whole numbers of at least 0"):
+        agents.load(negative)
+
+
+def test_compressed_file_is_refused_before_it_grows(tmp_path):
+    path = saved(CASES["exact"], tmp_path)
+    packed = rewritten(path, lambda name, data: data, compression=zipfile.ZIP_DEFLATED)
+    with pytest.raises(ValueError, match="is compressed"):
+        agents.load(packed)
+
+
+def test_torn_file_is_refused_wherever_it_is_torn(tmp_path):
+    path = saved(CASES["exact"], tmp_path)
+    data = path.read_bytes()
+    for size in range(0, len(data), 97):
+        path.write_bytes(data[:size])
+        with pytest.raises(ValueError, match="path must lead to a whole file"):
+            agents.load(path)
+
+
+def test_file_with_a_changed_byte_is_refused_or_read_alike(tmp_path):
+    agent = CASES["exact"]
+    path = saved(agent, tmp_path)
+    data, expected = bytearray(path.read_bytes()), agent.counts.copy()
+    for at in range(0, len(data), 61):
+        data[at] ^= 0x55
+        path.write_bytes(data)
+        try:
+            assert (agents.load(path).counts == expected).all()
+        except ValueError as error:
+            assert "path must lead to a whole file" in str(error)  # noqa: PT017
+        data[at] ^= 0x55
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x05\x06" + bytes(18)])
+def test_foreign_file_is_refused(content, tmp_path):
+    path = tmp_path / "agent"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="path must lead to a whole file"):
+        agents.load(path)
+
+
+def test_missing_file_and_folders_are_told(tmp_path):
+    with pytest.raises(FileNotFoundError, match="path must lead to"):
+        agents.load(tmp_path / "none")
+    with pytest.raises(IsADirectoryError, match="path must"):
+        agents.load(tmp_path)
+    agent = ExactThompson(BERNOULLI)
+    agent.reset(seed=0)
+    with pytest.raises(IsADirectoryError, match="path must be a file"):
+        agent.save(tmp_path)

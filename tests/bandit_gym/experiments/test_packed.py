@@ -1,0 +1,63 @@
+"""What stands for objects in settings, here and in other processes."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+from documents import run
+
+from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.packed import (
+    is_packed,
+    pack,
+    packed_names,
+    shown,
+    unpack,
+    unpack_options,
+)
+
+UNKNOWN = "<own>:Lost.0123456789abcdef"
+
+
+@pytest.fixture
+def own():
+    names = {"__name__": "__notebook__"}
+    run("class Own:\n    def __init__(self, x):\n        self.x = x\n", names)
+    return names["Own"]
+
+
+def test_name_stands_for_the_object(own):
+    value = own(3)
+    name = pack(value)
+    assert is_packed(name) and shown(name) == "Own" and unpack(name) is value
+    options = {"prior": {"name": name}, "list": [1, {"name": "beta"}]}
+    assert unpack_options(options) == options | {"prior": value}
+    assert packed_names(options) == [name]
+
+
+@pytest.mark.parametrize("text", ["exact", "mine:Own", "<own>:Own", 3, None, UNKNOWN + "0"])
+def test_other_values_stand_for_themselves(text):
+    assert not is_packed(text) and packed_names([text]) == []
+
+
+def test_object_of_another_session_is_told_of():
+    with pytest.raises(ValueError, match="Lost must be importable .* name it 'module:Lost'"):
+        unpack(UNKNOWN)
+
+
+def test_entry_takes_its_objects_along(own):
+    entry = Entry(pack(own), {"prior": {"name": pack(own(3))}}, "mine")
+    assert pickle.loads(pickle.dumps(entry)) == entry
+    code = "import pickle, sys\nfrom bandit_gym.experiments import packed\n"
+    code += "entry = pickle.load(sys.stdin.buffer)\n"
+    code += "print(packed.unpack(entry.target)(packed.unpack_options(entry.options)['prior'].x).x)"
+    done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(entry), check=True,
+                          capture_output=True)  # fmt: skip
+    assert done.stdout == b"3\n"
+
+
+def test_entry_of_another_session_is_still_read():
+    entry = Entry(UNKNOWN, {}, "mine")
+    assert (entry.name, entry.sources()) == ("Lost", {UNKNOWN: "0123456789abcdef"})
+    assert pickle.loads(pickle.dumps(entry)) == entry
