@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from agents.base import among
 from agents.posteriors.base import Posterior
 from agents.posteriors.lineage import Lineage, Rows
 from agents.posteriors.moves import Data, log_likelihood, sweep
@@ -63,6 +64,7 @@ class ParticlePosterior(Posterior):
 
     source = "weighted particles"
     keeps_state = True
+    can_forget = True
 
     def __init__(
         self,
@@ -159,13 +161,23 @@ class ParticlePosterior(Posterior):
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities, those of these particles to rounding."""
+        return self.best_among(np.ones(self.counts.shape, dtype=bool))
+
+    def best_among(self, available: np.ndarray | None) -> np.ndarray:
+        """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
+        if available is None:
+            return self.best_arm_probabilities()
         weights = self._weights()
         if not self._is_split:
-            best = self._particles[:, 0].argmax(axis=2)
+            best = among(self._particles[:, 0], available[:, None]).argmax(axis=2)
             is_best = best[..., None] == np.arange(self.problem.num_arms)
             return np.einsum("np,npk->nk", weights[:, 0], is_best)
-        pairs = zip(self._particles[..., 0], weights, strict=True)
-        return np.array([compare_populations(means, shares) for means, shares in pairs])
+        law = np.zeros(available.shape)
+        for lane, arms in enumerate(available):
+            law[lane, arms] = compare_populations(
+                self._particles[lane, arms, :, 0], weights[lane, arms]
+            )
+        return law
 
     def num_taking_part(self) -> np.ndarray:
         """Return (N,) how many particles take part in a decision."""
@@ -246,7 +258,8 @@ class ParticlePosterior(Posterior):
 
     def _absorb(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Take in (N, K) statistics by stages, each small enough to keep the particles alive."""
-        rows: Any = np.nonzero((counts != self.counts)[:, self._arms].any(axis=2))
+        is_new = (counts != self.counts) | (sums != self.sums)
+        rows: Any = np.nonzero(is_new[:, self._arms].any(axis=2))
         if not rows[0].size:
             return
         self._is_stale[rows] = True
@@ -266,6 +279,8 @@ class ParticlePosterior(Posterior):
                     self.lineage.is_capped[rows] |= share < 1
                     share[:] = 1.0
             self._log_weights[rows] += share[:, None] * gain
+            if not self.grows:  # what has ruled out a particle fades, and leaves it ruled out
+                self._log_weights[np.isnan(self._log_weights)] = -np.inf
             power += share * (1 - power)
             left = share < 1
             rows, power = (rows[0][left], rows[1][left]), power[left]

@@ -24,14 +24,24 @@ class UCB1(Agent):
         problem: likelihood and prior.
         scale: width of the rewards' range, > 0. The bound is proved for rewards within an interval
             of that length; unbounded rewards have none, and `scale` is a tuning parameter there.
+        discount: in (0, 1], by which data fade, so that t and n_i are what is left of them: D-UCB.
 
     References:
-        Auer, Cesa-Bianchi and Fischer (2002), Figure 1.
+        Auer, Cesa-Bianchi and Fischer (2002), Figure 1; Garivier and Moulines (2011), "On
+        upper-confidence bound policies for switching bandit problems", D-UCB and SW-UCB, whose
+        constant in place of 2 is 4 xi.
     """
 
-    def __init__(self, problem: BanditProblem, *, scale: float = 1.0) -> None:
+    def __init__(
+        self, problem: BanditProblem, *, scale: float = 1.0, discount: float = 1.0
+    ) -> None:
         super().__init__(problem)
         self.scale = check_real("scale", scale, above=0.0)
+        self.discount = discount
+        self._set_discount(discount)
+
+    def _let_forget(self) -> None:
+        """There is nothing to prepare: the statistics are all there is."""
 
     def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))

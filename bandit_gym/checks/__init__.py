@@ -21,7 +21,9 @@ from bandit_gym.checks.fit import check_fit, find_problem
 from bandit_gym.checks.lanes import (
     check_actions,
     check_arms,
+    check_available,
     check_choices,
+    check_law,
     check_mask,
     check_rewards,
     check_rewards_add_up,
