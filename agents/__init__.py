@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
     from agents.rules.moss import MOSS as MOSS
     from agents.rules.optimistic_gittins import OptimisticGittins as OptimisticGittins
+    from agents.rules.sliding_window import SlidingWindow as SlidingWindow
     from agents.rules.top_two import TopTwoThompson as TopTwoThompson
     from agents.rules.ucb import KLUCB as KLUCB
     from agents.rules.ucb import UCB1 as UCB1
@@ -52,6 +53,7 @@ AGENTS = {
     "finite_horizon_gittins": "agents:FiniteHorizonGittins",
     "optimistic_gittins": "agents:OptimisticGittins",
     "information_relaxation": "agents:InformationRelaxation",
+    "sliding_window": "agents:SlidingWindow",
 }
 """Short names, as the command line takes them, and where the classes are."""
 
@@ -74,6 +76,7 @@ __getattr__, __dir__ = lend(
         "OptimisticGittins": "rules.optimistic_gittins",
         "RacingThompson": "racing_thompson",
         "SMCThompson": "smc_thompson",
+        "SlidingWindow": "rules.sliding_window",
         "TopTwoThompson": "rules.top_two",
         "UCB1": "rules.ucb",
         "UCBTuned": "rules.ucb_tuned",

@@ -86,4 +86,4 @@ class ExactThompson(PosteriorAgent):
         return posterior.draw_best_among(self.rng, self._available)
 
     def _let_forget(self) -> None:
-        require_forgetting(self.inner)
+        require_forgetting(self.problem, self.inner)

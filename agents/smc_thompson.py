@@ -85,7 +85,7 @@ class SMCThompson(PosteriorAgent):
         self._set_discount(discount)
 
     def _let_forget(self) -> None:
-        require_forgetting(self.inner)
+        require_forgetting(self.problem, self.inner)
 
     def _law(self) -> np.ndarray:
         return self.up_to_date().best_among(self._available)

@@ -237,12 +237,12 @@ def same_arms(available: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield np.flatnonzero(which.ravel() == number), np.flatnonzero(row)
 
 
-def require_forgetting(posterior: Posterior | None) -> None:
+def require_forgetting(problem: BanditProblem, posterior: Posterior | None) -> None:
     """Prepare a posterior for statistics that fade or leave again, or refuse to."""
     if posterior is not None:
         if not posterior.can_forget:
-            condition = "be conjugate, or independent across arms, for an agent that forgets"
-            raise ValueError(message("problem.prior", condition, posterior.source))
+            condition = "be conjugate, or independent across arms, for an exact agent that forgets"
+            raise ValueError(message("problem.prior", condition, problem.prior))
         posterior.grows = False
 
 

@@ -34,7 +34,7 @@ class BayesUCB(PosteriorAgent):
         self._set_discount(discount)
 
     def _let_forget(self) -> None:
-        require_forgetting(self.inner)
+        require_forgetting(self.problem, self.inner)
 
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.counts.sum(axis=1, keepdims=True) + 1.0)

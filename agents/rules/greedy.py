@@ -56,7 +56,7 @@ class Greedy(Agent):
             self._posterior.restart(self.rng, mask)
 
     def _let_forget(self) -> None:
-        require_forgetting(self._posterior)
+        require_forgetting(self.problem, self._posterior)
 
     def _scores(self) -> np.ndarray:
         return self.estimates()
@@ -109,5 +109,9 @@ class EpsilonGreedy(Greedy):
 
 def empirical_means(agent: Agent) -> np.ndarray:
     """Return (N, K) average rewards, infinite for an arm never pulled."""
-    means = agent.sums / np.maximum(agent.counts, 1)
-    return np.where(agent.counts > 0, means, np.inf)
+    return np.where(agent.counts > 0, agent.sums / number_of_pulls(agent), np.inf)
+
+
+def number_of_pulls(agent: Agent) -> np.ndarray:
+    """Return the (N, K) pulls of each arm, or what is left of them; 1 where there are none."""
+    return np.where(agent.counts > 0, agent.counts, 1)

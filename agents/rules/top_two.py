@@ -50,7 +50,7 @@ class TopTwoThompson(PosteriorAgent):
         self._set_discount(discount)
 
     def _let_forget(self) -> None:
-        require_forgetting(self.inner)
+        require_forgetting(self.problem, self.inner)
 
     def _choose(self) -> np.ndarray:
         posterior = self.up_to_date()

@@ -20,6 +20,7 @@ from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.experiments import sources
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
+from bandit_gym.wrappers import check_wrappers
 
 Parameters = dict[str, inspect.Parameter]
 ENTRY_KEYS = ("label", "grid")
@@ -43,7 +44,9 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
             check_choice("env", name, ENV_IDS)
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(message("env", "be an id Gymnasium can make", name, reason)) from error
-    _check_options(f"options of {short_name(target)}", parameters, options)
+    plain = {option: value for option, value in options.items() if option != "wrappers"}
+    _check_options(f"options of {short_name(target)}", parameters, plain)
+    check_wrappers(options.get("wrappers", []))
     return target
 
 
