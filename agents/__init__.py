@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
     from agents.rules.moss import MOSS as MOSS
     from agents.rules.optimistic_gittins import OptimisticGittins as OptimisticGittins
-    from agents.rules.sliding_window import SlidingWindow as SlidingWindow
     from agents.rules.top_two import TopTwoThompson as TopTwoThompson
     from agents.rules.ucb import KLUCB as KLUCB
     from agents.rules.ucb import UCB1 as UCB1
     from agents.rules.ucb_tuned import UCBTuned as UCBTuned
     from agents.rules.uniform import UniformRandom as UniformRandom
+    from agents.sliding_window import SlidingWindow as SlidingWindow
     from agents.smc_thompson import SMCThompson as SMCThompson
 
 AGENTS = {
@@ -76,7 +76,7 @@ __getattr__, __dir__ = lend(
         "OptimisticGittins": "rules.optimistic_gittins",
         "RacingThompson": "racing_thompson",
         "SMCThompson": "smc_thompson",
-        "SlidingWindow": "rules.sliding_window",
+        "SlidingWindow": "sliding_window",
         "TopTwoThompson": "rules.top_two",
         "UCB1": "rules.ucb",
         "UCBTuned": "rules.ucb_tuned",

@@ -142,7 +142,12 @@ class GridPosterior(Posterior):
     def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> GridPosterior:
         """Return what is known of some arms in some lanes, to be asked and not to follow data."""
         part, tables, cells = copy.copy(self), self.tables, np.ix_(lanes, arms)
-        kept = (tables.keys[cells], tables.points[cells], tables.guides[cells], tables.errors[cells])
+        kept = (
+            tables.keys[cells],
+            tables.points[cells],
+            tables.guides[cells],
+            tables.errors[cells],
+        )
         part.tables, part.counts = PosteriorTables(*kept, tables.recent), self.counts[cells]
         return part
 

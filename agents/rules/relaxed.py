@@ -36,9 +36,7 @@ class Future(NamedTuple):
     means: np.ndarray
 
 
-def most_pulled(
-    rng: Generator, future: Future, available: np.ndarray | None = None
-) -> np.ndarray:
+def most_pulled(rng: Generator, future: Future, available: np.ndarray | None = None) -> np.ndarray:
     """Return the (N,) arms pulled most if each pull pays the posterior mean: IRS.V-ZERO.
 
     The order of pulls does not matter then, so that they are shared out:

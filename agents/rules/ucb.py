@@ -64,9 +64,7 @@ class KLUCB(Agent):
         Garivier and Cappe (2011), Algorithm 1; Cappe et al. (2013) for exponential families.
     """
 
-    def __init__(
-        self, problem: BanditProblem, *, c: float = 0.0, discount: float = 1.0
-    ) -> None:
+    def __init__(self, problem: BanditProblem, *, c: float = 0.0, discount: float = 1.0) -> None:
         super().__init__(problem)
         self.c = check_real("c", c, minimum=0.0)
         self.discount = discount
@@ -78,9 +76,7 @@ class KLUCB(Agent):
     def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
         level = log_t + self.c * np.log(np.maximum(log_t, 1.0))
-        bounds = _upper_means(
-            self.problem.likelihood, number_of_pulls(self), self.sums, level
-        )
+        bounds = _upper_means(self.problem.likelihood, number_of_pulls(self), self.sums, level)
         return np.where(self.counts > 0, bounds, np.inf)
 
 

@@ -70,7 +70,10 @@ def check_choices(
     """
     is_wrong, condition = (choices < 0) | (choices >= num_arms), f"arms from 0 to {num_arms - 1}"
     if available is not None and not is_wrong.any():
-        is_wrong, condition = ~available[np.arange(len(choices)), choices], "arms that are available"
+        is_wrong, condition = (
+            ~available[np.arange(len(choices)), choices],
+            "arms that are available",
+        )
     if is_wrong.any():
         lane = int(np.argmax(is_wrong))
         text = message(name, f"return {condition}", choices[lane])

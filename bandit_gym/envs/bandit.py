@@ -61,6 +61,7 @@ class BanditEnv(gym.Env[Any, Any]):
         self.action_space = Discrete(problem.num_arms)
         self._streams = LaneStreams(1)
         self._noise: np.random.Generator | None = None
+        self._means: FloatArray = np.zeros((1, problem.num_arms))
         self._rivals: BoolArray | None = None  # (1, K), where a wrapper takes arms away
 
     def reset(

@@ -61,9 +61,7 @@ class Moving(Effect):
             means[movers] = self._walk(means[movers], movers)
         else:
             for lane in movers[self._is_switching(movers)].tolist():
-                means[lane] = draw_means(
-                    self.world.problem.prior, self._rngs[lane], self.num_arms
-                )
+                means[lane] = draw_means(self.world.problem.prior, self._rngs[lane], self.num_arms)
         if len(movers):
             self.world.change(means=means)
         self._shown = means

@@ -104,9 +104,7 @@ class DelayedReward(VectorLaneWrapper):
 
     effect_class = Delay
 
-    def __init__(
-        self, env: VectorEnv[Any, Any, Any], delay: int | Mapping[str, Any] = 10
-    ) -> None:
+    def __init__(self, env: VectorEnv[Any, Any, Any], delay: int | Mapping[str, Any] = 10) -> None:
         super().__init__(env, delay=delay)
 
 

@@ -6,14 +6,31 @@ Letters: K arms, N lanes, w rewards kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
 
 from agents.base import Agent
+from agents.exact_thompson import ExactThompson
+from agents.rules.bayes_ucb import BayesUCB
+from agents.rules.greedy import EpsilonGreedy, Greedy
+from agents.rules.top_two import TopTwoThompson
+from agents.rules.ucb import KLUCB, UCB1
 from agents.snapshots.snapshot import PosteriorSnapshot
-from bandit_gym.checks import check_integer, message
+from bandit_gym.checks import check_choice, check_integer, check_keys, message
 from bandit_gym.problem import BanditProblem
+
+RULES: dict[str, type[Agent]] = {
+    "exact": ExactThompson,
+    "top_two": TopTwoThompson,
+    "bayes_ucb": BayesUCB,
+    "ucb1": UCB1,
+    "kl_ucb": KLUCB,
+    "greedy": Greedy,
+    "epsilon_greedy": EpsilonGreedy,
+}
+"""Agents that know nothing beside statistics, and no horizon."""
 
 MOST_REWARDS = 10**8
 """That all lanes keep: 1.2 GB."""
@@ -28,8 +45,7 @@ class SlidingWindow(Agent):
     Arguments:
         problem: likelihood and prior.
         window: w >= 1.
-        agent: which rule: a short name, or a dict of that as `name` and of options. One that takes
-            a `discount`.
+        agent: which rule: one of RULES, or a dict of that as `name` and of options.
 
     References:
         Garivier and Moulines (2011), SW-UCB; Trovo et al. (2020), "Sliding-window Thompson sampling
@@ -123,10 +139,11 @@ def make_rule(problem: BanditProblem, agent: str | Mapping[str, Any]) -> Agent:
         TypeError: if it is neither.
         ValueError: if the name or an option is unknown.
     """
-    import agents
-
     named: Any = {"name": agent} if isinstance(agent, str) else agent
     if not isinstance(named, Mapping) or "name" not in named:
         raise TypeError(message("agent", "be a name, or a dict with the key 'name'", agent))
+    name = check_choice("agent", named["name"], RULES)
     options = {key: value for key, value in named.items() if key != "name"}
-    return agents.make_agent(named["name"], problem, **options)
+    known = [*signature(RULES[name]).parameters][1:]
+    check_keys(f"{name} options", options, optional=known)
+    return RULES[name](problem, **options)
