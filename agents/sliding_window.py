@@ -45,7 +45,7 @@ class SlidingWindow(Agent):
     Arguments:
         problem: likelihood and prior.
         window: w >= 1.
-        agent: which rule: one of RULES, or a dict of that as `name` and of options.
+        rule: of that agent: one of RULES, or a dict of that as `name` and of options.
 
     References:
         Garivier and Moulines (2011), SW-UCB; Trovo et al. (2020), "Sliding-window Thompson sampling
@@ -57,14 +57,14 @@ class SlidingWindow(Agent):
         problem: BanditProblem,
         *,
         window: int = 100,
-        agent: str | Mapping[str, Any] = "exact",
+        rule: str | Mapping[str, Any] = "exact",
     ) -> None:
         super().__init__(problem)
         self.window = check_integer("window", window, minimum=1, maximum=MOST_REWARDS)
-        self.agent = agent
-        self._rule = make_rule(problem, agent)
-        self._rule._let_forget()
-        self.has_exact_law = self._rule.has_exact_law
+        self.rule = rule
+        self._agent = make_rule(problem, rule)
+        self._agent._let_forget()
+        self.has_exact_law = self._agent.has_exact_law
 
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data to every lane, which stay as the prior does: totals have no order."""
@@ -75,7 +75,7 @@ class SlidingWindow(Agent):
 
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Say how the last `act` went, as the rule says it."""
-        return self._rule.diagnostics()
+        return self._agent.diagnostics()
 
     def _restart(self, mask: np.ndarray) -> None:
         if mask.all():
@@ -85,11 +85,11 @@ class SlidingWindow(Agent):
             self._actions, self._rewards = np.full(shape, -1, dtype=np.int32), np.zeros(shape)
             self._places = np.zeros(self.num_lanes, dtype=np.int64)
             self._given = np.zeros(self.sums.shape)
-            self._rule._diagnostics = {}
+            self._agent._diagnostics = {}
         self._actions[mask], self._rewards[mask], self._places[mask] = -1, 0.0, 0
         self._given[mask] = 0.0
         self._lend_state()
-        self._rule._restart(mask)
+        self._agent._restart(mask)
 
     def _count(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         super()._count(lanes, actions, rewards)
@@ -110,39 +110,39 @@ class SlidingWindow(Agent):
 
     def _choose(self) -> np.ndarray:
         self._lend_state()
-        return self._rule._choose()
+        return self._agent._choose()
 
     def _law(self) -> np.ndarray:
         self._lend_state()
-        return self._rule._law()
+        return self._agent._law()
 
     def _snapshot(self) -> PosteriorSnapshot:
         self._lend_state()
-        return self._rule._snapshot()
+        return self._agent._snapshot()
 
     def _aside(self) -> Self:
         twin = super()._aside()
-        twin._rule = self._rule._aside()
+        twin._agent = self._agent._aside()
         return twin
 
     def _lend_state(self) -> None:
         """Let the rule act on the statistics, and draw from the generator, of this agent."""
-        rule = self._rule
-        rule.counts, rule.sums, rule._available = self.counts, self.sums, self._available
-        rule.num_envs, rule._lanes, rule._rng = self.num_envs, self._lanes, self._rng
+        agent = self._agent
+        agent.counts, agent.sums, agent._available = self.counts, self.sums, self._available
+        agent.num_envs, agent._lanes, agent._rng = self.num_envs, self._lanes, self._rng
 
 
-def make_rule(problem: BanditProblem, agent: str | Mapping[str, Any]) -> Agent:
+def make_rule(problem: BanditProblem, rule: str | Mapping[str, Any]) -> Agent:
     """Build the agent that a name, or a dict of a name and options, tells of.
 
     Raises:
         TypeError: if it is neither.
         ValueError: if the name or an option is unknown.
     """
-    named: Any = {"name": agent} if isinstance(agent, str) else agent
+    named: Any = {"name": rule} if isinstance(rule, str) else rule
     if not isinstance(named, Mapping) or "name" not in named:
-        raise TypeError(message("agent", "be a name, or a dict with the key 'name'", agent))
-    name = check_choice("agent", named["name"], RULES)
+        raise TypeError(message("rule", "be a name, or a dict with the key 'name'", rule))
+    name = check_choice("rule", named["name"], RULES)
     options = {key: value for key, value in named.items() if key != "name"}
     known = [*signature(RULES[name]).parameters][1:]
     check_keys(f"{name} options", options, optional=known)
