@@ -161,22 +161,21 @@ class ParticlePosterior(Posterior):
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities, those of these particles to rounding."""
-        return self.best_among(np.ones(self.counts.shape, dtype=bool))
+        return self.best_among(None)
 
     def best_among(self, available: np.ndarray | None) -> np.ndarray:
         """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
-        if available is None:
-            return self.best_arm_probabilities()
-        weights = self._weights()
+        weights, shape = self._weights(), self.counts.shape
         if not self._is_split:
-            best = among(self._particles[:, 0], available[:, None]).argmax(axis=2)
-            is_best = best[..., None] == np.arange(self.problem.num_arms)
+            means = self._particles[:, 0]
+            compared = means if available is None else among(means, available[:, None])
+            is_best = compared.argmax(axis=2)[..., None] == np.arange(shape[1])
             return np.einsum("np,npk->nk", weights[:, 0], is_best)
-        law = np.zeros(available.shape)
-        for lane, arms in enumerate(available):
-            law[lane, arms] = compare_populations(
-                self._particles[lane, arms, :, 0], weights[lane, arms]
-            )
+        law = np.zeros(shape)
+        for lane in range(shape[0]):
+            arms = slice(None) if available is None else available[lane]
+            means = self._particles[lane, arms, :, 0]
+            law[lane, arms] = compare_populations(means, weights[lane, arms])
         return law
 
     def num_taking_part(self) -> np.ndarray:

@@ -57,7 +57,9 @@ def test_unavailable_arm_is_refused_and_changes_nothing():
     plain, tried = (make_world("AvailableArms", {"masks": MASKS}) for _ in range(2))
     plain.reset(seed=0)
     tried.reset(seed=0)
-    with pytest.raises(InvalidAction, match=r"^action must be an available arm, one of .0, 1, 3., "):
+    with pytest.raises(
+        InvalidAction, match=r"^action must be an available arm, one of .0, 1, 3., "
+    ):
         tried.step(2)
     assert all(plain.step(1)[1] == tried.step(1)[1] for _ in range(6))
 

@@ -1,4 +1,4 @@
-"""Each wrapper around a single environment: Gymnasium's own checks, and a spec that tells it all."""
+"""Each wrapper around a single environment: Gymnasium's own checks, and a spec of it all."""
 
 import json
 import pickle

@@ -1,4 +1,4 @@
-"""Each wrapper around a vector environment equals its single form, lane by lane, to the last bit."""
+"""Each wrapper around a vector environment equals its single form, to the last bit."""
 
 import gymnasium as gym
 import numpy as np
@@ -53,9 +53,7 @@ def test_stacked_vector_wrappers_equal_stacked_single_ones(rng):
     def make():
         return gym.make("bandit_gym:PoissonBandit-v0", num_arms=4, max_episode_steps=6)
 
-    ours = gym.make_vec(
-        "bandit_gym:PoissonBandit-v0", num_envs=3, num_arms=4, max_episode_steps=6
-    )
+    ours = gym.make_vec("bandit_gym:PoissonBandit-v0", num_envs=3, num_arms=4, max_episode_steps=6)
     for one, other in play_both(stack(ours), SyncVectorEnv([lambda: stack(make())] * 3), 20, rng):
         assert data_equivalence(one, other, exact=True)
 
