@@ -5,7 +5,7 @@ Letters: N lanes (replications run in lockstep; 1 for a single `Env`), K arms, T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
@@ -16,8 +16,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_fit, check_integer, message
+from bandit_gym.checks import check_fit, check_integer, knows_of_arms, message
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.wrappers.feedback import deliver
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
 """Spawn key of the agent's stream: with it no agent shares a stream with an environment's seed."""
@@ -137,7 +138,8 @@ def play(
     agent.reset(num_envs=num_envs, seed=agent_seed)
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
-    choice = _choice(info, {})
+    tell_arms = _choice if knows_of_arms(agent) else _no_choice
+    choice = tell_arms(info, {})
     num_taken = 0
     while is_alive.any():
         law = None
@@ -174,51 +176,12 @@ def play(
             propensities=None if law is None else law[np.arange(len(actions)), actions],
             has_exact_law=propensities and bool(asked.has_exact_law),
         )
-        choice = _choice(info, choice)
+        choice = tell_arms(info, choice)
         has_ended = np.logical_or(terminated, truncated)
         if has_ended.any():
             is_alive = is_alive & ~has_ended
             observation, info = _restart_idle_lanes(env, observation, has_ended)
-            choice = _choice(info, choice)
-
-
-def deliver(
-    agent: BanditAgent, info: Mapping[str, Any], *, num_taken: Any, mask: Any = None
-) -> None:
-    """Let an agent observe the rewards that have arrived, for the actions they belong to.
-
-    `bandit_gym.wrappers.DelayedReward` says what `info` holds.
-
-    Args:
-        agent: the learner.
-        info: what a step of a world of delayed rewards told.
-        num_taken: steps that the episode has had, the present one included; one number, or (N,).
-        mask: (N,) bool, the lanes in which to observe; None means all.
-
-    Raises:
-        ValueError: if a reward belongs to a step that was not taken; the agent is then unchanged.
-    """
-    steps = np.atleast_2d(np.asarray(info["feedback_step"], dtype=np.int64))
-    actions, rewards = (
-        np.atleast_2d(info[name]) for name in ("feedback_action", "feedback_reward")
-    )
-    told = np.ones(len(steps), dtype=bool)
-    for lanes in (info.get("_feedback_step"), mask):
-        told = told if lanes is None else told & lanes
-    last = np.broadcast_to(num_taken, len(steps)) - 1
-    is_wrong = told[:, None] & ((steps > last[:, None]) | (steps < -1))
-    if is_wrong.any():
-        lane = int(np.argmax(is_wrong.any(axis=1)))
-        condition = f"be a step that was taken, from 0 to {last[lane]}"
-        text = message("feedback_step", condition, steps[is_wrong][0])
-        raise ValueError(f"{text[:-1]} in lane {lane}.")
-    is_here = told[:, None] & (steps >= 0)
-    for arrived, arms, paid in zip(is_here.T, actions.T, rewards.T, strict=True):
-        if np.ndim(info["feedback_step"]) == 1:  # a single run
-            if arrived[0]:
-                agent.observe(int(arms[0]), float(paid[0]))
-        elif arrived.any():
-            agent.observe(arms, paid, mask=arrived)
+            choice = tell_arms(info, choice)
 
 
 def _number_of_steps(env: Environment, horizon: int | None) -> int:
@@ -235,6 +198,11 @@ def _number_of_steps(env: Environment, horizon: int | None) -> int:
             f"make the environment with max_episode_steps={horizon}."
         )
     return horizon
+
+
+def _no_choice(info: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Return nothing, for agents that cannot be told."""
+    return before
 
 
 def _parts(info: dict[str, Any]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from bandit_gym.checks.arguments import (
     make_named,
 )
 from bandit_gym.checks.calls import call
-from bandit_gym.checks.fit import check_fit, find_problem
+from bandit_gym.checks.fit import check_fit, find_problem, knows_of_arms
 from bandit_gym.checks.lanes import (
     check_actions,
     check_arms,

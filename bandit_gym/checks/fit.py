@@ -44,7 +44,7 @@ def check_fit(agent: Any, env: Any, *, stacklevel: int = 3) -> None:
             f"agent must have as many arms as the environment, {space.n}, got {num_arms}; "
             "build it with the environment's own problem."
         )
-    if _takes_arms_away(env) and not _knows_of_arms(agent.act):
+    if _takes_arms_away(env) and not knows_of_arms(agent):
         condition = "have act(observation, available=...), for arms of env come and go"
         raise TypeError(message("agent", condition, agent))
     if hasattr(agent, "check_spaces"):
@@ -58,9 +58,10 @@ def _takes_arms_away(env: Any) -> bool:
     return env is not None
 
 
-def _knows_of_arms(act: Any) -> bool:
+def knows_of_arms(agent: Any) -> bool:
+    """Say whether an agent's `act` can be told which arms are available."""
     with suppress(ValueError, TypeError):  # which does not tell its arguments
-        parameters = signature(act).parameters.values()
+        parameters = signature(agent.act).parameters.values()
         return any(p.name == "available" or p.kind is p.VAR_KEYWORD for p in parameters)
     return True
 

@@ -20,7 +20,7 @@ from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.experiments import sources
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
-from bandit_gym.wrappers import check_wrappers
+from bandit_gym.wrappers.naming import NAMES, check_wrappers
 
 Parameters = dict[str, inspect.Parameter]
 ENTRY_KEYS = ("label", "grid")
@@ -145,7 +145,18 @@ def describe_catalogue() -> str:
         _describe(name, load_agent(target), agent_options(target))
         for name, target in agent_names().items()
     ]
-    return "\n\n".join(["ENVIRONMENTS", *environments, "AGENTS", *agents])
+    wrappers = [_describe(name, *described) for name, described in wrappers_by_name().items()]
+    listed = ["ENVIRONMENTS", *environments, "WRAPPERS", *wrappers, "AGENTS", *agents]
+    return "\n\n".join(listed)
+
+
+def wrappers_by_name() -> dict[str, tuple[Any, Parameters]]:
+    """Return by name what environments may be wrapped in, and the options of each."""
+    found = {name: make for name in NAMES for make, _ in check_wrappers([{"name": name}])}
+    return {
+        name: (make, {k: p for k, p in _parameters(make).items() if k != "env"})
+        for name, make in found.items()
+    }
 
 
 def _find_environment(target: str) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
+    from bandit_gym.wrappers.feedback import deliver
     from bandit_gym.wrappers.naming import check_wrappers, wrap
     from bandit_gym.wrappers.single import AvailableArms, BatchedFeedback, DelayedReward, Drift
 
@@ -22,6 +23,7 @@ __getattr__, __dir__ = lend(
         "DelayedReward": "single",
         "Drift": "single",
         "check_wrappers": "naming",
+        "deliver": "feedback",
         "wrap": "naming",
     },
 )

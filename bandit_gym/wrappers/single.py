@@ -81,7 +81,7 @@ class DelayedReward(LaneWrapper):
     episode (0 is the first) that a reward belongs to, the arm pulled then, and the reward; -1, -1
     and 0 where fewer than W rewards arrive. W is 1 for a fixed delay, otherwise one more than the
     longest. `pull_reward` is what this pull has earned, whenever it arrives: the truth, as `regret`
-    is. The reward of a step is the sum of what arrives; `bandit_gym.rollout.deliver` lets an agent
+    is. The reward of a step is the sum of what arrives; `bandit_gym.wrappers.deliver` lets an agent
     observe it. What is still on its way when an episode ends is lost.
 
     Args:

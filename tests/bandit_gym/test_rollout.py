@@ -8,7 +8,7 @@ from agents import ExactThompson
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
-from bandit_gym.rollout import AGENT_STREAM, deliver, play, rollout
+from bandit_gym.rollout import AGENT_STREAM, play, rollout
 from bandit_gym.wrappers import AvailableArms, DelayedReward, Drift
 
 SEED = np.random.SeedSequence(0)
@@ -241,23 +241,6 @@ def test_means_that_move_are_not_told_as_those_of_the_episode():
     env = make_late_world(2)
     steps = play(ExactThompson(env.unwrapped.problem), env, env_seed=0, agent_seed=SEED)
     assert next(steps).means is None
-
-
-@pytest.mark.parametrize(
-    ("steps", "where"), [([[0, 9]], "got 9 in lane 0"), ([[-1, 2], [-5, 0]], "got -5 in lane 1")]
-)
-def test_late_reward_for_a_step_never_taken_is_refused_and_changes_nothing(steps, where):
-    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2))
-    agent.reset(len(steps), seed=0)
-    blank = np.zeros(np.shape(steps))
-    info = {
-        "feedback_step": np.array(steps),
-        "feedback_action": blank.astype(int),
-        "feedback_reward": blank,
-    }
-    with pytest.raises(ValueError, match=rf"from 0 to 2, {where}\."):
-        deliver(agent, info, num_taken=3)
-    assert not agent.counts.any()
 
 
 def test_agents_that_know_of_no_available_arms_are_refused():

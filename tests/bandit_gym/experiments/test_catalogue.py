@@ -73,8 +73,9 @@ def test_an_agent_that_cannot_be_imported_is_refused(target):
 def test_the_catalogue_lists_all_by_name_with_summaries_and_options():
     blocks = catalogue.describe_catalogue().split("\n\n")
     names = [block.partition(":")[0] for block in blocks]
-    assert names == ["ENVIRONMENTS", *ENV_IDS, "AGENTS", *catalogue.agent_names()]
-    for block in set(blocks) - {"ENVIRONMENTS", "AGENTS"}:
+    wrapped = ["WRAPPERS", *catalogue.wrappers_by_name()]
+    assert names == ["ENVIRONMENTS", *ENV_IDS, *wrapped, "AGENTS", *catalogue.agent_names()]
+    for block in set(blocks) - {"ENVIRONMENTS", "WRAPPERS", "AGENTS"}:
         summary, *options = block.splitlines()
         assert summary.endswith(".")
         assert options

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from stub_agents import Constant
@@ -124,3 +126,12 @@ def test_bad_wrappers_are_told_before_anything_is_run():
     assert simulation.try_run(run).startswith("ValueError: std, period and probability must be one")
     with pytest.raises(ValueError, match="nearest known one is 'Drift'"):
         make_run("exact", wrappers=[{"name": "Drif"}])
+
+
+def test_propensities_are_those_among_the_arms_that_were_there():
+    """Uniform play has 1 / (number of these) for each; with 3 arms that is 1, 1 / 2 or 1 / 3."""
+    run = make_run("random", wrappers=[LATE[1]])
+    run = dataclasses.replace(run, propensities=True)
+    agent, env = simulation.build(run)
+    told = np.array([step.propensities for step in simulation._episodes(run, 0, agent, env)])
+    assert {*np.round(told.ravel(), 6)} <= {1.0, 0.5, 0.333333} and (told > 0.4).any()

@@ -24,7 +24,7 @@ def test_wrap_takes_wrappers_of_ones_own():
 
 
 def test_all_wrappers_have_names():
-    assert set(dir(wrappers)) == {*NAMES, "check_wrappers", "wrap"}
+    assert set(dir(wrappers)) == {*NAMES, "check_wrappers", "deliver", "wrap"}
 
 
 @pytest.mark.parametrize(
