@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from agents.rules.ucb import UCB1 as UCB1
     from agents.rules.ucb_tuned import UCBTuned as UCBTuned
     from agents.rules.uniform import UniformRandom as UniformRandom
+    from agents.sliding_window import SlidingWindow as SlidingWindow
     from agents.smc_thompson import SMCThompson as SMCThompson
 
 AGENTS = {
@@ -54,6 +55,7 @@ AGENTS = {
     "finite_horizon_gittins": "agents:FiniteHorizonGittins",
     "optimistic_gittins": "agents:OptimisticGittins",
     "information_relaxation": "agents:InformationRelaxation",
+    "sliding_window": "agents:SlidingWindow",
 }
 """Short names, as the command line takes them, and where what makes the agents is."""
 
@@ -74,6 +76,7 @@ HOMES = {
     "OptimisticGittins": "rules.optimistic_gittins",
     "RacingThompson": "racing_thompson",
     "SMCThompson": "smc_thompson",
+    "SlidingWindow": "sliding_window",
     "TopTwoThompson": "rules.top_two",
     "UCB1": "rules.ucb",
     "UCBTuned": "rules.ucb_tuned",

@@ -23,20 +23,27 @@ from agents.saved.storable import Storable
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import (
     check_actions,
+    check_available,
     check_choices,
     check_integer,
+    check_law,
     check_log,
     check_log_adds_up,
     check_mask,
+    check_real,
     check_rewards,
     check_rewards_add_up,
     check_statistics,
     check_totals,
+    message,
 )
 from bandit_gym.problem import BanditProblem, check_problem
 
 MOST_STATISTICS = 10**9
 """Counts of all lanes and arms at most: 8 GB of them."""
+
+LOWEST = -np.finfo(float).max
+"""Score of an arm that is only better than one that cannot be pulled."""
 
 
 class Agent(Storable):
@@ -50,7 +57,7 @@ class Agent(Storable):
     Attributes:
         problem: likelihood, prior and number of arms, all that the agent is told.
         num_envs: N, or None for a single run, in which `act` returns an `int`.
-        counts: (N, K) pulls of each arm so far.
+        counts: (N, K) pulls of each arm so far; numbers of any kind where they fade.
         sums: (N, K) total reward of each arm so far, in reward units.
         has_exact_law: whether `action_probabilities` is the law of the next `act` itself, and not
             one that the agent approximates.
@@ -60,6 +67,8 @@ class Agent(Storable):
     sums: np.ndarray
     has_exact_law: bool = True
     state_names: ClassVar[tuple[str, ...]] = ("counts", "sums", "_diagnostics")
+    _available: np.ndarray | None = None  # (N, K), while an arm is chosen where not all can be
+    _fading: float = 1.0  # what earlier data are multiplied by at each reward
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = check_problem(problem)
@@ -98,7 +107,7 @@ class Agent(Storable):
             self._rng = make_generator(seed, type(self).__name__)
         self.num_envs = num_envs
         shape = (self.num_lanes, self.problem.num_arms)
-        self.counts = np.zeros(shape, dtype=np.int64)
+        self.counts = np.zeros(shape, dtype=np.int64 if self._fading == 1.0 else np.float64)
         self.sums = np.zeros(shape)
         self._lanes = np.arange(self.num_lanes)
         self._diagnostics = {}
@@ -117,19 +126,24 @@ class Agent(Storable):
         if mask.any():
             self._restart(mask)
 
-    def act(self, observation: Any = None) -> Any:
+    def act(self, observation: Any = None, available: Any = None) -> Any:
         """Choose an arm in every lane; the posterior stays as it was.
 
         Args:
             observation: what the environment showed. Bayesian agents do not need it.
+            available: (N, K) bool, or (K,) for a single run: the arms that can be pulled now. None
+                means all of them.
 
         Returns:
             (N,) int64 arms, or one `int` for a single run.
 
         Raises:
-            ValueError: if what was chosen is no arm, which is an error of the agent's; names it.
+            ValueError: if a lane has no arm available; or if what was chosen is no arm, or none
+                that is available, which is an error of the agent's; names it.
         """
         self._require_reset()
+        if available is not None:
+            return self._act_among(available)
         actions = self._choose()
         if not self._are_arms(actions):
             check_choices(f"{type(self).__name__}._choose", actions, self.problem.num_arms)
@@ -158,7 +172,10 @@ class Agent(Storable):
         lanes = self._lanes
         if mask is not None:
             lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
-        self._count(lanes, actions, rewards)
+        if self._fading < 1.0:
+            self._count_faded(lanes, actions, rewards)
+        else:
+            self._count(lanes, actions, rewards)
         self._learn(lanes, actions, rewards)
 
     def warm_start(self, counts: Any, sums: Any) -> None:
@@ -223,13 +240,14 @@ class Agent(Storable):
         self._require_reset()
         return self._snapshot()
 
-    def action_probabilities(self, observation: Any = None) -> np.ndarray:
+    def action_probabilities(self, observation: Any = None, available: Any = None) -> np.ndarray:
         """Return the law of the next `act`, without moving the agent or its generator.
 
         `has_exact_law` tells whether it is that law itself, or what the agent approximates.
 
         Args:
             observation: as for `act`.
+            available: as for `act`.
 
         Returns:
             (N, K) probabilities of the arms, each row summing to one; (K,) for a single run.
@@ -238,12 +256,17 @@ class Agent(Storable):
             TypeError: if a class of one's own has no `_law`.
         """
         self._require_reset()
-        law = self._aside()._law()
+        twin = self._aside()
+        if available is not None:
+            twin._available = check_available(available, self.counts.shape, self.num_envs)
+        law = twin._law()
+        if available is not None:
+            check_law(f"{type(self).__name__}._law", law, twin._available)
         return law[0] if self.num_envs is None else law
 
     def _choose(self) -> np.ndarray:
         """Return (N,) int64 arms; unless a subclass has another rule, those of largest score."""
-        return random_argmax(self.rng, self._scores())
+        return random_argmax(self.rng, self._among(self._scores()))
 
     def _scores(self) -> np.ndarray:
         """Return (N, K) scores, of which the largest is played."""
@@ -252,8 +275,34 @@ class Agent(Storable):
 
     def _law(self) -> np.ndarray:
         """Return the (N, K) law of what `_choose` returns; it may move, for this is a copy."""
-        scores = self._scores()
+        scores = self._among(self._scores())
         return share_evenly(scores == scores.max(axis=1, keepdims=True))
+
+    def _among(self, scores: np.ndarray) -> np.ndarray:
+        """Return (N, K) scores, in which no arm that cannot be pulled now is the largest."""
+        return scores if self._available is None else among(scores, self._available)
+
+    def _act_among(self, available: Any) -> Any:
+        """Choose among the available arms; whatever goes wrong, the next `act` is among all."""
+        self._available = check_available(available, self.counts.shape, self.num_envs)
+        try:
+            actions = self._choose()
+            name = f"{type(self).__name__}._choose"
+            check_choices(name, actions, self.problem.num_arms, self._available)
+        finally:
+            self._available = None
+        return int(actions[0]) if self.num_envs is None else actions
+
+    def _set_discount(self, discount: float) -> None:
+        """Let data fade: with each reward of a lane, its earlier ones count `discount` times."""
+        self._fading = check_real("discount", discount, above=0.0, maximum=1.0)
+        if self._fading < 1.0:
+            self._let_forget()
+
+    def _let_forget(self) -> None:
+        """Prepare for statistics that fade or leave again, or refuse to."""
+        condition = "be one that can forget, such as ExactThompson or UCB1"
+        raise ValueError(message("agent", condition, type(self).__name__))
 
     def _aside(self) -> Self:
         """Return a copy that may be moved while this agent and its generator stay as they are."""
@@ -288,6 +337,17 @@ class Agent(Storable):
             self.sums.reshape(-1)[cells] = totals
             self.counts.reshape(-1)[cells] += 1
 
+    def _count_faded(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
+        """Let the earlier data of the lanes fade, and count; all of it or nothing."""
+        before = self.counts[lanes], self.sums[lanes]
+        self.counts[lanes] *= self._fading
+        self.sums[lanes] *= self._fading
+        try:
+            self._count(lanes, actions, rewards)
+        except ValueError:
+            self.counts[lanes], self.sums[lanes] = before
+            raise
+
     def _are_arms(self, choices: np.ndarray) -> bool:
         """Say whether (N,) choices are arms; one is looked at in a tenth of the time of arrays."""
         if len(choices) == 1:
@@ -308,6 +368,11 @@ def random_argmax(rng: Generator, scores: np.ndarray) -> np.ndarray:
     if np.count_nonzero(is_best) > len(scores):
         return np.argmax(np.where(is_best, rng.random(scores.shape), -1.0), axis=1)
     return is_best.argmax(axis=1)
+
+
+def among(scores: np.ndarray, available: np.ndarray) -> np.ndarray:
+    """Return (N, K) scores with those of arms that cannot be pulled below all others."""
+    return np.where(available, np.maximum(scores, LOWEST), -np.inf)
 
 
 def share_evenly(is_chosen: np.ndarray) -> np.ndarray:

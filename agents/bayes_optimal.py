@@ -64,7 +64,8 @@ class BayesOptimal(Agent):
             `agents.optimum.policy`.
 
     Raises:
-        ValueError: as `optimal_value`; from `act`, if a lane has no pulls left.
+        ValueError: as `optimal_value`; from `act`, if a lane has no pulls left, or is told that
+            some arms are not available, under which the policy is not known.
     """
 
     def __init__(self, problem: BanditProblem, *, horizon: int) -> None:
@@ -77,6 +78,9 @@ class BayesOptimal(Agent):
         if pulled >= self.horizon:
             condition = f"be more than the {pulled} pulls so far"
             raise ValueError(message("horizon", condition, self.horizon))
+        if self._available is not None and not self._available.all():
+            condition = "be True for all arms, for which alone BayesOptimal is"
+            raise ValueError(message("available", condition, self._available.tolist()))
         return self.policy.best_arms(self.counts, self.sums)
 
     def _law(self) -> np.ndarray:

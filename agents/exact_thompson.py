@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.posteriors.base import PosteriorAgent
+from agents.posteriors.base import PosteriorAgent, require_forgetting
 from agents.posteriors.choosing import METHODS, exact_posterior
 from bandit_gym.checks import check_choice, check_integer
 from bandit_gym.problem import BanditProblem
@@ -41,6 +41,9 @@ class ExactThompson(PosteriorAgent):
         method: one of the above, or "auto", which takes the first that can treat the problem; the
             attribute `method` then says which.
         num_sweeps: of the chain per decision, for gibbs.
+        discount: in (0, 1]; with each reward of a lane its earlier ones count so many times as
+            much, so that the last 1 / (1 - discount) of them decide: for worlds that change. The
+            prior stays as it is. Not for gibbs.
 
     Attributes:
         method: "conjugate", "grid" or "gibbs".
@@ -60,6 +63,7 @@ class ExactThompson(PosteriorAgent):
         prior: str = "problem",
         method: str = "auto",
         num_sweeps: int = 4,
+        discount: float = 1.0,
     ) -> None:
         self.prior = check_choice("prior", prior, ("problem", "reference"))
         check_choice("method", method, ("auto", *METHODS))
@@ -69,9 +73,17 @@ class ExactThompson(PosteriorAgent):
         )
         super().__init__(problem, inner)
         self.has_exact_law = self.method != "gibbs"
+        self.discount = discount
+        self._set_discount(discount)
 
     def _law(self) -> np.ndarray:
-        return self.up_to_date().best_arm_probabilities()
+        return self.up_to_date().best_among(self._available)
 
     def _choose(self) -> np.ndarray:
-        return self.up_to_date().draw_best(self.rng)
+        posterior = self.up_to_date()
+        if self._available is None:
+            return posterior.draw_best(self.rng)
+        return posterior.draw_best_among(self.rng, self._available)
+
+    def _let_forget(self) -> None:
+        require_forgetting(self.problem, self.inner)

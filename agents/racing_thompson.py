@@ -214,15 +214,15 @@ class RacingThompson(Agent):
 
     def _law(self) -> np.ndarray:
         self._target.follow(self.rng, self.counts, self.sums)
-        law = self._target.best_arm_probabilities()
+        law = self._target.best_among(self._available)
         if self.unpulled_arms == "matched":
             return law
-        is_missing = self._proposal.is_missing(self.counts)
+        is_missing = self._is_missing()
         return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), law)
 
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
-        gumbels = self.rng.gumbel(size=self.counts.shape)  # line 5
+        gumbels = self._among(self.rng.gumbel(size=self.counts.shape))  # line 5
         self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8
         due = (self.counts.sum(axis=1) >= self._vetting.due).nonzero()[0]
         if due.size:
@@ -230,7 +230,8 @@ class RacingThompson(Agent):
         races = Races.start(self._rule, gumbels, self._vetting.lengths)  # line 6
         if self.scale == "supremum":
             races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
-        races.run(self.rng, self._proposal, self._pull_first(races))  # lines 7 to 15
+        lanes = self._pull_first(races)
+        races.run(self.rng, self._proposal, lanes, self._available)  # lines 7 to 15
         if due.size:
             self._vetting.look_back(due, races)
         return races
@@ -255,7 +256,7 @@ class RacingThompson(Agent):
         """Return the lanes that race; the others are given an arm that was never pulled."""
         if self.unpulled_arms == "matched":
             return self._lanes
-        is_missing = self._proposal.is_missing(self.counts)
+        is_missing = self._is_missing()
         races.totals[is_missing] = 1.0 + self.rng.random(np.count_nonzero(is_missing))
         return np.flatnonzero(~is_missing.any(axis=1))
 
@@ -268,6 +269,11 @@ class RacingThompson(Agent):
             condition = f"be left out with stopping={self.stopping!r}, which never reads it"
             raise ValueError(message(name, condition, value))
         return _CHECKS[name](name, value)
+
+    def _is_missing(self) -> np.ndarray:
+        """Return (N, K) True for arms without a posterior of their own that can be pulled."""
+        is_missing = self._proposal.is_missing(self.counts)
+        return is_missing if self._available is None else is_missing & self._available
 
     def _make_rule(self) -> StoppingRule:
         if not isinstance(self.stopping, str):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agents.posteriors.base import PosteriorAgent
+from agents.posteriors.base import PosteriorAgent, require_forgetting
 from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.resampling import RESAMPLING
 from bandit_gym.checks import check_choice, check_integer, check_real, message
@@ -42,6 +42,9 @@ class SMCThompson(PosteriorAgent):
             the principal axes of the population and arm by arm; "none" leaves the copies where they
             are. Without moves, resampling only delays the collapse.
         num_moves: sweeps after a resampling, >= 1.
+        discount: in (0, 1]; with each reward of a lane its earlier ones count so many times as
+            much, and so do the log-weights of its particles: for worlds that change. What has been
+            resampled comes back by moves alone.
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
     (of the lane's poorest population), `is_degenerate` (in some population every particle rules out
@@ -63,6 +66,7 @@ class SMCThompson(PosteriorAgent):
         ess_threshold: float = 0.5,
         move: str = "none",
         num_moves: int = 3,
+        discount: float = 1.0,
     ) -> None:
         schedule = _check_schedule(num_particles, resampling)
         check_choice("move", move, MOVES)
@@ -77,12 +81,17 @@ class SMCThompson(PosteriorAgent):
         super().__init__(problem, inner)
         self.inner: ParticlePosterior = inner
         self.num_particles = num_particles
+        self.discount = discount
+        self._set_discount(discount)
+
+    def _let_forget(self) -> None:
+        require_forgetting(self.problem, self.inner)
 
     def _law(self) -> np.ndarray:
-        return self.up_to_date().best_arm_probabilities()
+        return self.up_to_date().best_among(self._available)
 
     def _choose(self) -> np.ndarray:
-        actions = self.up_to_date().draw_best(self.rng)
+        actions = self.up_to_date().draw_best_among(self.rng, self._available)
         self._diagnostics |= {
             "num_samples": self.inner.num_taking_part(),
             "effective_sample_size": self.inner.effective_sample_size(),

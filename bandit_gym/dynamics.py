@@ -4,7 +4,7 @@ import numpy as np
 
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.priors import Prior
-from bandit_gym.typing import FloatArray, IntArray
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 
 def draw_means(prior: Prior, rng: np.random.Generator, num_arms: int) -> FloatArray:
@@ -40,9 +40,13 @@ def pull(
     return likelihood.sample(take_arms(means, actions), uniforms)
 
 
-def shortfalls(means: FloatArray) -> FloatArray:
-    """Compute each arm's pseudo-regret, how far it falls short of the best: (N, K), all >= 0."""
-    return means.max(axis=-1, keepdims=True) - means
+def shortfalls(means: FloatArray, available: BoolArray | None = None) -> FloatArray:
+    """Compute each arm's pseudo-regret, how far it falls short of the best: (N, K).
+
+    They are at least 0 for the arms of which the best is taken: the (N, K) available ones, or all.
+    """
+    rivals = means if available is None else np.where(available, means, -np.inf)
+    return rivals.max(axis=-1, keepdims=True) - means  # type: ignore[no-any-return]
 
 
 def optimal_actions(means: FloatArray) -> IntArray:

@@ -16,8 +16,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_fit, check_integer, message
+from bandit_gym.checks import check_fit, check_integer, knows_of_arms, message
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.wrappers.feedback import deliver
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
 """Spawn key of the agent's stream: with it no agent shares a stream with an environment's seed."""
@@ -39,7 +40,10 @@ class BanditAgent(Protocol):
         """Forget everything and prepare for `num_envs` lanes, or for a single run."""
 
     def act(self, observation: Any = None) -> Any:
-        """Choose an action, (N,) of them for N lanes."""
+        """Choose an action, (N,) of them for N lanes.
+
+        In worlds where arms come and go it is called with `available`, (N, K) bool, as well.
+        """
 
     def observe(self, action: Any, reward: Any, mask: Any = None) -> None:
         """Learn from what the actions paid, in the lanes where `mask` is True (None: in all)."""
@@ -49,11 +53,11 @@ class Step(NamedTuple):
     """What happened in one step. In lanes where `is_alive` is False only its presence is real."""
 
     actions: IntArray  # (N,)
-    rewards: FloatArray  # (N,)
+    rewards: FloatArray  # (N,) of these actions, whenever they arrive
     pseudo_regrets: FloatArray | None  # (N,), None where the environment tells none
     diagnostics: dict[str, Any]  # name -> (N,)
     is_alive: BoolArray  # (N,), False once the lane's episode has ended
-    means: FloatArray | None  # (N, K) true means of the episode, None where not told
+    means: FloatArray | None  # (N, K) true means of the episode, None where not told or moving
     agent_seconds: float = 0.0  # spent in `act` and `observe`
     propensities: FloatArray | None = None  # (N,) of the actions, None where not asked for
     has_exact_law: bool = False  # whether the agent vouches for them
@@ -134,23 +138,37 @@ def play(
     agent.reset(num_envs=num_envs, seed=agent_seed)
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
+    tell_arms = _choice if knows_of_arms(agent) else _no_choice
+    choice = tell_arms(info, {})
+    num_taken = 0
     while is_alive.any():
-        law = np.atleast_2d(asked.action_probabilities(observation)) if propensities else None
+        law = None
+        if propensities:
+            law = np.atleast_2d(asked.action_probabilities(observation, **choice))
         start = perf_counter()
-        action = agent.act(observation)
+        action = agent.act(observation, **choice)
         chosen = perf_counter()
         observation, reward, terminated, truncated, info = env.step(action)
         paid = perf_counter()
-        if is_alive.all():
+        num_taken += 1
+        arrived = [part for part in _parts(info) if "feedback_step" in part]
+        for part in arrived:
+            deliver(agent, part, num_taken=num_taken, mask=is_alive)
+        if arrived:
+            pass  # the step's own reward may be on its way
+        elif is_alive.all():
             agent.observe(action, reward)
         else:
             agent.observe(action, reward, mask=is_alive)
         seconds = (chosen - start) + (perf_counter() - paid)
         actions = np.array(action, dtype=np.int64, ndmin=1)
+        if num_taken == 1 and "means" in _parts(info)[-1]:
+            means = None  # they move
+        earned = _told("pull_reward", info, is_alive.shape)
         yield Step(
             actions=actions,
-            rewards=np.array(reward, dtype=np.float64, ndmin=1),
-            pseudo_regrets=_pseudo_regrets(info, is_alive.shape),
+            rewards=np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned,
+            pseudo_regrets=_told("regret", info, is_alive.shape),
             diagnostics=tell(),
             is_alive=is_alive,
             means=means,
@@ -158,10 +176,12 @@ def play(
             propensities=None if law is None else law[np.arange(len(actions)), actions],
             has_exact_law=propensities and bool(asked.has_exact_law),
         )
+        choice = tell_arms(info, choice)
         has_ended = np.logical_or(terminated, truncated)
         if has_ended.any():
             is_alive = is_alive & ~has_ended
-            observation = _restart_idle_lanes(env, observation, has_ended)
+            observation, info = _restart_idle_lanes(env, observation, has_ended)
+            choice = tell_arms(info, choice)
 
 
 def _number_of_steps(env: Environment, horizon: int | None) -> int:
@@ -180,25 +200,52 @@ def _number_of_steps(env: Environment, horizon: int | None) -> int:
     return horizon
 
 
-def _pseudo_regrets(info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:
-    """Collect the (N,) pseudo-regrets; same-step autoreset hides the last one in `final_info`."""
-    if "regret" in info and np.asarray(info.get("_regret", True)).all():  # as nearly always
-        return np.array(info["regret"], dtype=np.float64, ndmin=1)
-    sources = [part for part in (info, info.get("final_info", {})) if "regret" in part]
+def _no_choice(info: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Return nothing, for agents that cannot be told."""
+    return before
+
+
+def _parts(info: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return where a step tells something; same-step autoreset hides the last of a lane."""
+    return [info, info["final_info"]] if "final_info" in info else [info]
+
+
+def _told(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:
+    """Collect (N,) values of what a step tells, such as pseudo-regrets; None if it does not."""
+    if name in info and np.asarray(info.get(f"_{name}", True)).all():  # as nearly always
+        return np.array(info[name], dtype=np.float64, ndmin=1)
+    sources = [part for part in _parts(info) if name in part]
     if not sources:
         return None
-    regrets = np.full(shape, np.nan)
+    values = np.full(shape, np.nan)
     for part in sources:
-        np.copyto(regrets, part["regret"], where=part.get("_regret", True))
-    return regrets
+        np.copyto(values, part[name], where=part.get(f"_{name}", True))
+    return values
 
 
-def _restart_idle_lanes(env: Environment, observation: Any, has_ended: BoolArray) -> Any:
+def _restart_idle_lanes(
+    env: Environment, observation: Any, has_ended: BoolArray
+) -> tuple[Any, dict[str, Any]]:
     """Reset ended lanes where nobody else does, for a vector environment must not step them."""
     is_left_to_us = env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED
     if is_left_to_us and not has_ended.all():
-        observation, _ = env.reset(options={"reset_mask": has_ended})
-    return observation
+        return env.reset(options={"reset_mask": has_ended})
+    return observation, {}
+
+
+def _choice(info: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """Return what an agent is told of the arms that can be pulled next; nothing where all can.
+
+    Args:
+        info: of a reset or a step, with an `action_mask` in some lanes or in none.
+        before: what was told before, which holds for lanes without.
+    """
+    if "action_mask" not in info:
+        return before
+    told, mask = info.get("_action_mask"), np.asarray(info["action_mask"], dtype=bool)
+    if told is not None and not np.asarray(told).all() and before:
+        mask = np.where(np.asarray(told)[:, None], mask, before["available"])
+    return {"available": mask}
 
 
 def _stack(steps: Sequence[Step]) -> Rollout:

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 from weakref import WeakSet
 
 import numpy as np
 from numpy.random import Generator
 
-from agents.base import Agent, random_argmax
+from agents.base import Agent, among, random_argmax
 from agents.snapshots.snapshot import PosteriorSnapshot
+from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
 
 LARGEST_MISS = 0.01
@@ -37,12 +39,16 @@ class Posterior(ABC):
         source: what its answers are taken from, in words.
         keeps_state: whether lanes hold more than follows from the statistics.
         state_names: the attributes that a saved agent needs beside the statistics.
+        can_forget: whether it can follow statistics that fade or leave again.
+        grows: whether they never do, so that the same counts mean the same data.
     """
 
     counts: np.ndarray
     source: ClassVar[str]
     keeps_state: ClassVar[bool] = False
     state_names: ClassVar[tuple[str, ...]] = ()
+    can_forget: ClassVar[bool] = False
+    grows: bool = True
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:  # noqa: B027  # most keep nothing
         """Forget what the (N,) masked lanes hold beside the statistics; another N starts anew."""
@@ -75,6 +81,12 @@ class Posterior(ABC):
         """
         return random_argmax(rng, self.sample(rng))
 
+    def draw_best_among(self, rng: Generator, available: np.ndarray | None) -> np.ndarray:
+        """Return the (N,) arms that are best in one draw among the (N, K) available ones."""
+        if available is None:
+            return self.draw_best(rng)
+        return random_argmax(rng, among(self.sample(rng), available))
+
     @abstractmethod
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations of the means; inf where they are, as for improper laws."""
@@ -95,6 +107,24 @@ class Posterior(ABC):
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
 
+    def best_among(self, available: np.ndarray | None) -> np.ndarray:
+        """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
+        if available is None:
+            return self.best_arm_probabilities()
+        law = np.zeros(available.shape)
+        for lanes, arms in same_arms(available):
+            part = self.restrict(lanes, arms).best_arm_probabilities() if len(arms) > 1 else 1.0
+            law[np.ix_(lanes, arms)] = part
+        return law
+
+    def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> Posterior:
+        """Return what is known of some arms in some lanes, as if there were no others.
+
+        Raises:
+            NotImplementedError: if this kind cannot.
+        """
+        raise NotImplementedError(f"restrict must be asked of an exact posterior, got {self!r}.")
+
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means at (M,) places, where there are any.
 
@@ -108,8 +138,13 @@ class Posterior(ABC):
         problem = getattr(self, "problem", None)
         return copy.deepcopy(self, {id(problem): problem})
 
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return what to expect of every arm if a given arm is best; tables and chains can.
+
+        Args:
+            available: (N, K) True for the arms that count; what is told of others means nothing.
 
         Returns:
             (N, K) probabilities that each arm is best, and (N, K, K) expectations of the means,
@@ -197,6 +232,22 @@ class PosteriorAgent(Agent):
         if self.inner.keeps_state:
             twin.inner = self.inner.fork()
         return twin
+
+
+def same_arms(available: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the lanes, and the arms available in them, for each row that (N, K) `available` has."""
+    rows, which = np.unique(available, axis=0, return_inverse=True)
+    for number, row in enumerate(rows):
+        yield np.flatnonzero(which.ravel() == number), np.flatnonzero(row)
+
+
+def require_forgetting(problem: BanditProblem, posterior: Posterior | None) -> None:
+    """Prepare a posterior for statistics that fade or leave again, or refuse to."""
+    if posterior is not None:
+        if not posterior.can_forget:
+            condition = "be conjugate, or independent across arms, for an exact agent that forgets"
+            raise ValueError(message("problem.prior", condition, problem.prior))
+        posterior.grows = False
 
 
 def require_sum(largest_miss: float) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from agents.base import among
 from agents.posteriors.chains import GibbsTarget
 
 MOST_POINTS = 2048
@@ -28,12 +29,15 @@ class Answer(NamedTuple):
     best: np.ndarray
 
 
-def average_conditionals(target: GibbsTarget, means: np.ndarray) -> Answer:
+def average_conditionals(
+    target: GibbsTarget, means: np.ndarray, available: np.ndarray | None = None
+) -> Answer:
     """Return what the conditional laws of each arm given the others tell, averaged over sweeps.
 
     Args:
         target: the posterior of N lanes.
         means: (S, N, K) after each of S sweeps.
+        available: (N, K) True for the arms of which one is the best; None for all.
     """
     off = means - target.mean
     own = np.diag(target.precision)
@@ -41,12 +45,15 @@ def average_conditionals(target: GibbsTarget, means: np.ndarray) -> Answer:
     grid = _grids(means, target)
     log_base = _log_features(target.coefficients, grid) - 0.5 * own[:, None] * grid**2
     density, wins = np.zeros_like(grid), np.zeros(grid.shape[:2])
-    for pull, rivals in zip(pulls, _best_rivals(means), strict=True):
+    compared = means if available is None else among(means, available)
+    for pull, rivals in zip(pulls, _best_rivals(compared), strict=True):
         log_density = log_base + pull[..., None] * grid
         part = np.exp(log_density - log_density.max(axis=-1, keepdims=True))
         part /= np.trapezoid(part, grid, axis=-1)[..., None]
         density += part
         wins += _mass_above(grid, part, rivals)
+    if available is not None:
+        wins = np.where(available, wins, 0.0)
     return Answer(grid, density / len(pulls), wins / wins.sum(axis=-1, keepdims=True))
 
 

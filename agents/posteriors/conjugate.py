@@ -126,6 +126,7 @@ class ConjugatePosterior(Posterior):
     """
 
     source = "the conjugate law"
+    can_forget = True
 
     state_names = ("_ahead",)
 
@@ -162,7 +163,7 @@ class ConjugatePosterior(Posterior):
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Throw away draws made ahead; otherwise the statistics are all there is."""
-        is_small = len(mask) == 1 and len(self.prior) <= MOST_ARMS_AHEAD
+        is_small = len(mask) == 1 and len(self.prior) <= MOST_ARMS_AHEAD and self.grows
         self._ahead = DrawsAhead(self.law, self.prior, self.weights) if is_small else None
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
@@ -235,6 +236,13 @@ class ConjugatePosterior(Posterior):
         found = np.empty(first.shape)
         require_sum(compare_laws(MeanLaws(self.family, first, second), found))
         return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), found)
+
+    def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> ConjugatePosterior:
+        """Return what is known of some arms in some lanes."""
+        part = ConjugatePosterior(self.likelihood, self.prior[arms])
+        cells = np.ix_(lanes, arms)
+        part.counts, part.sums = self.counts[cells], self.sums[cells]
+        return part
 
     def _current(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (N, K) parameters, harmless where there is no posterior, and where that is."""

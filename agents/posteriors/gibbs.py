@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from agents.base import among
 from agents.posteriors.base import Posterior
 from agents.posteriors.chains import (
     Axes,
@@ -147,10 +148,19 @@ class GibbsPosterior(Posterior):
         """
         return self._marginals()[2]
 
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_among(self, available: np.ndarray | None) -> np.ndarray:
+        """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
+        if available is None:
+            return self.best_arm_probabilities()
+        return average_conditionals(*self._sweep(), available).best
+
+    def best_arm_moments(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) frequencies and (N, K, K) averages over the sweeps in which an arm won."""
         means = self._sweep()[1]
-        has_won = means.argmax(axis=-1)[..., None] == np.arange(self.problem.num_arms)
+        rivals = means if available is None else among(means, available)
+        has_won = rivals.argmax(axis=-1)[..., None] == np.arange(self.problem.num_arms)
         found = has_won.mean(axis=0)
         totals = np.einsum("sna,sni->nai", has_won, means) / len(means)
         with np.errstate(invalid="ignore"):

@@ -5,12 +5,13 @@ Letters: K arms, N lanes, M + 1 points.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from agents.posteriors.base import Posterior, require_sum
+from agents.posteriors.base import Posterior, require_sum, same_arms
 from agents.posteriors.best_arm_moments import find_best_arm_moments
 from agents.posteriors.mesh import make_mesh
 from agents.posteriors.partial_means import find_shortfalls
@@ -18,6 +19,7 @@ from agents.posteriors.quadrature import Coordinate
 from agents.posteriors.table_comparison import compare_tables
 from agents.posteriors.tabulation import (
     LARGEST_RELIABLE_ERROR,
+    PosteriorTables,
     draw_best_of_tables,
     empty_tables,
     invert_tables,
@@ -46,6 +48,7 @@ class GridPosterior(Posterior):
     """
 
     source = "tables"
+    can_forget = True
 
     def __init__(self, problem: BanditProblem) -> None:
         self.mesh = make_mesh(problem)
@@ -112,10 +115,17 @@ class GridPosterior(Posterior):
         require_sum(compare_tables(self.tables.points, found))
         return found
 
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(
+        self, available: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, see `best_arm_moments`."""
         num_lanes, num_arms = self.tables.keys.shape[:2]
-        found, means = np.empty((num_lanes, num_arms)), np.empty((num_lanes, num_arms, num_arms))
+        found, means = np.zeros((num_lanes, num_arms)), np.zeros((num_lanes, num_arms, num_arms))
+        if available is not None:
+            for lanes, arms in same_arms(available):
+                part = self.restrict(lanes, arms).best_arm_moments()
+                found[np.ix_(lanes, arms)], means[np.ix_(lanes, arms, arms)] = part
+            return found, means
         find_best_arm_moments(self.mesh.likelihood.ends, self.tables, found, means)
         return found, means
 
@@ -128,6 +138,18 @@ class GridPosterior(Posterior):
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where an arm's table is unreliable, see `tabulation`."""
         return np.asarray((self.tables.errors > LARGEST_RELIABLE_ERROR).any(axis=1))
+
+    def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> GridPosterior:
+        """Return what is known of some arms in some lanes, to be asked and not to follow data."""
+        part, tables, cells = copy.copy(self), self.tables, np.ix_(lanes, arms)
+        kept = (
+            tables.keys[cells],
+            tables.points[cells],
+            tables.guides[cells],
+            tables.errors[cells],
+        )
+        part.tables, part.counts = PosteriorTables(*kept, tables.recent), self.counts[cells]
+        return part
 
     @property
     def _coordinate(self) -> Coordinate:

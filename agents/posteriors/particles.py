@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from agents.base import among
 from agents.posteriors.base import Posterior
 from agents.posteriors.lineage import Lineage, Rows
 from agents.posteriors.moves import Data, log_likelihood, sweep
@@ -63,6 +64,7 @@ class ParticlePosterior(Posterior):
 
     source = "weighted particles"
     keeps_state = True
+    can_forget = True
     state_names = (
         *("counts", "sums", "lineage", "_particles", "_log_weights", "_cumulative", "_sizes"),
         *("_log_means", "_log_reference", "_reference", "_is_stale"),
@@ -163,13 +165,22 @@ class ParticlePosterior(Posterior):
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities, those of these particles to rounding."""
-        weights = self._weights()
+        return self.best_among(None)
+
+    def best_among(self, available: np.ndarray | None) -> np.ndarray:
+        """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
+        weights, shape = self._weights(), self.counts.shape
         if not self._is_split:
-            best = self._particles[:, 0].argmax(axis=2)
-            is_best = best[..., None] == np.arange(self.problem.num_arms)
+            means = self._particles[:, 0]
+            compared = means if available is None else among(means, available[:, None])
+            is_best = compared.argmax(axis=2)[..., None] == np.arange(shape[1])
             return np.einsum("np,npk->nk", weights[:, 0], is_best)
-        pairs = zip(self._particles[..., 0], weights, strict=True)
-        return np.array([compare_populations(means, shares) for means, shares in pairs])
+        law = np.zeros(shape)
+        for lane in range(shape[0]):
+            arms = slice(None) if available is None else available[lane]
+            means = self._particles[lane, arms, :, 0]
+            law[lane, arms] = compare_populations(means, weights[lane, arms])
+        return law
 
     def num_taking_part(self) -> np.ndarray:
         """Return (N,) how many particles take part in a decision."""
@@ -250,7 +261,8 @@ class ParticlePosterior(Posterior):
 
     def _absorb(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Take in (N, K) statistics by stages, each small enough to keep the particles alive."""
-        rows: Any = np.nonzero((counts != self.counts)[:, self._arms].any(axis=2))
+        is_new = (counts != self.counts) | (sums != self.sums)
+        rows: Any = np.nonzero(is_new[:, self._arms].any(axis=2))
         if not rows[0].size:
             return
         self._is_stale[rows] = True
@@ -270,6 +282,8 @@ class ParticlePosterior(Posterior):
                     self.lineage.is_capped[rows] |= share < 1
                     share[:] = 1.0
             self._log_weights[rows] += share[:, None] * gain
+            if not self.grows:  # what has ruled out a particle fades, and leaves it ruled out
+                self._log_weights[np.isnan(self._log_weights)] = -np.inf
             power += share * (1 - power)
             left = share < 1
             rows, power = (rows[0][left], rows[1][left]), power[left]

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
+from agents.base import among
 from agents.numerics.kernels import Draws
 from agents.posteriors.base import Posterior
 from agents.racing.weighing import WeighedLaws
@@ -150,6 +151,18 @@ class Proposal(Posterior):
         """Return the (N, K) probabilities that each arm has the largest mean."""
         num_arms = self.problem.num_arms
         return np.array([np.bincount(won, w, num_arms) for _, w, won in self._weighted_draws()])
+
+    def best_among(self, available: np.ndarray | None) -> np.ndarray:
+        """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
+        if available is None:
+            return self.best_arm_probabilities()
+        pairs = zip(self._weighted_draws(), available[..., None], strict=True)
+        return np.array(
+            [
+                np.bincount(among(means, arms).argmax(axis=0), weights, len(arms))
+                for (means, weights, _), arms in pairs
+            ]
+        )
 
     def _weighted_draws(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield each lane's (K, m) means, (m,) weights of sum 1, and (m,) winners.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from agents.base import among
 from agents.numerics.kernels import draw_chunk, make_draws
 from agents.racing.proposal import TILE_SIZE, Proposal, split_lanes
 from agents.racing.stopping import StoppingRule
@@ -73,25 +74,39 @@ class Races(NamedTuple):
             num_samples=np.zeros(len(gumbels), dtype=np.int64),
         )
 
-    def run(self, rng: Generator, proposal: Proposal, lanes: np.ndarray) -> None:
+    def run(
+        self,
+        rng: Generator,
+        proposal: Proposal,
+        lanes: np.ndarray,
+        available: np.ndarray | None = None,
+    ) -> None:
         """Run the races of the given (R,) lanes to their end, with draws from the proposal.
 
         Where compiled loops can draw and weigh by themselves, all is one such loop, lane by lane.
         Elsewhere races run in rounds, so that a user's log-density is called for many at once; that
-        does the same.
+        does the same. So they do where (N, K) `available` arms are the only ones that race.
 
         Raises:
             ValueError: if a race ended at its last sample with every weight zero.
         """
-        laws = proposal.weighed_laws()
-        if laws is not None:
+        laws = None if available is not None else proposal.weighed_laws()
+        if available is not None:
+            self._run_rounds(rng, proposal, lanes, available)
+        elif laws is not None:
             run_lane_by_lane(rng, laws, self, lanes, self._chunk_size(proposal))
             self._require_weight(lanes)
         elif not proposal.run_races(rng, self, lanes, self._chunk_size(proposal)):
             self._run_rounds(rng, proposal, lanes)
         proposal.expected_samples = max(1.0, float(self.num_samples.sum()) / len(self.gumbels))
 
-    def _run_rounds(self, rng: Generator, proposal: Proposal, lanes: np.ndarray) -> None:
+    def _run_rounds(
+        self,
+        rng: Generator,
+        proposal: Proposal,
+        lanes: np.ndarray,
+        available: np.ndarray | None = None,
+    ) -> None:
         while lanes.size:  # line 7
             num_left = self.lengths - self.num_samples
             lanes = lanes[num_left[lanes].argsort(kind="stable")]  # alike ones share a tile
@@ -101,7 +116,10 @@ class Races(NamedTuple):
             for tile in split_lanes(part, 4 * size * self.gumbels.shape[1]):
                 left = num_left[tile].max()
                 draws = proposal.draw(rng, tile, left if left < 2 * size else size)  # line 8
-                is_over.append(self.feed(tile, draws.log_weights, draws.winners))  # lines 9 to 14
+                winners = draws.winners
+                if available is not None:
+                    winners = among(draws.means, available[tile][..., None]).argmax(axis=1)
+                is_over.append(self.feed(tile, draws.log_weights, winners))  # lines 9 to 14
             lanes = np.concatenate([part[~np.concatenate(is_over)], lanes[part.size :]])
 
     def _num_together(self, lanes: np.ndarray) -> int:

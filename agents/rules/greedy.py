@@ -10,7 +10,9 @@ from typing import Self
 import numpy as np
 
 from agents.base import Agent
+from agents.posteriors.base import require_forgetting
 from agents.posteriors.choosing import exact_posterior
+from agents.rules.uniform import uniform_arms, uniform_law
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.problem import BanditProblem
@@ -26,6 +28,7 @@ class Greedy(Agent):
         estimate: "average" is the average reward so far, infinite for an arm without any;
             "posterior" the expectation under the posterior, for every prior that `ExactThompson`
             takes. Infinite expectations come first.
+        discount: in (0, 1], by which data fade; see `ExactThompson`.
 
     Diagnostics, for "posterior": `is_unreliable`, where the posterior cannot vouch for what it
     holds.
@@ -33,10 +36,14 @@ class Greedy(Agent):
 
     state_names = ("_posterior",)
 
-    def __init__(self, problem: BanditProblem, *, estimate: str = "average") -> None:
+    def __init__(
+        self, problem: BanditProblem, *, estimate: str = "average", discount: float = 1.0
+    ) -> None:
         super().__init__(problem)
         self.estimate = check_choice("estimate", estimate, ESTIMATES)
         self._posterior = exact_posterior(problem)[1] if estimate == "posterior" else None
+        self.discount = discount
+        self._set_discount(discount)
 
     def estimates(self) -> np.ndarray:
         """Return the (N, K) estimates of the means."""
@@ -49,6 +56,9 @@ class Greedy(Agent):
     def _restart(self, mask: np.ndarray) -> None:
         if self._posterior is not None:
             self._posterior.restart(self.rng, mask)
+
+    def _let_forget(self) -> None:
+        require_forgetting(self.problem, self._posterior)
 
     def _scores(self) -> np.ndarray:
         return self.estimates()
@@ -75,24 +85,35 @@ class EpsilonGreedy(Greedy):
         problem: likelihood and prior.
         epsilon: share of random pulls, in [0, 1].
         estimate: see `Greedy`.
+        discount: see `Greedy`.
     """
 
     def __init__(
-        self, problem: BanditProblem, *, epsilon: float = 0.1, estimate: str = "average"
+        self,
+        problem: BanditProblem,
+        *,
+        epsilon: float = 0.1,
+        estimate: str = "average",
+        discount: float = 1.0,
     ) -> None:
-        super().__init__(problem, estimate=estimate)
+        super().__init__(problem, estimate=estimate, discount=discount)
         self.epsilon = check_real("epsilon", epsilon, minimum=0.0, maximum=1.0)
 
     def _choose(self) -> np.ndarray:
         greedy = super()._choose()
-        random = self.rng.integers(self.problem.num_arms, size=self.num_lanes)
+        random = uniform_arms(self.rng, self.counts.shape, self._available)
         return np.where(self.rng.random(self.num_lanes) < self.epsilon, random, greedy)
 
     def _law(self) -> np.ndarray:
-        return self.epsilon / self.problem.num_arms + (1 - self.epsilon) * super()._law()
+        uniform = uniform_law(self.counts.shape, self._available)
+        return self.epsilon * uniform + (1 - self.epsilon) * super()._law()
 
 
 def empirical_means(agent: Agent) -> np.ndarray:
     """Return (N, K) average rewards, infinite for an arm never pulled."""
-    means = agent.sums / np.maximum(agent.counts, 1)
-    return np.where(agent.counts > 0, means, np.inf)
+    return np.where(agent.counts > 0, agent.sums / number_of_pulls(agent), np.inf)
+
+
+def number_of_pulls(agent: Agent) -> np.ndarray:
+    """Return the (N, K) pulls of each arm, or what is left of them; 1 where there are none."""
+    return np.where(agent.counts > 0, agent.counts, 1)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from agents.base import random_argmax
+from agents.base import among, random_argmax
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, remaining_pulls
@@ -18,7 +18,7 @@ from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.problem import BanditProblem
 
-SOLVERS: dict[str, Callable[[np.random.Generator, Future], np.ndarray]] = {
+SOLVERS: dict[str, Callable[[np.random.Generator, Future, np.ndarray | None], np.ndarray]] = {
     "v_zero": most_pulled,
     "v_emax": first_of_best_sequence,
     "index": relaxed_index,
@@ -80,10 +80,13 @@ class InformationRelaxation(PosteriorAgent):
         for num_pulls in np.unique(left):
             lanes = np.flatnonzero(left == num_pulls)
             future = self._sample_future(lanes, means[lanes], int(num_pulls))
+            available = None if self._available is None else self._available[lanes]
             if num_pulls == 1:
-                actions[lanes] = random_argmax(self.rng, future.means[:, 0])
+                scores = future.means[:, 0]
+                scores = scores if available is None else among(scores, available)
+                actions[lanes] = random_argmax(self.rng, scores)
             else:
-                actions[lanes] = SOLVERS[self.penalty](self.rng, future)
+                actions[lanes] = SOLVERS[self.penalty](self.rng, future, available)
         return actions
 
     def _law(self) -> np.ndarray:
@@ -100,7 +103,7 @@ class InformationRelaxation(PosteriorAgent):
         else:
             totals = self.rng.binomial(more, np.clip(means, 0.0, 1.0)).astype(np.float64)
         self._future.follow(self.rng, self.counts + more, self.sums + totals)
-        return random_argmax(self.rng, self._future.mean())
+        return random_argmax(self.rng, self._among(self._future.mean()))
 
     def _sample_future(self, lanes: np.ndarray, means: np.ndarray, num_pulls: int) -> Future:
         """Return a future of H pulls of every arm, given the (n, K) means of some lanes."""

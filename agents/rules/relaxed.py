@@ -1,7 +1,8 @@
 """The inner problems of information relaxation sampling: what to pull in a future that is known.
 
 Each takes a future, posteriors of every arm after s = 0, ..., H - 1 more of its pulls, and returns
-an arm for each of its lanes.
+an arm for each of its lanes. Where not all (N, K) are available now, sequences are of those that
+are.
 
 Letters: K arms, N lanes, H pulls left, G points of a grid.
 """
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.base import random_argmax
+from agents.base import among, random_argmax
 from agents.posteriors.base import Posterior
 
 NUM_POINTS = 128
@@ -35,7 +36,7 @@ class Future(NamedTuple):
     means: np.ndarray
 
 
-def most_pulled(rng: Generator, future: Future) -> np.ndarray:
+def most_pulled(rng: Generator, future: Future, available: np.ndarray | None = None) -> np.ndarray:
     """Return the (N,) arms pulled most if each pull pays the posterior mean: IRS.V-ZERO.
 
     The order of pulls does not matter then, so that they are shared out:
@@ -47,12 +48,16 @@ def most_pulled(rng: Generator, future: Future) -> np.ndarray:
     order = rng.permutation(num_arms)  # of equal shares the first is found
     gains = np.zeros((num_lanes, num_arms, num_pulls + 1))
     np.cumsum(future.means[..., order].transpose(0, 2, 1), axis=2, out=gains[..., 1:])
+    if available is not None:
+        gains[..., 1:][~available[:, order]] = -np.inf
     pulls = np.empty((num_lanes, num_arms), dtype=np.int64)
     allocate(gains, pulls)
     return order[random_argmax(rng, pulls)]
 
 
-def first_of_best_sequence(rng: Generator, future: Future) -> np.ndarray:
+def first_of_best_sequence(
+    rng: Generator, future: Future, available: np.ndarray | None = None
+) -> np.ndarray:
     """Return the (N,) first arms of the best sequences for two or three arms: IRS.V-EMAX.
 
     With W(n) the expected best mean after n = (n_1, ..., n_K) pulls, the guessed value of a state
@@ -62,13 +67,17 @@ def first_of_best_sequence(rng: Generator, future: Future) -> np.ndarray:
     from agents.numerics.relaxation import find_first_pull
 
     num_lanes, num_pulls, num_arms = future.means.shape
-    order = rng.permutation(num_arms)
+    permutation = rng.permutation(num_arms)
     points, below = _distributions(future)
     actions = np.empty(num_lanes, dtype=np.int64)
     for lane in range(num_lanes):
+        order = permutation if available is None else permutation[available[lane, permutation]]
+        if len(order) == 1:
+            actions[lane] = order[0]
+            continue
         maxima = expected_maxima(points[lane], below[lane][..., order])
         means = np.zeros((3, num_pulls))
-        means[:num_arms] = future.means[lane][:, order].T
+        means[: len(order)] = future.means[lane][:, order].T
         actions[lane] = order[find_first_pull(means, maxima, num_pulls)]
     return actions
 
@@ -109,7 +118,9 @@ def expected_maxima(points: np.ndarray, below: np.ndarray) -> np.ndarray:
     return maxima
 
 
-def relaxed_index(rng: Generator, future: Future) -> np.ndarray:
+def relaxed_index(
+    rng: Generator, future: Future, available: np.ndarray | None = None
+) -> np.ndarray:
     """Return the (N,) arms of the largest sure payment that is not worth leaving: IRS.INDEX."""
     num_lanes, num_pulls, num_arms = future.means.shape
     now = np.arange(num_lanes) * num_pulls
@@ -118,7 +129,7 @@ def relaxed_index(rng: Generator, future: Future) -> np.ndarray:
         middle = (low + high) / 2
         is_worth = is_worth_starting(future, middle)
         low, high = np.where(is_worth, middle, low), np.where(is_worth, high, middle)
-    return random_argmax(rng, low)
+    return random_argmax(rng, low if available is None else among(low, available))
 
 
 def is_worth_starting(future: Future, payment: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from agents.base import random_argmax
-from agents.posteriors.base import Posterior, PosteriorAgent
+from agents.posteriors.base import Posterior, PosteriorAgent, require_forgetting
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_integer, check_real
 from bandit_gym.problem import BanditProblem
@@ -29,24 +29,37 @@ class TopTwoThompson(PosteriorAgent):
         problem: likelihood and prior, one that `ExactThompson` takes.
         beta: share of pulls of the leader, in (0, 1).
         max_draws: of a challenger, before it is looked for without draws.
+        discount: in (0, 1], by which data fade; see `ExactThompson`.
 
     References:
         Russo (2020), "Simple Bayesian algorithms for best-arm identification", TTTS.
     """
 
-    def __init__(self, problem: BanditProblem, *, beta: float = 0.5, max_draws: int = 30) -> None:
+    def __init__(
+        self,
+        problem: BanditProblem,
+        *,
+        beta: float = 0.5,
+        max_draws: int = 30,
+        discount: float = 1.0,
+    ) -> None:
         self.beta = check_real("beta", beta, above=0.0, below=1.0)
         self.max_draws = check_integer("max_draws", max_draws, minimum=0)
         super().__init__(problem, exact_posterior(problem)[1])
+        self.discount = discount
+        self._set_discount(discount)
+
+    def _let_forget(self) -> None:
+        require_forgetting(self.problem, self.inner)
 
     def _choose(self) -> np.ndarray:
         posterior = self.up_to_date()
-        leaders = posterior.draw_best(self.rng)
+        leaders = posterior.draw_best_among(self.rng, self._available)
         actions, is_open = leaders.copy(), self.rng.random(self.num_lanes) >= self.beta
         for _ in range(self.max_draws):
             if not is_open.any():
                 return actions
-            draws = posterior.draw_best(self.rng)
+            draws = posterior.draw_best_among(self.rng, self._available)
             is_found = is_open & (draws != leaders)
             actions[is_found] = draws[is_found]
             is_open &= ~is_found
@@ -58,7 +71,7 @@ class TopTwoThompson(PosteriorAgent):
         Of m draws the first other than i is arm j with probability p_j (1 - p_i^m) / (1 - p_i).
         """
         posterior = self.up_to_date()
-        best, num_arms = posterior.best_arm_probabilities(), self.problem.num_arms
+        best, num_arms = posterior.best_among(self._available), self.problem.num_arms
         with np.errstate(invalid="ignore"):
             found = np.where(best < 1, (1 - best**self.max_draws) / (1 - best), 0.0)
         drawn = best * ((best * found).sum(axis=1, keepdims=True) - best * found)
@@ -77,4 +90,4 @@ class TopTwoThompson(PosteriorAgent):
             scores = gaps / np.sqrt(variance[rows, leaders][:, None] + variance)
         scores = np.nan_to_num(scores, nan=0.0)  # of infinite moments, which tell nothing
         scores[rows, leaders] = np.inf
-        return random_argmax(self.rng, -scores)
+        return random_argmax(self.rng, self._among(-scores))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from agents.base import Agent
-from agents.rules.greedy import empirical_means
+from agents.rules.greedy import empirical_means, number_of_pulls
 from bandit_gym.checks import check_real
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.problem import BanditProblem
@@ -24,18 +24,28 @@ class UCB1(Agent):
         problem: likelihood and prior.
         scale: width of the rewards' range, > 0. The bound is proved for rewards within an interval
             of that length; unbounded rewards have none, and `scale` is a tuning parameter there.
+        discount: in (0, 1], by which data fade, so that t and n_i are what is left of them: D-UCB.
 
     References:
-        Auer, Cesa-Bianchi and Fischer (2002), Figure 1.
+        Auer, Cesa-Bianchi and Fischer (2002), Figure 1; Garivier and Moulines (2011), "On
+        upper-confidence bound policies for switching bandit problems", D-UCB and SW-UCB, whose
+        constant in place of 2 is 4 xi.
     """
 
-    def __init__(self, problem: BanditProblem, *, scale: float = 1.0) -> None:
+    def __init__(
+        self, problem: BanditProblem, *, scale: float = 1.0, discount: float = 1.0
+    ) -> None:
         super().__init__(problem)
         self.scale = check_real("scale", scale, above=0.0)
+        self.discount = discount
+        self._set_discount(discount)
+
+    def _let_forget(self) -> None:
+        """There is nothing to prepare: the statistics are all there is."""
 
     def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
-        bonus = self.scale * np.sqrt(2 * log_t / np.maximum(self.counts, 1))
+        bonus = self.scale * np.sqrt(2 * log_t / number_of_pulls(self))
         return empirical_means(self) + bonus
 
 
@@ -48,19 +58,25 @@ class KLUCB(Agent):
     Arguments:
         problem: likelihood and prior.
         c: weight of the log log t term, >= 0; 3 in the theorem, 0 in practice.
+        discount: in (0, 1], by which data fade, so that t and n_i are what is left of them.
 
     References:
         Garivier and Cappe (2011), Algorithm 1; Cappe et al. (2013) for exponential families.
     """
 
-    def __init__(self, problem: BanditProblem, *, c: float = 0.0) -> None:
+    def __init__(self, problem: BanditProblem, *, c: float = 0.0, discount: float = 1.0) -> None:
         super().__init__(problem)
         self.c = check_real("c", c, minimum=0.0)
+        self.discount = discount
+        self._set_discount(discount)
+
+    def _let_forget(self) -> None:
+        """There is nothing to prepare: the statistics are all there is."""
 
     def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
         level = log_t + self.c * np.log(np.maximum(log_t, 1.0))
-        bounds = _upper_means(self.problem.likelihood, self.counts, self.sums, level)
+        bounds = _upper_means(self.problem.likelihood, number_of_pulls(self), self.sums, level)
         return np.where(self.counts > 0, bounds, np.inf)
 
 
@@ -73,7 +89,6 @@ def _upper_means(
     likelihood's own formula serves. Arms without data get their lowest mean; infinity where the
     ratio stays below the level.
     """
-    counts = np.maximum(counts, 1)
     low = np.where(sums == 0, 1e-300, sums / counts)  # a mean of 0 has no exponential density
     best = likelihood.log_likelihood(low, counts, sums)
     std = likelihood.reward_std(low)

@@ -11,7 +11,11 @@ Memory = tuple[np.ndarray, ...]
 
 
 def policy_law(
-    policy: Any, batch: np.ndarray, memory: Memory | None, is_start: np.ndarray
+    policy: Any,
+    batch: np.ndarray,
+    memory: Memory | None,
+    is_start: np.ndarray,
+    masks: dict[str, Any] | None = None,
 ) -> np.ndarray:
     """Return the (N, K) probabilities from which a policy draws, as its own `predict` does.
 
@@ -20,12 +24,13 @@ def policy_law(
         batch: (N, ...) observations.
         memory: of a recurrent policy; None at its start.
         is_start: (N,) True where an episode starts.
+        masks: what the policy is told beside, of the arms that can be pulled.
     """
     policy.set_training_mode(False)
     observation, _ = policy.obs_to_tensor(batch)
     with torch.no_grad():
         if not hasattr(policy, "lstm_actor"):
-            law = policy.get_distribution(observation)
+            law = policy.get_distribution(observation, **(masks or {}))
         else:
             empty = np.zeros(policy.lstm_hidden_state_shape).repeat(len(batch), axis=1)
             states, starts = (

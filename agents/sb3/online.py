@@ -70,7 +70,8 @@ class OnlineSB3(Agent):
     With no hidden layers, the default, its network is one logit per arm and a baseline: A2C is then
     the gradient bandit algorithm, with RMSProp's steps. The policy changes only when a buffer of
     `n_steps` rewards is full, so its probabilities are computed once per training step, and actions
-    are drawn from them with the agent's own generator.
+    are drawn from them with the agent's own generator. Where arms cannot be pulled, they are drawn
+    from the policy among the others, and SB3's loss stays that of the whole policy.
 
     Args:
         problem: tells the number of arms, and which rewards are possible. The prior is not used.
@@ -125,11 +126,11 @@ class OnlineSB3(Agent):
 
     def _choose(self) -> np.ndarray:
         noise = self.rng.gumbel(size=self._log_probabilities.shape)
-        actions: np.ndarray = np.argmax(self._log_probabilities + noise, axis=1)
+        actions: np.ndarray = np.argmax(self._among(self._log_probabilities + noise), axis=1)
         return actions
 
     def _law(self) -> np.ndarray:
-        law: np.ndarray = np.exp(self._log_probabilities)
+        law: np.ndarray = np.exp(self._among(self._log_probabilities))
         return law / law.sum(axis=1, keepdims=True)
 
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:

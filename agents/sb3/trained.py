@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Never
@@ -25,7 +26,14 @@ from agents.base import MOST_STATISTICS, make_generator
 from agents.sb3.archive import Settings, read_settings, stated_num_arms, unpickle_policy
 from agents.sb3.isolation import isolated
 from agents.sb3.law import Memory, policy_law
-from bandit_gym.checks import check_actions, check_integer, check_mask, check_path, message
+from bandit_gym.checks import (
+    check_actions,
+    check_available,
+    check_integer,
+    check_mask,
+    check_path,
+    message,
+)
 from bandit_gym.checks.arrays import as_array
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -132,46 +140,54 @@ class SB3Agent:
         self._require_reset()
         self._is_start |= check_mask("mask", mask, self.num_lanes)
 
-    def act(self, observation: Any = None) -> Any:
+    def act(self, observation: Any = None, available: Any = None) -> Any:
         """Choose an arm in every lane.
 
         Args:
             observation: (N, ...) what the environment showed, or one observation for a single run.
+            available: (N, K) or (K,) bool, the arms that can be pulled now; None means all. Only
+                policies of sb3-contrib's MaskablePPO take it.
 
         Returns:
             (N,) int64 arms, or one `int` for a single run.
 
         Raises:
-            ValueError: if the observation is not of the model's space.
+            ValueError: if the observation is not of the model's space, or the policy knows of no
+                arms that cannot be pulled.
         """
         rng = self._require_reset()
         batch = self._check_observation(observation)
+        masks = self._masks(available)
         with isolated(rng):
             actions, self._next_memory = self.policy.predict(
                 batch,
                 state=self._memory,
                 episode_start=self._is_start,
                 deterministic=self.deterministic,
+                **masks,
             )
         if not self.deterministic and self.exploration_rate > 0.0:
             actions = self._explore(rng, actions)
         actions = actions.astype(np.int64)
         return int(actions[0]) if self.num_envs is None else actions
 
-    def action_probabilities(self, observation: Any = None) -> np.ndarray:
+    def action_probabilities(self, observation: Any = None, available: Any = None) -> np.ndarray:
         """Return the law of the next `act`, (N, K) or (K,), without moving the agent.
 
         Args:
             observation: as for `act`.
+            available: as for `act`.
         """
         self._require_reset()
         batch = self._check_observation(observation)
+        masks: Any = self._masks(available)
         if self.deterministic or not hasattr(self.policy, "get_distribution"):
             with isolated(np.random.default_rng(0)):  # nothing is drawn
-                best, _ = self.policy.predict(batch, self._memory, self._is_start, True)
+                state = self._memory, self._is_start, True
+                best, _ = self.policy.predict(batch, *state, **masks)
             law = np.eye(self.num_arms)[best]
         else:
-            law = policy_law(self.policy, batch, self._memory, self._is_start)
+            law = policy_law(self.policy, batch, self._memory, self._is_start, masks)
         if not self.deterministic:
             law = self.exploration_rate / self.num_arms + (1 - self.exploration_rate) * law
         return law[0] if self.num_envs is None else law
@@ -206,6 +222,17 @@ class SB3Agent:
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Return nothing: a frozen model has no more to say of a decision."""
         return {}
+
+    def _masks(self, available: Any) -> dict[str, np.ndarray]:
+        """Return what `predict` is told beside, of the arms that can be pulled."""
+        if available is None:
+            return {}
+        mask = check_available(available, (self.num_lanes, self.num_arms), self.num_envs)
+        if "action_masks" not in signature(self.policy.predict).parameters:
+            condition = "be None for a policy that knows of no masks"
+            remedy = "train one with sb3_contrib.MaskablePPO"
+            raise ValueError(message("available", condition, available, remedy))
+        return {"action_masks": mask}
 
     def _explore(self, rng: np.random.Generator, actions: np.ndarray) -> np.ndarray:
         """Replace some actions by random ones, lane by lane; SB3's own DQN does all or none."""

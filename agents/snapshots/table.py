@@ -35,7 +35,7 @@ def rows(snapshot: Shown) -> list[tuple[str, ...]]:
     return [
         (
             str(arm),
-            str(int(snapshot.counts[0, arm])),
+            f"{pulls:.4g}" if (pulls := snapshot.counts[0, arm]) % 1 else str(int(pulls)),
             f"{mean[arm]:.4g}",
             f"[{low[arm]:.4g}, {high[arm]:.4g}]",
             f"{best[arm]:.3f}",

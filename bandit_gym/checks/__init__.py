@@ -16,11 +16,13 @@ from bandit_gym.checks.arguments import (
     check_seed,
 )
 from bandit_gym.checks.calls import call
-from bandit_gym.checks.fit import check_fit, find_misbelief, find_problem
+from bandit_gym.checks.fit import check_fit, find_misbelief, find_problem, knows_of_arms
 from bandit_gym.checks.lanes import (
     check_actions,
     check_arms,
+    check_available,
     check_choices,
+    check_law,
     check_mask,
     check_rewards,
     check_rewards_add_up,

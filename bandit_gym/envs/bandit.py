@@ -15,7 +15,7 @@ from bandit_gym.envs.observations import PlayRecord, make_observer, split
 from bandit_gym.envs.rendering import RENDER_MODES, check_render_mode, render_lanes
 from bandit_gym.numerics.streams import NOISE, LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
-from bandit_gym.typing import FloatArray
+from bandit_gym.typing import BoolArray, FloatArray
 
 LANE = np.array([0])
 """The only one."""
@@ -61,6 +61,8 @@ class BanditEnv(gym.Env[Any, Any]):
         self.action_space = Discrete(problem.num_arms)
         self._streams = LaneStreams(1)
         self._noise: np.random.Generator | None = None
+        self._means: FloatArray = np.zeros((1, problem.num_arms))
+        self._rivals: BoolArray | None = None  # (1, K), where a wrapper takes arms away
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -87,6 +89,24 @@ class BanditEnv(gym.Env[Any, Any]):
             self._record.add(actions, rewards)
         info = {"regret": float(take_arms(self._shortfalls, actions)[0])}
         return self._observe(), float(rewards[0]), False, False, info
+
+    @property
+    def streams(self) -> LaneStreams:
+        """The numbers of the episode, for wrappers that draw some too; of one lane."""
+        return self._streams
+
+    @property
+    def means(self) -> FloatArray:
+        """(1, K) true means now; a copy."""
+        return self._means.copy()
+
+    def change(
+        self, *, means: FloatArray | None = None, available: BoolArray | None = None
+    ) -> None:
+        """Change the (1, K) means, or the (1, K) arms that regret compares with; for wrappers."""
+        self._means = self._means if means is None else means.copy()
+        self._rivals = self._rivals if available is None else available.copy()
+        self._shortfalls = shortfalls(self._means, self._rivals)
 
     def render(self) -> Any:
         """Draw the episode so far: a text table (ansi) or an RGB picture, (H, W, 3) uint8."""

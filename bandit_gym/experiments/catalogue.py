@@ -26,6 +26,7 @@ from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS, RANGES
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
+from bandit_gym.wrappers.naming import NAMES, check_wrappers
 
 Parameters = dict[str, inspect.Parameter]
 ENTRY_KEYS = ("label", "grid")
@@ -52,7 +53,9 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
             check_choice("env", name, ENV_IDS)
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(message("env", "be an id Gymnasium can make", name, reason)) from error
-    _check_options(f"options of {short_name(target)}", parameters, options)
+    plain = {option: value for option, value in options.items() if option != "wrappers"}
+    _check_options(f"options of {short_name(target)}", parameters, plain)
+    check_wrappers(options.get("wrappers", []))
     return target
 
 
@@ -169,6 +172,11 @@ def _describe_environments() -> Iterator[str]:
         yield _describe(name, _find_environment(target), environment_options(target))
 
 
+def _describe_wrappers() -> Iterator[str]:
+    for name, (make, parameters) in wrappers_by_name().items():
+        yield _describe(name, make, parameters)
+
+
 def _describe_agents() -> Iterator[str]:
     for name, target in agent_names().items():
         yield _describe(name, load_agent(target), agent_options(target))
@@ -197,11 +205,21 @@ def _in_range(parameter: inspect.Parameter, ranges: Mapping[str, str]) -> str:
 
 KINDS: Mapping[str, Callable[[], Iterator[str]]] = {
     "environments": _describe_environments,
+    "wrappers": _describe_wrappers,
     "agents": _describe_agents,
     "priors": _describe_priors,
     "likelihoods": _describe_likelihoods,
 }
 """What is listed, by what comes under each heading."""
+
+
+def wrappers_by_name() -> dict[str, tuple[Any, Parameters]]:
+    """Return by name what environments may be wrapped in, and the options of each."""
+    found = {name: make for name in NAMES for make, _ in check_wrappers([{"name": name}])}
+    return {
+        name: (make, {k: p for k, p in _parameters(make).items() if k != "env"})
+        for name, make in found.items()
+    }
 
 
 def _find_environment(target: str) -> Any:

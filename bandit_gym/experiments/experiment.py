@@ -107,9 +107,10 @@ class Experiment:
 
     Every entry of `environments` is an id or a dict `{"env": id, option: value, ...}`, every entry
     of `agents` a name or a dict `{"agent": name, option: value, ...}`; a name is one that
-    `bandit-gym list` shows, or `module:Class`. Beside its options an entry may have a `label` and a
-    `grid`: a dict of lists, which stands for one entry per element of their product, the last key
-    varying fastest.
+    `bandit-gym list` shows, or `module:Class`. An environment may have `wrappers`, a list of dicts
+    `{"name": "DelayedReward", option: value, ...}`; see `bandit_gym.wrappers`. Beside its options
+    an entry may have a `label` and a `grid`: a dict of lists, which stands for one entry per
+    element of their product, the last key varying fastest.
 
     Attributes:
         environments: the worlds.

@@ -33,6 +33,7 @@ from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.rollout import BanditAgent, Step, play
+from bandit_gym.wrappers import wrap
 
 Sources = dict[str, dict[str, str]]
 PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
@@ -95,9 +96,10 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
             agent cannot tell the propensities that are asked for.
     """
     entry = run.environment
-    env = _make_lanes(
-        entry.target, run.block_size, max_episode_steps=run.horizon, **unpack_options(entry.options)
-    )
+    settings = unpack_options(entry.options)
+    options = {name: value for name, value in settings.items() if name != "wrappers"}
+    env = _make_lanes(entry.target, run.block_size, max_episode_steps=run.horizon, **options)
+    env = wrap(env, settings.get("wrappers", []))
     problem = _problem(env)
     if problem is None:
         raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
@@ -211,7 +213,7 @@ def _warm_up(run: Run) -> None:
 def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:
     """Return what a report draws of a fixed instance; None for others, and where it fails."""
     means = run.environment.options.get("means")
-    if means is None:
+    if means is None or run.environment.options.get("wrappers"):
         return None
     with contextlib.suppress(Exception):  # what others call `means` may be anything
         return lai_robbins_slope(_problem(env).likelihood, np.asarray(means, dtype=float))

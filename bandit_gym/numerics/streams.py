@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from bandit_gym.typing import FloatArray, IntArray
 
-MEANS, NOISE = 0, 1
-"""Purposes: the means of an episode's arms, and the noise of its rewards."""
+MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES = range(6)
+"""Purposes: the means of an episode's arms and the noise of its rewards; and what wrappers draw,
+delays of rewards, arms that come and go, and means that move a little or are drawn anew."""
 
 LARGEST_SEED = 2**64 - 1
 WORTH_COMPILING = 10_000
@@ -61,7 +62,7 @@ class LaneStreams:
         """Return numbers of this episode's streams.
 
         Args:
-            purpose: `MEANS` or `NOISE`.
+            purpose: one of the above.
             lanes: (M,) whose; a lane may be there more than once.
             first: (M,) how many numbers of each stream to leave out.
             count: W, how many numbers to return of each.

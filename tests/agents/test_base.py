@@ -238,6 +238,7 @@ SETTINGS = {
         for name in ALL_AGENTS
         for kind in PROBLEMS
         if kind == "conjugate" or name not in ("discounted_gittins", "information_relaxation")
+        if kind != "chains" or name != "sliding_window"
     },
     "exact, reference": ("exact", "reference", {"prior": "reference"}),
     "smc, moves": ("smc", "grid", {"resampling": "systematic", "move": "random-walk"}),
@@ -362,3 +363,153 @@ def test_agent_of_ones_own_without_a_law_is_told_what_to_define():
     assert agent.act() == 0
     with pytest.raises(TypeError, match="Stubborn must define _choose, and _law for its propens"):
         agent.action_probabilities()
+
+
+AWAY = np.array([[0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 1, 0], [1, 0, 1, 1]], dtype=bool)
+SLEEPING = {name: setting for name, setting in SETTINGS.items() if "chains" not in name}
+LAWFUL = [name for name in SLEEPING if name.split(",")[0] != "racing"]
+
+
+@pytest.mark.parametrize("setting", [*LAWFUL, "exact, chains", "smc, chains"])
+def test_available_arms_alone_are_played_as_often_as_the_law_says(setting):
+    """Sums over lanes of 4 patterns; four deviations, and 0.01 a lane where laws are not exact."""
+    num_envs = 40 if "chains" in setting else 200
+    agent = make_setting(setting, num_envs, 6)
+    available = np.tile(AWAY, (num_envs // 4, 1))
+    law = agent.action_probabilities(available=available)
+    np.testing.assert_allclose(law.sum(axis=1), 1.0, atol=1e-12)
+    acts = np.array([agent.act(available=available) for _ in range(5)])
+    assert available[np.arange(num_envs), acts].all() and (law[~available] == 0).all()
+    shares = (acts[..., None] == np.arange(4)).mean(axis=0)
+    allowed = 4 * np.sqrt((law * (1 - law)).sum(axis=0) / 5) + 1e-9
+    if not agent.has_exact_law:
+        allowed = allowed + num_envs * 0.01
+    assert (abs((shares - law).sum(axis=0)) <= allowed).all()
+
+
+@pytest.mark.parametrize("setting", ["exact, conjugate", "exact, grid", "smc, grid"])
+def test_law_among_some_arms_is_that_of_a_problem_of_these(setting):
+    """Quadratures of two codes to 1e-6 and 1e-3; 1,000 particles an arm or so to 0.1."""
+    agent = make_setting(setting, 1, 0)
+    agent.warm_start([4, 2, 2, 3], [2, 1, 0, 2])
+    law = agent.action_probabilities(available=[[True, False, True, True]])
+    problem = BanditProblem(Bernoulli(), agent.problem.prior, 3)
+    expected = action_probabilities(problem, [[4, 2, 3]], [[2, 0, 2]])
+    error = {"exact, conjugate": 1e-6, "exact, grid": 1e-3, "smc, grid": 0.1}[setting]
+    np.testing.assert_allclose(law[:, [0, 2, 3]], expected, atol=error)
+
+
+@pytest.mark.parametrize("proposal", ["reference", "matched"])
+def test_race_among_some_arms_plays_as_a_draw_of_these(proposal):
+    """A race of one sample is Thompson sampling under the proposal: 2,000 lanes, four errors."""
+    options = {"stopping": 1, "proposal": proposal}
+    agent = RacingThompson(REFERENCE_FREE, **options)
+    agent.reset(2000, seed=3)
+    agent.warm_start([4, 2, 2, 3], [2, 1, 0, 2])
+    available = np.tile(AWAY[0], (2000, 1))
+    law = ExactThompson(REFERENCE_FREE)
+    law.reset(seed=0)
+    law.warm_start([4, 2, 2, 3], [2, 1, 0, 2])
+    expected = law.action_probabilities(available=AWAY[0])
+    found = np.bincount(agent.act(available=available), minlength=4) / 2000
+    assert (abs(found - expected) <= 4 * np.sqrt(expected * (1 - expected) / 2000)).all()
+
+
+REFERENCE_FREE = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)  # the reference prior itself
+
+
+@pytest.mark.parametrize(
+    ("available", "error", "text"),
+    [
+        ([[True] * 4, [False] * 4], ValueError, r"an arm that can be pulled, got .* in lane 1\."),
+        ([True] * 4, ValueError, r"available must have shape \(2, 4\), got \(4,\)\."),
+        ([[1, 1, 1, 2]] * 2, ValueError, "available must be an array of booleans"),
+        ([["a"] * 4] * 2, TypeError, "available must be an array of booleans"),
+        ([[np.nan] * 4] * 2, TypeError, "available must be an array of booleans"),
+    ],
+)
+def test_bad_available_is_refused_and_changes_nothing(available, error, text):
+    agent, twin = (make_setting("exact, conjugate", 2, 5) for _ in range(2))
+    for ask in (agent.act, agent.action_probabilities):
+        with pytest.raises(error, match=text):
+            ask(available=available)
+    assert (play(agent, 5, seed=0) == play(twin, 5, seed=0)).all()
+
+
+class Stubborn(Agent):
+    """Plays arm 0, whatever there is."""
+
+    def _choose(self):
+        return np.zeros(self.num_lanes, dtype=np.int64)
+
+    def _law(self):
+        return np.eye(self.problem.num_arms)[self._choose()]
+
+
+def test_agent_that_plays_what_is_not_there_is_told_so_and_goes_on():
+    agent = Stubborn(PROBLEM)
+    agent.reset(seed=0)
+    with pytest.raises(ValueError, match="Stubborn._choose must return arms that are available"):
+        agent.act(available=[0, 1, 1, 1])
+    with pytest.raises(ValueError, match="Stubborn._law must give no probability to unavailable"):
+        agent.action_probabilities(available=[0, 1, 1, 1])
+    assert agent.act() == 0 and agent.act(available=[1, 0, 0, 0]) == 0
+
+
+FORGETFUL = ("exact", "smc", "top_two", "bayes_ucb", "greedy", "epsilon_greedy", "ucb1", "kl_ucb")
+
+
+@pytest.mark.parametrize("name", FORGETFUL)
+def test_discount_lets_earlier_data_of_a_lane_count_less_at_each_of_its_rewards(name):
+    agent = make_agent(name, PROBLEM, discount=0.5)
+    agent.reset(2, seed=0)
+    agent.observe([0, 0], [1.0, 1.0])
+    agent.observe([1, 1], [0.0, 1.0], mask=np.array([True, False]))
+    agent.observe([0, 0], [1.0, 0.0])
+    assert agent.counts[:, :2].tolist() == [[1.25, 0.5], [1.5, 0.0]]
+    assert agent.sums[:, :2].tolist() == [[1.25, 0.0], [0.5, 0.0]]
+    assert agent.act().shape == (2,)
+
+
+@pytest.mark.parametrize("name", FORGETFUL)
+@pytest.mark.parametrize("discount", [0.0, 1.5, float("nan"), True])
+def test_bad_discount_is_refused(name, discount):
+    with pytest.raises((TypeError, ValueError), match="discount must be a finite number above 0"):
+        make_agent(name, PROBLEM, discount=discount)
+
+
+def test_discount_of_one_changes_nothing():
+    plain, faded = make_agent("exact", PROBLEM), make_agent("exact", PROBLEM, discount=1.0)
+    plain.reset(5, seed=0)
+    faded.reset(5, seed=0)
+    assert (play(plain, 20, seed=1) == play(faded, 20, seed=1)).all()
+    assert faded.counts.dtype == np.int64
+
+
+def test_discount_leaves_the_prior_and_what_a_single_lane_draws_follows_the_data():
+    """Ever the same arm: counts near 1 / (1 - discount), and stay there while the sums move on."""
+    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(2.0, 3.0), 2), discount=0.5)
+    agent.reset(seed=0)
+    for reward in [1.0] * 80 + [0.0] * 80:
+        agent.observe(0, reward)
+        agent.act()
+    assert agent.counts[0].tolist() == [2.0, 0.0]
+    np.testing.assert_allclose(agent.posterior().mean(), [2 / 7, 2 / 5], atol=1e-12)
+    draws = np.array([agent.act() for _ in range(2000)]).mean()
+    law = agent.action_probabilities()[1]
+    assert abs(draws - law) < 4 * np.sqrt(law * (1 - law) / 2000)
+
+
+def test_sums_that_become_infinite_leave_faded_data_as_they_were():
+    agent = ExactThompson(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2), discount=0.9)
+    agent.reset(seed=0)
+    agent.observe(0, 1.7e308)
+    before = agent.counts.copy(), agent.sums.copy()
+    with pytest.raises(ValueError, match="rewards must leave the sum of an arm's rewards finite"):
+        agent.observe(0, 1.7e308)
+    np.testing.assert_array_equal([agent.counts, agent.sums], before)
+
+
+def test_chains_refuse_to_forget():
+    with pytest.raises(ValueError, match="problem.prior must be conjugate, or independent across"):
+        ExactThompson(CHAINS, discount=0.9)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents import SMCThompson
+from agents import ExactThompson, SMCThompson
 from agents.oracle import action_probabilities
 from agents.posteriors.moves import step_directions
 from agents.posteriors.resampling import (
@@ -231,3 +231,33 @@ def test_smc_refuses_more_particles_than_memory_holds_before_it_asks():
 def test_text_is_no_sequence_of_particles():
     with pytest.raises(TypeError, match="num_particles must be a positive integer, got b'3'"):
         SMCThompson(BanditProblem(Bernoulli(), Beta(1, 1), 2), num_particles=b"3")
+
+
+def test_log_weights_fade_by_the_discount():
+    """Never resampled, a particle's weight is L_t = discount L_{t-1} + l(reward), to rounding."""
+    problem, rng = BanditProblem(Bernoulli(), Beta(2.0, 2.0), 2), np.random.default_rng(0)
+    agent = SMCThompson(problem, num_particles=50, discount=0.8)
+    agent.reset(seed=0)
+    expected = np.zeros(50)
+    for _ in range(20):
+        arm, reward = int(rng.integers(2)), float(rng.integers(2))
+        agent.observe(arm, reward)
+        agent.act()
+        means = agent.inner._particles[0, 0, :, arm]
+        expected = 0.8 * expected + problem.likelihood.log_likelihood(means, 1, reward)
+    np.testing.assert_allclose(agent.inner._log_weights[0, 0], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("move", ["none", "random-walk"])
+def test_resampled_particles_follow_data_that_fade(move):
+    """The exact posterior's mean, within four errors of 1,000 particles at half of that size."""
+    problem = BanditProblem(Bernoulli(), Beta(2.0, 2.0), 2)
+    settings = {"num_particles": 2000, "resampling": "systematic", "move": move}
+    agents = SMCThompson(problem, discount=0.8, **settings), ExactThompson(problem, discount=0.8)
+    for agent in agents:
+        agent.reset(seed=0)
+        for t in range(30):
+            agent.observe(t % 2, float(t % 3 == 0))
+            agent.act()
+    found, truth = (agent.posterior() for agent in agents)
+    assert (abs(found.mean() - truth.mean()) < 4 * truth.std() / 1000**0.5).all()

@@ -4,10 +4,14 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from agents import ExactThompson
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import AGENT_STREAM, play, rollout
+from bandit_gym.wrappers import AvailableArms, DelayedReward, Drift
+
+SEED = np.random.SeedSequence(0)
 
 
 class CountdownBandit(gym.Env):
@@ -190,3 +194,56 @@ def test_rollout_refuses_actions_that_are_not_discrete():
     env.action_space = Box(-1.0, 1.0)
     with pytest.raises(TypeError, match="env must have Discrete actions"):
         rollout(Tape(), env, seed=0, horizon=1)
+
+
+def make_late_world(num_envs, limit=40, **options):
+    """Make a world with everything of `bandit_gym.wrappers`: moving, sleeping, late."""
+    name, settings = "bandit_gym:BernoulliBandit-v0", {"num_arms": 4, "max_episode_steps": limit}
+    if num_envs is None:
+        env = gym.make(name, **settings)
+    else:
+        env = gym.make_vec(name, num_envs=num_envs, **settings, **options)
+    delay = {"name": "uniform", "low": 0, "high": 7}
+    return DelayedReward(AvailableArms(Drift(env, std=0.05)), delay=delay)
+
+
+def test_agents_observe_late_rewards_for_the_actions_they_belong_to():
+    class Noting(ExactThompson):
+        def observe(self, action, reward, mask=None):
+            told.extend(zip(action[mask].tolist(), reward[mask].tolist(), strict=True))
+            super().observe(action, reward, mask)
+
+    env = gym.make_vec("bandit_gym:PoissonBandit-v0", num_envs=1, max_episode_steps=40)
+    told, env = [], DelayedReward(env, delay=3)
+    result = rollout(Noting(env.unwrapped.problem), env, seed=2)
+    earned = list(zip(result.actions[0].tolist(), result.rewards[0].tolist(), strict=True))
+    assert told == earned[:-3]
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_late_worlds_are_played_alike_however_lanes_are_reset(mode):
+    worlds = [make_late_world(3, autoreset_mode=each) for each in ("Disabled", mode)]
+    agents = [ExactThompson(env.unwrapped.problem) for env in worlds]
+    one, other = (rollout(a, env, seed=3) for a, env in zip(agents, worlds, strict=True))
+    assert (one.actions == other.actions).all() and (one.rewards == other.rewards).all()
+    assert (agents[0].counts == agents[1].counts).all()
+
+
+def test_late_single_world_is_played_to_its_end():
+    env = make_late_world(None)
+    agent = ExactThompson(env.unwrapped.problem)
+    result = rollout(agent, env, seed=3)
+    assert result.actions.shape == (1, 40) and 33 <= agent.counts.sum() <= 40
+    assert (result.pseudo_regret >= 0).all()
+
+
+def test_means_that_move_are_not_told_as_those_of_the_episode():
+    env = make_late_world(2)
+    steps = play(ExactThompson(env.unwrapped.problem), env, env_seed=0, agent_seed=SEED)
+    assert next(steps).means is None
+
+
+def test_agents_that_know_of_no_available_arms_are_refused():
+    env = AvailableArms(gym.make("bandit_gym:BernoulliBandit-v0", num_arms=3))
+    with pytest.raises(TypeError, match=r"agent must have act\(observation, available=...\)"):
+        rollout(Tape(), env, seed=0)

@@ -78,6 +78,7 @@ def test_an_agent_that_cannot_be_imported_is_refused(target):
 def test_the_catalogue_lists_all_by_name_with_summaries_and_options():
     listed = {
         "environments": ENV_IDS,
+        "wrappers": catalogue.wrappers_by_name(),
         "agents": catalogue.agent_names(),
         "priors": PRIORS,
         "likelihoods": LIKELIHOODS,
@@ -89,7 +90,7 @@ def test_the_catalogue_lists_all_by_name_with_summaries_and_options():
 
 
 def test_the_whole_catalogue_is_the_list_of_each_kind():
-    kinds = ("environments", "agents", "priors", "likelihoods")
+    kinds = ("environments", "wrappers", "agents", "priors", "likelihoods")
     parts = [catalogue.describe_catalogue(kind) for kind in kinds]
     assert catalogue.describe_catalogue() == "\n\n".join(parts)
     with pytest.raises(ValueError, match="got 'agent'; the nearest known one is 'agents'"):

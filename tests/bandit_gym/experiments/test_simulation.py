@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from stub_agents import Constant
@@ -19,9 +21,9 @@ FACTS = {
 }
 
 
-def make_run(agent="random", horizon=7):
+def make_run(agent="random", horizon=7, **options):
     experiment = Experiment(
-        environments=[{"env": "BernoulliBandit-v0", "num_arms": 3}],
+        environments=[{"env": "BernoulliBandit-v0", "num_arms": 3, **options}],
         agents=[agent],
         horizon=horizon,
         block_size=4,
@@ -94,3 +96,42 @@ def test_sums_are_the_same_however_many_steps_are_put_aside(monkeypatch):
     expected = np.cumsum(np.where(alive, rewards, 0), axis=0)[[0, CHUNK - 1, CHUNK, -1]].T
     assert recorder.finish()["reward"].tolist() == expected.tolist()
     assert counts == np.cumsum(alive.sum(axis=1)).tolist()
+
+
+LATE = [
+    {"name": "Drift", "probability": 0.2},
+    {"name": "AvailableArms", "leaving": 0.3},
+    {"name": "DelayedReward", "delay": {"name": "uniform", "low": 0, "high": 3}},
+]
+
+
+def test_blocks_under_wrappers_are_the_same_again():
+    run = make_run({"agent": "exact", "discount": 0.9}, wrappers=LATE)
+    blocks = [simulation.simulate_block(run, block) for block in (0, 1, 0)]
+    assert blocks[0].failure is None and blocks[0].data == blocks[2].data != blocks[1].data
+    assert run.digest != make_run({"agent": "exact", "discount": 0.9}).digest
+
+
+def test_where_means_move_nothing_is_said_that_needs_those_of_an_episode():
+    agent, env = simulation.build(run := make_run("exact", wrappers=LATE))
+    recorder = Recorder(run.steps, run.block_size)
+    for step in simulation._episodes(run, 0, agent, env):
+        recorder.add(step)
+    found = recorder.finish()
+    assert "realised_regret" not in found and (found["pseudo_regret"] >= 0).all()
+
+
+def test_bad_wrappers_are_told_before_anything_is_run():
+    run = make_run("exact", wrappers=[{"name": "Drift"}])
+    assert simulation.try_run(run).startswith("ValueError: std, period and probability must be one")
+    with pytest.raises(ValueError, match="nearest known one is 'Drift'"):
+        make_run("exact", wrappers=[{"name": "Drif"}])
+
+
+def test_propensities_are_those_among_the_arms_that_were_there():
+    """Uniform play has 1 / (number of these) for each; with 3 arms that is 1, 1 / 2 or 1 / 3."""
+    run = make_run("random", wrappers=[LATE[1]])
+    run = dataclasses.replace(run, propensities=True)
+    agent, env = simulation.build(run)
+    told = np.array([step.propensities for step in simulation._episodes(run, 0, agent, env)])
+    assert {*np.round(told.ravel(), 6)} <= {1.0, 0.5, 0.333333} and (told > 0.4).any()

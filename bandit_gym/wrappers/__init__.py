@@ -1,0 +1,30 @@
+"""Worlds people meet, as Gymnasium wrappers of this package's environments.
+
+Each name here wraps a single environment, and a vector environment as well: of that it makes the
+class of the same name in `bandit_gym.wrappers.vector`. Lanes are those of single environments with
+their seeds, to the last bit. All arguments are JSON-able, so that `env.spec` and experiments can
+tell them; `wrap` reads them from a list of dicts.
+"""
+
+from typing import TYPE_CHECKING
+
+from bandit_gym.lending import lend
+
+if TYPE_CHECKING:
+    from bandit_gym.wrappers.feedback import deliver
+    from bandit_gym.wrappers.naming import check_wrappers, wrap
+    from bandit_gym.wrappers.single import AvailableArms, BatchedFeedback, DelayedReward, Drift
+
+__getattr__, __dir__ = lend(
+    __name__,
+    {
+        "AvailableArms": "single",
+        "BatchedFeedback": "single",
+        "DelayedReward": "single",
+        "Drift": "single",
+        "check_wrappers": "naming",
+        "deliver": "feedback",
+        "wrap": "naming",
+    },
+)
+__all__ = __dir__()

@@ -1,0 +1,175 @@
+"""Rewards that arrive later than the pulls that earned them.
+
+Letters: N lanes, M of them, R places for rewards on their way, W of which may arrive in one step.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bandit_gym.checks import check_integer, check_real, make_named, message
+from bandit_gym.numerics.streams import DELAYS
+from bandit_gym.typing import FloatArray, IntArray
+from bandit_gym.wrappers.effects import Effect, Told, World
+
+LONGEST = 10**6
+"""Steps that a reward may take."""
+
+MOST_ON_THEIR_WAY = 10**8
+"""Rewards of all lanes: 3 GB of them."""
+
+NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Delays from `low` to `high`, both included, all alike."""
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        check_integer("low", self.low, minimum=0)
+        check_integer("high", self.high, minimum=self.low, maximum=LONGEST)
+
+    @property
+    def longest(self) -> int:
+        """The longest of all."""
+        return self.high
+
+    def draw(self, uniforms: FloatArray) -> IntArray:
+        """Return (M,) delays made of (M,) uniform numbers."""
+        drawn = self.low + (uniforms * (self.high - self.low + 1)).astype(np.int64)
+        return np.minimum(drawn, self.high)
+
+
+@dataclass(frozen=True)
+class Geometric:
+    """Delays d of probability proportional to (mean / (1 + mean))^d, longer ones cut to `maximum`.
+
+    `mean` is the mean before they are cut.
+    """
+
+    mean: float
+    maximum: int
+
+    def __post_init__(self) -> None:
+        check_real("mean", self.mean, above=0.0, maximum=LONGEST)
+        check_integer("maximum", self.maximum, minimum=1, maximum=LONGEST)
+
+    @property
+    def longest(self) -> int:
+        """The longest of all."""
+        return self.maximum
+
+    def draw(self, uniforms: FloatArray) -> IntArray:
+        """Return (M,) delays made of (M,) uniform numbers."""
+        drawn = np.log1p(-uniforms) / -np.log1p(1 / self.mean)
+        return np.minimum(drawn, self.maximum).astype(np.int64)
+
+
+DELAY_LAWS: dict[str, type[Uniform] | type[Geometric]] = {
+    "uniform": Uniform,
+    "geometric": Geometric,
+}
+
+
+class Post(Effect):
+    """Keeps the rewards of N lanes until they are due.
+
+    Arguments:
+        world: the environment.
+        num_places: R, more than the steps that a reward takes at most.
+        width: W.
+    """
+
+    kind = "delays"
+
+    def __init__(self, world: World, num_places: int, width: int) -> None:
+        super().__init__(world)
+        if num_places > MOST_ON_THEIR_WAY // self.num_lanes:
+            condition = f"keep at most {MOST_ON_THEIR_WAY} rewards of all lanes on their way"
+            raise ValueError(message("env and delay", condition, num_places * self.num_lanes))
+        shape = self.num_lanes, num_places
+        self._width = width
+        self._due, self._pulled = np.full(shape, -1), np.zeros(shape, dtype=np.int64)
+        self._actions, self._rewards = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        self._arrivals = np.zeros(self.num_lanes, dtype=np.int64)  # of the rewards to come
+
+    @abstractmethod
+    def arrivals(self, lanes: IntArray) -> IntArray:
+        """Return the (M,) steps in which the rewards of the next step of the lanes arrive."""
+
+    def restart(self, lanes: IntArray) -> Told:
+        """Lose what is on its way."""
+        self._due[lanes] = -1
+        return super().restart(lanes)
+
+    def begin(self, lanes: IntArray, actions: IntArray) -> None:
+        """Draw when the rewards of this step will arrive."""
+        self._arrivals[lanes] = self.arrivals(lanes)
+
+    def follow(
+        self, lanes: IntArray, actions: IntArray, rewards: FloatArray
+    ) -> tuple[FloatArray, Told]:
+        """Send the rewards of this step on their way, and hand out those that are due."""
+        now = self.steps[lanes]
+        cells = lanes, now % self._due.shape[1]
+        self._due[cells], self._pulled[cells] = self._arrivals[lanes], now
+        self._actions[cells], self._rewards[cells] = actions[lanes], rewards[lanes]
+        is_due = self._due[lanes] == now[:, None]
+        order = np.argsort(np.where(is_due, self._pulled[lanes], NEVER), axis=1, kind="stable")
+        rows, chosen = lanes[:, None], order[:, : self._width]
+        is_real = np.take_along_axis(is_due, chosen, axis=1)
+        shape = self.num_lanes, self._width
+        told = {
+            "feedback_step": np.full(shape, -1),
+            "feedback_action": np.full(shape, -1),
+            "feedback_reward": np.zeros(shape),
+            "pull_reward": np.array(rewards, dtype=np.float64),
+        }
+        told["feedback_step"][lanes] = np.where(is_real, self._pulled[rows, chosen], -1)
+        told["feedback_action"][lanes] = np.where(is_real, self._actions[rows, chosen], -1)
+        told["feedback_reward"][lanes] = np.where(is_real, self._rewards[rows, chosen], 0.0)
+        handed = np.array(rewards, dtype=np.float64)
+        handed[lanes] = told["feedback_reward"][lanes].sum(axis=1)
+        super().follow(lanes, actions, rewards)
+        return handed, told
+
+
+class Delay(Post):
+    """Each reward takes a number of steps, fixed or random; see `DelayedReward`."""
+
+    def __init__(self, world: World, delay: int | Mapping[str, Any]) -> None:
+        if isinstance(delay, Mapping):
+            self._law: Uniform | Geometric = make_named("delay", delay, DELAY_LAWS)
+        else:
+            steps = check_integer("delay", delay, minimum=0, maximum=LONGEST)
+            self._law = Uniform(steps, steps)
+        longest = self._law.longest
+        self._is_fixed = not isinstance(delay, Mapping)
+        super().__init__(world, longest + 1, 1 if self._is_fixed else longest + 1)
+
+    def arrivals(self, lanes: IntArray) -> IntArray:
+        """Return the steps of arrival; the delay of step t is made of number t of its stream."""
+        now = self.steps[lanes]
+        if self._is_fixed:
+            return now + self._law.longest
+        return now + self._law.draw(self.world.streams.uniforms(DELAYS, lanes, now, 1)[0])
+
+
+class Batches(Post):
+    """The rewards of B steps arrive together at the last of them; see `BatchedFeedback`."""
+
+    def __init__(self, world: World, size: int) -> None:
+        self._size = check_integer("size", size, minimum=1, maximum=LONGEST)
+        super().__init__(world, size, size)
+
+    def arrivals(self, lanes: IntArray) -> IntArray:
+        """Return the last steps of the batches that the lanes are in."""
+        return (self.steps[lanes] // self._size + 1) * self._size - 1

@@ -1,0 +1,74 @@
+"""What a wrapper does to N lanes of a world, whatever kind of environment it wraps.
+
+A single environment is one lane. All that is drawn comes from the lanes' own addressed streams, at
+the lane's step, so that a lane is the same alone and among others.
+
+Letters: N lanes, M of them, K arms.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from bandit_gym.numerics.streams import LaneStreams
+from bandit_gym.problem import BanditProblem
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
+
+Told = dict[str, np.ndarray]
+"""Infos: name -> (N, ...) values, of which those of the lanes at hand mean something."""
+
+
+class World(Protocol):
+    """What an effect asks of an environment."""
+
+    problem: BanditProblem
+
+    @property
+    def streams(self) -> LaneStreams:
+        """Of N lanes."""
+
+    @property
+    def means(self) -> FloatArray:
+        """(N, K) true means now; a copy."""
+
+    def change(
+        self, *, means: FloatArray | None = None, available: BoolArray | None = None
+    ) -> None:
+        """Change the (N, K) means, or the (N, K) arms that regret compares with."""
+
+
+class Effect:
+    """An effect on the steps of N lanes; this one does nothing.
+
+    Attributes:
+        kind: what it changes; a world has one effect of a kind.
+        world: the environment.
+        steps: (N,) steps that the lanes' episodes have had.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.num_lanes, self.num_arms = len(world.streams.seeds), world.problem.num_arms
+        self.steps = np.zeros(self.num_lanes, dtype=np.int64)
+
+    def restart(self, lanes: IntArray) -> Told:
+        """Begin new episodes in the (M,) lanes; return what a reset tells of them."""
+        self.steps[lanes] = 0
+        return {}
+
+    def begin(self, lanes: IntArray, actions: IntArray) -> None:
+        """Before the (M,) lanes play: refuse (N,) actions, or draw what the step needs.
+
+        Whoever refuses has changed nothing.
+        """
+
+    def follow(
+        self, lanes: IntArray, actions: IntArray, rewards: FloatArray
+    ) -> tuple[FloatArray, Told]:
+        """After the (M,) lanes have played: return (N,) rewards, and what a step tells of them."""
+        self.steps[lanes] += 1
+        return rewards, {}

@@ -1,0 +1,116 @@
+"""Rewards that arrive late: when, for which pull, and what agents can know until then."""
+
+import numpy as np
+import pytest
+from worlds import make_world
+
+from agents import ExactThompson
+from bandit_gym.rollout import rollout
+from bandit_gym.wrappers.delays import Geometric, Uniform
+
+FIXED = ("DelayedReward", {"delay": 3})
+NAMES = ("feedback_step", "feedback_action", "feedback_reward")
+
+
+def arrivals(name, options, num_steps=12):
+    """Play arms in turn; return (step of arrival, of pull, arm, reward) and the true rewards."""
+    env, plain = make_world(name, options, limit=50), make_world("Drift", {"period": 99}, limit=50)
+    env.reset(seed=1)
+    plain.reset(seed=1)
+    found, truth = [], []
+    for now in range(num_steps):
+        truth.append(plain.step(now % 4)[1])
+        _, reward, _, _, info = env.step(now % 4)
+        told = [each for each in zip(*(info[n].tolist() for n in NAMES), strict=True)]
+        told = [each for each in told if each[0] >= 0]
+        assert reward == sum(each[2] for each in told) and info["pull_reward"] == truth[-1]
+        found += [(now, *each) for each in told]
+    return found, truth
+
+
+def test_fixed_delay_brings_each_reward_that_many_steps_later():
+    found, truth = arrivals("DelayedReward", {"delay": 3})
+    assert found == [(t + 3, t, t % 4, truth[t]) for t in range(9)]
+
+
+def test_batches_bring_all_rewards_at_their_last_step():
+    found, truth = arrivals("BatchedFeedback", {"size": 5})
+    assert found == [(t // 5 * 5 + 4, t, t % 4, truth[t]) for t in range(10)]
+
+
+def test_random_delays_bring_each_reward_once_for_its_own_pull():
+    law = {"name": "uniform", "low": 1, "high": 6}
+    found, truth = arrivals("DelayedReward", {"delay": law}, num_steps=40)
+    assert sorted(each[1] for each in found)[:34] == [*range(34)]
+    assert all((arm, paid) == (t % 4, truth[t]) for _, t, arm, paid in found)
+    assert {now - t for now, t, _, _ in found} == {1, 2, 3, 4, 5, 6}
+
+
+def test_delay_laws_have_their_means(rng):
+    """Bounds are four standard errors: sqrt((13^2 - 1) / 12 / n) and sqrt(m (1 + m) / n)."""
+    uniforms = rng.random(10_000)
+    drawn = Uniform(2, 14).draw(uniforms)
+    assert {drawn.min(), drawn.max()} == {2, 14}
+    assert abs(drawn.mean() - 8) < 4 * (14 / 10_000) ** 0.5
+    drawn = Geometric(3.0, 1000).draw(uniforms)
+    assert drawn.min() == 0 and abs(drawn.mean() - 3) < 4 * (12 / 10_000) ** 0.5
+    assert Geometric(3.0, 5).draw(uniforms).max() == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("DelayedReward", {"delay": 20}), ("BatchedFeedback", {"size": 21})]
+)
+def test_thompson_loses_as_much_as_chance_until_rewards_arrive(name, options):
+    """Uniform arms: each of the first T pulls loses E max - E mean = 4/5 - 1/2 on average."""
+    prior = {"name": "beta", "alpha": 1.0, "beta": 1.0}
+    env = make_world(name, options, limit=60, num_envs=2000, prior=prior)
+    regret = rollout(ExactThompson(env.unwrapped.problem), env, seed=0).pseudo_regret
+    blind, late = regret[:, :20].mean(axis=1), regret[:, 40:].mean(axis=1)
+    assert abs(blind.mean() - 0.3) < 4 * blind.std() / 2000**0.5
+    assert (blind - late).mean() > 4 * (blind - late).std() / 2000**0.5
+
+
+def test_what_is_on_its_way_is_lost_with_the_episode():
+    env = make_world(*FIXED, limit=4)
+    for _ in range(2):
+        env.reset(seed=1)
+        steps = [env.step(0)[4]["feedback_step"].tolist() for _ in range(4)]
+        assert steps == [[-1], [-1], [-1], [0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "text"),
+    [
+        ("DelayedReward", {"delay": -1}, "delay must be a non-negative integer, got -1"),
+        ("DelayedReward", {"delay": 1.5}, "delay must be a non-negative integer, got 1.5"),
+        ("DelayedReward", {"delay": {"name": "unifrm"}}, "nearest known one is 'uniform'"),
+        (
+            "DelayedReward",
+            {"delay": {"name": "uniform", "low": 3, "high": 2}},
+            "high must be an integer of at least 3, got 2",
+        ),
+        ("BatchedFeedback", {"size": 0}, "size must be a positive integer, got 0"),
+    ],
+)
+def test_bad_delays_are_one_sentence(name, options, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        make_world(name, options)
+
+
+def test_delays_refuse_observations_that_show_rewards_at_once():
+    with pytest.raises(ValueError, match="env must have observation='constant'"):
+        make_world(*FIXED, observation="counts", horizon=7)
+
+
+def test_delays_are_of_the_laws_they_say_for_huge_numbers_of_lanes():
+    with pytest.raises(ValueError, match="keep at most 100000000 rewards of all lanes"):
+        make_world("DelayedReward", {"delay": 10**6}, num_envs=100)
+
+
+def test_delays_are_the_same_for_every_agent(rng):
+    env = make_world("DelayedReward", {"delay": {"name": "geometric", "mean": 3.0, "maximum": 9}})
+    told = []
+    for arm in (0, 3):
+        env.reset(seed=4)
+        told.append([env.step(arm)[4]["feedback_step"].tolist() for _ in range(7)])
+    assert told[0] == told[1] and np.max(told[0]) > -1

@@ -1,0 +1,67 @@
+"""Letting agents observe rewards that have arrived late."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from worlds import make_world
+
+from agents import ExactThompson
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
+from bandit_gym.wrappers import deliver
+
+PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
+
+
+def new_agent(num_envs):
+    agent = ExactThompson(PROBLEM)
+    agent.reset(num_envs, seed=0)
+    return agent
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_agents_know_what_has_arrived_and_nothing_else(num_envs):
+    """With a delay of 3, arms pulled in turn are known up to 3 steps ago; all lanes end at 7."""
+    env, agent = make_world("DelayedReward", {"delay": 3}, num_envs=num_envs), new_agent(num_envs)
+    env.reset(seed=0)
+    for step in range(7):
+        arms = step % 4 if num_envs is None else np.full(num_envs, step % 4)
+        deliver(agent, env.step(arms)[4], num_taken=step + 1)
+        known = np.bincount(np.arange(max(step - 2, 0)) % 4, minlength=4)
+        assert (agent.counts == known).all()
+    if num_envs is not None:
+        deliver(agent, env.step(arms)[4], num_taken=8)  # in which all lanes were reset
+        assert agent.counts.sum(axis=1).tolist() == [4, 4]
+
+
+def test_masked_lanes_observe_nothing():
+    env, agent = make_world("DelayedReward", {"delay": 0}, num_envs=2), new_agent(2)
+    env.reset(seed=0)
+    info = env.step([0, 1])[4]
+    deliver(agent, info, num_taken=1, mask=np.array([False, True]))
+    assert agent.counts.tolist() == [[0, 0, 0, 0], [0, 1, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("steps", "where"), [([[0, 9]], "got 9 in lane 0"), ([[-1, 2], [-5, 0]], "got -5 in lane 1")]
+)
+def test_late_reward_for_a_step_never_taken_is_refused_and_changes_nothing(steps, where):
+    agent = new_agent(len(steps))
+    blank = np.zeros(np.shape(steps))
+    info = {
+        "feedback_step": np.array(steps),
+        "feedback_action": blank.astype(int),
+        "feedback_reward": blank,
+    }
+    with pytest.raises(ValueError, match=rf"from 0 to 2, {where}\."):
+        deliver(agent, info, num_taken=3)
+    assert not agent.counts.any()
+
+
+def test_deliver_says_so_where_nothing_is_late():
+    env = gym.make("bandit_gym:BernoulliBandit-v0")
+    env.reset(seed=0)
+    info = env.step(0)[4]
+    with pytest.raises(ValueError, match="info must tell feedback_step, as worlds of delayed"):
+        deliver(new_agent(None), info, num_taken=1)

@@ -1,0 +1,27 @@
+"""The wrappers, each with options of every kind, and worlds under them."""
+
+import gymnasium as gym
+
+from bandit_gym import wrappers
+
+WORLDS = (
+    ("DelayedReward", {"delay": 3}),
+    ("DelayedReward", {"delay": {"name": "uniform", "low": 0, "high": 5}}),
+    ("DelayedReward", {"delay": {"name": "geometric", "mean": 3.0, "maximum": 9}}),
+    ("BatchedFeedback", {"size": 4}),
+    ("AvailableArms", {"leaving": 0.5, "returning": 0.3}),
+    ("AvailableArms", {"masks": [[1, 1, 0, 1], [0, 1, 1, 0]]}),
+    ("Drift", {"std": 0.1}),
+    ("Drift", {"period": 3}),
+    ("Drift", {"probability": 0.3}),
+)
+
+
+def make_world(name, options, *, env="BernoulliBandit-v0", limit=7, num_envs=None, **more):
+    """Make a wrapped world of four arms, single or, given `num_envs`, a vector one."""
+    settings = {"num_arms": 4, "max_episode_steps": limit, **more}
+    if num_envs is None:
+        world = gym.make(f"bandit_gym:{env}", **settings)
+    else:
+        world = gym.make_vec(f"bandit_gym:{env}", num_envs=num_envs, **settings)
+    return getattr(wrappers, name)(world, **options)
