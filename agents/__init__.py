@@ -52,6 +52,7 @@ AGENTS = {
     "finite_horizon_gittins": "agents:FiniteHorizonGittins",
     "optimistic_gittins": "agents:OptimisticGittins",
     "information_relaxation": "agents:InformationRelaxation",
+    "optimal": "agents:BayesOptimal",
 }
 """Short names, as the command line takes them, and where the classes are."""
 
@@ -93,11 +94,14 @@ def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
         hyperparameters: keyword arguments of its class.
 
     Raises:
-        ValueError: if the name or a hyperparameter is unknown; the nearest known one is named.
+        ValueError: if the name or a hyperparameter is unknown, where the nearest known one is named,
+            or if one is missing.
     """
     path = AGENTS[check_choice("name", name, AGENTS)]
     agent_class = __getattr__(path.partition(":")[2])
-    options = [key for key in inspect.signature(agent_class).parameters if key != "problem"]
-    check_keys(f"{name} options", hyperparameters, optional=options)
+    options = [p for p in inspect.signature(agent_class).parameters.values() if p.name != "problem"]
+    required = [p.name for p in options if p.default is p.empty]
+    optional = [p.name for p in options if p.default is not p.empty]
+    check_keys(f"{name} options", hyperparameters, required=required, optional=optional)
     agent: Agent = agent_class(problem, **hyperparameters)
     return agent

@@ -22,9 +22,9 @@ import gymnasium as gym
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from bandit_gym.checks import check_fit, message
+from bandit_gym.checks import check_fit, find_problem, message
 from bandit_gym.dynamics import lai_robbins_slope
-from bandit_gym.experiments.catalogue import load_agent
+from bandit_gym.experiments.catalogue import agent_options, load_agent
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.recording import Recorder
@@ -86,27 +86,33 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
 def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     """Make the agent and the native vector environment of a run.
 
+    An agent whose constructor takes a `horizon` is told that of the run, if its entry tells none.
+
     Raises:
         ValueError: if the environment is no Bayesian bandit, an option has a wrong value, or the
             agent cannot tell the propensities that are asked for.
     """
-    entry = run.environment
-    env = gym.make_vec(
-        entry.target, num_envs=run.block_size, max_episode_steps=run.horizon, **entry.options
-    )
-    problem = _problem(env)
+    env = make_world(run)
+    problem = find_problem(env)
     if problem is None:
-        raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
-    agent = load_agent(run.agent.target)(problem, **run.agent.options)
+        target = run.environment.target
+        raise ValueError(f"env must have a `problem` to tell agents of, got {target!r}.")
+    options = run.agent.options
+    if "horizon" in agent_options(run.agent.target):
+        options = {"horizon": run.horizon} | options
+    agent = load_agent(run.agent.target)(problem, **options)
     if run.propensities and not hasattr(agent, "action_probabilities"):
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
     return agent, env
 
 
-def _problem(env: gym.vector.VectorEnv) -> Any:
-    first = getattr(env.unwrapped, "envs", (env,))[0]  # of environments one by one
-    return getattr(first.unwrapped, "problem", None)
+def make_world(run: Run) -> gym.vector.VectorEnv:
+    """Make the native vector environment of a run."""
+    entry = run.environment
+    return gym.make_vec(
+        entry.target, num_envs=run.block_size, max_episode_steps=run.horizon, **entry.options
+    )
 
 
 def try_run(run: Run) -> str:
@@ -192,7 +198,7 @@ def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:
     if means is None:
         return None
     with contextlib.suppress(Exception):  # what others call `means` may be anything
-        return lai_robbins_slope(_problem(env).likelihood, np.asarray(means, dtype=float))
+        return lai_robbins_slope(find_problem(env).likelihood, np.asarray(means, dtype=float))
     return None
 
 

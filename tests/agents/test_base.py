@@ -7,7 +7,7 @@ import pytest
 from families import ALL_AGENTS
 from gymnasium.error import InvalidAction, ResetNeeded
 
-from agents import AGENTS, ExactThompson, RacingThompson, UniformRandom, make_agent
+from agents import ExactThompson, RacingThompson, UniformRandom, make_agent
 from agents.base import Agent, random_argmax
 from agents.oracle import action_probabilities
 from bandit_gym.dynamics import pull
@@ -78,7 +78,7 @@ def test_agents_of_two_kinds_do_not_share_a_stream():
         agent = make_agent(name, PROBLEM)
         agent.reset(seed=0)
         streams.append(agent.rng.random())
-    assert len(set(streams)) == len(AGENTS)
+    assert len(set(streams)) == len(ALL_AGENTS)
 
 
 def test_agent_pickled_continues_bit_for_bit(agent):

@@ -94,3 +94,16 @@ def test_sums_are_the_same_however_many_steps_are_put_aside(monkeypatch):
     expected = np.cumsum(np.where(alive, rewards, 0), axis=0)[[0, CHUNK - 1, CHUNK, -1]].T
     assert recorder.finish()["reward"].tolist() == expected.tolist()
     assert counts == np.cumsum(alive.sum(axis=1)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [({}, 7), ({"horizon": 9}, 9)], ids=["told by the run", "by its entry"]
+)
+@pytest.mark.parametrize("name", ["optimal", "finite_horizon_gittins", "moss"])
+def test_agent_that_takes_a_horizon_is_told_that_of_the_run(
+    name, options, expected, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("BANDIT_GYM_CACHE", str(tmp_path))
+    world = {"env": "BernoulliBandit-v0", "num_arms": 2}
+    (run,) = Experiment([world], [{"agent": name, **options}], replications=1, horizon=7).runs
+    assert simulation.build(run)[0].horizon == expected
