@@ -94,8 +94,8 @@ def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
         hyperparameters: keyword arguments of its class.
 
     Raises:
-        ValueError: if the name or a hyperparameter is unknown, where the nearest known one is named,
-            or if one is missing.
+        ValueError: if the name or a hyperparameter is unknown, where the nearest known one is
+            named, or if one is missing.
     """
     path = AGENTS[check_choice("name", name, AGENTS)]
     agent_class = __getattr__(path.partition(":")[2])

@@ -78,7 +78,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them
-        text = f"{_headline(error)}\n\n{traceback.format_exc()}"
+        text = f"{headline(error)}\n\n{traceback.format_exc()}"
         return Outcome(run, block, None, facts, _encodable(text))
     return Outcome(run, block, data, facts | measured | {"seconds": perf_counter() - start})
 
@@ -125,7 +125,7 @@ def try_run(run: Run) -> str:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them
-        return _headline(error)
+        return headline(error)
     return ""
 
 
@@ -202,7 +202,7 @@ def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:
     return None
 
 
-def _headline(error: BaseException) -> str:
+def headline(error: BaseException) -> str:
     """Say in one line, fit for a terminal, what was raised; whatever it is, this raises nothing."""
     try:
         text = str(error)
