@@ -273,7 +273,8 @@ def _take_workers(parser: argparse.ArgumentParser) -> None:
 
 def _take_optimal_budget(parser: argparse.ArgumentParser) -> None:
     text = "that finding an environment's least possible regret may take; default: 5"
-    parser.add_argument("--optimal-budget", type=float, metavar="SECONDS", help=text)
+    number = experiments.parse_number
+    parser.add_argument("--optimal-budget", type=number, metavar="SECONDS", help=text)
 
 
 def _take_changed(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from inspect import signature
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -22,9 +23,9 @@ import gymnasium as gym
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from bandit_gym.checks import check_fit, find_problem, message
+from bandit_gym.checks import check_fit, message
 from bandit_gym.dynamics import lai_robbins_slope
-from bandit_gym.experiments.catalogue import agent_options, load_agent
+from bandit_gym.experiments.catalogue import load_agent
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.recording import Recorder
@@ -93,14 +94,14 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
             agent cannot tell the propensities that are asked for.
     """
     env = make_world(run)
-    problem = find_problem(env)
+    problem = _problem(env)
     if problem is None:
         target = run.environment.target
         raise ValueError(f"env must have a `problem` to tell agents of, got {target!r}.")
-    options = run.agent.options
-    if "horizon" in agent_options(run.agent.target):
+    make_agent, options = load_agent(run.agent.target), run.agent.options
+    if "horizon" in signature(make_agent).parameters:
         options = {"horizon": run.horizon} | options
-    agent = load_agent(run.agent.target)(problem, **options)
+    agent = make_agent(problem, **options)
     if run.propensities and not hasattr(agent, "action_probabilities"):
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
@@ -113,6 +114,11 @@ def make_world(run: Run) -> gym.vector.VectorEnv:
     return gym.make_vec(
         entry.target, num_envs=run.block_size, max_episode_steps=run.horizon, **entry.options
     )
+
+
+def _problem(env: gym.vector.VectorEnv) -> Any:
+    first = getattr(env.unwrapped, "envs", (env,))[0]  # of environments one by one
+    return getattr(first.unwrapped, "problem", None)
 
 
 def try_run(run: Run) -> str:
@@ -198,7 +204,7 @@ def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:
     if means is None:
         return None
     with contextlib.suppress(Exception):  # what others call `means` may be anything
-        return lai_robbins_slope(find_problem(env).likelihood, np.asarray(means, dtype=float))
+        return lai_robbins_slope(_problem(env).likelihood, np.asarray(means, dtype=float))
     return None
 
 
