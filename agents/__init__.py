@@ -56,6 +56,7 @@ AGENTS = {
     "optimistic_gittins": "agents:OptimisticGittins",
     "information_relaxation": "agents:InformationRelaxation",
     "sliding_window": "agents:SlidingWindow",
+    "optimal": "agents:BayesOptimal",
 }
 """Short names, as the command line takes them, and where what makes the agents is."""
 
@@ -99,11 +100,14 @@ def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
         hyperparameters: keyword arguments of what makes it.
 
     Raises:
-        ValueError: if the name or a hyperparameter is unknown; the nearest known one is named.
+        ValueError: if the name or a hyperparameter is unknown, where the nearest known one is
+            named, or if one is missing.
     """
     class_name, _, method = AGENTS[check_choice("name", name, AGENTS)].split(":")[1].partition(".")
     make = getattr(__getattr__(class_name), method) if method else __getattr__(class_name)
-    options = [key for key in inspect.signature(make).parameters if key != "problem"]
-    check_keys(f"{name} options", hyperparameters, optional=options)
+    options = [p for p in inspect.signature(make).parameters.values() if p.name != "problem"]
+    required = [p.name for p in options if p.default is p.empty]
+    optional = [p.name for p in options if p.default is not p.empty]
+    check_keys(f"{name} options", hyperparameters, required=required, optional=optional)
     agent: Agent = make(problem, **hyperparameters)
     return agent

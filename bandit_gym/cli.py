@@ -144,6 +144,7 @@ def _carry_out(
                 workers=workers,
                 on_progress=on_progress,
                 changed=options.changed,
+                optimal_budget=options.optimal_budget,
             )
     except experiments.OutdatedError as error:
         options.changed = _ask(error)
@@ -275,6 +276,12 @@ def _take_workers(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--scheduler", help="address of a running Dask scheduler or Ray head")
 
 
+def _take_optimal_budget(parser: argparse.ArgumentParser) -> None:
+    text = "that finding an environment's least possible regret may take; default: 5"
+    number = experiments.parse_number
+    parser.add_argument("--optimal-budget", type=number, metavar="SECONDS", help=text)
+
+
 def _take_changed(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("blocks that the present code would not draw again")
     choice = group.add_mutually_exclusive_group()
@@ -292,15 +299,15 @@ COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
     _list: ("show environments, agents, priors and likelihoods by name", _take_what),
     _compare: (
         "run agents in one environment and report",
-        *(_take_world_and_agents, _take_out, _take_workers, _take_changed),
+        *(_take_world_and_agents, _take_out, _take_workers, _take_optimal_budget, _take_changed),
     ),
     _run: (
         "run an experiment file (TOML or JSON) and report",
-        *(_take_file, _take_out, _take_workers, _take_changed),
+        *(_take_file, _take_out, _take_workers, _take_optimal_budget, _take_changed),
     ),
     _resume: (
         "go on with an experiment that was interrupted",
-        *(_take_directory, _take_trust, _take_workers, _take_changed),
+        *(_take_directory, _take_trust, _take_workers, _take_optimal_budget, _take_changed),
     ),
     _report: ("tables and figures of what is stored so far", _take_directory, _take_report),
     _export: ("write all stored rows into one file", _take_directory, _take_csv),

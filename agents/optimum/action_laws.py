@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import default_rng
+from scipy.special import rel_entr
 
 from agents.optimum.policy import find_policy
 from agents.optimum.predictive import predictive_means
@@ -26,6 +27,9 @@ from bandit_gym.typing import FloatArray
 
 LARGEST_MISS = 1e-6
 """Of the sum of probabilities that a function of the user's returns."""
+
+BISECTIONS = 52
+"""What is left of an interval of length 1 is a unit of its mantissa."""
 
 ActionLaw = Callable[[tuple[int, ...]], FloatArray]
 """Takes the counts of a block, returns the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
@@ -119,6 +123,30 @@ def _ucb1(problem: BanditProblem, horizon: int, scale: float = 1.0) -> ActionLaw
     return highest(scores)
 
 
+def _kl_ucb(problem: BanditProblem, horizon: int, c: float = 0.0) -> ActionLaw:
+    check_real("c", c, minimum=0.0)
+    n, s = arm_states(horizon)
+    averages = s / np.maximum(n, 1)
+
+    def scores(pull: int) -> FloatArray:
+        log_t = np.log(max(pull, 1))
+        level = (log_t + c * np.log(max(log_t, 1.0))) / np.maximum(n, 1)
+        bounds = np.where(n > 0, _largest_mean(averages, level), np.inf)
+        return np.repeat(bounds[:, None], problem.num_arms, axis=1)
+
+    return highest(scores)
+
+
+def _largest_mean(averages: FloatArray, level: FloatArray) -> FloatArray:
+    """Return (S,) the largest q with kl(average, q) <= level, by bisection."""
+    low, high = averages, np.ones(len(averages))
+    for _ in range(BISECTIONS):
+        q = (low + high) / 2
+        is_inside = rel_entr(averages, q) + rel_entr(1 - averages, 1 - q) <= level
+        low, high = np.where(is_inside, q, low), np.where(is_inside, high, q)
+    return low
+
+
 def _bayes_ucb(problem: BanditProblem, horizon: int) -> ActionLaw:
     posterior = _arm_posteriors(problem, horizon)
     return highest(lambda pull: posterior.quantile(1 - 1 / (pull + 1.0)))
@@ -172,6 +200,7 @@ RULES: dict[str, Callable[..., ActionLaw]] = {
     "epsilon_greedy": _epsilon_greedy,
     "bayes_ucb": _bayes_ucb,
     "ucb1": _ucb1,
+    "kl_ucb": _kl_ucb,
     "random": _uniform,
     "optimal": _optimal,
 }

@@ -89,6 +89,11 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         self._set_spaces()
         self._set_state()
 
+    @property
+    def draws_means(self) -> bool:
+        """Whether episodes are played on means from the problem's prior, and not on fixed ones."""
+        return self._fixed_means is None
+
     def _set_spaces(self) -> None:
         self.single_observation_space = self._observer.space
         self.single_action_space = Discrete(self.problem.num_arms)

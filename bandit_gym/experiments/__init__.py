@@ -29,7 +29,12 @@ if TYPE_CHECKING:
         remember,
         remembered_folders,
     )
-    from bandit_gym.experiments.typed import parse_agent, parse_environment, parse_integer
+    from bandit_gym.experiments.typed import (
+        parse_agent,
+        parse_environment,
+        parse_integer,
+        parse_number,
+    )
 
 __getattr__, __dir__ = lend(
     __name__,
@@ -55,6 +60,7 @@ __getattr__, __dir__ = lend(
         "parse_agent": "typed",
         "parse_environment": "typed",
         "parse_integer": "typed",
+        "parse_number": "typed",
         "progress_on_stderr": "progress",
         "read_manifest": "manifest",
         "reader_may_leave": "terminal",

@@ -26,6 +26,7 @@ from bandit_gym.experiments.backends import Workers, connect
 from bandit_gym.experiments.changes import CHOICES
 from bandit_gym.experiments.columns import open_parquet
 from bandit_gym.experiments.experiment import Experiment, Run
+from bandit_gym.experiments.optimum_search import check_budget, find_optima
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
 from bandit_gym.experiments.storage import Store, has_receipts
 
@@ -66,6 +67,7 @@ def run_experiment(
     workers: Workers | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     changed: str = "refuse",
+    optimal_budget: float | None = None,
 ) -> Store:
     """Simulate the blocks that the folder does not hold yet, and store each as it comes.
 
@@ -83,6 +85,8 @@ def run_experiment(
             module, a file that an option names or the engine's results version is another now:
             "refuse" them; "recompute", which moves them to `superseded/N/`; or "keep" them, which
             marks every table and figure.
+        optimal_budget: seconds that the least regret which is possible in an environment, or bounds
+            of it, may take to find, by estimate; None is 5, 0 does without. See `optimum_search`.
 
     Returns:
         The folder.
@@ -98,6 +102,7 @@ def run_experiment(
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
     check_callback("on_progress", on_progress)
     check_choice("changed", changed, CHOICES)
+    check_budget(optimal_budget)
     with contextlib.ExitStack() as stack:
         crew = Crew(workers, stack)
         _check_buildable(crew, experiment, folder)
@@ -111,6 +116,7 @@ def run_experiment(
             outcome = _lost(run, block, found) if isinstance(found, Died) else found
             _store(store, outcome)
             on_progress(Progress(total, len(complete), done, damaged, outcome))
+        find_optima(store, experiment, optimal_budget, crew.call)
     return store
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from inspect import signature
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -27,7 +28,6 @@ from bandit_gym.dynamics import lai_robbins_slope
 from bandit_gym.experiments.beliefs import believe, told_prior, without_told
 from bandit_gym.experiments.catalogue import load_agent, takes_prior
 from bandit_gym.experiments.columns import to_parquet
-from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
@@ -83,7 +83,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them
-        text = f"{_headline(error)}\n\n{traceback.format_exc()}"
+        text = f"{headline(error)}\n\n{traceback.format_exc()}"
         return Outcome(run, block, None, facts, _encodable(text))
     return Outcome(run, block, data, facts | measured | {"seconds": perf_counter() - start})
 
@@ -91,32 +91,31 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
 def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     """Make the agent and the native vector environment of a run.
 
+    An agent whose constructor takes a `horizon` is told that of the run, if its entry tells none.
+
     Raises:
         ValueError: if the environment is no Bayesian bandit, an option has a wrong value, or the
             agent cannot tell the propensities that are asked for.
     """
-    entry = run.environment
-    settings = unpack_options(entry.options)
-    options = {name: value for name, value in settings.items() if name != "wrappers"}
-    env = _make_lanes(entry.target, run.block_size, max_episode_steps=run.horizon, **options)
-    env = wrap(env, settings.get("wrappers", []))
+    env = make_world(run)
     problem = _problem(env)
     if problem is None:
-        raise ValueError(f"env must have a `problem` to tell agents of, got {entry.target!r}.")
-    agent = _make_agent(run.agent, problem)
+        target = run.environment.target
+        raise ValueError(f"env must have a `problem` to tell agents of, got {target!r}.")
+    agent = _make_agent(run, problem)
     if run.propensities and not hasattr(agent, "action_probabilities"):
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
     return agent, env
 
 
-def _make_agent(entry: Entry, problem: Any) -> BanditAgent:
-    """Make an agent that is told the problem, or another prior than the problem's."""
-    options = unpack_options(entry.options)
-    told = told_prior(options)
-    if told is not None and not takes_prior(entry.target):
-        problem, options = believe(problem, told), without_told(options)
-    return load_agent(entry.target)(problem, **options)
+def make_world(run: Run) -> gym.vector.VectorEnv:
+    """Make the native vector environment of a run, in its wrappers."""
+    entry = run.environment
+    settings = unpack_options(entry.options)
+    options = {name: value for name, value in settings.items() if name != "wrappers"}
+    env = _make_lanes(entry.target, run.block_size, max_episode_steps=run.horizon, **options)
+    return wrap(env, settings.get("wrappers", []))
 
 
 def _make_lanes(target: str, num_envs: int, **options: Any) -> gym.vector.VectorEnv:
@@ -125,6 +124,18 @@ def _make_lanes(target: str, num_envs: int, **options: Any) -> gym.vector.Vector
     from bandit_gym.envs import BanditVectorEnv
 
     return BanditVectorEnv(num_envs, unpack(target), **options)
+
+
+def _make_agent(run: Run, problem: Any) -> BanditAgent:
+    """Make an agent that is told the problem, or another prior, and the horizon if it asks."""
+    entry = run.agent
+    make, options = load_agent(entry.target), unpack_options(entry.options)
+    told = told_prior(options)
+    if told is not None and not takes_prior(entry.target):
+        problem, options = believe(problem, told), without_told(options)
+    if "horizon" in signature(make).parameters:
+        options = {"horizon": run.horizon} | options
+    return make(problem, **options)
 
 
 def _problem(env: gym.vector.VectorEnv) -> Any:
@@ -142,7 +153,7 @@ def try_run(run: Run) -> str:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them
-        return _headline(error)
+        return headline(error)
     return ""
 
 
@@ -220,7 +231,7 @@ def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:
     return None
 
 
-def _headline(error: BaseException) -> str:
+def headline(error: BaseException) -> str:
     """Say in one line, fit for a terminal, what was raised; whatever it is, this raises nothing."""
     try:
         text = str(error)

@@ -29,6 +29,14 @@ def parse_integer(text: str) -> int | str:
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,400}", text) else text
 
 
+def parse_number(text: str) -> float | str:
+    """Read a number; what is none is handed on, for the check that knows what it is for."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def _named(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return an entry of an experiment."""
     if kind in options:

@@ -26,9 +26,10 @@ from scipy import stats
 from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
+from bandit_gym.results.bounds import draw_lower_bound, draw_optimum
 from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import MIN_REPLICATIONS, performance_profile
-from bandit_gym.results.summary import lower_bound_slope, normalised_scores, regret_name
+from bandit_gym.results.summary import normalised_scores, regret_name
 from bandit_gym.typing import FloatArray, IntArray
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -98,13 +99,16 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     """Draw the mean regret of each agent over time, with bands.
 
     Over log time logarithmic growth is a straight line. For a fixed instance the Lai-Robbins slope
-    is drawn as a dotted line that starts where the bound's C log t does.
+    is drawn as a dotted line that starts where the bound's C log t does; where means are drawn
+    afresh, the least regret that is possible in so many steps, or what is between its bounds, if it
+    is known.
     """
     figure, axes = _new_curves(runs)
     for found, style in zip(runs, styles(), strict=False):
         draw_band(axes, found.steps, found.curves("pseudo_regret"), found.run.agent.label, style)
     top = axes.get_ylim()[1]  # the bound holds in the long run and may lie far above at first
-    _draw_lower_bound(axes, runs[0])
+    draw_lower_bound(axes, runs[0])
+    draw_optimum(axes, runs[0])
     axes.set_xscale(time_scale)
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION}")
     axes.set_ylim(0, top)
@@ -290,13 +294,6 @@ def draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style
         axes.fill_between(
             steps, mean - half, mean + half, color=style["color"], alpha=0.2, linewidth=0
         )
-
-
-def _draw_lower_bound(axes: Axes, found: RunResults) -> None:
-    slope = lower_bound_slope(found)
-    if slope is not None:
-        label = f"Lai-Robbins rate, {slope:.1f} log t"
-        axes.plot(found.steps, slope * np.log(found.steps), ":", color="0.4", label=label)
 
 
 def _rates(steps: IntArray, sums: FloatArray) -> tuple[IntArray, FloatArray]:

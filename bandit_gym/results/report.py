@@ -49,7 +49,8 @@ def describe(results: Results, *, details: bool = False) -> str:
         scores := aggregate(results).to_dict("records")
     ):
         parts.append(_describe_aggregate(scores))
-    return "\n\n".join([*parts, *_verdict_note(results, rows), *_warnings(results)])
+    notes = [*_verdict_note(results, rows), *_optimum_note(results), *_warnings(results)]
+    return "\n\n".join([*parts, *notes])
 
 
 def write_report(results: Results, directory: Path) -> None:
@@ -109,6 +110,7 @@ def _describe_environment(
         "agent": lambda row: row["agent"],
         regret_name(environment): lambda row: _estimate(row, "pseudo_regret"),
         f"less {experiment.agents[0].label}'s, paired": lambda row: _estimate(row, "difference"),
+        **_optimal_cells(rows),
         "p (Holm)": lambda row: _p_value(row["p_holm"]),
         "verdict": lambda row: row["verdict"] or NOTHING,
         COLUMNS["best_arm_found"].title: lambda row: _number(row["best_arm_found"], "{:.0%}"),
@@ -121,6 +123,23 @@ def _describe_environment(
         *_belief_notes(results, environment),
     ]
     return "\n".join([title, *_tabulate(rows, cells), _define_regret(environment), *notes])
+
+
+def _optimal_cells(rows: Sequence[Row]) -> Cells:
+    """Return the column of regrets over the least possible, where that is known."""
+    known = ("times_optimal", "times_optimal_high")
+    is_known = any(not math.isnan(row[name]) for row in rows for name in known)
+    return {"times optimal": _write_times_optimal} if is_known else {}
+
+
+def _write_times_optimal(row: Row) -> str:
+    """Write the estimate with its interval; where the least regret has bounds, the ends alone."""
+    low, high = row["times_optimal_low"], row["times_optimal_high"]
+    if not math.isnan(row["times_optimal"]):
+        return _estimate(row, "times_optimal", digits=2)
+    if math.isinf(high):
+        return f"over {low:.1f}"
+    return NOTHING if math.isnan(high) else f"{low:.1f} to {high:.1f}"
 
 
 def _define_regret(environment: Entry) -> str:
@@ -186,6 +205,15 @@ def _verdict_note(results: Results, rows: Sequence[Row]) -> Iterator[str]:
             f"p < {LEVEL} after Holm's correction for the {count} comparisons of this report; "
             "undecided otherwise."
         )
+
+
+def _optimum_note(results: Results) -> Iterator[str]:
+    """Say what regret nobody can avoid in each environment, in one paragraph."""
+    worlds = {found.run.environment: found.optimum for found in results.runs if found.is_usable}
+    texts = {world.label: optimum.describe() for world, optimum in worlds.items() if optimum}
+    lines = [f"Least possible regret in {label}: {text}" for label, text in texts.items() if text]
+    if lines:
+        yield "\n".join(lines)
 
 
 def _describe_aggregate(rows: Sequence[Row]) -> str:

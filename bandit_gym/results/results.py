@@ -17,6 +17,7 @@ from bandit_gym.checks import check_choice, check_object, check_path, message
 from bandit_gym.experiments.columns import COLUMNS, OWN, open_parquet, read_map, stored_columns
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
+from bandit_gym.experiments.optimum import Optimum, read_optimum
 from bandit_gym.experiments.storage import Store
 from bandit_gym.typing import FloatArray, IntArray
 
@@ -79,11 +80,13 @@ class RunResults:
         run: the run.
         blocks: the stored blocks that are whole, in their order.
         failures: block -> traceback of the blocks that raised.
+        optimum: what is known of the least regret in its world; None if nothing was stored.
     """
 
     run: Run
     blocks: tuple[Block, ...]
     failures: dict[int, str]
+    optimum: Optimum | None = None
 
     @property
     def replications(self) -> IntArray:
@@ -240,7 +243,7 @@ def _open_run(store: Store, experiment: Experiment, run: Run) -> RunResults:
         for number, text in store.read_failures(run).items()
         if number not in blocks and number < experiment.num_blocks
     }
-    return RunResults(run, tuple(blocks.values()), failures)
+    return RunResults(run, tuple(blocks.values()), failures, read_optimum(store, run))
 
 
 def _open_blocks(store: Store, experiment: Experiment, run: Run) -> Iterator[tuple[int, Block]]:

@@ -3,10 +3,11 @@ import pickle
 import numpy as np
 import pytest
 
+from agents import make_agent
 from agents.bayes_optimal import BayesOptimal, optimal_regret
 from bandit_gym.envs import BanditVectorEnv
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
 
@@ -53,3 +54,23 @@ def test_pickled_agent_goes_on_as_before():
     agent.reset(3, seed=0)
     agent.observe([0, 0, 1], [1.0, 0.0, 1.0])
     assert pickle.loads(pickle.dumps(agent)).act().tolist() == agent.act().tolist() == [0, 1, 1]
+
+
+UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+DEPENDENT = TruncatedMultivariateNormal(0.5, [[1.0, 0.6], [0.6, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "words"),
+    [
+        (UNIFORM, {}, "optimal options must have the key 'horizon'"),
+        (UNIFORM, {"horizon": 0}, "horizon must be a positive integer, got 0"),
+        (UNIFORM, {"horizon": 3000}, "at most 7 GB with 2 arms, not 42.8 GB, got 3000; optimal_br"),
+        (BanditProblem(Bernoulli(), Beta(1.0, 1.0), 6), {"horizon": 9}, "at most 5 arms .* got 6;"),
+        (BanditProblem(Gaussian(), Normal(0.0, 1.0), 2), {"horizon": 9}, "likelihood must be Bern"),
+        (BanditProblem(Bernoulli(), DEPENDENT, 2), {"horizon": 9}, "prior must offer arm_log_dens"),
+    ],
+)
+def test_what_has_no_table_is_refused_in_one_sentence(problem, options, words):
+    with pytest.raises(ValueError, match=words):
+        make_agent("optimal", problem, **options)

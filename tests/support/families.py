@@ -14,7 +14,8 @@ from bandit_gym.priors import (
 from bandit_gym.problem import BanditProblem
 
 ALL_ENV_IDS = ENV_IDS
-ALL_AGENTS = tuple(AGENTS)
+ALL_AGENTS = tuple(name for name in AGENTS if name != "optimal")
+"""All but the Bayes-optimal agent, which must be told its horizon and leaves nothing to chance."""
 EXACT_AGENTS = (
     "exact",
     "bayes_ucb",
@@ -25,6 +26,7 @@ EXACT_AGENTS = (
     "finite_horizon_gittins",
     "optimistic_gittins",
     "information_relaxation",
+    "optimal",
 )
 """Agents that hold the exact posterior, and so need more of a prior than a density."""
 ALL_LIKELIHOODS = (Bernoulli(), Exponential(), Gaussian(), Poisson())

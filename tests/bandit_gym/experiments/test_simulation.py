@@ -135,3 +135,16 @@ def test_propensities_are_those_among_the_arms_that_were_there():
     agent, env = simulation.build(run)
     told = np.array([step.propensities for step in simulation._episodes(run, 0, agent, env)])
     assert {*np.round(told.ravel(), 6)} <= {1.0, 0.5, 0.333333} and (told > 0.4).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [({}, 7), ({"horizon": 9}, 9)], ids=["told by the run", "by its entry"]
+)
+@pytest.mark.parametrize("name", ["optimal", "finite_horizon_gittins", "moss"])
+def test_agent_that_takes_a_horizon_is_told_that_of_the_run(
+    name, options, expected, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("BANDIT_GYM_CACHE", str(tmp_path))
+    world = {"env": "BernoulliBandit-v0", "num_arms": 2}
+    (run,) = Experiment([world], [{"agent": name, **options}], replications=1, horizon=7).runs
+    assert simulation.build(run)[0].horizon == expected

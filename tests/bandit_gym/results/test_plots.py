@@ -173,6 +173,7 @@ def stand_in(run=RUNS[0], scale=1.0, copies=1):
         blocks=[SimpleNamespace(receipt={"lai_robbins_slope": SLOPE})],
         curves=curves.get,
         final=lambda name: curves[name][:, -1],
+        optimum=None,
     )
 
 
