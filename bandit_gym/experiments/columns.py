@@ -7,7 +7,7 @@ and tables and figures take their words from it.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bandit_gym.checks import message
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.rollout import Step
 from bandit_gym.typing import FloatArray, IntArray
@@ -108,6 +109,7 @@ def _is_exact(step: Step) -> np.ndarray | None:
     return None if told is None else np.where(step.is_alive, int(step.has_exact_law), -1)
 
 
+LARGEST_TEXT = 2**31 - 1
 OWN = "diagnostics"
 PROPENSITIES = ("propensity", "propensity_is_exact")
 """Columns of runs that record them alone."""
@@ -252,45 +254,41 @@ def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-def open_parquet(run: Run, data: pa.Buffer) -> pq.ParquetFile:
-    """Open what `to_parquet` has written for a block of the run.
-
-    Raises:
-        ValueError: if it is something else.
-    """
-    try:
-        file = pq.ParquetFile(pa.BufferReader(data))
-    except (OSError, pa.ArrowException) as error:
-        raise ValueError(f"block must be a Parquet file, got an error: {error}.") from error
-    num_leaves = len(stored_columns(propensities=run.propensities)) + 1  # a map has two
-    shape = run.block_size * len(run.steps), num_leaves
-    found = file.metadata.num_rows, file.metadata.num_columns
-    if found != shape:
-        raise ValueError(f"block must have {shape} rows and columns of values, got {found}.")
-    return file
-
-
 def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:
     if kind is str:
         indices = np.zeros(shape[0] * shape[1], np.int32)
-        return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array([values]))
+        return pa.DictionaryArray.from_arrays(numbers(indices), texts([values]))
     if values is None:
         values = -1 if kind is int else np.nan
-    return pa.array(np.broadcast_to(values, shape).astype(kind).reshape(-1))
+    return numbers(np.broadcast_to(values, shape).astype(kind).reshape(-1))
 
 
 def _to_map(own: dict[str, np.ndarray], shape: tuple[int, int]) -> pa.MapArray:
     """Return one map a row, from each name to its value there."""
     num_rows = shape[0] * shape[1]
     values = np.stack([own[name] for name in own], axis=-1) if own else np.zeros((num_rows, 0))
-    offsets = np.arange(num_rows + 1, dtype=np.int32) * len(own)
-    names = pa.array([*own] * num_rows, pa.string())
-    return pa.MapArray.from_arrays(offsets, names, pa.array(values.reshape(-1).astype(float)))
+    offsets = np.arange(num_rows + 1, dtype=np.int32) * np.int32(len(own))
+    names = texts([*own] * num_rows)
+    return pa.MapArray.from_arrays(
+        numbers(offsets), names, numbers(values.reshape(-1).astype(float))
+    )
 
 
-def read_map(values: pa.ChunkedArray) -> dict[str, FloatArray]:
-    """Return name -> (rows,) values of what `to_parquet` has put into the column of maps."""
-    maps = values.combine_chunks()
-    num_names = len(maps.keys) // max(len(maps), 1)
-    table = maps.items.to_numpy().reshape(len(maps), num_names)
-    return dict(zip(maps.keys[:num_names].to_pylist(), table.T, strict=True))
+def numbers(values: np.ndarray) -> pa.Array:
+    """Return what `pyarrow.array` does, which loads pandas, 0.3 s of each worker, to ask for it."""
+    buffer = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer])
+
+
+def texts(values: Sequence[str]) -> pa.Array:
+    """Return what `pyarrow.array` does, see `numbers`.
+
+    Raises:
+        ValueError: if they are longer than one array can hold, whose ends are 32-bit numbers.
+    """
+    encoded = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    if ends[-1] > LARGEST_TEXT:
+        raise ValueError(message("texts", f"have at most {LARGEST_TEXT} bytes", int(ends[-1])))
+    buffers = (pa.py_buffer(part) for part in (ends.astype(np.int32), b"".join(encoded)))
+    return pa.StringArray.from_buffers(len(values), *buffers)

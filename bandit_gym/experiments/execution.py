@@ -24,13 +24,16 @@ import joblib
 from bandit_gym.checks import check_callback, check_choice, check_folder, check_object
 from bandit_gym.experiments.backends import Workers, connect
 from bandit_gym.experiments.changes import CHOICES
-from bandit_gym.experiments.columns import open_parquet
 from bandit_gym.experiments.experiment import Experiment, Run
+from bandit_gym.experiments.opening import open_parquet
 from bandit_gym.experiments.optimum_search import check_budget, find_optima
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
 from bandit_gym.experiments.storage import Store, has_receipts
 
 __all__ = ["Progress", "Workers", "run_experiment"]
+
+FEW_DECISIONS = 10_000
+"""So many are sooner taken here than a worker is started, which takes a second."""
 
 CALLS_PER_ROUND = 4
 """Calls per worker between two times that Ray's results, which come all at once, are handed on."""
@@ -110,6 +113,8 @@ def run_experiment(
         store, news = stack.enter_context(claim)
         complete, damaged = _survey(store, experiment)
         total = len(experiment.runs) * experiment.num_blocks
+        if _is_little(experiment, total - len(complete)):
+            crew.work_here()
         on_progress(Progress(total, len(complete), 0, damaged, None, news))
         calls = crew.call(simulate_block, _tasks(store, experiment, complete))
         for done, ((run, block, _), found) in enumerate(calls, start=1):
@@ -136,6 +141,13 @@ def _check_buildable(crew: Crew, experiment: Experiment, directory: Path) -> Non
                 f"agent {run.agent.label} must be able to play {run.environment.label}, "
                 f"got {problem}"
             )
+
+
+def _is_little(experiment: Experiment, num_blocks: int) -> bool:
+    """Say whether so many blocks are soon done, by nothing that may take its process down."""
+    num_decisions = num_blocks * experiment.block_size * experiment.horizon
+    entries = (*experiment.environments, *experiment.agents)
+    return num_decisions <= FEW_DECISIONS and not any(entry.sources() for entry in entries)
 
 
 def _survey(store: Store, experiment: Experiment) -> tuple[set[Task], tuple[str, ...]]:
@@ -208,6 +220,11 @@ class Crew:
         """
         workers = self._workers
         return workers.backend == "loky" or (workers.backend == "dask" and not workers.scheduler)
+
+    def work_here(self) -> None:
+        """Make no use of this machine's other cores; others than "loky" stay what was asked for."""
+        if self._workers.backend == "loky":
+            self._workers = Workers("serial")
 
     def call(
         self, function: Callable[..., Any], calls: Iterable[Call]

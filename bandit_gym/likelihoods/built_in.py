@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import special
+import scipy
 
 from bandit_gym.checks import (
     check_arguments,
@@ -45,7 +45,9 @@ class Bernoulli(Likelihood):
     def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return s log(mean) + (n - s) log(1 - mean)."""
         failures = np.subtract(counts, sums)
-        value = special.xlogy(sums, means) + special.xlog1py(failures, np.negative(means))
+        value = scipy.special.xlogy(sums, means) + scipy.special.xlog1py(
+            failures, np.negative(means)
+        )
         return np.where(self.contains(means), value, -inf)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
@@ -85,7 +87,7 @@ class Exponential(Likelihood):
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return -mean log(1 - uniform)."""
         # scipy's log1p, not NumPy's: the latter may round differently in long and in short arrays.
-        return np.multiply(means, -special.log1p(np.negative(uniforms)))
+        return np.multiply(means, -scipy.special.log1p(np.negative(uniforms)))
 
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return the mean: an exponential's standard deviation is its mean."""
@@ -126,7 +128,7 @@ class Gaussian(Likelihood):
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:
         """Return mean + std * z, with z the standard normal quantile."""
-        return np.add(means, self.std * special.ndtri(inner_uniforms(uniforms)))
+        return np.add(means, self.std * scipy.special.ndtri(inner_uniforms(uniforms)))
 
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return `std`, in the shape of `means`."""
@@ -151,7 +153,7 @@ class Poisson(Likelihood):
     def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return s log(mean) - n mean."""
         with np.errstate(all="ignore"):  # an overflow to -inf is right, and outside all is
-            value = special.xlogy(sums, means) - np.multiply(counts, means)
+            value = scipy.special.xlogy(sums, means) - np.multiply(counts, means)
         return np.where(self.contains(means), value, -inf)
 
     def sample(self, means: RealArray, uniforms: RealArray) -> FloatArray:

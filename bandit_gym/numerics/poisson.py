@@ -1,7 +1,7 @@
 """Poisson quantiles, elementwise and fast for small and large means alike."""
 
 import numpy as np
-from scipy import special
+import scipy
 
 from bandit_gym.typing import BoolArray, FloatArray, RealArray
 
@@ -61,7 +61,7 @@ def _quantile_by_correcting(means: FloatArray, uniforms: FloatArray) -> FloatArr
     never too high. Far above a mean of 10^6, where scipy's distribution function loses digits, the
     result is therefore still within 3 of the quantile.
     """
-    z, root = special.ndtri(uniforms), np.sqrt(means)
+    z, root = scipy.special.ndtri(uniforms), np.sqrt(means)
     guess = means + root * z + (np.square(z) - 1) / 6 + (z - z**3) / (72 * root)
     return _step_up(np.maximum(np.floor(guess - 0.5), 0.0), means, uniforms, 3)
 
@@ -81,6 +81,6 @@ def _step_up(
 
 def _cdf_exceeds(counts: FloatArray, means: FloatArray, uniforms: FloatArray) -> BoolArray:
     """Return whether P(X <= count) > u, computed in the smaller tail to keep its digits."""
-    below = special.pdtr(counts, means) > uniforms
-    above = special.pdtrc(counts, means) < 1.0 - uniforms
+    below = scipy.special.pdtr(counts, means) > uniforms
+    above = scipy.special.pdtrc(counts, means) < 1.0 - uniforms
     return np.where(uniforms < 0.5, below, above)

@@ -6,7 +6,7 @@ in short arrays. `uniforms` are rows in [0, 1), one for each number that a propo
 """
 
 import numpy as np
-from scipy import special
+import scipy
 
 from bandit_gym.typing import BoolArray, FloatArray
 
@@ -15,7 +15,7 @@ _THIRD = 1.0 / 3.0
 
 def standard_normal(uniforms: FloatArray) -> FloatArray:
     """Return quantiles; a uniform of 0, which stands for all of [0, 2^-53), is moved inside."""
-    return special.ndtri(np.maximum(uniforms, 2.0**-54))
+    return scipy.special.ndtri(np.maximum(uniforms, 2.0**-54))
 
 
 def beta(
@@ -34,7 +34,7 @@ def beta(
     boosts = uniforms[3:] if len(uniforms) > 3 else (None, None)
     above, chance_above = _log_gamma(alpha, uniforms[0], boosts[0])
     below, chance_below = _log_gamma(beta, uniforms[1], boosts[1])
-    return special.expit(above - below), _happens(chance_above + chance_below, uniforms[2])
+    return scipy.special.expit(above - below), _happens(chance_above + chance_below, uniforms[2])
 
 
 def log_gamma(shape: FloatArray | float, uniforms: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -55,7 +55,7 @@ def log_gamma(shape: FloatArray | float, uniforms: FloatArray) -> tuple[FloatArr
 def exp(values: FloatArray) -> FloatArray:
     """Return e^x, by the one function of SciPy's that does no more."""
     with np.errstate(over="ignore"):
-        return special.inv_boxcox(values, 0.0)
+        return scipy.special.inv_boxcox(values, 0.0)
 
 
 def _log_gamma(
@@ -74,14 +74,14 @@ def _log_gamma(
     is_small = np.less(shape, 1.0)
     d = shape + is_small - _THIRD
     y = standard_normal(uniforms) / np.sqrt(9.0 * d)
-    log_root = special.log1p(y)
+    log_root = scipy.special.log1p(y)
     # z^2 / 2 + d (1 - (1 + y)^3 + 3 log(1 + y)), without the terms that cancel
     log_chance = 3.0 * d * (log_root - y * (1.0 + y * (y * _THIRD - 0.5)))
-    values = special.xlogy(1.0, d) + 3.0 * log_root
+    values = scipy.special.xlogy(1.0, d) + 3.0 * log_root
     if boosts is not None:
-        values = values + np.where(is_small, special.log1p(-boosts) / shape, 0.0)
+        values = values + np.where(is_small, scipy.special.log1p(-boosts) / shape, 0.0)
     return values, log_chance
 
 
 def _happens(log_chance: FloatArray, uniforms: FloatArray) -> BoolArray:
-    return special.log1p(-uniforms) <= log_chance
+    return scipy.special.log1p(-uniforms) <= log_chance

@@ -5,7 +5,7 @@ to the right of 0 into its mirror image on the left, where that logarithm keeps 
 """
 
 import numpy as np
-from scipy import special
+import scipy
 
 from bandit_gym.typing import BoolArray, FloatArray
 
@@ -36,8 +36,8 @@ def quantile(
     """
     log_left, log_inside, is_turned = _turned_log_masses(low, high)
     # SciPy's log, as NumPy's may round differently in long and in short arrays.
-    log_part = log_inside + special.xlogy(1.0, np.where(is_turned, 1.0 - uniforms, uniforms))
-    values = special.ndtri_exp(np.logaddexp(log_left, log_part))
+    log_part = log_inside + scipy.special.xlogy(1.0, np.where(is_turned, 1.0 - uniforms, uniforms))
+    values = scipy.special.ndtri_exp(np.logaddexp(log_left, log_part))
     return np.clip(np.where(is_turned, -values, values), low, high), log_inside
 
 
@@ -54,6 +54,6 @@ def _turned_log_masses(
     low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
     is_turned = low + high > 0
-    log_left = special.log_ndtr(np.where(is_turned, -high, low))
-    log_right = special.log_ndtr(np.where(is_turned, -low, high))
+    log_left = scipy.special.log_ndtr(np.where(is_turned, -high, low))
+    log_right = scipy.special.log_ndtr(np.where(is_turned, -low, high))
     return log_left, log_right + np.log(-np.expm1(log_left - log_right)), is_turned

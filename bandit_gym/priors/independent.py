@@ -6,8 +6,8 @@ from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy import special
 
 from bandit_gym.checks import check_parameter, check_same_length
 from bandit_gym.numerics import proposals
@@ -126,8 +126,8 @@ class Beta(IndependentPrior):
         """Return (alpha - 1) log x + (beta - 1) log(1 - x) - log B(alpha, beta)."""
         x = np.asarray(means, dtype=np.float64)
         alpha, beta = self._arrays()
-        powers = special.xlogy(alpha - 1, x) + special.xlog1py(beta - 1, -x)
-        return np.where((x >= 0) & (x <= 1), powers - special.betaln(alpha, beta), -inf)
+        powers = scipy.special.xlogy(alpha - 1, x) + scipy.special.xlog1py(beta - 1, -x)
+        return np.where((x >= 0) & (x <= 1), powers - scipy.special.betaln(alpha, beta), -inf)
 
     def natural_parameters(self, num_arms: int) -> FloatArray:
         """Return (alpha - 1, beta - 1, 0, 0, 0) of each arm."""
@@ -170,9 +170,9 @@ class Gamma(IndependentPrior):
         """Return shape log(rate) - log Gamma(shape) + (shape - 1) log x - rate x."""
         x = np.asarray(means, dtype=np.float64)
         shape, rate = self._arrays()
-        constant = shape * np.log(rate) - special.gammaln(shape)
+        constant = shape * np.log(rate) - scipy.special.gammaln(shape)
         with np.errstate(invalid="ignore"):  # outside the support
-            value = constant + special.xlogy(shape - 1, x) - rate * x
+            value = constant + scipy.special.xlogy(shape - 1, x) - rate * x
         return np.where((x >= 0) & (x < inf), value, -inf)
 
     def natural_parameters(self, num_arms: int) -> FloatArray:
@@ -217,7 +217,7 @@ class InverseGamma(IndependentPrior):
         """Return shape log(scale) - log Gamma(shape) - (shape + 1) log x - scale / x."""
         x = np.asarray(means, dtype=np.float64)
         shape, scale = self._arrays()
-        constant = shape * np.log(scale) - special.gammaln(shape)
+        constant = shape * np.log(scale) - scipy.special.gammaln(shape)
         with np.errstate(all="ignore"):  # outside the support, and near 0
             value = constant - (shape + 1) * np.log(x) - scale / x
         return np.where((x > 0) & (x < inf), value, -inf)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from scipy import special
 
 from bandit_gym.checks import check_parameter, check_real, check_same_length, message
 from bandit_gym.priors.base import offers
@@ -121,7 +121,9 @@ class LogitNormal:
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
-        return np.clip(special.expit(rng.normal(self.mean, self.std, shape)), _EDGE, 1 - _EDGE)
+        return np.clip(
+            scipy.special.expit(rng.normal(self.mean, self.std, shape)), _EDGE, 1 - _EDGE
+        )
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return [0, 1] for each arm."""
@@ -131,7 +133,7 @@ class LogitNormal:
         """Return the (..., K) log-densities: normal in the log-odds, times their derivative."""
         x = np.asarray(means, dtype=np.float64)
         with np.errstate(all="ignore"):  # outside the support
-            value = Normal(self.mean, self.std).arm_log_density(special.logit(x))
+            value = Normal(self.mean, self.std).arm_log_density(scipy.special.logit(x))
             value = value - np.log(x) - np.log1p(-x)
         return np.where((x > 0) & (x < 1), value, -np.inf)
 
@@ -223,4 +225,4 @@ def _as_list(name: str, value: Any) -> Sequence[Any]:
 def _log_mean(log_values: FloatArray, weights: ArrayLike) -> FloatArray:
     """Return the log of the weighted mean over the first axis."""
     shape = (-1, *(1,) * (log_values.ndim - 1))
-    return np.asarray(special.logsumexp(log_values, b=np.reshape(weights, shape), axis=0))
+    return np.asarray(scipy.special.logsumexp(log_values, b=np.reshape(weights, shape), axis=0))

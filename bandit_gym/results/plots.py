@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from scipy import stats
 
 from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
 from bandit_gym.results.bounds import draw_lower_bound, draw_optimum
 from bandit_gym.results.results import Results, RunResults, paired_differences
-from bandit_gym.results.statistics import MIN_REPLICATIONS, performance_profile
+from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths, performance_profile
 from bandit_gym.results.summary import normalised_scores, regret_name
 from bandit_gym.typing import FloatArray, IntArray
 
@@ -37,6 +36,7 @@ LINE_STYLES = ("-", "--", "-.", ":")
 RANK_COLOURS = ("#0072b2", "#56b4e9", "#f0e442", "#e69f00", "#d55e00")
 SIZE = (5.2, 4.0)  # inches, a column and a half of a two-column paper
 DPI, SHOWN_DPI = 200, 100
+_SAVED: dict[str, dict[str, Any]] = {"png": {"dpi": DPI}, "svg": {"metadata": {"Date": None}}}
 LEGEND_WIDTH, TITLE_WIDTH = 84, 64  # characters across a figure
 LEGEND_ROW = 0.19  # inches
 SHOWN = "\u200b"
@@ -83,15 +83,14 @@ def draw_one(results: Results, environment: Entry, name: str) -> Figure | None:
     return figure and _marked(figure, results)
 
 
-def save(figure: Figure, path: Path) -> list[Path]:
+def save(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
     """Write a figure as `path`.png and `path`.svg; the same figure gives the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    files = [path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "svg")]
+    files = [path.with_name(f"{path.name}.{suffix}") for suffix in formats]
     with matplotlib.rc_context({"svg.hashsalt": path.name}):
-        with replacing(files[0]) as file:
-            figure.savefig(file, format="png", dpi=DPI)
-        with replacing(files[1]) as file:
-            figure.savefig(file, format="svg", metadata={"Date": None})
+        for file, suffix in zip(files, formats, strict=True):
+            with replacing(file) as opened:
+                figure.savefig(opened, format=suffix, **_SAVED[suffix])
     return files
 
 
@@ -290,7 +289,7 @@ def draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style
     mean = curves.mean(axis=0)
     axes.plot(steps, mean, label=_shown(label), **style)
     if len(curves) >= MIN_REPLICATIONS:
-        half = stats.t.ppf(0.975, len(curves) - 1) * stats.sem(curves, axis=0)
+        half = half_widths(curves)
         axes.fill_between(
             steps, mean - half, mean + half, color=style["color"], alpha=0.2, linewidth=0
         )

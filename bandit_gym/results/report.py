@@ -82,7 +82,9 @@ def draw_regret(results: Results, directory: Path) -> list[Path]:
     directory = check_folder("directory", directory)
     make_folder("directory", directory)
     figures = plots.draw_each(results, {"regret": plots.draw_regret})
-    return [plots.save(figure, directory / name)[0] for name, figure in figures]
+    return [
+        path for name, figure in figures for path in plots.save(figure, directory / name, ["png"])
+    ]
 
 
 def timing(results: Results) -> list[dict[str, Any]]:

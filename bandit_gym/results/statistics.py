@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+import scipy  # not scipy.stats, which takes half a second to load
 
 from bandit_gym.typing import FloatArray
 
@@ -50,7 +50,7 @@ def is_normality_doubtful(values: FloatArray) -> bool:
     """
     if np.ptp(values) == 0:
         return False
-    return abs(float(stats.skew(values))) > MAX_SKEWNESS * math.sqrt(len(values))
+    return abs(_skewness(values)) > MAX_SKEWNESS * math.sqrt(len(values))
 
 
 def is_coverage_doubtful(values: FloatArray) -> bool:
@@ -64,7 +64,7 @@ def is_coverage_doubtful(values: FloatArray) -> bool:
     """
     if len(values) >= FEW_REPLICATIONS or np.ptp(values) == 0:
         return False
-    return abs(float(stats.skew(values))) > LARGEST_TAME_SKEWNESS
+    return abs(_skewness(values)) > LARGEST_TAME_SKEWNESS
 
 
 def mean_interval(values: FloatArray, *, confidence: float = 0.95) -> Interval:
@@ -85,7 +85,7 @@ def mean_interval(values: FloatArray, *, confidence: float = 0.95) -> Interval:
     if len(values) < MIN_REPLICATIONS:
         return Interval(mean, math.nan, math.nan)
     lower, upper = _distances(values, (1 - confidence) / 2)
-    error = values.std(ddof=1) / math.sqrt(len(values))
+    error = float(_standard_error(values))
     if not np.isfinite([upper, lower]).all():
         return bootstrap_interval(values[:, None], _batch_mean, confidence=confidence)
     return Interval(mean, float(mean - upper * error), float(mean - lower * error))
@@ -102,7 +102,7 @@ def proportion_interval(values: FloatArray) -> Interval:
     count, share = len(values), float(np.mean(values))
     if count < MIN_REPLICATIONS:
         return Interval(share, math.nan, math.nan)
-    z = stats.norm.ppf(0.975)
+    z = scipy.special.ndtri(0.975)
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2) / (1 + z**2 / count)
     return Interval(share, float(centre - half), float(centre + half))
@@ -150,11 +150,12 @@ def paired_p_value(differences: FloatArray) -> float:
         return math.nan
     if np.ptp(differences) == 0:
         return 1.0 if differences[0] == 0 else 0.0
-    student = float(stats.ttest_1samp(differences, 0.0).pvalue)
+    with np.errstate(divide="ignore"):  # of the tiniest, whose squares are 0
+        found = np.mean(differences) / _standard_error(differences)
+    student = float(2 * scipy.special.stdtr(len(differences) - 1, -abs(found)))
     if not is_normality_doubtful(differences):
         return student
     draws = _studentised_means(differences, NUM_TEST_RESAMPLES)
-    found = np.mean(differences) / stats.sem(differences)
     tail = min(np.count_nonzero(draws >= found), np.count_nonzero(draws <= found))
     return max(student, min(1.0, 2 * (1 + tail) / (1 + NUM_TEST_RESAMPLES)))
 
@@ -198,9 +199,31 @@ def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArra
     return np.searchsorted(ordered, thresholds, side="right") / ordered.size
 
 
+def half_widths(values: FloatArray) -> FloatArray:
+    """Return half the width of Student's 95 % intervals of the means of (R, ...) values, (...)."""
+    return _student_quantile(0.975, len(values)) * _standard_error(values)
+
+
+def _student_quantile(level: float, count: int) -> float:
+    """Return the quantile of Student's law for the mean of so many values."""
+    return float(scipy.special.stdtrit(count - 1, level))
+
+
+def _standard_error(values: FloatArray) -> FloatArray:
+    """Return that of the mean of (R, ...) values, (...)."""
+    return np.asarray(np.std(values, axis=0, ddof=1) / math.sqrt(len(values)))
+
+
+def _skewness(values: FloatArray) -> float:
+    """Return the third central moment of (R,) values, which are not all equal, over std cubed."""
+    distances = values - np.mean(values)
+    distances = distances / np.abs(distances).max()  # whose powers are no overflow
+    return float(np.mean(distances**3) / np.mean(distances**2) ** 1.5)
+
+
 def _distances(values: FloatArray, tail: float) -> tuple[float, float]:
     """Return how far, in standard errors, a mean may lie from the true one on either side."""
-    half = stats.t.ppf(1 - tail, len(values) - 1)
+    half = _student_quantile(1 - tail, len(values))
     if not is_normality_doubtful(values):
         return -half, half
     ends = np.quantile(_studentised_means(values), [tail, 1 - tail], method="inverted_cdf")

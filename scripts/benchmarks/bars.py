@@ -73,6 +73,7 @@ BARS: Mapping[str, Bar] = {
     "growth.steps.smc": at_most(1.1),
     "harness.racing": at_most(0.05),
     "harness.exact.many": at_most(0.5),
+    "end-to-end.start-up": at_most(3, 2),
     "end-to-end.cold-start": at_most(20, 8),
 }
 

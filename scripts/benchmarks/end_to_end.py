@@ -13,6 +13,8 @@ from benchmarks.timing import Contestant, Effort, Row, summarise
 AGENTS = ("racing", "exact", "smc")
 REPLICATIONS, HORIZON = 100, 1000
 FIRST_SIZE = 2, 10
+TRIVIAL_SIZE = 2, 5
+LIBRARIES = "numpy, gymnasium, pandas"
 MAX_REPEATS = 3  # each takes seconds, and varies little
 
 Size = tuple[int, int]  # replications and horizon
@@ -26,6 +28,12 @@ def measurements(session: Session) -> Iterator[Measurement]:
         "import",
         lambda: {name: _import(name) for name in ("bandit_gym", "gymnasium")},
     )
+    yield session.match(
+        f"start-up, compare of random, {TRIVIAL_SIZE[0]} x {TRIVIAL_SIZE[1]}: ",
+        {"end-to-end.start-up": ("compare", "its libraries")},
+        "process",
+        lambda: {"compare": _trivial_comparison, "its libraries": _import(LIBRARIES)},
+    )
     names = ("cold-start", "warm", "workers", "gain", "memory")
     keys = tuple(f"end-to-end.{name}" for name in names)
     yield Measurement(keys, partial(_comparisons, session.effort))
@@ -33,12 +41,17 @@ def measurements(session: Session) -> Iterator[Measurement]:
         yield Measurement(("end-to-end.cold",), partial(_cold, session.effort))
 
 
-def _import(module: str) -> Contestant:
+def _import(modules: str) -> Contestant:
     def play(num_rounds: int, clock: str) -> tuple[float, float]:
-        runs = [run_process("-c", f"import {module}") for _ in range(num_rounds)]
+        runs = [run_process("-c", f"import {modules}") for _ in range(num_rounds)]
         return sum(run[clock] for run in runs), num_rounds
 
     return play
+
+
+def _trivial_comparison(num_rounds: int, clock: str) -> tuple[float, float]:
+    runs = [_compare(TRIVIAL_SIZE, agents=("random",)) for _ in range(num_rounds)]
+    return sum(run[clock] for run in runs), num_rounds
 
 
 def _comparisons(effort: Effort) -> Iterator[Row]:
@@ -81,11 +94,13 @@ def _name(size: Size) -> str:
     return f"{'+'.join(AGENTS)}, {size[0]} x {size[1]}"
 
 
-def _compare(size: Size, cache: str | None = None, **options: int) -> Finished:
+def _compare(
+    size: Size, cache: str | None = None, agents: Sequence[str] = AGENTS, **options: int
+) -> Finished:
     """Run the command once, in a fresh folder; compiled code is kept in `cache`, or nowhere."""
     with TemporaryDirectory() as folder:
         numbers = options | {"replications": size[0], "horizon": size[1]}
         listed = [f"--{name}={value}" for name, value in numbers.items()]
         command = ["-m", "bandit_gym", "compare", *listed, f"--out={folder}/results"]
         cache = cache or f"{folder}/cache"
-        return run_process(*command, "--agents", *AGENTS, NUMBA_CACHE_DIR=cache)
+        return run_process(*command, "--agents", *agents, NUMBA_CACHE_DIR=cache)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bandit_gym import ENV_IDS, __version__
+from bandit_gym import ENV_IDS, Workers, __version__, load_experiment, run_experiment
 from bandit_gym.cli import main
 from bandit_gym.experiments.catalogue import agent_names
 
@@ -44,6 +44,40 @@ def test_list_shows_every_environment_and_agent_with_its_options(capsys):
     assert all(name in text for name in (*ENV_IDS, *agent_names()))
     assert "num_arms=10" in text
     assert "delta=0.1" in text
+
+
+HEAVY = "numba scipy.special scipy.stats scipy.optimize matplotlib.pyplot rich torch".split()
+DRAWING = ["matplotlib", "pandas"]
+
+
+@pytest.mark.parametrize(
+    ("command", "heavy"),
+    [
+        ("list", ["scipy.stats", "scipy.optimize", "pyarrow", "joblib", "rich", "torch", *DRAWING]),
+        ("compare --agents random --replications 2 --horizon 5 --out new", HEAVY),
+        ("export out", [*HEAVY, "joblib", "matplotlib"]),
+    ],
+)
+def test_a_command_loads_nothing_that_it_does_not_use(few_blocks, command, heavy):
+    code = "import sys; from bandit_gym.cli import main; code = main(sys.argv[1:])\n"
+    code += f"print(code, [name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command.split()],
+        cwd=few_blocks,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+
+
+@pytest.fixture(scope="module")
+def few_blocks(tmp_path_factory):
+    """A folder whose `out` holds a trivial comparison."""
+    folder = tmp_path_factory.mktemp("few")
+    file = write_file(folder, replications=2, horizon=5)
+    run_experiment(load_experiment(file), folder / "out", workers=Workers("serial"))
+    return folder
 
 
 def test_the_version_is_told(capsys):

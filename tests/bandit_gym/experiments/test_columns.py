@@ -1,9 +1,11 @@
 import io
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bandit_gym.experiments import columns
 from bandit_gym.experiments.columns import OWN, stored_columns, to_parquet
 from bandit_gym.experiments.experiment import Experiment
 
@@ -57,3 +59,34 @@ def test_rows_are_sorted_by_replication_and_step(table):
 def test_blanks_stand_where_nothing_is_known(table):
     assert table["action"].to_pylist() == [-1] * 6
     assert np.isnan(table["pseudo_regret"].to_numpy()).all()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([1.5, np.nan, -np.inf, 5e-324]),
+        np.arange(6).reshape(2, 3)[:, 1],
+        np.array([], float),
+        np.array([2**31 - 1, -(2**31)], np.int32),
+    ],
+    ids=["reals", "strided", "none", "narrow"],
+)
+def test_numbers_are_laid_out_as_by_pyarrow(values):
+    found = columns.numbers(values)
+    found.validate(full=True)
+    assert found.type == pa.array(values).type
+    assert found.null_count == 0
+    assert np.array_equal(found.to_numpy(), values, equal_nan=True)
+
+
+@pytest.mark.parametrize("values", [[], [""], ["a", "", "µ \U0001f3b0", "b" * 300]])
+def test_texts_are_laid_out_as_by_pyarrow(values):
+    found = columns.texts(values)
+    found.validate(full=True)
+    assert found.equals(pa.array(values, pa.string()))
+
+
+def test_texts_that_no_array_can_hold_are_refused(monkeypatch):
+    monkeypatch.setattr(columns, "LARGEST_TEXT", 5)
+    with pytest.raises(ValueError, match=r"^texts must have at most 5 bytes, got 6\.$"):
+        columns.texts(["abc", "abc"])

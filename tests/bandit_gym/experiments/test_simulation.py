@@ -1,4 +1,6 @@
 import dataclasses
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -37,6 +39,18 @@ def test_a_block_tells_how_it_came_about():
     assert outcome.facts["decisions"] == 4 * 7
     assert 0 < outcome.facts["agent_seconds"] < outcome.facts["seconds"]
     assert {"python", "numpy", "gymnasium"} <= set(outcome.facts["versions"])
+
+
+def test_a_worker_loads_nothing_that_tables_and_figures_need():
+    code = "import sys; from bandit_gym import Experiment\n"
+    code += "from bandit_gym.experiments.simulation import simulate_block\n"
+    code += "(run,) = Experiment(['BernoulliBandit-v0'], ['random'], horizon=3).runs\n"
+    code += (
+        "print(simulate_block(run, 0).failure, {'pandas', 'matplotlib', 'scipy.stats', 'joblib'}"
+    )
+    code += " & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "None set()", done.stderr
 
 
 def test_a_failure_begins_with_one_line_of_what_went_wrong():
