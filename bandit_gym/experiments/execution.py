@@ -28,6 +28,7 @@ from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.opening import open_parquet
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
 from bandit_gym.experiments.storage import Store, has_receipts
+from bandit_gym.experiments.trust import find_code
 
 __all__ = ["Progress", "Workers", "run_experiment"]
 
@@ -140,8 +141,7 @@ def _check_buildable(crew: Crew, experiment: Experiment, directory: Path) -> Non
 def _is_little(experiment: Experiment, num_blocks: int) -> bool:
     """Say whether so many blocks are soon done, by nothing that may take its process down."""
     num_decisions = num_blocks * experiment.block_size * experiment.horizon
-    entries = (*experiment.environments, *experiment.agents)
-    return num_decisions <= FEW_DECISIONS and not any(entry.sources() for entry in entries)
+    return num_decisions <= FEW_DECISIONS and not find_code(experiment)
 
 
 def _survey(store: Store, experiment: Experiment) -> tuple[set[Task], tuple[str, ...]]:

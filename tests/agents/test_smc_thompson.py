@@ -231,3 +231,12 @@ def test_smc_refuses_more_particles_than_memory_holds_before_it_asks():
 def test_text_is_no_sequence_of_particles():
     with pytest.raises(TypeError, match="num_particles must be a positive integer, got b'3'"):
         SMCThompson(BanditProblem(Bernoulli(), Beta(1, 1), 2), num_particles=b"3")
+
+
+def test_lanes_whose_particles_no_memory_can_hold_are_refused():
+    agent = SMCThompson(
+        BanditProblem(Bernoulli(), Beta(1.0, 1.0), num_arms=10), num_particles=10**7
+    )
+    assert agent.most_lanes == 5
+    with pytest.raises(ValueError, match="num_envs must be at most 5, got 50"):
+        agent.reset(num_envs=50, seed=0)

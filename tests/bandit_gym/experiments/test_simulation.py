@@ -109,3 +109,12 @@ def test_sums_are_the_same_however_many_steps_are_put_aside(monkeypatch):
     expected = np.cumsum(np.where(alive, rewards, 0), axis=0)[[0, CHUNK - 1, CHUNK, -1]].T
     assert recorder.finish()["reward"].tolist() == expected.tolist()
     assert counts == np.cumsum(alive.sum(axis=1)).tolist()
+
+
+def test_an_agent_that_cannot_hold_a_block_is_refused_before_it_plays():
+    assert simulation.try_run(make_run({"agent": "smc", "num_particles": 10**6})) == ""
+    told = simulation.try_run(make_run({"agent": "smc", "num_particles": [1, 10**7, 10**7]}))
+    assert told == ""  # 3 arms and 4 lanes
+    (run,) = Experiment(["BernoulliBandit-v0"], [{"agent": "smc", "num_particles": 10**7}]).runs
+    told = simulation.try_run(run)
+    assert told.startswith("ValueError: block_size must be at most 5, for all that this agent keeps")
