@@ -126,9 +126,10 @@ def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
             n_workers=workers.num_workers or joblib.cpu_count(),
             threads_per_worker=1,
             dashboard_address=None,
-            silence_logs=logging.ERROR,  # it warns of each worker that has to be killed
+            silence_logs=logging.CRITICAL,  # it tells of each worker that has to be killed
         )
         client = stack.enter_context(distributed.Client(stack.enter_context(cluster)))
+        stack.push(lambda kind, error, trace: _kill_workers(cluster) if error else None)
         client.run(end_with_parent)
     else:
         client = stack.enter_context(_reach(workers.scheduler, distributed.Client))
@@ -136,6 +137,14 @@ def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
     if num_jobs < 1:
         raise ConnectionError(f"scheduler must have workers, got none at {workers.scheduler!r}.")
     return num_jobs
+
+
+def _kill_workers(cluster: Any) -> None:
+    """End what workers are in the midst of, for which Dask would wait 5 s as a run is stopped."""
+    for nanny in cluster.workers.values():
+        nanny.auto_restart = False
+        with contextlib.suppress(ProcessLookupError, TypeError):  # it has ended already
+            os.kill(nanny.pid, signal.SIGKILL)
 
 
 def _connect_ray(workers: Workers, stack: contextlib.ExitStack) -> int:

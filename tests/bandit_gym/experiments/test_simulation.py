@@ -117,4 +117,4 @@ def test_an_agent_that_cannot_hold_a_block_is_refused_before_it_plays():
     assert told == ""  # 3 arms and 4 lanes
     (run,) = Experiment(["BernoulliBandit-v0"], [{"agent": "smc", "num_particles": 10**7}]).runs
     told = simulation.try_run(run)
-    assert told.startswith("ValueError: block_size must be at most 5, for all that this agent keeps")
+    assert told.startswith("ValueError: block_size must be at most 5, for all that")
