@@ -31,6 +31,12 @@ SCHEDULER_TIMEOUT = 6.0
 
 MOST_WORKERS = 10_000
 
+NO_NEWS = (
+    "A worker stopped while some jobs were given",  # one that has just imported PyTorch, replaced
+    "[0-9]+ tasks (have been successfully executed|which were still being processed)",
+)
+"""What joblib warns of: the second as a run is stopped, which has been said."""
+
 ALLOW_NO_DEATH = {"distributed.scheduler.allowed-failures": 0}
 """What is under way when a worker dies is told of at once, and not tried again with others."""
 
@@ -85,9 +91,9 @@ def _connect_serial(workers: Workers, stack: contextlib.ExitStack) -> int:
 def _connect_loky(workers: Workers, stack: contextlib.ExitStack) -> int:
     num_jobs = workers.num_workers or joblib.cpu_count()
     before = os.environ.get(SAFE_PATH)
-    # loky takes a worker that has just imported PyTorch for one that leaks, and replaces it
     stack.enter_context(warnings.catch_warnings())
-    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+    for text in NO_NEWS:
+        warnings.filterwarnings("ignore", message=text)
     config = joblib.parallel_config(
         backend="loky",
         n_jobs=num_jobs,
