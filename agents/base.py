@@ -82,6 +82,11 @@ class Agent(Storable):
         return 1 if self.num_envs is None else self.num_envs
 
     @property
+    def most_lanes(self) -> int:
+        """How many lanes it can be asked for; experiments refuse larger blocks at once."""
+        return MOST_STATISTICS // self.problem.num_arms
+
+    @property
     def rng(self) -> Generator:
         """The agent's own generator, which it shares with nobody."""
         self._require_reset()
@@ -101,8 +106,7 @@ class Agent(Storable):
             ValueError: if num_envs is not positive or the seed is negative.
         """
         if num_envs is not None:
-            most = MOST_STATISTICS // self.problem.num_arms
-            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=most)
+            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=self.most_lanes)
         if seed is not None or self._rng is None:
             self._rng = make_generator(seed, type(self).__name__)
         self.num_envs = num_envs

@@ -25,6 +25,9 @@ MOST_MOVES = 10_000
 MOST_PARTICLES = 10**7
 """In a lane; each takes 8 bytes an arm."""
 
+MOST_VALUES = 5 * 10**8
+"""Means of particles in all lanes together: 4 GB, and as much again for what is made of them."""
+
 
 class SMCThompson(PosteriorAgent):
     """Draw particles in proportion to their likelihood and pull the arm that is best under them.
@@ -86,6 +89,12 @@ class SMCThompson(PosteriorAgent):
 
     def _let_forget(self) -> None:
         require_forgetting(self.problem, self.inner)
+
+    @property
+    def most_lanes(self) -> int:
+        """How many lanes it can be asked for: each has all particles."""
+        num_values = int(np.max(self.num_particles)) * self.problem.num_arms
+        return min(super().most_lanes, max(1, MOST_VALUES // num_values))
 
     def _law(self) -> np.ndarray:
         return self.up_to_date().best_among(self._available)

@@ -118,6 +118,8 @@ def _export(options: argparse.Namespace) -> int:
         for number, table in enumerate(found.frames()):
             file.write(results.to_csv(table, header=number == 0))
     print(f"One row per stored replication and step: {path}")
+    if found.num_missing:
+        print("Not all blocks are in it: see bandit-gym report.", file=sys.stderr)
     return OK
 
 

@@ -31,6 +31,12 @@ SCHEDULER_TIMEOUT = 6.0
 
 MOST_WORKERS = 10_000
 
+NO_NEWS = (
+    "A worker stopped while some jobs were given",  # one that has just imported PyTorch, replaced
+    "[0-9]+ tasks (have been successfully executed|which were still being processed)",
+)
+"""What joblib warns of: the second as a run is stopped, which has been said."""
+
 ALLOW_NO_DEATH = {"distributed.scheduler.allowed-failures": 0}
 """What is under way when a worker dies is told of at once, and not tried again with others."""
 
@@ -85,9 +91,9 @@ def _connect_serial(workers: Workers, stack: contextlib.ExitStack) -> int:
 def _connect_loky(workers: Workers, stack: contextlib.ExitStack) -> int:
     num_jobs = workers.num_workers or joblib.cpu_count()
     before = os.environ.get(SAFE_PATH)
-    # loky takes a worker that has just imported PyTorch for one that leaks, and replaces it
     stack.enter_context(warnings.catch_warnings())
-    warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given")
+    for text in NO_NEWS:
+        warnings.filterwarnings("ignore", message=text)
     config = joblib.parallel_config(
         backend="loky",
         n_jobs=num_jobs,
@@ -126,9 +132,10 @@ def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
             n_workers=workers.num_workers or joblib.cpu_count(),
             threads_per_worker=1,
             dashboard_address=None,
-            silence_logs=logging.ERROR,  # it warns of each worker that has to be killed
+            silence_logs=logging.CRITICAL,  # it tells of each worker that has to be killed
         )
         client = stack.enter_context(distributed.Client(stack.enter_context(cluster)))
+        stack.push(lambda kind, error, trace: _kill_workers(cluster) if error else None)
         client.run(end_with_parent)
     else:
         client = stack.enter_context(_reach(workers.scheduler, distributed.Client))
@@ -136,6 +143,14 @@ def _connect_dask(workers: Workers, stack: contextlib.ExitStack) -> int:
     if num_jobs < 1:
         raise ConnectionError(f"scheduler must have workers, got none at {workers.scheduler!r}.")
     return num_jobs
+
+
+def _kill_workers(cluster: Any) -> None:
+    """End what workers are in the midst of, for which Dask would wait 5 s as a run is stopped."""
+    for nanny in cluster.workers.values():
+        nanny.auto_restart = False
+        with contextlib.suppress(ProcessLookupError, TypeError):  # it has ended already
+            os.kill(nanny.pid, signal.SIGKILL)
 
 
 def _connect_ray(workers: Workers, stack: contextlib.ExitStack) -> int:

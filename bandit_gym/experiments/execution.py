@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -29,10 +29,11 @@ from bandit_gym.experiments.opening import open_parquet
 from bandit_gym.experiments.optimum_search import check_budget, find_optima
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
 from bandit_gym.experiments.storage import Store, has_receipts
+from bandit_gym.experiments.trust import find_code
 
 __all__ = ["Progress", "Workers", "run_experiment"]
 
-FEW_DECISIONS = 10_000
+FEW_DECISIONS = 5_000
 """So many are sooner taken here than a worker is started, which takes a second."""
 
 CALLS_PER_ROUND = 4
@@ -117,6 +118,7 @@ def run_experiment(
             crew.work_here()
         on_progress(Progress(total, len(complete), 0, damaged, None, news))
         calls = crew.call(simulate_block, _tasks(store, experiment, complete))
+        stack.enter_context(contextlib.closing(calls))  # before the workers go
         for done, ((run, block, _), found) in enumerate(calls, start=1):
             outcome = _lost(run, block, found) if isinstance(found, Died) else found
             _store(store, outcome)
@@ -146,8 +148,7 @@ def _check_buildable(crew: Crew, experiment: Experiment, directory: Path) -> Non
 def _is_little(experiment: Experiment, num_blocks: int) -> bool:
     """Say whether so many blocks are soon done, by nothing that may take its process down."""
     num_decisions = num_blocks * experiment.block_size * experiment.horizon
-    entries = (*experiment.environments, *experiment.agents)
-    return num_decisions <= FEW_DECISIONS and not any(entry.sources() for entry in entries)
+    return num_decisions <= FEW_DECISIONS and not find_code(experiment)
 
 
 def _survey(store: Store, experiment: Experiment) -> tuple[set[Task], tuple[str, ...]]:
@@ -171,13 +172,11 @@ def _tasks(store: Store, experiment: Experiment, complete: set[Task]) -> Iterato
     failed = {(run, block) for run in runs for block in store.read_failures(run)} - complete
     order = ((run, block) for block in range(experiment.num_blocks) for run in runs)
     fresh = (task for task in order if task not in complete and task not in failed)
-    again = sorted((task for task in failed if task[1] < experiment.num_blocks), key=_number)
+    again = sorted(
+        (task for task in failed if task[1] < experiment.num_blocks), key=lambda task: task[1]
+    )
     for run, block in itertools.chain(fresh, again):
         yield run, block, store.sources(run)
-
-
-def _number(task: Task) -> int:
-    return task[1]
 
 
 def _lost(run: Run, block: int, found: Died) -> Outcome:
@@ -228,7 +227,7 @@ class Crew:
 
     def call(
         self, function: Callable[..., Any], calls: Iterable[Call]
-    ) -> Iterator[tuple[Call, Any]]:
+    ) -> Generator[tuple[Call, Any], None, None]:
         """Yield each call's arguments and what came of it, in the order of being finished."""
         waiting = enumerate(calls)
         for first in waiting:

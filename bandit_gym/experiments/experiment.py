@@ -180,8 +180,8 @@ class Experiment:
         return cls(**settings)
 
 
-_INTEGERS: dict[str, tuple[int, int | None]] = {
-    "replications": (1, None),  # blocks are made one by one
+_INTEGERS: dict[str, tuple[int, int]] = {
+    "replications": (1, 2**62),  # blocks are made one by one
     "horizon": (1, 2**62),
     "seed": (0, 2**128 - 1),
     "block_size": (1, MOST_ROWS),

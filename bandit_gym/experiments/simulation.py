@@ -149,12 +149,21 @@ def try_run(run: Run) -> str:
         run.renew()
         agent, env = build(run)
         check_fit(agent, env, warns=told_prior(run.agent.options) is None)
+        _check_size(agent, run)
         env.close()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them
         return headline(error)
     return ""
+
+
+def _check_size(agent: BanditAgent, run: Run) -> None:
+    """Refuse a block of more lanes than the agent says that it can hold, if it says anything."""
+    most = getattr(agent, "most_lanes", run.block_size)
+    if run.block_size > most:
+        condition = f"be at most {most}, for all that this agent keeps of each lane"
+        raise ValueError(message("block_size", condition, run.block_size))
 
 
 @cache

@@ -23,6 +23,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, NamedTuple
@@ -261,8 +262,11 @@ def _numbers(folders: Iterable[Path]) -> set[int]:
 
 
 def _map(path: str) -> pa.Buffer:
-    with pa.memory_map(path) as file:
-        return file.read_buffer()  # which outlives the open file
+    """Return a file's bytes; pyarrow's own map takes no name that is not UTF-8."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
+            return pa.py_buffer(b"")
+        return pa.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ))
 
 
 def _identity(run: Run, block: int) -> dict[str, Any]:

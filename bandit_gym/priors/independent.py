@@ -164,7 +164,8 @@ class Gamma(IndependentPrior):
         """Make means above 0."""
         shape, rate = self._of_arms(arms)
         logs, is_kept = proposals.log_gamma(shape, uniforms)
-        return np.maximum(proposals.exp(logs) / rate, _SMALLEST), is_kept
+        with np.errstate(over="ignore"):  # a world refuses means that are not finite
+            return np.maximum(proposals.exp(logs) / rate, _SMALLEST), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(rate) - log Gamma(shape) + (shape - 1) log x - rate x."""

@@ -252,6 +252,11 @@ def _warnings(results: Results) -> Iterator[str]:
     if results.num_missing:
         total = len(results.runs) * results.experiment.num_blocks
         yield f"Not complete: {results.num_missing} of {total} blocks are missing."
+    if results.damaged:
+        yield (
+            f"Not whole: {len(results.damaged)} blocks, for example {results.damaged[0]}; "
+            "`bandit-gym resume` computes them again."
+        )
     for found in results.failed:
         headline = next(iter(found.failures.values())).partition("\n")[0]
         yield (

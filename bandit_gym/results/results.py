@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -129,6 +128,7 @@ class Results:
         runs: what there is of each of its runs, in its order.
         others: names of the blocks of other origin, which are left out too.
         kept: what has changed since some blocks were drawn, if they were kept all the same.
+        damaged: names of the blocks that are torn, altered, or just being written.
     """
 
     experiment: Experiment
@@ -136,6 +136,7 @@ class Results:
     runs: tuple[RunResults, ...]
     others: tuple[str, ...] = ()
     kept: str = ""
+    damaged: tuple[str, ...] = ()
 
     def frames(self) -> Iterator[pd.DataFrame]:
         """Yield the tidy rows of block after block, all with the same columns."""
@@ -196,9 +197,12 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
     store = Store(check_path("directory", directory))
     manifest = store.manifest
     experiment = manifest.experiment if experiment is None else experiment
-    runs = tuple(_open_run(store, experiment, run) for run in experiment.runs)
-    others = tuple(store.blocks_of_other_origin())
-    return Results(experiment, manifest.results_version, runs, others, manifest.kept)
+    opened = [_open_run(store, experiment, run) for run in experiment.runs]
+    runs, refused = tuple(run for run, _ in opened), [name for _, names in opened for name in names]
+    others = store.blocks_of_other_origin() if refused else ()
+    damaged = tuple(name for name in refused if name not in others)
+    version, kept = manifest.results_version, manifest.kept
+    return Results(experiment, version, runs, tuple(others), kept, damaged)
 
 
 def paired_differences(
@@ -237,21 +241,27 @@ def line_up(tables: Sequence[tuple[IntArray, FloatArray]]) -> FloatArray:
     return np.stack(kept, axis=1)
 
 
-def _open_run(store: Store, experiment: Experiment, run: Run) -> RunResults:
-    blocks = dict(_open_blocks(store, experiment, run))
+def _open_run(store: Store, experiment: Experiment, run: Run) -> tuple[RunResults, list[str]]:
+    """Return what is stored of a run, and the names of the blocks that are not what they claim."""
+    blocks, refused = {}, []
+    for number in store.blocks(run, experiment.num_blocks):
+        try:
+            blocks[number] = _open_block(store, experiment, run, number)
+        except FileNotFoundError:
+            continue
+        except ValueError:
+            refused.append(f"{run.name}/{number:05d}")
     failures = {
         number: text
         for number, text in store.read_failures(run).items()
         if number not in blocks and number < experiment.num_blocks
     }
-    return RunResults(run, tuple(blocks.values()), failures, read_optimum(store, run))
+    optimum = read_optimum(store, run)
+    return RunResults(run, tuple(blocks.values()), failures, optimum), refused
 
 
-def _open_blocks(store: Store, experiment: Experiment, run: Run) -> Iterator[tuple[int, Block]]:
-    for number in store.blocks(run, experiment.num_blocks):
-        with contextlib.suppress(FileNotFoundError, ValueError):  # missing, damaged
-            data, receipt = store.read_block(run, number)
-            file = open_parquet(run, data)
-            every = run.replications(number)
-            wanted = range(every.start, min(every.stop, experiment.replications))
-            yield number, Block(run, wanted, file, receipt)
+def _open_block(store: Store, experiment: Experiment, run: Run, number: int) -> Block:
+    data, receipt = store.read_block(run, number)
+    every = run.replications(number)
+    wanted = range(every.start, min(every.stop, experiment.replications))
+    return Block(run, wanted, open_parquet(run, data), receipt)

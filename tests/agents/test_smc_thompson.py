@@ -261,3 +261,12 @@ def test_resampled_particles_follow_data_that_fade(move):
             agent.act()
     found, truth = (agent.posterior() for agent in agents)
     assert (abs(found.mean() - truth.mean()) < 4 * truth.std() / 1000**0.5).all()
+
+
+def test_lanes_whose_particles_no_memory_can_hold_are_refused():
+    agent = SMCThompson(
+        BanditProblem(Bernoulli(), Beta(1.0, 1.0), num_arms=10), num_particles=10**7
+    )
+    assert agent.most_lanes == 5
+    with pytest.raises(ValueError, match="num_envs must be at most 5, got 50"):
+        agent.reset(num_envs=50, seed=0)

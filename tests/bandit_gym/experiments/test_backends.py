@@ -1,5 +1,6 @@
 import logging
 import os
+import signal
 import socket
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -94,7 +95,7 @@ def test_dask_here_has_one_process_a_worker_and_closes_what_it_opened(dask, num_
             "n_workers": num_workers or backends.joblib.cpu_count(),
             "threads_per_worker": 1,
             "dashboard_address": None,
-            "silence_logs": logging.ERROR,
+            "silence_logs": logging.CRITICAL,
         }
         assert client.runs is end_with_parent
         assert client.made_with == (cluster,)
@@ -102,6 +103,18 @@ def test_dask_here_has_one_process_a_worker_and_closes_what_it_opened(dask, num_
         assert client.is_open
     assert not cluster.is_open
     assert not client.is_open
+
+
+def test_dask_here_kills_its_workers_where_a_run_is_stopped(dask, monkeypatch):
+    killed = []
+    monkeypatch.setattr("os.kill", lambda *arguments: killed.append(arguments))
+    nanny = SimpleNamespace(pid=12345, auto_restart=True)
+    with pytest.raises(KeyboardInterrupt), ExitStack() as stack:
+        connect(Workers("dask", 1), stack)
+        dask.opened[0].workers = {0: nanny}
+        raise KeyboardInterrupt
+    assert killed == [(12345, signal.SIGKILL)]
+    assert not nanny.auto_restart
 
 
 def test_dask_elsewhere_has_as_many_jobs_as_its_workers_have_threads(dask):

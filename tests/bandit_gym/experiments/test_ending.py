@@ -52,6 +52,7 @@ def is_at_work(process):
         (signal.SIGTERM, 143, "loky"),
         pytest.param(signal.SIGKILL, -signal.SIGKILL, "loky", marks=pytest.mark.slow),
         pytest.param(signal.SIGKILL, -signal.SIGKILL, "dask", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, 143, "dask", marks=pytest.mark.slow),
     ],
 )
 def test_workers_end_with_their_parent_in_the_midst_of_a_compiled_loop(

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bandit_gym.experiments import execution
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.simulation import simulate_block
@@ -28,6 +29,13 @@ def make_experiment(**changes):
         "block_size": 4,
     }
     return Experiment(**{**settings, **changes})
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_little(request, monkeypatch):
+    """Let workers do what would be done here for being little, but where that is the subject."""
+    if "little" not in request.node.name:
+        monkeypatch.setattr(execution, "FEW_DECISIONS", -1)
 
 
 def block_files(directory):
@@ -55,6 +63,20 @@ def test_results_are_the_same_bytes_for_any_number_of_processes(
 ):
     run_experiment(make_experiment(), tmp_path, workers=Workers("loky", num_workers))
     assert block_files(tmp_path) == serial_files
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_here"),
+    [
+        ({}, True),
+        ({"horizon": 300}, False),
+        ({"agents": ["random", "stub_agents:Constant"]}, False),
+    ],
+    ids=["little", "more", "own code"],
+)
+def test_a_little_of_ours_is_done_without_workers(tmp_path, changes, is_here):
+    _, outcomes = run_and_watch(make_experiment(**changes), tmp_path, workers=Workers("loky", 2))
+    assert ({o.facts["process"] for o in outcomes} == {os.getpid()}) is is_here
 
 
 def test_loky_spreads_the_work_over_processes(tmp_path):
@@ -271,7 +293,7 @@ def test_a_block_forged_together_with_its_receipt_is_computed_again(tmp_path, se
     assert block_files(tmp_path) == serial_files
 
 
-@pytest.mark.parametrize("replications", [10**15, 10**400])
+@pytest.mark.parametrize("replications", [10**15, 2**62])
 def test_the_first_block_of_very_many_starts_at_once(tmp_path, replications):
     class Enough(Exception):
         pass
@@ -291,6 +313,7 @@ def test_the_first_block_of_very_many_starts_at_once(tmp_path, replications):
 VICTIM = """
 import sys
 sys.path.insert(0, {tests!r})
+from bandit_gym.experiments import execution
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import load_experiment
 run_experiment(load_experiment({file!r}), {out!r}, workers=Workers({backend!r}, 2))

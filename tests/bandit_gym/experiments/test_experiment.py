@@ -181,16 +181,17 @@ def test_experiment_file_that_holds_no_experiment_is_refused(tmp_path, name, tex
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("size", [10**19, 10**400])
+@pytest.mark.parametrize("size", [10**15, 2**62])
 def test_an_experiment_of_any_size_can_be_described(size):
     experiment = make_experiment(replications=size)
-    assert experiment.num_blocks == size // 50
+    assert experiment.num_blocks == -(-size // 50)
     assert experiment.name == make_experiment().name
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"replications": 10**400}, "replications must be at most 4611686018427387904, got 1000"),
         ({"environments": ["BernouliBandit-v0"]}, "nearest known one is 'BernoulliBandit-v0'"),
         ({"environments": [{"env": ENV, "num_arm": 3}]}, "nearest known one is 'num_arms'"),
         ({"environments": ["no_such_module:Bandit-v0"]}, "env must be"),

@@ -162,3 +162,12 @@ def test_agent_that_takes_a_horizon_is_told_that_of_the_run(
     world = {"env": "BernoulliBandit-v0", "num_arms": 2}
     (run,) = Experiment([world], [{"agent": name, **options}], replications=1, horizon=7).runs
     assert simulation.build(run)[0].horizon == expected
+
+
+def test_an_agent_that_cannot_hold_a_block_is_refused_before_it_plays():
+    assert simulation.try_run(make_run({"agent": "smc", "num_particles": 10**6})) == ""
+    told = simulation.try_run(make_run({"agent": "smc", "num_particles": [1, 10**7, 10**7]}))
+    assert told == ""  # 3 arms and 4 lanes
+    (run,) = Experiment(["BernoulliBandit-v0"], [{"agent": "smc", "num_particles": 10**7}]).runs
+    told = simulation.try_run(run)
+    assert told.startswith("ValueError: block_size must be at most 5, for all that")

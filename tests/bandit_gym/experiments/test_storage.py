@@ -1,6 +1,7 @@
 import hashlib
 import json
 import os
+import sys
 
 import pytest
 
@@ -52,6 +53,31 @@ def test_store_gives_back_a_block_as_it_was_written(store, run):
 def test_store_says_missing_when_there_is_nothing(store, run):
     with pytest.raises(FileNotFoundError):
         store.read_block(run, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are texts")
+def test_store_reads_what_it_wrote_in_a_folder_whose_name_is_no_text(tmp_path, run):
+    store = create(tmp_path / os.fsdecode(b"out\xff"), make_experiment())
+    store.write_block(run, 0, b"block", {})
+    assert store.read_block(run, 0).data == b"block"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are texts")
+def test_files_of_others_are_no_blocks(store, run):
+    store.write_block(run, 0, b"block", {})
+    folder = store.block_path(run, 0).parent
+    for name in (
+        b"\xff",
+        b"00001.\xff",
+        "\u0663.parquet".encode(),
+        b".DS_Store",
+        b"00000.parquet~",
+    ):
+        (folder / os.fsdecode(name)).touch()
+    assert store.blocks(run, 10) == [0, 1]
+    assert store.read_block(run, 0).data == b"block"
+    with pytest.raises(FileNotFoundError):
+        store.read_block(run, 1)
 
 
 @pytest.mark.parametrize("content", [b"", b"bloc", b"garbage", None], ids=str)

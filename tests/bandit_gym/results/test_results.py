@@ -10,6 +10,7 @@ from fixed_instance import BEST, ENV, FIXED, WORST
 from bandit_gym.experiments.columns import stored_columns
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.results.report import describe
 from bandit_gym.results.results import line_up, load_results, paired_differences
 
 COLUMNS = stored_columns(propensities=False)
@@ -158,3 +159,18 @@ def test_time_of_a_decision_is_that_of_all_blocks_over_all_their_decisions(resul
     receipts = [block.receipt for block in results.runs[0].blocks]
     seconds = sum(receipt["agent_seconds"] for receipt in receipts)
     assert results.runs[0].seconds_per_decision() == pytest.approx(seconds / (2 * 20 * 50))
+
+
+def test_damaged_blocks_are_named_and_left_out(tmp_path):
+    experiment = Experiment(["BernoulliBandit-v0"], ["random"], replications=60, horizon=3)
+    run_experiment(experiment, tmp_path, workers=Workers("serial"))
+    (run,) = experiment.runs
+    (tmp_path / "blocks" / run.name / "00001.parquet").write_bytes(b"PAR1")
+    found = load_results(tmp_path)
+    assert found.damaged == (f"{run.name}/00001",)
+    assert found.runs[0].replications.tolist() == list(range(50))
+    told = describe(found)
+    assert (
+        f"Not complete: 1 of 2 blocks are missing.\n\nNot whole: 1 blocks, for example {run.name}"
+        in told
+    )
