@@ -78,12 +78,12 @@ class Row(NamedTuple):
 
 
 TEXT = """Uniform arms, as in README's table, in whose setting Racing has the paper's proposal \
-and stop. All three play the same worlds, {replications:,} of ten arms and {players:,} of two; ± is \
-half a 95 % interval, of differences a paired one. The least regret of ten arms is known between \
-two bounds (95 % confidence). *Power*: in {histories} states that Thompson sampling came by, \
-{races} races each were run; the power is the likeliest one to which Thompson sampling's \
-probabilities would have to be raised for that. *Sharpened* plays Thompson sampling's law raised to \
-it."""
+and stop. All three play the same worlds, {replications:,} of ten arms and {players:,} of two; ± \
+is half a 95 % interval, of differences a paired one. The least regret of ten arms is known \
+between two bounds (95 % confidence). *Power*: in {histories} states that Thompson sampling came \
+by, {races} races each were run; the power is the likeliest one to which Thompson sampling's \
+probabilities would have to be raised for that. *Sharpened* plays Thompson sampling's law raised \
+to it."""
 
 SHARPER = """Whoever follows Thompson sampling's law with less doubt gains here, in so few pulls. \
 Two arms, T = {two}, by recursion:"""

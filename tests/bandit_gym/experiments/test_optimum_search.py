@@ -81,7 +81,7 @@ def test_without_a_budget_nothing_is_sought_or_stored(carry_out):
 )
 def test_it_is_sought_again_only_where_more_may_be_found(carry_out, stored, seconds, is_sought):
     store, run = carry_out(TWO)
-    store.write_optimum(run, {**stored._asdict(), "budget": 5.0, "is_asked": True})
+    store.write_optimum(run, stored._replace(budget=5.0, is_asked=True)._asdict())
     sought = []
     experiment = Experiment([TWO], ["random"], replications=2, horizon=20, block_size=2)
     find_optima(
