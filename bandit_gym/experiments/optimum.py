@@ -62,9 +62,8 @@ class Optimum(NamedTuple):
 def read_optimum(store: Store, run: Run) -> Optimum | None:
     """Return what is stored of a run's world; None if nothing is, or it is not fit to be shown."""
     stored = store.read_optimum(run) or {}
-    with suppress(
-        AttributeError, KeyError, TypeError, ValueError
-    ):  # a folder may come from anybody
+    # A folder may come from anybody.
+    with suppress(AttributeError, KeyError, TypeError, ValueError, OverflowError):
         found = Optimum(**{name: stored[name] for name in Optimum._fields})
         if _is_sound(found):
             return found

@@ -141,14 +141,14 @@ def _cells(row: Row) -> dict[str, str]:
         "of the avoidable": _range([float(gain.mean()) / each for each in avoidable], "{:.0%}"),
         "power": f"{row.power:.2f}",
         "sharpened": _mean(row.sharpened),
-        "Racing less sharpened": _mean(row.racing - row.sharpened),
+        "sharpened's gain": _mean(row.thompson - row.sharpened),
     }
 
 
 def _explained(row: Row) -> str:
     """Say how much of Racing's gain a sharper law has too."""
     share = (row.thompson - row.sharpened).mean() / (row.thompson - row.racing).mean()
-    return f"{row.world}: sharpening alone gains {share:.0%} of what Racing does."
+    return f"{row.world}: sharpening alone gains {share:.1f} times what Racing does."
 
 
 def _mean(values: FloatArray) -> str:

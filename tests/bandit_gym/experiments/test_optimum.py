@@ -34,6 +34,7 @@ def test_what_is_written_is_read(place):
         {"lower": [0.5]},
         {"lower": "low"},
         {"lower": None},
+        {"lower": [0.5, 10**400]},
         {"upper": [0.5, float("nan")]},
         {"upper": [0.5, [0.75]]},
         {"reason": "\x1b[31mred"},
