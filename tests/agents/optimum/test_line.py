@@ -40,13 +40,18 @@ def test_bounds_stand_in_where_there_is_no_time_for_the_recursion(monkeypatch):
 
 
 def test_nothing_is_begun_without_time():
-    found = optimal_line(arms(10), 10**6, 5.0)
+    found = optimal_line(arms(10), 2000, 5.0)
     assert (found.kind, found.steps) == ("none", [])
-    assert found.seconds == estimate_bracket(arms(10), 10**6) > 1e6
+    assert found.seconds == estimate_bracket(arms(10), 2000) > 5.0
 
 
 def test_recursion_without_room_takes_for_ever():
     assert estimate_exact(arms(6), 2) == estimate_exact(arms(2), 10**6) == np.inf
+
+
+def test_tables_without_room_are_refused_before_they_are_made():
+    with pytest.raises(ValueError, match=r"at most 7 GB for bounds, not 8e\+04 GB, got 1000000"):
+        optimal_line(arms(10), 10**6, 1e300)
 
 
 def test_like_arms_take_half_as_long_where_there_are_two():
