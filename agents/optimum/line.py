@@ -9,7 +9,7 @@ Letters: K arms, T horizon.
 
 from __future__ import annotations
 
-from math import comb, factorial
+from math import comb, factorial, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -22,10 +22,11 @@ from agents.optimum.predictive import (
     predictive_means,
 )
 from agents.optimum.recursion import optimal_total
-from agents.optimum.relaxations import NUM_TRIALS, QUANTILES, WEIGHTS
+from agents.optimum.relaxations import NUM_TRIALS, QUANTILES
 from agents.optimum.states import MOST_ARMS, MOST_BYTES, bytes_needed
 from agents.oracle.arms import Arms
 from agents.posteriors.conjugate import is_conjugate
+from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
 
 NUM_SAMPLES = 1000
@@ -38,6 +39,9 @@ UPDATES = 3e8
 
 SPLITS = 4.5e9
 """Of pulls between arms, K T^2 / 2 a scenario: measured 4.7e9."""
+
+TRIAL = 4
+"""Splits that one step towards the best penalty takes as long as."""
 
 QUANTILE, TABLE_QUANTILE = 4.5e-7, 2e-5
 """Seconds that a quantile takes, of a conjugate posterior and of one in a table."""
@@ -70,10 +74,12 @@ def optimal_line(problem: BanditProblem, horizon: int, budget: float) -> Line:
         budget: seconds.
 
     Raises:
-        ValueError: if the problem is another one.
+        ValueError: if the problem is another one, or there is no room for either.
     """
     check_solvable(problem, horizon)
     exact, bracket = estimate_exact(problem, horizon), estimate_bracket(problem, horizon)
+    if exact == inf:
+        _check_room(problem, horizon)
     if exact <= budget:  # and if both would do, the one without a doubt
         steps = _points(horizon, NUM_POINTS, smallest=1)
         regrets = _least_regrets(problem, steps)
@@ -91,9 +97,9 @@ def optimal_line(problem: BanditProblem, horizon: int, budget: float) -> Line:
 
 def estimate_exact(problem: BanditProblem, horizon: int) -> float:
     """Return the seconds that the recursions would take; infinite where they have no room."""
-    num_arms, is_symmetric = problem.num_arms, not any(kinds_of_arms(Arms(problem)))
+    num_arms, is_symmetric = problem.num_arms, _are_alike(problem)
     if num_arms > MOST_ARMS or bytes_needed(horizon, num_arms, is_symmetric) > MOST_BYTES:
-        return float("inf")
+        return inf
     states = [
         comb(t - 1 + 2 * num_arms, 2 * num_arms) for t in _points(horizon, NUM_POINTS, smallest=1)
     ]
@@ -104,11 +110,24 @@ def estimate_exact(problem: BanditProblem, horizon: int) -> float:
 def estimate_bracket(problem: BanditProblem, horizon: int) -> float:
     """Return the seconds that relaxations and played games would take."""
     num_arms = problem.num_arms
-    scenarios = NUM_PILOTS + NUM_SAMPLES + NUM_TRIALS * len(QUANTILES) * len(WEIGHTS)
+    scenarios = NUM_PILOTS + NUM_SAMPLES + TRIAL * NUM_TRIALS
     steps = np.array(_points(horizon, NUM_BRACKETS, smallest=1 + horizon // 2**NUM_BRACKETS))
     relaxed = scenarios * num_arms * float((steps**2.0).sum()) / 2 / SPLITS
     a_quantile = QUANTILE if is_conjugate(problem.likelihood, problem.prior) else TABLE_QUANTILE
     return LOADING + relaxed + NUM_SAMPLES * num_arms * float(steps.sum()) * a_quantile
+
+
+def _are_alike(problem: BanditProblem) -> bool:
+    return not any(kinds_of_arms(Arms(problem)))
+
+
+def _check_room(problem: BanditProblem, horizon: int) -> None:
+    """Refuse what has too long tables of predictive means, and of charges at each level."""
+    num_tables = (1 if _are_alike(problem) else problem.num_arms) * (2 + len(QUANTILES))
+    needed = 8.0 * num_tables * float(horizon) ** 2
+    if needed > MOST_BYTES:
+        condition = f"need at most {MOST_BYTES / 1e9:g} GB for bounds, not {needed / 1e9:.3g} GB"
+        raise ValueError(message("horizon", condition, horizon))
 
 
 def _least_regrets(problem: BanditProblem, steps: list[int]) -> list[float]:

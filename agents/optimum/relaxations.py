@@ -13,7 +13,7 @@ t in all, with h = T - t - 1:
 | fh       | its mean given T - 1 pulls of each | m(T - 1, s_{T-1})                                |
 | v_zero   | m(n, s_n)                          | m(n, s_n)                                        |
 | v_emax   | m less the gain of h E max_j mu_j  | m(n, s_n) - h (E max after it - E max before it) |
-| v_levels | m less the gain of T w f           | m(n, s_n) - T w (f(n + 1, s_{n+1}) - f(n, s_n))  |
+| v_levels | m less the gain of T sum w f       | m(n, s_n) - T sum w (f after it - f before it)   |
 
 The first two leave nothing to choose but one arm, v_zero and v_levels how many pulls each arm gets,
 v_emax their order too, so that only two and three arms are within reach. v_levels is ours: see
@@ -37,11 +37,11 @@ from agents.optimum.thompson_law import Nodes, make_nodes
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
-QUANTILES, WEIGHTS = (0.1, 0.3, 0.5, 0.7, 0.9), (0.1, 0.2, 0.3, 0.45)
-"""Of v_levels: quantiles of the best mean to place a level at, and weights, that are tried."""
+QUANTILES = (0.02, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
+"""Of v_levels: quantiles of the best mean to place its levels at."""
 
-NUM_TRIALS = 200
-"""Scenarios that these are compared on."""
+NUM_TRIALS, RATE = 600, 0.05
+"""Scenarios that their weights are found on, and the step by which each of these may move them."""
 
 FULL_WEIGHT_AT = 4
 """The pull of an arm from which on its weight is whole; it rises to that from the first."""
@@ -121,20 +121,47 @@ def _tuned_gains(problem: BanditProblem, means: FloatArray, rng: Generator) -> F
 
     The ideal charge is the gain of the optimal value. In its place goes a sum over arms, so that
     pulls still add up arm by arm: f(n, s) = E[(m(T - 1, S) - c)^+ | n, s] says what an arm may be
-    worth beyond a level c, and T w times its gain is charged, less for an arm's first pulls. Any c
-    and w give a bound; those are taken that give the lowest in scenarios which the bound itself is
-    not computed with.
+    worth beyond a level c, and T times the gains of several f are charged with a weight each, less
+    for an arm's first pulls. Any levels and weights give a bound.
     """
-    horizon = means.shape[1]
     levels = np.quantile(_draw_best_means(problem, rng), QUANTILES)
-    trials = [draw_scenario(problem, horizon, rng) for _ in range(NUM_TRIALS)]
-    rise = np.minimum(1.0, np.arange(1.0, horizon + 1) / FULL_WEIGHT_AT)[:, None]
-    tried = [w * rise * level_gains(means, level) for level in levels for w in WEIGHTS]
-    bounds = [
-        np.mean([split_pulls(worths(trial.sums, means, gains))[0] for trial in trials])
-        for gains in tried
-    ]
-    return tried[int(np.argmin(bounds))]
+    rise = np.minimum(1.0, np.arange(1.0, means.shape[1] + 1) / FULL_WEIGHT_AT)[:, None]
+    gains = np.stack([rise * level_gains(means, level) for level in levels])
+    return np.asarray(np.tensordot(_tuned_weights(problem, means, gains, rng), gains, axes=1))
+
+
+def _tuned_weights(
+    problem: BanditProblem, means: FloatArray, gains: FloatArray, rng: Generator
+) -> FloatArray:
+    """Return (L,) weights of the levels that give about the lowest bound.
+
+    It is convex in them: stochastic subgradients with steps as in AdaGrad (Duchi, Hazan and Singer
+    2011), and the average over their second half. The bound itself is computed on other scenarios.
+    """
+    weights, squares = np.full(len(gains), 1 / len(gains)), np.zeros(len(gains))
+    visited = []
+    for _ in range(NUM_TRIALS):
+        sums = draw_scenario(problem, means.shape[1], rng).sums
+        charges = _charges(sums, means, gains)
+        plain = worths(sums, means, np.zeros_like(means))
+        _, split = split_pulls(plain - np.tensordot(weights, charges, axes=1))
+        slopes = -charges[:, np.arange(len(split)), split].sum(axis=1)
+        squares += slopes**2
+        weights = weights - RATE * slopes / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
+        visited.append(weights)
+    return np.asarray(np.mean(visited[NUM_TRIALS // 2 :], axis=0))
+
+
+def _charges(sums: np.ndarray, means: FloatArray, gains: FloatArray) -> FloatArray:
+    """Return the (L, K, T + 1) charges for the first n pulls of each arm, by (L, k, T, T) gains."""
+    num_arms, horizon = sums.shape
+    kinds, n = np.arange(num_arms)[:, None] % len(means), np.arange(horizon - 1)
+    before = sums[:, :-1]
+    surprises = np.diff(sums, axis=1) - means[kinds, n, before]
+    charges = np.zeros((len(gains), num_arms, horizon + 1))
+    np.cumsum(gains[:, kinds, n, before] * surprises, axis=2, out=charges[..., 1:-1])
+    charges[..., -1] = charges[..., -2]  # the last pull teaches nothing that could be used
+    return charges
 
 
 def _draw_best_means(problem: BanditProblem, rng: Generator) -> FloatArray:

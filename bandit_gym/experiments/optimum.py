@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import NamedTuple
+
+import numpy as np
 
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.storage import Store
@@ -26,6 +29,7 @@ class Optimum(NamedTuple):
         seconds: that it would have taken, by estimate.
         reason: why it cannot be found in this world; "" if it can.
         is_asked: whether somebody has said how long it may take.
+        budget: seconds that it might take.
     """
 
     kind: str
@@ -35,6 +39,7 @@ class Optimum(NamedTuple):
     seconds: float = 0.0
     reason: str = ""
     is_asked: bool = False
+    budget: float = 0.0
 
     @property
     def is_known(self) -> bool:
@@ -55,8 +60,23 @@ class Optimum(NamedTuple):
 
 
 def read_optimum(store: Store, run: Run) -> Optimum | None:
-    """Return what is stored of a run's world; None if nothing is, or it does not fit."""
-    stored = store.read_optimum(run)
-    if stored is None:
-        return None
-    return Optimum(**{name: stored[name] for name in Optimum._fields})
+    """Return what is stored of a run's world; None if nothing is, or it is not fit to be shown."""
+    stored = store.read_optimum(run) or {}
+    # A folder may come from anybody.
+    with suppress(AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        found = Optimum(**{name: stored[name] for name in Optimum._fields})
+        if _is_sound(found):
+            return found
+    return None
+
+
+def _is_sound(found: Optimum) -> bool:
+    """Say whether what was read are numbers that belong together, and a text fit for a terminal."""
+    numbers = np.array([found.steps, found.lower, found.upper], dtype=float)
+    has_all = numbers.size > 0 and (np.diff(numbers[0]) > 0).all() and (numbers[0] > 0).all()
+    return bool(
+        found.kind in ("exact", "bracket", "none")
+        and found.is_known == has_all
+        and np.isfinite([*numbers.ravel(), found.seconds, found.budget]).all()
+        and found.reason.isprintable()
+    )

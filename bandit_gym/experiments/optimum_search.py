@@ -12,7 +12,7 @@ from typing import Any
 from bandit_gym.checks import check_real, find_problem
 from bandit_gym.experiments.catalogue import load_optimal_line
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.optimum import Optimum
+from bandit_gym.experiments.optimum import Optimum, read_optimum
 from bandit_gym.experiments.simulation import headline, make_world
 from bandit_gym.experiments.storage import Store
 
@@ -47,16 +47,16 @@ def find_optima(
     calls = [(run, seconds, budget is not None) for run in worlds] if seconds > 0 else []
     for (run, *_), found in call(find_optimum, _due(store, calls)):
         if isinstance(found, Optimum):  # and not what became of a process that died
-            store.write_optimum(run, {**found._asdict(), "budget": seconds})
+            store.write_optimum(run, found._replace(budget=seconds)._asdict())
 
 
 def _due(store: Store, calls: Iterable[Call]) -> list[Call]:
     """Return the calls that may find more than is stored."""
     due = []
     for run, seconds, is_asked in calls:
-        stored = store.read_optimum(run) or {"kind": "none", "budget": 0.0, "is_asked": False}
-        is_more = (seconds, is_asked) > (stored["budget"], stored["is_asked"])
-        if stored["kind"] != "exact" and is_more:
+        stored = read_optimum(store, run) or Optimum("none")
+        is_more = (seconds, is_asked) > (stored.budget, stored.is_asked)
+        if stored.kind != "exact" and is_more:
             due.append((run, seconds, is_asked))
     return due
 
@@ -72,8 +72,7 @@ def find_optimum(run: Run, seconds: float, is_asked: bool) -> Optimum:
         line = load_optimal_line()(find_problem(env), run.horizon, seconds)
     except KeyboardInterrupt:
         raise
-    except ValueError as error:
-        return Optimum("none", reason=str(error), is_asked=is_asked)
     except BaseException as error:  # of others' code, SystemExit among them
-        return Optimum("none", reason=headline(error), is_asked=is_asked)
+        reason = headline(error).removeprefix("ValueError: ")
+        return Optimum("none", reason=reason, is_asked=is_asked)
     return Optimum(line.kind, line.steps, line.lower, line.upper, line.seconds, "", is_asked)

@@ -175,7 +175,7 @@ class Store:
 
     def read_optimum(self, run: Run) -> dict[str, Any] | None:
         """Return what was found; None if nothing was, or it is damaged or of another origin."""
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
             stored = _read_receipt(str(self._optimum_path(run)))
             if self._world_stamp(run).items() <= stored.items():
                 return stored

@@ -8,6 +8,8 @@ from matplotlib.axes import Axes
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.summary import lower_bound_slope
 
+_ENDS = {"least": "lower", "most": "upper"}
+
 
 def draw_lower_bound(axes: Axes, found: RunResults) -> None:
     """Draw the Lai-Robbins rate of a fixed instance."""
@@ -24,6 +26,8 @@ def draw_optimum(axes: Axes, found: RunResults) -> None:
         return
     bounds = {"least possible": optimum.lower}
     if optimum.kind == "bracket":
-        bounds = {"least possible: at least": optimum.lower, "at most": optimum.upper}
+        bounds = {
+            f"least possible, at {end}": getattr(optimum, name) for end, name in _ENDS.items()
+        }
     for (label, values), style in zip(bounds.items(), (":", (0, (1, 4))), strict=False):
         axes.plot(optimum.steps, np.maximum(values, 0.0), ls=style, color="0.4", label=label)

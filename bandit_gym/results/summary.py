@@ -100,15 +100,15 @@ def _final_differences(found: RunResults, reference: RunResults | None) -> Float
 
 def _times_optimal(found: RunResults, regret: FloatArray) -> dict[str, Any]:
     """Return the regret over the least possible: its interval over that, or over its bounds."""
-    if found.optimum is None or not found.optimum.is_known:
-        nothing = Interval(math.nan, math.nan, math.nan)
-        return _spread("times_optimal", nothing) | {"times_optimal_is_doubtful": False}
-    estimate, low, high = statistics.mean_interval(regret)
-    least, most = found.optimum.lower[-1], found.optimum.upper[-1]
-    high = high / least if least > 0 else math.inf
-    estimate = estimate / most if found.optimum.kind == "exact" else math.nan
-    is_doubtful = statistics.is_coverage_doubtful(regret)
-    interval = Interval(estimate, low / most, high)
+    interval, is_doubtful = Interval(math.nan, math.nan, math.nan), False
+    optimum = found.optimum
+    if optimum is not None and optimum.is_known and optimum.upper[-1] > 0:
+        least, most = optimum.lower[-1], optimum.upper[-1]
+        estimate, low, high = statistics.mean_interval(regret)
+        estimate = estimate / most if optimum.kind == "exact" else math.nan
+        high = high / least if least > 0 else high * math.inf  # which leaves NaN what it is
+        interval = Interval(estimate, low / most, high)
+        is_doubtful = statistics.is_coverage_doubtful(regret)
     return _spread("times_optimal", interval) | {"times_optimal_is_doubtful": is_doubtful}
 
 

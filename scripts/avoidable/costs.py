@@ -52,7 +52,8 @@ TEXT = """Two uniform arms, T = {horizon}. Regret is exact: every agent was aske
 its next pull in each state of the table, and the recursion did the rest. Microseconds are of one \
 `act` and `observe` of a lane out of {lanes}: processor time, the least of {rounds} games in turn. \
 The machine had other work, so that their ratios mean more than they do. The Bayes-optimal agent \
-looks up what the recursion, whose cost is not in them, has found."""
+looks up what the recursion, whose cost is not in them, has found; top-two sampling is for finding \
+the best arm, whatever the regret."""
 
 
 def place(sizes: Mapping[str, int]) -> Section:

@@ -85,8 +85,9 @@ def find_worst(sizes: Mapping[str, int]) -> Section:
         rows.append(cells)
     strength, mean = max(ratios, key=lambda key: ratios[key])
     found = (
-        f"It is worst at mean {mean:g} and strength {strength:g}, {ratios[strength, mean]:.2f} "
-        f"times the least, and best at {min(ratios.values()):.2f}."
+        f"Of these it is worst at mean {mean:g} and strength {strength:g}, "
+        f"{ratios[strength, mean]:.2f} times the least, and best at {min(ratios.values()):.2f}. "
+        "Longer horizons are worse in every row above; for ten arms see the last section."
     )
     text = WORST.format(horizon=horizon)
     return Section("Where Thompson sampling is worst", text, [markdown_table(rows), found])

@@ -37,6 +37,14 @@ def test_of_the_penalties_those_that_look_further_ahead_bound_closer():
     assert regrets[3].mean() > 0.8 * 0.9021  # of the optimal regret
 
 
+def test_charging_for_several_levels_bounds_closer_than_charging_nothing():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 6)
+    regrets = [relaxed_regrets(problem, 40, name, 1000, seed=0) for name in ("v_zero", "v_levels")]
+    without, charged = (values.mean() for values in regrets)
+    error = np.hypot(*(values.std() / np.sqrt(1000) for values in regrets))
+    assert without + 4 * error < charged
+
+
 def test_who_knows_all_rewards_of_a_sure_arm_gains_nothing():
     # Arms whose means are all but known: no future teaches anything, and every bound is the value.
     sure = BanditProblem(Bernoulli(), Beta([700.0, 300.0], [300.0, 700.0]), 2)

@@ -26,8 +26,8 @@ def test_least_regret_is_one_line(results):
 def test_bounds_are_two_lines_and_none_is_below_zero(results):
     bounds = [-0.2, 1.0, 2.0], [0.5, 2.0, 4.0]
     lines = lines_below(results.runs[0], Optimum("bracket", STEPS, *bounds))
-    assert [y for _, y in lines["least possible: at least"]] == [0.0, 1.0, 2.0]
-    assert [y for _, y in lines["at most"]] == [0.5, 2.0, 4.0]
+    assert [y for _, y in lines["least possible, at least"]] == [0.0, 1.0, 2.0]
+    assert [y for _, y in lines["least possible, at most"]] == [0.5, 2.0, 4.0]
 
 
 @pytest.mark.parametrize("optimum", [None, Optimum("none", seconds=17.0)])

@@ -229,6 +229,9 @@ def test_times_optimal_over_a_bound_of_nothing_has_no_upper_end(results):
     assert found == pytest.approx([np.nan, 3.5, np.inf], nan_ok=True)
 
 
-@pytest.mark.parametrize("optimum", [None, Optimum("none", seconds=17.0)])
-def test_times_optimal_is_unknown_where_the_least_is(results, optimum):
+NOBODY_LOSES = Optimum("exact", [50], [0.0], [0.0])
+
+
+@pytest.mark.parametrize("optimum", [None, Optimum("none", seconds=17.0), NOBODY_LOSES])
+def test_times_optimal_is_unknown_where_the_least_is_or_is_nothing(results, optimum):
     assert np.isnan(times_optimal(results, optimum)).all()
