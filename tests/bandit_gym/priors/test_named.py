@@ -189,6 +189,7 @@ def test_reading_data_imports_nothing(own):
         (":Steep", "prior must read module:name, got ':Steep'."),
         ("own_priors:Steep", "prior own_priors:Steep must have the key 'power', got"),
         ({"name": "own_priors:Steep", "powr": 1}, "got 'powr'; the nearest known one is 'power'."),
+        ("json:dumps", "prior json:dumps must have the key 'obj', got {'name': 'json:dumps'}."),
         ("own_priors:HALF", "prior own_priors:HALF must be a prior, or a class that makes one, go"),
         ("os:getcwd", "prior must have the methods sample and log_density, as made by os:getcwd,"),
     ],
