@@ -18,7 +18,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from bandit_gym.checks import message
-from bandit_gym.experiments.beliefs import told_prior, without_told
+from bandit_gym.experiments.beliefs import describe_belief, without_told
 from bandit_gym.experiments.catalogue import (
     ENTRY_KEYS,
     resolve_agent,
@@ -26,7 +26,6 @@ from bandit_gym.experiments.catalogue import (
     short_name,
 )
 from bandit_gym.experiments.sources import find_sources
-from bandit_gym.priors import describe_prior
 
 LARGEST_GRID = 10_000
 """Points that a grid of an experiment may have."""
@@ -181,9 +180,8 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 def _belief(target: str, options: Settings) -> str:
     """Return an agent's label: its settings as a call, and the prior it is told, if another."""
-    told = told_prior(options)
-    suffix = "" if told is None else f", told {describe_prior(told)}"
-    return _cut(f"{short_name(target)}{_written(without_told(options))}{suffix}")
+    own = _written(without_told(options))
+    return _cut(f"{short_name(target)}{own}{describe_belief(options)}")
 
 
 def write_entry(kind: str, entry: Entry) -> dict[str, Any]:

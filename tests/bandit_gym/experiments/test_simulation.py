@@ -15,6 +15,7 @@ FACTS = {
     "agent_seconds",
     "decisions",
     "lai_robbins_slope",
+    "misbelief",
     "seconds",
 }
 
