@@ -18,7 +18,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from bandit_gym.checks import message
-from bandit_gym.experiments.beliefs import describe_belief, without_told
+from bandit_gym.experiments.beliefs import describe_belief, told_prior, without_told
 from bandit_gym.experiments.catalogue import (
     ENTRY_KEYS,
     resolve_agent,
@@ -83,6 +83,11 @@ class Entry:
     def sources(self) -> dict[str, str]:
         """Return what its results depend on beside its settings: file -> digest."""
         return find_sources(self.target, self.options)
+
+    @cached_property
+    def told(self) -> Any:
+        """Settings of the prior that an agent is told in place of its world's; None if none."""
+        return told_prior(self.options)
 
     @cached_property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -24,7 +24,7 @@ from threadpoolctl import ThreadpoolController
 
 from bandit_gym.checks import check_fit, find_misbelief, message
 from bandit_gym.dynamics import lai_robbins_slope
-from bandit_gym.experiments.beliefs import believe, told_prior, without_told
+from bandit_gym.experiments.beliefs import believe, without_told
 from bandit_gym.experiments.catalogue import load_agent, takes_prior
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.entries import Entry
@@ -76,14 +76,16 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     }
     start = perf_counter()
     try:
-        with _prepare(run, sources).limit(limits=1):
+        prepared = _prepare(run, sources)
+        with prepared.threads.limit(limits=1):
             data, measured = _simulate(run, block)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them
         text = f"{_headline(error)}\n\n{traceback.format_exc()}"
         return Outcome(run, block, None, facts, _encodable(text))
-    return Outcome(run, block, data, facts | measured | {"seconds": perf_counter() - start})
+    measured |= {"misbelief": prepared.misbelief, "seconds": perf_counter() - start}
+    return Outcome(run, block, data, facts | measured)
 
 
 def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
@@ -109,9 +111,9 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
 
 def _make_agent(entry: Entry, problem: Any) -> BanditAgent:
     """Make an agent that is told the problem, or another prior than the problem's."""
-    told, options = told_prior(entry.options), entry.options
-    if told is not None and not takes_prior(entry.target):
-        problem, options = believe(problem, told), without_told(options)
+    options = entry.options
+    if entry.told is not None and not takes_prior(entry.target):
+        problem, options = believe(problem, entry.told), without_told(options)
     return load_agent(entry.target)(problem, **options)
 
 
@@ -125,7 +127,7 @@ def try_run(run: Run) -> str:
     try:
         run.renew()
         agent, env = build(run)
-        check_fit(agent, env, warns=told_prior(run.agent.options) is None)
+        check_fit(agent, env, warns=run.agent.told is None)
         env.close()
     except KeyboardInterrupt:
         raise
@@ -157,7 +159,6 @@ def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
         "agent_seconds": seconds,
         "decisions": recorder.num_decisions,
         "lai_robbins_slope": _lai_robbins_slope(run, env),
-        "misbelief": find_misbelief(getattr(agent, "problem", None), _problem(env)),
     }
 
 
@@ -168,16 +169,27 @@ def _episodes(
     return play(agent, env, env_seed=seeds, agent_seed=agent_seed, propensities=run.propensities)
 
 
-_prepared: dict[Run, tuple[Sources | None, ThreadpoolController]] = {}
+class Prepared(NamedTuple):
+    """What is found out once per run and process.
 
-
-def _prepare(run: Run, sources: Sources | None) -> ThreadpoolController:
-    """Get ready, once per run and process, and return what limits the threads of all libraries.
-
-    Nested threads would fight for the cores, and their number may change the last bit of a matrix
-    product.
+    Attributes:
+        sources: what the run was prepared with.
+        threads: limits the threads of all libraries; nested ones would fight for the cores, and
+            their number may change the last bit of a matrix product.
+        misbelief: where the agent's problem differs from its world's, in words.
     """
-    if run not in _prepared or _prepared[run][0] != sources:
+
+    sources: Sources | None
+    threads: ThreadpoolController
+    misbelief: str | None
+
+
+_prepared: dict[Run, Prepared] = {}
+
+
+def _prepare(run: Run, sources: Sources | None) -> Prepared:
+    """Get ready, once per run and process."""
+    if run not in _prepared or _prepared[run].sources != sources:
         if run.renew():
             _prepared.clear()
         if sources not in (None, run.sources()):
@@ -185,17 +197,22 @@ def _prepare(run: Run, sources: Sources | None) -> ThreadpoolController:
                 f"sources must be the same in all processes, got others in process {os.getpid()} "
                 f"on {platform.node()}: {run.sources()!r}; leave them alone while a run is at work."
             )
-        _warm_up(run)
-        _prepared[run] = sources, ThreadpoolController()
-    return _prepared[run][1]
+        misbelief = _warm_up(run)
+        _prepared[run] = Prepared(sources, ThreadpoolController(), misbelief)
+    return _prepared[run]
 
 
-def _warm_up(run: Run) -> None:
-    """Play some steps for nothing, so that no compilation is taken for the agent's own time."""
+def _warm_up(run: Run) -> str | None:
+    """Play some steps for nothing, so that no compilation is taken for the agent's own time.
+
+    Returns:
+        Where the agent's problem differs from its world's, in words; None if it does not.
+    """
     agent, env = build(run)
     for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
         pass
     env.close()
+    return find_misbelief(getattr(agent, "problem", None), _problem(env))
 
 
 def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:
