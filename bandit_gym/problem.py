@@ -50,10 +50,11 @@ class BanditProblem:
             condition = "be a prior such as Beta(1, 1), or have the methods sample and log_density"
             raise TypeError(message("prior", condition, self.prior))
         object.__setattr__(self, "num_arms", _check_num_arms(self.num_arms))
+        _check_number(self.prior, self.num_arms)
         if type(self.likelihood) not in LIKELIHOODS.values():
             try_likelihood(self.likelihood)
         if is_built_in(self.prior):
-            _check_built_in(self.prior, self.likelihood, self.num_arms)
+            _check_built_in(self.prior, self.likelihood)
         else:
             try_prior(self.prior, self.likelihood, self.num_arms)
 
@@ -104,11 +105,16 @@ def _check_num_arms(num_arms: Any) -> int:
     return check_integer("num_arms", num_arms, minimum=2, maximum=MOST_ARMS)
 
 
-def _check_built_in(prior: BuiltInPrior, likelihood: Likelihood, num_arms: int) -> None:
-    """Refuse parameters for another number of arms, or a support that leaves the likelihood's."""
-    if prior.num_arms not in (None, num_arms):
+def _check_number(prior: Any, num_arms: int) -> None:
+    """Refuse a prior that says that it is for another number of arms."""
+    own = getattr(prior, "num_arms", None)
+    if isinstance(own, int) and own != num_arms:
         condition = f"have {num_arms} values in its per-arm parameters, one per arm"
-        raise ValueError(message("prior", condition, prior.num_arms))
+        raise ValueError(message("prior", condition, own))
+
+
+def _check_built_in(prior: BuiltInPrior, likelihood: Likelihood) -> None:
+    """Refuse a support that leaves the likelihood's."""
     (low, high), (lowest, highest) = prior.support, likelihood.support
     if low < lowest or high > highest:
         conjugate = likelihood.conjugate_prior

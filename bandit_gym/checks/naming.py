@@ -55,10 +55,12 @@ def check_arguments(kind: str, make: Callable[..., Any], settings: Mapping[str, 
         parameters = [*signature(make).parameters.values()]
     except ValueError:  # compiled, which tells no arguments
         return
+    open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    named = [each for each in parameters if each.kind not in open_ended]
+    required = [each.name for each in named if each.default is each.empty]
+    optional = [each.name for each in named if each.default is not each.empty]
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
-        return
-    required = [each.name for each in parameters if each.default is each.empty]
-    optional = [each.name for each in parameters if each.default is not each.empty]
+        optional += settings
     check_keys(kind, settings, required=["name", *required], optional=optional)
 
 

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bandit_gym.priors import make_prior
-
 PRIOR = "prior"
 
 
@@ -36,4 +34,16 @@ def believe(problem: Any, prior: Any) -> Any:
         problem: the world's, a `BanditProblem`.
         prior: settings of the prior; see `bandit_gym.priors.make_prior`.
     """
+    from bandit_gym.priors import make_prior  # brings SciPy, which settings do not need
+
     return replace(problem, prior=make_prior(prior))
+
+
+def describe_belief(options: Mapping[str, Any]) -> str:
+    """Return what a label says of the prior that an agent is told; nothing if it is its world's."""
+    told = told_prior(options)
+    if told is None:
+        return ""
+    from bandit_gym.priors import describe_prior
+
+    return f", told {describe_prior(told)}"

@@ -22,8 +22,6 @@ from bandit_gym.checks import NAMED, check_choice, check_keys, message
 from bandit_gym.experiments import sources
 from bandit_gym.experiments.beliefs import PRIOR, without_told
 from bandit_gym.experiments.packed import is_packed, shown, unpack
-from bandit_gym.likelihoods import LIKELIHOODS
-from bandit_gym.priors import PRIORS, RANGES
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
 from bandit_gym.wrappers.naming import NAMES, check_wrappers
@@ -189,6 +187,8 @@ def _describe_agents() -> Iterator[str]:
 
 
 def _describe_priors() -> Iterator[str]:
+    from bandit_gym.priors import PRIORS, RANGES  # brings SciPy, which settings do not need
+
     yield (
         'Each is a dict of its "name" and of these; a number may be a list, one per arm.\n'
         'A list of dicts is a law for each arm; the name of one\'s own reads "module:name".'
@@ -199,6 +199,8 @@ def _describe_priors() -> Iterator[str]:
 
 
 def _describe_likelihoods() -> Iterator[str]:
+    from bandit_gym.likelihoods import LIKELIHOODS
+
     for name, make in LIKELIHOODS.items():
         yield _describe(name, make, _parameters(make))
 

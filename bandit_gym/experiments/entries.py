@@ -18,7 +18,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from bandit_gym.checks import message
-from bandit_gym.experiments.beliefs import told_prior, without_told
+from bandit_gym.experiments.beliefs import describe_belief, told_prior, without_told
 from bandit_gym.experiments.catalogue import (
     ENTRY_KEYS,
     resolve_agent,
@@ -27,12 +27,13 @@ from bandit_gym.experiments.catalogue import (
 )
 from bandit_gym.experiments.packed import pickles_of, shown, take_in
 from bandit_gym.experiments.sources import find_sources
-from bandit_gym.priors import describe_prior
 
 LARGEST_GRID = 10_000
 """Points that a grid of an experiment may have."""
 
 LONGEST_LABEL = 200
+DEEPEST = 50
+"""Levels of lists and tables in options at most, a mixture of mixtures having two for each."""
 
 Settings = Mapping[str, Any]
 _UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -63,6 +64,7 @@ class Entry:
 
         if not self.target or _UNWRITABLE.search(self.target):
             raise ValueError(message("target", "read module:name", self.target))
+        _check_depth("options", self.options)
         if not all(isinstance(name, str) for name in self.options):
             raise TypeError(message("options", "have names as their keys", self.options))
 
@@ -90,6 +92,11 @@ class Entry:
     def sources(self) -> dict[str, str]:
         """Return what its results depend on beside its settings: file -> digest."""
         return find_sources(self.target, self.options)
+
+    @cached_property
+    def told(self) -> Any:
+        """Settings of the prior that an agent is told in place of its world's; None if none."""
+        return told_prior(self.options)
 
     @cached_property
     def name(self) -> str:
@@ -164,6 +171,7 @@ def _label(settings: Settings, point: Settings) -> str | None:
 
 
 def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None) -> Entry:
+    _check_depth(f"{kind} options", options)
     resolve = resolve_environment if kind == "env" else resolve_agent
     target = resolve(name, options)
     options = _jsonable(kind, options)
@@ -172,11 +180,22 @@ def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None
     return Entry(target, options, label)
 
 
+def _check_depth(name: str, options: Settings) -> None:
+    if _is_deeper(options, DEEPEST):
+        raise ValueError(message(name, f"be at most {DEEPEST} levels deep", options))
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, Mapping | list | tuple):
+        return False
+    inner = value.values() if isinstance(value, Mapping) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
+
+
 def _belief(target: str, options: Settings) -> str:
     """Return an agent's label: its settings as a call, and the prior it is told, if another."""
-    told = told_prior(options)
-    suffix = "" if told is None else f", told {describe_prior(told)}"
-    return _cut(f"{short_name(target)}{_written(without_told(options))}{suffix}")
+    own = _written(without_told(options))
+    return _cut(f"{short_name(target)}{own}{describe_belief(options)}")
 
 
 def write_entry(kind: str, entry: Entry) -> dict[str, Any]:

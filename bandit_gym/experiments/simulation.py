@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from itertools import islice
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -25,7 +25,7 @@ from threadpoolctl import ThreadpoolController
 
 from bandit_gym.checks import check_fit, find_misbelief, message
 from bandit_gym.dynamics import lai_robbins_slope
-from bandit_gym.experiments.beliefs import believe, told_prior, without_told
+from bandit_gym.experiments.beliefs import PRIOR, believe, without_told
 from bandit_gym.experiments.catalogue import load_agent, takes_prior
 from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Run
@@ -78,14 +78,16 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     }
     start = perf_counter()
     try:
-        with _prepare(run, sources).limit(limits=1):
+        prepared = _prepare(run, sources)
+        with prepared.threads.limit(limits=1):
             data, measured = _simulate(run, block)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them
         text = f"{headline(error)}\n\n{traceback.format_exc()}"
         return Outcome(run, block, None, facts, _encodable(text))
-    return Outcome(run, block, data, facts | measured | {"seconds": perf_counter() - start})
+    measured |= {"misbelief": prepared.misbelief, "seconds": perf_counter() - start}
+    return Outcome(run, block, data, facts | measured)
 
 
 def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
@@ -130,9 +132,8 @@ def _make_agent(run: Run, problem: Any) -> BanditAgent:
     """Make an agent that is told the problem, or another prior, and the horizon if it asks."""
     entry = run.agent
     make, options = load_agent(entry.target), unpack_options(entry.options)
-    told = told_prior(options)
-    if told is not None and not takes_prior(entry.target):
-        problem, options = believe(problem, told), without_told(options)
+    if entry.told is not None and not takes_prior(entry.target):
+        problem, options = believe(problem, options[PRIOR]), without_told(options)
     if "horizon" in signature(make).parameters:
         options = {"horizon": run.horizon} | options
     return make(problem, **options)
@@ -148,7 +149,7 @@ def try_run(run: Run) -> str:
     try:
         run.renew()
         agent, env = build(run)
-        check_fit(agent, env, warns=told_prior(run.agent.options) is None)
+        check_fit(agent, env, warns=run.agent.told is None)
         _check_size(agent, run)
         env.close()
     except KeyboardInterrupt:
@@ -189,7 +190,6 @@ def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
         "agent_seconds": seconds,
         "decisions": recorder.num_decisions,
         "lai_robbins_slope": _lai_robbins_slope(run, env),
-        "misbelief": find_misbelief(getattr(agent, "problem", None), _problem(env)),
     }
 
 
@@ -200,16 +200,27 @@ def _episodes(
     return play(agent, env, env_seed=seeds, agent_seed=agent_seed, propensities=run.propensities)
 
 
-_prepared: dict[Run, tuple[Sources | None, ThreadpoolController]] = {}
+class Prepared(NamedTuple):
+    """What is found out once per run and process.
 
-
-def _prepare(run: Run, sources: Sources | None) -> ThreadpoolController:
-    """Get ready, once per run and process, and return what limits the threads of all libraries.
-
-    Nested threads would fight for the cores, and their number may change the last bit of a matrix
-    product.
+    Attributes:
+        sources: what the run was prepared with.
+        threads: limits the threads of all libraries; nested ones would fight for the cores, and
+            their number may change the last bit of a matrix product.
+        misbelief: where the agent's problem differs from its world's, in words.
     """
-    if run not in _prepared or _prepared[run][0] != sources:
+
+    sources: Sources | None
+    threads: ThreadpoolController
+    misbelief: str | None
+
+
+_prepared: dict[Run, Prepared] = {}
+
+
+def _prepare(run: Run, sources: Sources | None) -> Prepared:
+    """Get ready, once per run and process."""
+    if run not in _prepared or _prepared[run].sources != sources:
         if run.renew():
             _prepared.clear()
         if sources not in (None, run.sources()):
@@ -217,17 +228,22 @@ def _prepare(run: Run, sources: Sources | None) -> ThreadpoolController:
                 f"sources must be the same in all processes, got others in process {os.getpid()} "
                 f"on {platform.node()}: {run.sources()!r}; leave them alone while a run is at work."
             )
-        _warm_up(run)
-        _prepared[run] = sources, ThreadpoolController()
-    return _prepared[run][1]
+        misbelief = _warm_up(run)
+        _prepared[run] = Prepared(sources, ThreadpoolController(), misbelief)
+    return _prepared[run]
 
 
-def _warm_up(run: Run) -> None:
-    """Play some steps for nothing, so that no compilation is taken for the agent's own time."""
+def _warm_up(run: Run) -> str | None:
+    """Play some steps for nothing, so that no compilation is taken for the agent's own time.
+
+    Returns:
+        Where the agent's problem differs from its world's, in words; None if it does not.
+    """
     agent, env = build(run)
     for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
         pass
     env.close()
+    return find_misbelief(getattr(agent, "problem", None), _problem(env))
 
 
 def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:

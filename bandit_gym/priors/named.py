@@ -89,7 +89,8 @@ def make_prior(settings: Any, *, kind: str = "prior") -> Prior:
         TypeError: if a value is of the wrong kind, or what is imported is no prior.
         ValueError: if a name or a key is unknown, a key is missing, or a value is out of range.
     """
-    if isinstance(settings, Mapping | str | Sequence):
+    is_prior = offers(settings, "log_density")  # which may be a tuple too
+    if isinstance(settings, Mapping | str | list | tuple) and not is_prior:
         return _make_all(settings, kind, _make_own)  # type: ignore[no-any-return]
     return settings  # type: ignore[no-any-return]
 
@@ -102,8 +103,8 @@ def _make_all(settings: Any, kind: str, make_own: Own | None) -> Any:
 
 
 def _make(settings: Any, kind: str, make_own: Own | None) -> Any:
-    if isinstance(settings, Sequence) and not isinstance(settings, str | bytes):
-        settings = {"name": PerArm.name, "laws": settings}
+    if isinstance(settings, list | tuple):
+        settings = {"name": PerArm.name, "laws": _check_list(kind, settings, make_own)}
     if isinstance(settings, str) and make_own:
         settings = {"name": settings}
     name, options = split_name(kind, settings)
@@ -113,6 +114,16 @@ def _make(settings: Any, kind: str, make_own: Own | None) -> Any:
     if make_own and isinstance(name, str) and ":" in name:
         return make_own(kind, name, options)
     return make_named(kind, {"name": name, **options}, PRIORS)
+
+
+def _check_list(kind: str, listed: Sequence[Any], make_own: Own | None) -> Sequence[Any]:
+    """Refuse a list that is not of one law for each arm."""
+    kinds = (Mapping, str) if make_own else (Mapping,)
+    is_law = [isinstance(item, kinds) or offers(item, "arm_log_density") for item in listed]
+    if not is_law or not all(is_law):
+        condition = "be a dict with the key 'name', or a list of such dicts, one for each arm"
+        raise TypeError(message(kind, condition, listed))
+    return listed
 
 
 def _make_inner(value: Any, kind: str, make_own: Own | None) -> Any:

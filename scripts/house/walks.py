@@ -62,7 +62,9 @@ DECISIONS: dict[str, tuple[str, dict[str, Any], Prior]] = {
         {},
         TruncatedMultivariateNormal(0.5, (0.8 * np.ones((4, 4)) + 0.2 * np.eye(4)).tolist()),
     ),
-    "RacingThompson, built-in prior": ("racing", {}, TruncatedNormal(0.5, 0.1)),
+    "RacingThompson, conjugate prior": ("racing", {}, Beta(2.0, 1.0)),
+    "RacingThompson, independent prior": ("racing", {}, TruncatedNormal(0.5, 0.1)),
+    "RacingThompson.paper, built-in prior": ("racing_paper", {}, TruncatedNormal(0.5, 0.1)),
     "RacingThompson, prior of one's own": ("racing", {}, OwnPrior()),
 }
 """Agent, options and prior of the decisions whose walks are on the page."""

@@ -11,7 +11,8 @@ from house.walks import DECISIONS, block, decision
 
 # The house was planned with 17 rooms of bandit_gym, and names fidelity and wrappers to come. Worlds
 # draw from compiled streams (envs and files of numerics), and readers check what they are given.
-MOST_ROOMS_AND_ARROWS = {"agents": (14, 28), "bandit_gym": (18, 51)}
+# Settings name priors and likelihoods: experiments list and describe them, and tell agents of them.
+MOST_ROOMS_AND_ARROWS = {"agents": (14, 28), "bandit_gym": (18, 53)}
 SOURCE = """
 from typing import TYPE_CHECKING
 import agents.base
@@ -27,6 +28,7 @@ def late():
 """
 WALKS_TO_SHORTEN = {
     "ExactThompson, correlated prior": "prior and likelihood are asked at each decision",
+    "RacingThompson, independent prior": "a proposal by tables has the grid's files behind it",
     "RacingThompson, prior of one's own": "draws, weights and the density have files of their own",
 }
 LAYERS = """

@@ -7,6 +7,7 @@ import warnings
 import pytest
 
 from bandit_gym.cli import main
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.simulation import build, try_run
@@ -107,6 +108,16 @@ def test_who_is_told_another_prior_has_a_stream_and_a_name_of_its_own():
 def test_what_cannot_be_told_is_said_before_the_run(prior, text):
     run = Experiment([ENV], [{"agent": "exact", "prior": prior}], **SIZES).runs[0]
     assert text in try_run(run)
+
+
+def test_priors_nested_without_end_are_refused_in_a_sentence():
+    prior = FIVE
+    for _ in range(400):
+        prior = {"name": "mixture", "components": [prior], "weights": [1]}
+    with pytest.raises(ValueError, match="agent options must be at most 50 levels deep, got"):
+        Experiment([ENV], [{"agent": "exact", "prior": prior}], **SIZES)
+    with pytest.raises(ValueError, match="options must be at most 50 levels deep, got"):
+        Entry("agents:ExactThompson", {"prior": prior}, "exact")
 
 
 def test_nobody_is_warned_of_a_belief_that_was_asked_for():

@@ -19,6 +19,7 @@ FACTS = {
     "agent_seconds",
     "decisions",
     "lai_robbins_slope",
+    "misbelief",
     "seconds",
 }
 

@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -127,6 +128,19 @@ def test_a_prior_that_is_given_is_taken_as_it_is(prior):
     assert make_prior(prior) is prior
 
 
+def test_a_prior_of_ones_own_that_is_a_tuple_is_no_list_of_laws():
+    class Uniform(NamedTuple):
+        low: float
+
+        def sample(self, rng, shape):
+            return rng.uniform(self.low, 1.0, shape)
+
+        def log_density(self, means):
+            return np.where(((means >= self.low) & (means <= 1)).all(axis=-1), 0.0, -np.inf)
+
+    assert make_prior(Uniform(0.2)) == (0.2,)
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "text"),
     [
@@ -137,8 +151,9 @@ def test_a_prior_that_is_given_is_taken_as_it_is(prior):
         (5, TypeError, "prior must be a dict with the key 'name', got 5."),
         ("beta", TypeError, "prior must be a dict with the key 'name', got 'beta'."),
         ({"name": 5}, TypeError, "prior name must be one of 'beta',"),
-        ([], TypeError, "laws must be a list with at least one entry, got []."),
-        ([5], TypeError, "laws must be a list of laws that are independent across arms, got 5."),
+        ([], TypeError, "prior must be a dict with the key 'name', or a list of such dicts, one"),
+        ([5], TypeError, "or a list of such dicts, one for each arm, got [5]."),
+        ([BETA, ["x"]], TypeError, "or a list of such dicts, one for each arm, got [{"),
         (
             MIXTURE | {"components": [BETA, {"name": "bta"}]},
             ValueError,
@@ -189,6 +204,7 @@ def test_reading_data_imports_nothing(own):
         (":Steep", "prior must read module:name, got ':Steep'."),
         ("own_priors:Steep", "prior own_priors:Steep must have the key 'power', got"),
         ({"name": "own_priors:Steep", "powr": 1}, "got 'powr'; the nearest known one is 'power'."),
+        ("json:dumps", "prior json:dumps must have the key 'obj', got {'name': 'json:dumps'}."),
         ("own_priors:HALF", "prior own_priors:HALF must be a prior, or a class that makes one, go"),
         ("os:getcwd", "prior must have the methods sample and log_density, as made by os:getcwd,"),
     ],

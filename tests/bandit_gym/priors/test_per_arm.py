@@ -60,6 +60,11 @@ def test_another_number_of_arms_is_refused(call, rng):
         calls[call]()
 
 
+def test_a_problem_of_another_number_of_arms_is_refused():
+    with pytest.raises(ValueError, match="prior must have 4 values in its per-arm param.*, got 3"):
+        BanditProblem(Bernoulli(), PRIOR, 4)
+
+
 def test_laws_of_several_arms_are_refused():
     with pytest.raises(ValueError, match="laws must be laws of a single arm, .* got Beta"):
         PerArm([Beta(1.0, [1.0, 2.0]), Beta(1.0, 1.0)])
