@@ -71,7 +71,7 @@ class Storable:
             "class": f"{'agents' if is_ours(type(self)) else own}:{type(self).__qualname__}",
             "options": {name: _named(value) for name, value in self.options().items()},
             "problem": describe_problem(self.problem),
-            "prior": repr(self.problem.prior),
+            "prior": _called(self.problem.prior),
             "num_envs": self.num_envs,
             "generator": generator,
             "state": state,
@@ -111,6 +111,12 @@ def names_code(settings: Any) -> bool:
         items = settings.values() if isinstance(settings, Mapping) else settings
         return any(map(names_code, items))
     return isinstance(settings, str) and ":" in settings
+
+
+def _called(prior: Any) -> str:
+    """Return what people call a prior, without an address that means nothing in another process."""
+    has_own = any("__repr__" in vars(kind) for kind in type(prior).__mro__[:-1])
+    return repr(prior) if has_own else type(prior).__name__
 
 
 def _plain(value: Any) -> Any:
