@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
@@ -27,6 +27,8 @@ FORMAT = 1
 
 CONTENT = "agent.json"
 KEYS = {"format", "class", "options", "problem", "prior", "num_envs", "generator", "state"}
+CONDITION = "lead to a whole file that Agent.save has written"
+
 KINDS = "biuf"
 """Of arrays: truth values and numbers."""
 
@@ -56,7 +58,7 @@ def read_archive(path: Path) -> dict[str, Any]:
         OSError: if there is no such file, or none that can be read.
         ValueError: if it is another one, of another format, or damaged.
     """
-    with telling(path), ZipFile(path) as archive:
+    with _open(path) as file, telling(path), ZipFile(file) as archive:
         content = from_json(_read(archive, CONTENT).decode())
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else None
@@ -69,20 +71,19 @@ def read_archive(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def telling(path: Path) -> Iterator[None]:
-    """Say of whatever is raised that the file is none of a saved agent.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: for all else.
-    """
-    condition = "lead to a whole file that Agent.save has written"
+    """Say of whatever is raised that the file is none of a saved agent, by a `ValueError`."""
     try:
         yield
-    except OSError as error:
-        raise type(error)(message("path", condition, str(path), error.strerror or "")) from error
     except Exception as error:  # zipfile alone raises ten kinds
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise ValueError(message("path", condition, str(path), reason)) from error
+        raise ValueError(message("path", CONDITION, str(path), reason)) from error
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise type(error)(message("path", CONDITION, str(path), error.strerror or "")) from error
 
 
 def _put_aside(value: Any, arrays: list[np.ndarray], place: str) -> Any:
