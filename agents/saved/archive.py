@@ -29,6 +29,9 @@ CONTENT = "agent.json"
 KEYS = {"format", "class", "options", "problem", "prior", "num_envs", "generator", "state"}
 CONDITION = "lead to a whole file that Agent.save has written"
 
+ARRAY = "array"
+"""Key of what stands for an array, and of no other dict."""
+
 KINDS = "biuf"
 """Of arrays: truth values and numbers."""
 
@@ -90,8 +93,9 @@ def _put_aside(value: Any, arrays: list[np.ndarray], place: str) -> Any:
     """Return a value with its arrays replaced by what stands for them, and gather these."""
     if isinstance(value, np.ndarray) and value.dtype.kind in KINDS:
         arrays.append(value)
-        return {"array": len(arrays) - 1}
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {ARRAY: len(arrays) - 1}
+    is_plain = isinstance(value, dict) and all(isinstance(key, str) for key in value)
+    if is_plain and value.keys() != {ARRAY}:
         return {key: _put_aside(item, arrays, f"{place}.{key}") for key, item in value.items()}
     if isinstance(value, list):
         return [_put_aside(item, arrays, f"{place}[{i}]") for i, item in enumerate(value)]
@@ -102,8 +106,8 @@ def _put_aside(value: Any, arrays: list[np.ndarray], place: str) -> Any:
 
 
 def _bring_back(archive: ZipFile, value: Any) -> Any:
-    if isinstance(value, dict) and value.keys() == {"array"}:
-        return _from_npy(_read(archive, f"arrays/{int(value['array'])}.npy"))
+    if isinstance(value, dict) and value.keys() == {ARRAY}:
+        return _from_npy(_read(archive, f"arrays/{int(value[ARRAY])}.npy"))
     if isinstance(value, dict):
         return {key: _bring_back(archive, item) for key, item in value.items()}
     if isinstance(value, list):
@@ -120,7 +124,7 @@ def _read(archive: ZipFile, name: str) -> bytes:
 
 def _to_npy(array: np.ndarray) -> bytes:
     file = io.BytesIO()
-    np.lib.format.write_array(file, np.ascontiguousarray(array), (1, 0), allow_pickle=False)
+    np.lib.format.write_array(file, np.asarray(array, order="C"), (1, 0), allow_pickle=False)
     return file.getvalue()
 
 

@@ -39,7 +39,8 @@ class Storable:
     def __repr__(self) -> str:
         """Write the call that builds another one like it."""
         options = [f"{name}={value!r}" for name, value in self.options().items()]
-        return f"{type(self).__name__}({', '.join([repr(self.problem), *options])})"
+        problem = getattr(self, "problem", None)  # not there yet while it is built
+        return f"{type(self).__name__}({', '.join([repr(problem), *options])})"
 
     def options(self) -> dict[str, Any]:
         """Return the keyword arguments that it was built with; defaults are left out."""

@@ -188,6 +188,17 @@ def test_class_of_ones_own_is_given_and_says_what_it_remembers(tmp_path):
         agents.load(path, agent_class=dict)
 
 
+def test_values_of_any_shape_come_back_as_they_were(tmp_path):
+    agent = LastPaid(BERNOULLI)
+    agent.reset(1, seed=0)
+    grid = np.asfortranarray(np.arange(6.0).reshape(2, 3)).T
+    agent.history = [{"a": 1, "b": [True, None, 0.1, "text"]}, np.array(3), grid, np.zeros((0, 2))]
+    agent.save(tmp_path / "agent")
+    plain, scalar, array, empty = agents.load(tmp_path / "agent", agent_class=LastPaid).history
+    assert plain == agent.history[0] and scalar.shape == () and scalar == 3
+    assert (array == grid).all() and empty.shape == (0, 2)
+
+
 def test_class_of_ones_own_that_does_not_say_so_is_refused(tmp_path):
     class Silent(ExactThompson):
         pass
@@ -201,9 +212,10 @@ def test_class_of_ones_own_that_does_not_say_so_is_refused(tmp_path):
 def test_state_that_is_no_data_is_refused(tmp_path):
     agent = LastPaid(BERNOULLI)
     agent.reset(1, seed=0)
-    agent.history = [print]
-    with pytest.raises(TypeError, match=r"state.history\[0\] must be made of numbers"):
-        agent.save(tmp_path / "agent")
+    for bad in (print, {"array": 3}, {3: "array"}, (1, 2)):
+        agent.history = [bad]
+        with pytest.raises(TypeError, match=r"state.history\[0\] must be made of numbers"):
+            agent.save(tmp_path / "agent")
     assert not list(tmp_path.iterdir())
 
 
