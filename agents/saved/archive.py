@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
@@ -27,6 +27,11 @@ FORMAT = 1
 
 CONTENT = "agent.json"
 KEYS = {"format", "class", "options", "problem", "prior", "num_envs", "generator", "state"}
+CONDITION = "lead to a whole file that Agent.save has written"
+
+ARRAY = "array"
+"""Key of what stands for an array, and of no other dict."""
+
 KINDS = "biuf"
 """Of arrays: truth values and numbers."""
 
@@ -56,7 +61,7 @@ def read_archive(path: Path) -> dict[str, Any]:
         OSError: if there is no such file, or none that can be read.
         ValueError: if it is another one, of another format, or damaged.
     """
-    with telling(path), ZipFile(path) as archive:
+    with _open(path) as file, telling(path), ZipFile(file) as archive:
         content = from_json(_read(archive, CONTENT).decode())
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else None
@@ -69,28 +74,28 @@ def read_archive(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def telling(path: Path) -> Iterator[None]:
-    """Say of whatever is raised that the file is none of a saved agent.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: for all else.
-    """
-    condition = "lead to a whole file that Agent.save has written"
+    """Say of whatever is raised that the file is none of a saved agent, by a `ValueError`."""
     try:
         yield
-    except OSError as error:
-        raise type(error)(message("path", condition, str(path), error.strerror or "")) from error
     except Exception as error:  # zipfile alone raises ten kinds
         reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise ValueError(message("path", condition, str(path), reason)) from error
+        raise ValueError(message("path", CONDITION, str(path), reason)) from error
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise type(error)(message("path", CONDITION, str(path), error.strerror or "")) from error
 
 
 def _put_aside(value: Any, arrays: list[np.ndarray], place: str) -> Any:
     """Return a value with its arrays replaced by what stands for them, and gather these."""
     if isinstance(value, np.ndarray) and value.dtype.kind in KINDS:
         arrays.append(value)
-        return {"array": len(arrays) - 1}
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {ARRAY: len(arrays) - 1}
+    is_plain = isinstance(value, dict) and all(isinstance(key, str) for key in value)
+    if is_plain and value.keys() != {ARRAY}:
         return {key: _put_aside(item, arrays, f"{place}.{key}") for key, item in value.items()}
     if isinstance(value, list):
         return [_put_aside(item, arrays, f"{place}[{i}]") for i, item in enumerate(value)]
@@ -101,8 +106,8 @@ def _put_aside(value: Any, arrays: list[np.ndarray], place: str) -> Any:
 
 
 def _bring_back(archive: ZipFile, value: Any) -> Any:
-    if isinstance(value, dict) and value.keys() == {"array"}:
-        return _from_npy(_read(archive, f"arrays/{int(value['array'])}.npy"))
+    if isinstance(value, dict) and value.keys() == {ARRAY}:
+        return _from_npy(_read(archive, f"arrays/{int(value[ARRAY])}.npy"))
     if isinstance(value, dict):
         return {key: _bring_back(archive, item) for key, item in value.items()}
     if isinstance(value, list):
@@ -119,7 +124,7 @@ def _read(archive: ZipFile, name: str) -> bytes:
 
 def _to_npy(array: np.ndarray) -> bytes:
     file = io.BytesIO()
-    np.lib.format.write_array(file, np.ascontiguousarray(array), (1, 0), allow_pickle=False)
+    np.lib.format.write_array(file, np.asarray(array, order="C"), (1, 0), allow_pickle=False)
     return file.getvalue()
 
 

@@ -39,7 +39,8 @@ class Storable:
     def __repr__(self) -> str:
         """Write the call that builds another one like it."""
         options = [f"{name}={value!r}" for name, value in self.options().items()]
-        return f"{type(self).__name__}({', '.join([repr(self.problem), *options])})"
+        problem = getattr(self, "problem", None)  # not there yet while it is built
+        return f"{type(self).__name__}({', '.join([repr(problem), *options])})"
 
     def options(self) -> dict[str, Any]:
         """Return the keyword arguments that it was built with; defaults are left out."""
@@ -71,7 +72,7 @@ class Storable:
             "class": f"{'agents' if is_ours(type(self)) else own}:{type(self).__qualname__}",
             "options": {name: _named(value) for name, value in self.options().items()},
             "problem": describe_problem(self.problem),
-            "prior": repr(self.problem.prior),
+            "prior": _called(self.problem.prior),
             "num_envs": self.num_envs,
             "generator": generator,
             "state": state,
@@ -111,6 +112,12 @@ def names_code(settings: Any) -> bool:
         items = settings.values() if isinstance(settings, Mapping) else settings
         return any(map(names_code, items))
     return isinstance(settings, str) and ":" in settings
+
+
+def _called(prior: Any) -> str:
+    """Return what people call a prior, without an address that means nothing in another process."""
+    has_own = any("__repr__" in vars(kind) for kind in type(prior).__mro__[:-1])
+    return repr(prior) if has_own else type(prior).__name__
 
 
 def _plain(value: Any) -> Any:

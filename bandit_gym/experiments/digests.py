@@ -1,19 +1,23 @@
 """A digest of classes, functions and objects of which no file may be known.
 
-A function is told by its source and by what its code names in its module or encloses; a class by
-its methods, values and bases; an object by its class and its attributes. What can be imported is
-told by its name alone.
+A function is told by the syntax tree of its source, so that comments and layout do not count, and
+by what its code names in its module or encloses; a class by its methods, values and bases; an
+object by its class and its attributes. What can be imported is told by its name alone.
 """
 
 from __future__ import annotations
 
+import ast
 import dis
 import hashlib
 import inspect
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+
+from bandit_gym.experiments.sources import written
 
 INSIDE = ("__func__", "fget", "py_func", "__wrapped__")
 """Where methods of classes, properties, compiled and remembering functions keep the function."""
@@ -31,8 +35,8 @@ def importable_name(value: Any) -> str | None:
     """Return `module:name` of a class or function that any process can import; None if none can."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
     found = sys.modules.get(module or "")
-    is_script = module == "__main__" or getattr(found, "__file__", None) is None
-    if is_script or getattr(found, name, None) is not value:
+    has_home = module in sys.builtin_module_names or getattr(found, "__file__", None) is not None
+    if module == "__main__" or not has_home or getattr(found, name, None) is not value:
         return None
     return f"{module}:{name}"
 
@@ -50,8 +54,9 @@ def _describe(value: Any, seen: dict[int, Any]) -> Iterator[str]:
     if isinstance(value, ModuleType):
         yield value.__name__
     elif isinstance(value, FunctionType | type):
-        yield f"{type(value).__name__} {value.__module__}:{value.__qualname__}"
-        if importable_name(value) is None and value.__module__ != "builtins":
+        name = importable_name(value)
+        yield name or value.__qualname__  # whatever a session calls its module
+        if name is None:
             inner = _members(value) if isinstance(value, type) else _parts(value)
             yield from _describe([*inner], seen)
     elif isinstance(value, Mapping | list | tuple):
@@ -80,9 +85,9 @@ def _members(kind: type) -> Iterator[Any]:
 def _parts(function: FunctionType) -> Iterator[Any]:
     """Yield what makes a function."""
     try:
-        yield inspect.getsource(function)
-    except (OSError, TypeError):  # typed into a shell, or made by other code
-        yield _written(function.__code__)
+        yield written(ast.parse(textwrap.dedent(inspect.getsource(function))))
+    except (OSError, TypeError, SyntaxError):  # of a shell, made by other code, or part of a line
+        yield _write_code(function.__code__)
     yield function.__defaults__, function.__kwdefaults__
     yield [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
     for name in sorted({*_names(function.__code__)} & function.__globals__.keys()):
@@ -105,9 +110,9 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _written(code: CodeType) -> str:
+def _write_code(code: CodeType) -> str:
     """Write code without the place that it was read from."""
-    constants = [_written(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    constants = [_write_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
 
 

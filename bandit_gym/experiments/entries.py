@@ -25,7 +25,7 @@ from bandit_gym.experiments.catalogue import (
     resolve_environment,
     short_name,
 )
-from bandit_gym.experiments.packed import pickles_of, shown, take_in
+from bandit_gym.experiments.packed import packed_names, pickles_of, shown, take_in
 from bandit_gym.experiments.sources import find_sources
 
 LARGEST_GRID = 10_000
@@ -73,11 +73,15 @@ class Entry:
 
     def __getstate__(self) -> dict[str, Any]:
         """Take along what has no importable name."""
-        return self.__dict__ | {"pickles": pickles_of([self.target, self.options])}
+        return self.__dict__ | {"pickles": pickles_of(self._told)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         take_in(state.pop("pickles"))
         self.__dict__.update(state)
+
+    @property
+    def _told(self) -> list[Any]:
+        return [self.target, self.options]
 
     @cached_property
     def digest(self) -> str:
@@ -91,7 +95,8 @@ class Entry:
 
     def sources(self) -> dict[str, str]:
         """Return what its results depend on beside its settings: file -> digest."""
-        return find_sources(self.target, self.options)
+        packed = {name: name.rpartition(".")[2] for name in packed_names(self._told)}
+        return find_sources(self.target, self.options) | packed
 
     @cached_property
     def told(self) -> Any:

@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from bandit_gym.checks import NAMED
-from bandit_gym.experiments.packed import packed_names
 
 OURS = ("bandit_gym", "agents")
 INSTALLED = {"site-packages", "dist-packages"}
@@ -66,7 +65,6 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
     for text in texts(options):
         for path in named_files(text):
             found[text] = _digest(path.read_bytes())
-    found |= {name: name.rpartition(".")[2] for name in packed_names([target, dict(options)])}
     return dict(sorted(found.items()))  # in the same order in all processes, as receipts compare
 
 
@@ -198,18 +196,18 @@ def _read(data: bytes) -> tuple[str, tuple[str, ...]]:
     """Return the digest of a module, and what it imports; relative names begin with dots."""
     try:
         tree = ast.parse(data)
-        return _digest(_written(tree).encode()), tuple({*_imports(tree)})
+        return _digest(written(tree).encode()), tuple({*_imports(tree)})
     except (SyntaxError, ValueError, RecursionError):  # compiled, or beyond this Python
         return _digest(data), ()
 
 
-def _written(node: Any) -> str:
+def written(node: Any) -> str:
     """Write a syntax tree without its empty fields, of which each Python has others."""
     if isinstance(node, ast.AST):
         fields = ((name, value) for name, value in ast.iter_fields(node) if value not in (None, []))
-        listed = ",".join(f"{name}={_written(value)}" for name, value in fields)
+        listed = ",".join(f"{name}={written(value)}" for name, value in fields)
         return f"{type(node).__name__}({listed})"
-    return f"[{','.join(map(_written, node))}]" if isinstance(node, list) else repr(node)
+    return f"[{','.join(map(written, node))}]" if isinstance(node, list) else repr(node)
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import linecache
 import re
 from pathlib import Path
 
@@ -28,8 +29,12 @@ def blocks(path, language="python"):
 
 
 def run(code, names=None):
-    """Run a block of code, from outside all modules, and return what it prints."""
-    printed = io.StringIO()
+    """Run a block of code, from outside all modules, and return what it prints.
+
+    Its source is known, as that of a notebook's cells is.
+    """
+    printed, place = io.StringIO(), f"<example {len(linecache.cache)}>"
+    linecache.cache[place] = len(code), None, code.splitlines(keepends=True), place
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, "example", "exec"), {"__name__": "example"} if names is None else names)
+        exec(compile(code, place, "exec"), {"__name__": "example"} if names is None else names)
     return printed.getvalue()

@@ -38,8 +38,8 @@ value = Agent(4)
 """
 
 
-def digest(code, name):
-    names = {"__name__": "__notebook__"}
+def digest(code, name, module="__notebook__"):
+    names = {"__name__": module}
     run(code, names)
     return digest_of(names[name])
 
@@ -47,6 +47,7 @@ def digest(code, name):
 @pytest.mark.parametrize("name", ["Agent", "value", "outer", "inner"])
 def test_code_that_is_run_again_keeps_its_digest(name):
     assert digest(CODE, name) == digest("\n\n" + CODE, name)
+    assert digest(CODE, name) == digest(CODE, name, "builtins") == digest(CODE, name, "another")
 
 
 @pytest.mark.parametrize(
@@ -93,3 +94,4 @@ def test_importable_is_what_another_process_finds():
     assert importable_name(names["Agent"]) is None and importable_name(Beta(1, 1)) is None
     assert importable_name(functools.partial(Beta, 1)) is None
     assert importable_name(Beta.to_dict) is None
+    assert importable_name(dict) == "builtins:dict"

@@ -1,4 +1,6 @@
 import io
+import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -110,3 +112,19 @@ def test_every_report_tells_how_many_blocks_were_stored_before(tmp_path):
 
     assert watch(4) == [(0, 0), (0, 1), (0, 2)]
     assert watch(8) == [(2, 0), (2, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("is_jupyter", "has_widgets", "is_live"),
+    [(True, True, True), (True, False, False), (False, True, False)],
+)
+def test_bar_moves_in_notebooks_that_can_show_it(monkeypatch, is_jupyter, has_widgets, is_live):
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace())
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: is_jupyter)
+    monkeypatch.setattr(progress, "find_spec", lambda name: has_widgets or None)
+    bars = []
+    monkeypatch.setattr(progress, "_live_bar", lambda: nullcontext(bars.append))
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    with progress.progress_on_stderr() as report:
+        report(Progress(2, 0, 0, (), None))
+    assert len(bars) == is_live
