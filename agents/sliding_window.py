@@ -144,6 +144,6 @@ def make_rule(problem: BanditProblem, rule: str | Mapping[str, Any]) -> Agent:
         raise TypeError(message("rule", "be a name, or a dict with the key 'name'", rule))
     name = check_choice("rule", named["name"], RULES)
     options = {key: value for key, value in named.items() if key != "name"}
-    known = [*signature(RULES[name]).parameters][1:]
-    check_keys(f"{name} options", options, optional=known)
+    known = {*signature(RULES[name]).parameters} - {"problem", "discount"}
+    check_keys(f"{name} options", options, optional=sorted(known))
     return RULES[name](problem, **options)
