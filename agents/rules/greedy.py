@@ -114,4 +114,6 @@ def empirical_means(agent: Agent) -> np.ndarray:
 
 def number_of_pulls(agent: Agent) -> np.ndarray:
     """Return the (N, K) pulls of each arm, or what is left of them; 1 where there are none."""
-    return np.where(agent.counts > 0, agent.counts, 1)
+    if agent.counts.dtype == np.int64:
+        return np.maximum(agent.counts, 1)
+    return np.where(agent.counts > 0, agent.counts, 1.0)
