@@ -25,6 +25,7 @@ EXACT_AGENTS = (
     "finite_horizon_gittins",
     "optimistic_gittins",
     "information_relaxation",
+    "sliding_window",
 )
 """Agents that hold the exact posterior, and so need more of a prior than a density."""
 ALL_LIKELIHOODS = (Bernoulli(), Exponential(), Gaussian(), Poisson())
