@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from agents.forgetting import Forgetful
 from agents.posteriors.base import PosteriorAgent, require_forgetting
 from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.resampling import RESAMPLING
@@ -26,7 +27,7 @@ MOST_PARTICLES = 10**7
 """In a lane; each takes 8 bytes an arm."""
 
 
-class SMCThompson(PosteriorAgent):
+class SMCThompson(Forgetful, PosteriorAgent):
     """Draw particles in proportion to their likelihood and pull the arm that is best under them.
 
     Arguments:
@@ -81,7 +82,6 @@ class SMCThompson(PosteriorAgent):
         super().__init__(problem, inner)
         self.inner: ParticlePosterior = inner
         self.num_particles = num_particles
-        self.discount = discount
         self._set_discount(discount)
 
     def _let_forget(self) -> None:

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from agents.base import Agent
+from agents.forgetting import Forgetful
 from agents.posteriors.base import require_forgetting
 from agents.posteriors.choosing import exact_posterior
 from agents.rules.uniform import uniform_arms, uniform_law
@@ -20,7 +21,7 @@ from bandit_gym.problem import BanditProblem
 ESTIMATES = ("average", "posterior")
 
 
-class Greedy(Agent):
+class Greedy(Forgetful):
     """Pull the arm with the highest estimate of its mean.
 
     Arguments:
@@ -40,7 +41,6 @@ class Greedy(Agent):
         super().__init__(problem)
         self.estimate = check_choice("estimate", estimate, ESTIMATES)
         self._posterior = exact_posterior(problem)[1] if estimate == "posterior" else None
-        self.discount = discount
         self._set_discount(discount)
 
     def estimates(self) -> np.ndarray:
