@@ -30,12 +30,10 @@ from bandit_gym.checks import (
     check_log,
     check_log_adds_up,
     check_mask,
-    check_real,
     check_rewards,
     check_rewards_add_up,
     check_statistics,
     check_totals,
-    message,
 )
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -68,7 +66,7 @@ class Agent(Storable):
     has_exact_law: bool = True
     state_names: ClassVar[tuple[str, ...]] = ("counts", "sums", "_diagnostics")
     _available: np.ndarray | None = None  # (N, K), while an arm is chosen where not all can be
-    _fading: float = 1.0  # what earlier data are multiplied by at each reward
+    _count_type: type = np.int64  # of `counts`
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = check_problem(problem)
@@ -111,7 +109,7 @@ class Agent(Storable):
             self._rng = make_generator(seed, type(self).__name__)
         self.num_envs = num_envs
         shape = (self.num_lanes, self.problem.num_arms)
-        self.counts = np.zeros(shape, dtype=np.int64 if self._fading == 1.0 else np.float64)
+        self.counts = np.zeros(shape, dtype=self._count_type)
         self.sums = np.zeros(shape)
         self._lanes = np.arange(self.num_lanes)
         self._diagnostics = {}
@@ -176,10 +174,7 @@ class Agent(Storable):
         lanes = self._lanes
         if mask is not None:
             lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
-        if self._fading < 1.0:
-            self._count_faded(lanes, actions, rewards)
-        else:
-            self._count(lanes, actions, rewards)
+        self._count(lanes, actions, rewards)
         self._learn(lanes, actions, rewards)
 
     def warm_start(self, counts: Any, sums: Any) -> None:
@@ -297,17 +292,6 @@ class Agent(Storable):
             self._available = None
         return int(actions[0]) if self.num_envs is None else actions
 
-    def _set_discount(self, discount: float) -> None:
-        """Let data fade: with each reward of a lane, its earlier ones count `discount` times."""
-        self._fading = check_real("discount", discount, above=0.0, maximum=1.0)
-        if self._fading < 1.0:
-            self._let_forget()
-
-    def _let_forget(self) -> None:
-        """Prepare for statistics that fade or leave again, or refuse to."""
-        condition = "be one that can forget, such as ExactThompson or UCB1"
-        raise ValueError(message("agent", condition, type(self).__name__))
-
     def _aside(self) -> Self:
         """Return a copy that may be moved while this agent and its generator stay as they are."""
         twin = copy.copy(self)
@@ -340,17 +324,6 @@ class Agent(Storable):
             check_rewards_add_up(totals, rewards)
             self.sums.reshape(-1)[cells] = totals
             self.counts.reshape(-1)[cells] += 1
-
-    def _count_faded(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
-        """Let the earlier data of the lanes fade, and count; all of it or nothing."""
-        before = self.counts[lanes], self.sums[lanes]
-        self.counts[lanes] *= self._fading
-        self.sums[lanes] *= self._fading
-        try:
-            self._count(lanes, actions, rewards)
-        except ValueError:
-            self.counts[lanes], self.sums[lanes] = before
-            raise
 
     def _are_arms(self, choices: np.ndarray) -> bool:
         """Say whether (N,) choices are arms; one is looked at in a tenth of the time of arrays."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from agents.forgetting import Forgetful
 from agents.posteriors.base import PosteriorAgent, require_forgetting
 from agents.posteriors.choosing import METHODS, exact_posterior
 from bandit_gym.checks import check_choice, check_integer
@@ -12,7 +13,7 @@ from bandit_gym.problem import BanditProblem
 MOST_SWEEPS = 10_000
 
 
-class ExactThompson(PosteriorAgent):
+class ExactThompson(Forgetful, PosteriorAgent):
     """Draw the means from their posterior and pull the arm whose draw is best.
 
     Methods:
@@ -73,7 +74,6 @@ class ExactThompson(PosteriorAgent):
         )
         super().__init__(problem, inner)
         self.has_exact_law = self.method != "gibbs"
-        self.discount = discount
         self._set_discount(discount)
 
     def _law(self) -> np.ndarray:

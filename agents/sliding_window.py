@@ -13,6 +13,7 @@ import numpy as np
 
 from agents.base import Agent
 from agents.exact_thompson import ExactThompson
+from agents.forgetting import Forgetful
 from agents.rules.bayes_ucb import BayesUCB
 from agents.rules.greedy import EpsilonGreedy, Greedy
 from agents.rules.top_two import TopTwoThompson
@@ -21,7 +22,7 @@ from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import check_choice, check_integer, check_keys, message
 from bandit_gym.problem import BanditProblem
 
-RULES: dict[str, type[Agent]] = {
+RULES: dict[str, type[Forgetful]] = {
     "exact": ExactThompson,
     "top_two": TopTwoThompson,
     "bayes_ucb": BayesUCB,
@@ -132,7 +133,7 @@ class SlidingWindow(Agent):
         agent.num_envs, agent._lanes, agent._rng = self.num_envs, self._lanes, self._rng
 
 
-def make_rule(problem: BanditProblem, rule: str | Mapping[str, Any]) -> Agent:
+def make_rule(problem: BanditProblem, rule: str | Mapping[str, Any]) -> Forgetful:
     """Build the agent that a name, or a dict of a name and options, tells of.
 
     Raises:
@@ -144,6 +145,6 @@ def make_rule(problem: BanditProblem, rule: str | Mapping[str, Any]) -> Agent:
         raise TypeError(message("rule", "be a name, or a dict with the key 'name'", rule))
     name = check_choice("rule", named["name"], RULES)
     options = {key: value for key, value in named.items() if key != "name"}
-    known = [*signature(RULES[name]).parameters][1:]
-    check_keys(f"{name} options", options, optional=known)
+    known = {*signature(RULES[name]).parameters} - {"problem", "discount"}
+    check_keys(f"{name} options", options, optional=sorted(known))
     return RULES[name](problem, **options)

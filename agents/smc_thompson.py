@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from agents.forgetting import Forgetful
 from agents.posteriors.base import PosteriorAgent, require_forgetting
 from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.resampling import RESAMPLING
@@ -29,7 +30,7 @@ MOST_VALUES = 5 * 10**8
 """Means of particles in all lanes together: 4 GB, and as much again for what is made of them."""
 
 
-class SMCThompson(PosteriorAgent):
+class SMCThompson(Forgetful, PosteriorAgent):
     """Draw particles in proportion to their likelihood and pull the arm that is best under them.
 
     Arguments:
@@ -84,7 +85,6 @@ class SMCThompson(PosteriorAgent):
         super().__init__(problem, inner)
         self.inner: ParticlePosterior = inner
         self.num_particles = num_particles
-        self.discount = discount
         self._set_discount(discount)
 
     def _let_forget(self) -> None:

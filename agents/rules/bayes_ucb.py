@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from agents.forgetting import Forgetful
 from agents.posteriors.base import PosteriorAgent, require_forgetting
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_choice
 from bandit_gym.problem import BanditProblem
 
 
-class BayesUCB(PosteriorAgent):
+class BayesUCB(Forgetful, PosteriorAgent):
     """Pull the arm whose posterior mean has the largest quantile 1 - 1 / (t + 1).
 
     An arm without a proper posterior comes before all others.
@@ -30,7 +31,6 @@ class BayesUCB(PosteriorAgent):
     ) -> None:
         self.prior = check_choice("prior", prior, ("problem", "reference"))
         super().__init__(problem, exact_posterior(problem, prior=prior)[1])
-        self.discount = discount
         self._set_discount(discount)
 
     def _let_forget(self) -> None:

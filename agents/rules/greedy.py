@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 
 from agents.base import Agent
+from agents.forgetting import Forgetful
 from agents.posteriors.base import require_forgetting
 from agents.posteriors.choosing import exact_posterior
 from agents.rules.uniform import uniform_arms, uniform_law
@@ -20,7 +21,7 @@ from bandit_gym.problem import BanditProblem
 ESTIMATES = ("average", "posterior")
 
 
-class Greedy(Agent):
+class Greedy(Forgetful):
     """Pull the arm with the highest estimate of its mean.
 
     Arguments:
@@ -42,7 +43,6 @@ class Greedy(Agent):
         super().__init__(problem)
         self.estimate = check_choice("estimate", estimate, ESTIMATES)
         self._posterior = exact_posterior(problem)[1] if estimate == "posterior" else None
-        self.discount = discount
         self._set_discount(discount)
 
     def estimates(self) -> np.ndarray:
@@ -116,4 +116,6 @@ def empirical_means(agent: Agent) -> np.ndarray:
 
 def number_of_pulls(agent: Agent) -> np.ndarray:
     """Return the (N, K) pulls of each arm, or what is left of them; 1 where there are none."""
-    return np.where(agent.counts > 0, agent.counts, 1)
+    if agent.counts.dtype == np.int64:
+        return np.maximum(agent.counts, 1)
+    return np.where(agent.counts > 0, agent.counts, 1.0)

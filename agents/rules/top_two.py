@@ -8,13 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from agents.base import random_argmax
+from agents.forgetting import Forgetful
 from agents.posteriors.base import Posterior, PosteriorAgent, require_forgetting
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_integer, check_real
 from bandit_gym.problem import BanditProblem
 
 
-class TopTwoThompson(PosteriorAgent):
+class TopTwoThompson(Forgetful, PosteriorAgent):
     """Pull the best arm of a draw with probability beta, otherwise the best of another arm's draw.
 
     It looks for the best arm rather than for reward: about a share 1 - beta of all pulls goes to
@@ -46,7 +47,6 @@ class TopTwoThompson(PosteriorAgent):
         self.beta = check_real("beta", beta, above=0.0, below=1.0)
         self.max_draws = check_integer("max_draws", max_draws, minimum=0)
         super().__init__(problem, exact_posterior(problem)[1])
-        self.discount = discount
         self._set_discount(discount)
 
     def _let_forget(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base import Agent
+from agents.forgetting import Forgetful
 from agents.rules.greedy import empirical_means, number_of_pulls
 from bandit_gym.checks import check_real
 from bandit_gym.likelihoods import Likelihood
@@ -17,7 +17,7 @@ LARGEST = 1e150
 """A mean taken for infinity; squares of it do not overflow."""
 
 
-class UCB1(Agent):
+class UCB1(Forgetful):
     """Pull the arm with the largest mean_i + scale sqrt(2 log t / n_i).
 
     Arguments:
@@ -37,11 +37,7 @@ class UCB1(Agent):
     ) -> None:
         super().__init__(problem)
         self.scale = check_real("scale", scale, above=0.0)
-        self.discount = discount
         self._set_discount(discount)
-
-    def _let_forget(self) -> None:
-        """There is nothing to prepare: the statistics are all there is."""
 
     def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
@@ -49,7 +45,7 @@ class UCB1(Agent):
         return empirical_means(self) + bonus
 
 
-class KLUCB(Agent):
+class KLUCB(Forgetful):
     """Pull the arm with the largest mean q such that n_i kl(mean_i, q) <= log t + c log log t.
 
     kl is the Kullback-Leibler divergence between reward laws with these means, so that the bound
@@ -67,11 +63,7 @@ class KLUCB(Agent):
     def __init__(self, problem: BanditProblem, *, c: float = 0.0, discount: float = 1.0) -> None:
         super().__init__(problem)
         self.c = check_real("c", c, minimum=0.0)
-        self.discount = discount
         self._set_discount(discount)
-
-    def _let_forget(self) -> None:
-        """There is nothing to prepare: the statistics are all there is."""
 
     def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))

@@ -17,6 +17,9 @@ from bandit_gym.numerics.streams import ARMS
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.wrappers.effects import Effect, Told, World
 
+LEAVING, RETURNING = 0.1, 0.5
+"""Of an arm in a step, unless told otherwise."""
+
 
 class ComingAndGoing(Effect):
     """Some arms cannot be pulled now; see `AvailableArms`.
@@ -30,13 +33,16 @@ class ComingAndGoing(Effect):
     def __init__(
         self,
         world: World,
-        leaving: float = 0.1,
-        returning: float = 0.5,
+        leaving: float | None = None,
+        returning: float | None = None,
         masks: Sequence[Sequence[bool]] | None = None,
     ) -> None:
         super().__init__(world)
-        self._leaving = check_real("leaving", leaving, minimum=0.0, maximum=1.0)
-        self._returning = check_real("returning", returning, minimum=0.0, maximum=1.0)
+        if masks is not None and (leaving, returning) != (None, None):
+            condition = "be None where masks are given"
+            raise ValueError(message("leaving and returning", condition, (leaving, returning)))
+        self._leaving = _probability("leaving", leaving, LEAVING)
+        self._returning = _probability("returning", returning, RETURNING)
         self._masks = None if masks is None else check_masks(masks, self.num_arms)
         self.available = np.ones((self.num_lanes, self.num_arms), dtype=np.bool_)
         self._next = self.available.copy()
@@ -117,6 +123,10 @@ def check_masks(masks: Any, num_arms: int) -> BoolArray:
     if not isinstance(masks, Sequence | np.ndarray) or len(masks) == 0:
         raise TypeError(message("masks", "be a list of masks, one truth value per arm each", masks))
     return np.stack([_check_row(number, row, num_arms) for number, row in enumerate(masks)])
+
+
+def _probability(name: str, value: float | None, default: float) -> float:
+    return default if value is None else check_real(name, value, minimum=0.0, maximum=1.0)
 
 
 def _check_row(number: int, row: Any, num_arms: int) -> BoolArray:

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from bandit_gym.checks import check_integer, message
+from bandit_gym.typing import IntArray
+
+FEEDBACK = ("feedback_step", "feedback_action", "feedback_reward")
 
 
 def deliver(agent: Any, info: Mapping[str, Any], *, num_taken: Any, mask: Any = None) -> None:
@@ -24,31 +27,35 @@ def deliver(agent: Any, info: Mapping[str, Any], *, num_taken: Any, mask: Any = 
     Raises:
         ValueError: if a reward belongs to a step that was not taken; the agent is then unchanged.
     """
-    if "feedback_step" not in info:
-        if "regret" not in info:  # all lanes were reset
-            return
-        condition = "tell feedback_step, as worlds of delayed rewards do"
+    if "regret" not in info and "feedback_step" not in info:  # all lanes were reset
+        return
+    if not {*FEEDBACK} <= {*info}:
+        condition = f"tell {' and '.join(FEEDBACK)}, as worlds of late rewards do"
         raise ValueError(message("info", condition, sorted(info)))
-    if np.ndim(num_taken) == 0:
-        check_integer("num_taken", num_taken, minimum=1)
-    steps = np.atleast_2d(np.asarray(info["feedback_step"], dtype=np.int64))
-    actions, rewards = (
-        np.atleast_2d(info[name]) for name in ("feedback_action", "feedback_reward")
-    )
-    told = np.ones(len(steps), dtype=bool)
+    steps, actions, rewards = (np.atleast_2d(info[name]) for name in FEEDBACK)
+    is_here = np.ones(steps.shape, dtype=bool)
     for lanes in (info.get("_feedback_step"), mask):
-        told = told if lanes is None else told & lanes
-    last = np.broadcast_to(num_taken, len(steps)) - 1
-    is_wrong = told[:, None] & ((steps > last[:, None]) | (steps < -1))
-    if is_wrong.any():
-        lane = int(np.argmax(is_wrong.any(axis=1)))
-        condition = f"be a step that was taken, from 0 to {last[lane]}"
-        text = message("feedback_step", condition, steps[is_wrong][0])
-        raise ValueError(f"{text[:-1]} in lane {lane}.")
-    is_here = told[:, None] & (steps >= 0)
+        is_here &= True if lanes is None else np.reshape(lanes, (-1, 1))
+    _refuse_untaken(np.where(is_here, steps, -1), num_taken)
+    is_here &= steps >= 0
     for arrived, arms, paid in zip(is_here.T, actions.T, rewards.T, strict=True):
         if np.ndim(info["feedback_step"]) == 1:  # a single run
             if arrived[0]:
                 agent.observe(int(arms[0]), float(paid[0]))
         elif arrived.any():
             agent.observe(arms, paid, mask=arrived)
+
+
+def _refuse_untaken(steps: IntArray, num_taken: Any) -> None:
+    """Refuse (N, W) steps of which some are beyond those that were taken, or below -1."""
+    if np.ndim(num_taken) == 0:
+        check_integer("num_taken", num_taken, minimum=1)
+    elif np.shape(num_taken) != (len(steps),):
+        raise ValueError(message("num_taken", "be one number, or one per lane", num_taken))
+    last = np.broadcast_to(num_taken, len(steps)) - 1
+    is_wrong = (steps > last[:, None]) | (steps < -1)
+    if is_wrong.any():
+        lane = int(np.argmax(is_wrong.any(axis=1)))
+        condition = f"be a step that was taken, from 0 to {last[lane]}"
+        text = message("feedback_step", condition, steps[is_wrong][0])
+        raise ValueError(f"{text[:-1]} in lane {lane}.")

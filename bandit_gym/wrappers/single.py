@@ -31,7 +31,7 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     effect_class: ClassVar[type[Effect]]
 
-    def __new__(cls, env: Any, *args: Any, **options: Any) -> Any:
+    def __new__(cls, env: Any = None, *args: Any, **options: Any) -> Any:
         """Make the wrapper of the same name for vector environments where `env` is one."""
         if isinstance(env, VectorEnv):
             from bandit_gym.wrappers import vector
@@ -127,10 +127,10 @@ class AvailableArms(LaneWrapper):
 
     Args:
         env: an environment of bandit_gym's.
-        leaving: probability of an arm to leave, in [0, 1].
-        returning: probability of an arm to return, in [0, 1].
-        masks: lists of K truth values, for step 0, 1, ... of an episode, over and over; the two
-            probabilities then mean nothing.
+        leaving: probability of an arm to leave, in [0, 1]; None is 0.1.
+        returning: probability of an arm to return, in [0, 1]; None is 0.5.
+        masks: lists of K truth values, for step 0, 1, ... of an episode, over and over, in place of
+            the two probabilities.
     """
 
     effect_class = ComingAndGoing
@@ -139,8 +139,8 @@ class AvailableArms(LaneWrapper):
     def __init__(
         self,
         env: gym.Env[Any, Any],
-        leaving: float = 0.1,
-        returning: float = 0.5,
+        leaving: float | None = None,
+        returning: float | None = None,
         masks: Sequence[Sequence[bool]] | None = None,
     ) -> None:
         super().__init__(env, leaving=leaving, returning=returning, masks=masks)

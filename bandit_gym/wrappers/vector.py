@@ -126,8 +126,8 @@ class AvailableArms(VectorLaneWrapper):
     def __init__(
         self,
         env: VectorEnv[Any, Any, Any],
-        leaving: float = 0.1,
-        returning: float = 0.5,
+        leaving: float | None = None,
+        returning: float | None = None,
         masks: Sequence[Sequence[bool]] | None = None,
     ) -> None:
         super().__init__(env, leaving=leaving, returning=returning, masks=masks)

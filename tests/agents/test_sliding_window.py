@@ -109,6 +109,7 @@ def test_asking_does_not_move_the_agent():
         ({"window": 0}, "window must be a positive integer, got 0"),
         ({"rule": "racing"}, "rule must be one of 'exact', .*, got 'racing'"),
         ({"rule": {"name": "ucb1", "scal": 2}}, "ucb1 options must have no keys but .*'scale'"),
+        ({"rule": {"name": "exact", "discount": 0.5}}, "exact options must have no keys but"),
         ({"rule": 3}, "rule must be a name, or a dict with the key 'name', got 3"),
     ],
 )

@@ -27,6 +27,7 @@ EXACT_AGENTS = (
     "optimistic_gittins",
     "information_relaxation",
     "optimal",
+    "sliding_window",
 )
 """Agents that hold the exact posterior, and so need more of a prior than a density."""
 ALL_LIKELIHOODS = (Bernoulli(), Exponential(), Gaussian(), Poisson())

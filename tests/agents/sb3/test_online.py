@@ -190,3 +190,15 @@ def test_online_sb3_runs_in_an_experiment(tmp_path):
 def test_options_that_would_train_to_nan_or_not_at_all_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         OnlineSB3(PROBLEM, **options)
+
+
+def test_online_learner_draws_among_the_arms_that_are_there():
+    agent = OnlineSB3(PROBLEM, algorithm="A2C")
+    agent.reset(3, seed=0)
+    available = np.eye(3, PROBLEM.num_arms, dtype=bool)
+    available[0] = True
+    law = agent.action_probabilities(available=available)
+    assert (law[1:] == available[1:]).all()
+    actions = agent.act(available=available)
+    assert actions[1:].tolist() == [1, 2]
+    agent.observe(actions, [1.0, 0.0, 1.0])

@@ -82,7 +82,8 @@ def test_random_actions_are_available_ones():
         ({"masks": []}, "masks must be a list of masks"),
         ({"masks": "1111"}, r"masks\[0\] must be an array of booleans"),
         ({"leaving": 1.5}, "leaving must be a finite number at least 0 and at most 1, got 1.5"),
-        ({"returning": None}, "returning must be a finite number"),
+        ({"returning": "b"}, "returning must be a finite number"),
+        ({"masks": MASKS, "leaving": 0.1}, r"leaving and returning must be None where masks are"),
     ],
 )
 def test_bad_masks_are_one_sentence(options, text):

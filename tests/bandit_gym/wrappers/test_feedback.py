@@ -63,5 +63,5 @@ def test_deliver_says_so_where_nothing_is_late():
     env = gym.make("bandit_gym:BernoulliBandit-v0")
     env.reset(seed=0)
     info = env.step(0)[4]
-    with pytest.raises(ValueError, match="info must tell feedback_step, as worlds of delayed"):
+    with pytest.raises(ValueError, match="info must tell feedback_step and .*, as worlds of late"):
         deliver(new_agent(None), info, num_taken=1)

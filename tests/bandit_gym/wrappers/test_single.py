@@ -57,3 +57,15 @@ def test_space_of_arms_that_come_and_go_is_kept_without_the_environment():
     env = AvailableArms(gym.make("bandit_gym:BernoulliBandit-v0", num_arms=3))
     copy = pickle.loads(pickle.dumps(env.action_space))
     assert type(copy) is Discrete and copy == env.action_space
+
+
+@pytest.mark.parametrize(("name", "options"), WORLDS)
+def test_a_copy_goes_on_as_the_wrapper_does(name, options):
+    env = make_world(name, options)
+    env.reset(seed=0)
+    env.step(1)
+    copy, arms = pickle.loads(pickle.dumps(env)), [1, 1, 1]
+    if name == "AvailableArms":
+        env.action_space.seed(0)
+        arms = [int(env.action_masks().argmax())]
+    assert [env.step(arm)[1] for arm in arms] == [copy.step(arm)[1] for arm in arms]

@@ -1,0 +1,80 @@
+"""Data that fade."""
+
+import numpy as np
+import pytest
+
+from agents import ExactThompson, make_agent
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal
+from bandit_gym.problem import BanditProblem
+
+PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
+CHAINS = BanditProblem(Bernoulli(), TruncatedMultivariateNormal(0.5, [[0.1, 0.0], [0.0, 0.1]]), 2)
+
+
+def play(agent, num_steps):
+    """Let the agent play in 5 lanes, and return its (T, 5) actions."""
+    rng, history = np.random.default_rng(1), []
+    for _ in range(num_steps):
+        history.append(agent.act())
+        agent.observe(history[-1], rng.integers(2, size=5).astype(float))
+    return np.array(history)
+
+
+FORGETFUL = ("exact", "smc", "top_two", "bayes_ucb", "greedy", "epsilon_greedy", "ucb1", "kl_ucb")
+
+
+@pytest.mark.parametrize("name", FORGETFUL)
+def test_discount_lets_earlier_data_of_a_lane_count_less_at_each_of_its_rewards(name):
+    agent = make_agent(name, PROBLEM, discount=0.5)
+    agent.reset(2, seed=0)
+    agent.observe([0, 0], [1.0, 1.0])
+    agent.observe([1, 1], [0.0, 1.0], mask=np.array([True, False]))
+    agent.observe([0, 0], [1.0, 0.0])
+    assert agent.counts[:, :2].tolist() == [[1.25, 0.5], [1.5, 0.0]]
+    assert agent.sums[:, :2].tolist() == [[1.25, 0.0], [0.5, 0.0]]
+    assert agent.act().shape == (2,)
+
+
+@pytest.mark.parametrize("name", FORGETFUL)
+@pytest.mark.parametrize("discount", [0.0, 1.5, float("nan"), True])
+def test_bad_discount_is_refused(name, discount):
+    with pytest.raises((TypeError, ValueError), match="discount must be a finite number above 0"):
+        make_agent(name, PROBLEM, discount=discount)
+
+
+def test_discount_of_one_changes_nothing():
+    plain, faded = make_agent("exact", PROBLEM), make_agent("exact", PROBLEM, discount=1.0)
+    plain.reset(5, seed=0)
+    faded.reset(5, seed=0)
+    assert (play(plain, 20) == play(faded, 20)).all()
+    assert faded.counts.dtype == np.int64
+
+
+def test_discount_leaves_the_prior_and_what_a_single_lane_draws_follows_the_data():
+    """Ever the same arm: counts near 1 / (1 - discount), and stay there while the sums move on."""
+    agent = ExactThompson(BanditProblem(Bernoulli(), Beta(2.0, 3.0), 2), discount=0.5)
+    agent.reset(seed=0)
+    for reward in [1.0] * 80 + [0.0] * 80:
+        agent.observe(0, reward)
+        agent.act()
+    assert agent.counts[0].tolist() == [2.0, 0.0]
+    np.testing.assert_allclose(agent.posterior().mean(), [2 / 7, 2 / 5], atol=1e-12)
+    draws = np.array([agent.act() for _ in range(2000)]).mean()
+    law = agent.action_probabilities()[1]
+    assert abs(draws - law) < 4 * np.sqrt(law * (1 - law) / 2000)
+
+
+def test_sums_that_become_infinite_leave_faded_data_as_they_were():
+    agent = ExactThompson(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2), discount=0.9)
+    agent.reset(seed=0)
+    agent.observe(0, 1.7e308)
+    before = agent.counts.copy(), agent.sums.copy()
+    with pytest.raises(ValueError, match="rewards must leave the sum of an arm's rewards finite"):
+        agent.observe(0, 1.7e308)
+    np.testing.assert_array_equal([agent.counts, agent.sums], before)
+
+
+def test_chains_refuse_to_forget():
+    with pytest.raises(ValueError, match="problem.prior must be conjugate, or independent across"):
+        ExactThompson(CHAINS, discount=0.9)
