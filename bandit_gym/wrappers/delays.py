@@ -6,7 +6,7 @@ Letters: N lanes, M of them, R places for rewards on their way, W of which may a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
