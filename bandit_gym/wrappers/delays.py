@@ -73,7 +73,7 @@ class Geometric:
         return np.minimum(drawn, self.maximum).astype(np.int64)
 
 
-DELAY_LAWS: dict[str, type[Uniform] | type[Geometric]] = {
+DELAY_LAWS: Mapping[str, Callable[..., Uniform | Geometric]] = {
     "uniform": Uniform,
     "geometric": Geometric,
 }
