@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from bandit_gym.envs import BanditEnv, BanditVectorEnv
     from bandit_gym.problem import BanditProblem
     from bandit_gym.results import Results
-
-    AgentLike = str | Mapping[str, Any] | Callable[..., Any]
-    EnvLike = str | Mapping[str, Any] | BanditProblem
 
     class MadeEnv(gym.Env[Any, Any]):
         """What is made of an id of this project, wrappers included."""
@@ -67,9 +64,9 @@ def make_vec(env: str | BanditProblem, num_envs: int = 1, **options: Any) -> Ban
 
 
 def compare(
-    agents: Mapping[str, AgentLike] | Sequence[AgentLike],
+    agents: Mapping[str, Any] | Sequence[Any],
     *,
-    env: EnvLike | Sequence[EnvLike] = "BernoulliBandit-v0",
+    env: str | BanditProblem | Mapping[str, Any] | Sequence[Any] = "BernoulliBandit-v0",
     replications: int = 100,
     horizon: int = 1000,
     out: str | Path | None = None,
