@@ -97,7 +97,7 @@ def check_available(available: Any, shape: tuple[int, ...], num_envs: int | None
         raise TypeError(message("available", condition, available))
     wanted = shape[1:] if num_envs is None else shape
     if values.shape != wanted:
-        raise ValueError(message("available", f"have shape {wanted}", values.shape))
+        raise ValueError(message("available", f"have shape {wanted}", available))
     if values.dtype.kind != "b" and not ((values == 0) | (values == 1)).all():
         raise ValueError(message("available", condition, available))
     mask = values.astype(np.bool_).reshape(shape)

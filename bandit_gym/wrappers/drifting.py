@@ -32,9 +32,9 @@ class Moving(Effect):
         probability: float | None = None,
     ) -> None:
         super().__init__(world)
-        given = [way for way in (std, period, probability) if way is not None]
-        if len(given) != 1:
-            raise ValueError(message(WAYS, "be one of them, the others None", given))
+        given = std, period, probability
+        if given.count(None) != 2:
+            raise ValueError(message(WAYS, "be a number and None twice", given))
         self._std = self._period = self._probability = None
         if std is not None:
             self._std = check_real("std", std, above=0.0, maximum=LARGEST_STD)

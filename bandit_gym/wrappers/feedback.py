@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import check_integer, message
+from bandit_gym.checks import check_integer, check_mask, message
 from bandit_gym.typing import IntArray
 
 FEEDBACK = ("feedback_step", "feedback_action", "feedback_reward")
@@ -27,6 +27,8 @@ def deliver(agent: Any, info: Mapping[str, Any], *, num_taken: Any, mask: Any = 
     Raises:
         ValueError: if a reward belongs to a step that was not taken; the agent is then unchanged.
     """
+    if not isinstance(info, Mapping):
+        raise TypeError(message("info", "be a dict, as a step tells it", info))
     if "regret" not in info and "feedback_step" not in info:  # all lanes were reset
         return
     if not {*FEEDBACK} <= {*info}:
@@ -34,8 +36,9 @@ def deliver(agent: Any, info: Mapping[str, Any], *, num_taken: Any, mask: Any = 
         raise ValueError(message("info", condition, sorted(info)))
     steps, actions, rewards = (np.atleast_2d(info[name]) for name in FEEDBACK)
     is_here = np.ones(steps.shape, dtype=bool)
-    for lanes in (info.get("_feedback_step"), mask):
-        is_here &= True if lanes is None else np.reshape(lanes, (-1, 1))
+    for name, lanes in (("_feedback_step", info.get("_feedback_step")), ("mask", mask)):
+        if lanes is not None:
+            is_here &= check_mask(name, lanes, len(steps))[:, None]
     _refuse_untaken(np.where(is_here, steps, -1), num_taken)
     is_here &= steps >= 0
     for arrived, arms, paid in zip(is_here.T, actions.T, rewards.T, strict=True):

@@ -30,7 +30,7 @@ def wrap(env: Any, wrappers: Any) -> Any:
 
 def check_wrappers(wrappers: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
     """Return the class of each wrapper, and its options; errors are those of `wrap`."""
-    if isinstance(wrappers, str | Mapping) or not isinstance(wrappers, Sequence):
+    if isinstance(wrappers, str | bytes | Mapping) or not isinstance(wrappers, Sequence):
         raise TypeError(message("wrappers", "be a list of dicts with the key 'name'", wrappers))
     return [_check(settings) for settings in wrappers]
 

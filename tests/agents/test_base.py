@@ -422,7 +422,7 @@ REFERENCE_FREE = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)  # the reference 
     ("available", "error", "text"),
     [
         ([[True] * 4, [False] * 4], ValueError, r"an arm that can be pulled, got .* in lane 1\."),
-        ([True] * 4, ValueError, r"available must have shape \(2, 4\), got \(4,\)\."),
+        ([True] * 4, ValueError, r"available must have shape \(2, 4\), got \[True, "),
         ([[1, 1, 1, 2]] * 2, ValueError, "available must be an array of booleans"),
         ([["a"] * 4] * 2, TypeError, "available must be an array of booleans"),
         ([[np.nan] * 4] * 2, TypeError, "available must be an array of booleans"),

@@ -138,7 +138,7 @@ def test_where_means_move_nothing_is_said_that_needs_those_of_an_episode():
 
 def test_bad_wrappers_are_told_before_anything_is_run():
     run = make_run("exact", wrappers=[{"name": "Drift"}])
-    assert simulation.try_run(run).startswith("ValueError: std, period and probability must be one")
+    assert simulation.try_run(run).startswith("ValueError: std, period and probability must be a")
     with pytest.raises(ValueError, match="nearest known one is 'Drift'"):
         make_run("exact", wrappers=[{"name": "Drif"}])
 

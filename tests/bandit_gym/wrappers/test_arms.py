@@ -78,7 +78,7 @@ def test_random_actions_are_available_ones():
     ("options", "text"),
     [
         ({"masks": [[1, 1, 1, 1], [0, 0, 0, 0]]}, r"masks\[1\] must have an arm that can be"),
-        ({"masks": [[1, 1]]}, r"masks\[0\] must have shape \(4,\), got \(2,\)"),
+        ({"masks": [[1, 1]]}, r"masks\[0\] must have shape \(4,\), got \[1, 1\]"),
         ({"masks": []}, "masks must be a list of masks"),
         ({"masks": "1111"}, r"masks\[0\] must be an array of booleans"),
         ({"leaving": 1.5}, "leaving must be a finite number at least 0 and at most 1, got 1.5"),

@@ -65,3 +65,21 @@ def test_deliver_says_so_where_nothing_is_late():
     info = env.step(0)[4]
     with pytest.raises(ValueError, match="info must tell feedback_step and .*, as worlds of late"):
         deliver(new_agent(None), info, num_taken=1)
+
+
+@pytest.mark.parametrize(
+    ("bad", "text"),
+    [
+        ({"info": None}, "info must be a dict, as a step tells it, got None"),
+        ({"mask": [True]}, r"mask must have shape \(2,\), one per lane, got \[True\]"),
+        ({"num_taken": [1, 1, 1]}, "num_taken must be one number, or one per lane"),
+        ({"num_taken": 0}, "num_taken must be a positive integer, got 0"),
+    ],
+)
+def test_bad_deliveries_are_one_sentence_and_change_nothing(bad, text):
+    env, agent = make_world("DelayedReward", {"delay": 0}, num_envs=2), new_agent(2)
+    env.reset(seed=0)
+    told = {"info": env.step([0, 1])[4], "num_taken": 1} | bad
+    with pytest.raises((TypeError, ValueError), match=text):
+        deliver(agent, **told)
+    assert not agent.counts.any()
