@@ -25,6 +25,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.base import Posterior
+from agents.posteriors.conjugate import TABLE_1, has_row
 from agents.posteriors.lineage import Lineage, Rows
 from agents.posteriors.moves import Data, log_likelihood, sweep
 from agents.posteriors.resampling import (
@@ -33,8 +34,8 @@ from agents.posteriors.resampling import (
     effective_sample_size,
     normalise,
     resample,
-    search,
 )
+from bandit_gym.likelihoods import Gaussian
 from bandit_gym.problem import BanditProblem, check_problem
 
 MAX_WORK = 1500
@@ -81,6 +82,7 @@ class ParticlePosterior(Posterior):
         self._is_split = resampling != "never" and problem.offers("arm_log_density")
         arms = np.arange(problem.num_arms)
         self._arms = arms[:, None] if self._is_split else arms[None]  # (G, D)
+        self._support = problem.arm_support()
         self._num_stages = max(1, MAX_WORK // (problem.num_arms * self._arms.shape[1]))
         self.counts = self.sums = np.empty((0, problem.num_arms))
 
@@ -90,13 +92,14 @@ class ParticlePosterior(Posterior):
         if len(mask) != len(self.counts) or mask.all():
             groups, size = self._arms.shape
             shape = (len(mask), groups, num_particles)
-            self._particles = np.empty((*shape, size))
+            self._particles = np.empty((*shape[:2], size, num_particles)).swapaxes(2, 3)
             is_renewed = self.resampling != "never"
             self.lineage = Lineage((*shape, size), is_renewed=is_renewed)
             self._log_weights, self._cumulative = np.empty((2, *shape))
             self._sizes = np.empty(shape[:2])
             self._log_means, self._log_reference = np.empty((2, *shape[:2]))
             self._reference = np.empty((len(mask), num_arms))
+            self._gains = np.empty((len(mask), num_arms))
             self._is_stale = np.empty(shape[:2], dtype=bool)
             self.counts, self.sums = np.zeros((2, len(mask), num_arms))
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
@@ -105,26 +108,31 @@ class ParticlePosterior(Posterior):
         self._reference[mask] = draws[:, :16].mean(axis=1)  # inside, where a draw may be at an end
         self._log_weights[mask] = 0.0
         self._log_reference[mask] = 0.0
+        self._gains[mask] = 0.0
         self._is_stale[mask] = True
         self.counts[mask] = self.sums[mask] = 0.0
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Reweight by the new data: one reward a lane at once, more by stages."""
         news = counts - self.counts
-        lanes, arms = np.nonzero(news)
-        if len(np.unique(lanes)) == len(lanes) and (news[lanes, arms] == 1).all():
-            self._learn(rng, lanes, arms, (sums - self.sums)[lanes, arms])
+        lanes, arms = cells = np.nonzero(news)
+        if not lanes.size:
+            return self._refresh()
+        if (lanes[1:] > lanes[:-1]).all() and (news[cells] == 1).all():
+            self._learn(rng, lanes, arms, sums[cells] - self.sums[cells])
         self._absorb(rng, counts, sums)
         self.counts[:], self.sums[:] = counts, sums
-        self._refresh()
+        self._gains[cells] = self._find_gains(cells)
+        return self._refresh()
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw: of each population, a particle by its weight."""
-        num_lanes, groups, num_particles = self._log_weights.shape
-        num_rows = num_lanes * groups
-        chosen = search(self._cumulative.reshape(num_rows, -1), rng.random(num_rows))
-        rows = self._particles.reshape(num_rows, num_particles, -1)
-        return rows[np.arange(num_rows), chosen].reshape(num_lanes, -1)
+        from agents.numerics.particle_weights import pick
+
+        shape = self._sizes.shape
+        draw = np.empty((*shape, self._arms.shape[1]))
+        pick(self._cumulative, self._columns(), rng.random(shape), draw)
+        return draw.reshape(len(draw), -1)
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws: particles by their weight."""
@@ -169,8 +177,7 @@ class ParticlePosterior(Posterior):
 
     def num_taking_part(self) -> np.ndarray:
         """Return (N,) how many particles take part in a decision."""
-        pulls = self.counts.sum(axis=1).astype(np.int64)
-        return self._schedule[np.minimum(pulls, len(self._schedule) - 1)]
+        return self._scheduled(np.arange(len(self.counts)))
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) that of each lane's poorest population."""
@@ -199,15 +206,18 @@ class ParticlePosterior(Posterior):
         parts; two means differ by the same in both, so the likeliest are compared with means that
         are followed.
         """
-        low, high = self.problem.arm_support().T
+        with np.errstate(invalid="ignore"):  # NaN where the reference rules out the data
+            return self._gains[:, self._arms].sum(axis=2) + self._log_reference
+
+    def _find_gains(self, cells: Rows) -> np.ndarray:
+        """Return (n,) by how much the best means beat those followed, at (n,) lanes and arms."""
+        low, high = self._support[cells[1]].T
+        counts, sums, reference = self.counts[cells], self.sums[cells], self._reference[cells]
         likelihood = self.problem.likelihood
         with np.errstate(all="ignore"):
-            means = np.clip(self.sums / self.counts, low, high)
-            most = likelihood.log_likelihood(means, self.counts, self.sums)
-            gains = most - likelihood.log_likelihood(self._reference, self.counts, self.sums)
-            gains[np.abs(most) > LARGEST_LOG] = np.inf
-            gains = np.where(self.counts > 0, gains - 0.5, 0.0)
-            return gains[:, self._arms].sum(axis=2) + self._log_reference
+            best = np.minimum(np.maximum(sums / counts, low), high)
+            most, least = likelihood.log_likelihood(np.stack([best, reference]), counts, sums)
+            return np.where(np.abs(most) > LARGEST_LOG, np.inf, most - least) - 0.5
 
     def _weights(self) -> np.ndarray:
         shape = self._log_weights.shape
@@ -225,30 +235,62 @@ class ParticlePosterior(Posterior):
     ) -> None:
         """Take in one reward in each of the given lanes, but for rewards that need a bridge."""
         groups, columns = np.divmod(arms, self._arms.shape[1])
-        means = self._particles[lanes, groups, :, columns]
-        gain = self.problem.likelihood.log_likelihood(means, 1, rewards[:, None])
-        log_weights = self._log_weights[lanes, groups] + gain
+        is_renewed = self.resampling != "never"
+        before = self._log_weights[lanes, groups] if is_renewed else self._log_weights[:0, 0]
+        self._add_rewards((lanes, groups), columns, rewards)
         is_poor = np.zeros(len(lanes), dtype=bool)
-        if self.resampling != "never":
-            sizes = effective_sample_size(normalise(log_weights)[0])
-            mild = np.flatnonzero(sizes >= MILD * self._least_size)
-            lanes, groups, arms, rewards = lanes[mild], groups[mild], arms[mild], rewards[mild]
-            log_weights, is_poor = log_weights[mild], sizes[mild] < self._least_size
-        self._log_weights[lanes, groups] = log_weights
-        self._is_stale[lanes, groups] = True
+        if is_renewed:
+            sizes = self._sizes[lanes, groups]
+            is_mild = sizes >= MILD * self._least_size
+            self._log_weights[lanes[~is_mild], groups[~is_mild]] = before[~is_mild]
+            self._is_stale[lanes[~is_mild], groups[~is_mild]] = True
+            lanes, groups, arms, rewards = (x[is_mild] for x in (lanes, groups, arms, rewards))
+            is_poor = sizes[is_mild] < self._least_size
         self.counts[lanes, arms] += 1
         self.sums[lanes, arms] += rewards
-        reference = self._reference[lanes, arms]
         self._log_reference[lanes, groups] += self.problem.likelihood.log_likelihood(
-            reference, 1, rewards
+            self._reference[lanes, arms], 1, rewards
         )
         self._renew(rng, (lanes[is_poor], groups[is_poor]))
 
+    def _add_rewards(self, rows: Rows, columns: np.ndarray, rewards: np.ndarray) -> None:
+        """Weigh populations by one reward each, of the given columns of their particles."""
+        from agents.numerics.particle_weights import Populations, Rewards, learn_rewards, weigh
+
+        lanes, groups = rows
+        likelihood = self.problem.likelihood
+        populations = Populations(lanes, groups, self._scheduled(lanes, ahead=1))
+        if has_row(likelihood):
+            family = TABLE_1[type(likelihood)].law.code
+            std = likelihood.std if isinstance(likelihood, Gaussian) else 1.0
+            news = Rewards(family, std, self._columns(), columns, rewards)
+            return learn_rewards(self._kept(), news, populations)
+        means = self._particles[lanes, groups, :, columns]
+        self._log_weights[rows] += likelihood.log_likelihood(means, 1, rewards[:, None])
+        return weigh(self._kept(), populations)
+
+    def _columns(self) -> np.ndarray:
+        """Return (N, G, D, P) particles, for kernels: one arm's lie side by side in memory."""
+        return self._particles.swapaxes(2, 3)
+
+    def _kept(self) -> Any:
+        """Return what is kept of the weights, for kernels."""
+        from agents.numerics.particle_weights import Weights
+
+        return Weights(self._log_weights, self._cumulative, self._sizes, self._log_means)
+
+    def _scheduled(self, lanes: np.ndarray, ahead: int = 0) -> np.ndarray:
+        """Return how many particles take part in lanes after their pulls and so many more."""
+        if len(self._schedule) == 1:
+            return self._schedule.repeat(len(lanes))
+        pulls = self.counts[lanes].sum(axis=1) + ahead
+        return self._schedule[np.minimum(pulls, len(self._schedule) - 1).astype(np.int64)]
+
     def _absorb(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Take in (N, K) statistics by stages, each small enough to keep the particles alive."""
-        rows: Any = np.nonzero((counts != self.counts)[:, self._arms].any(axis=2))
-        if not rows[0].size:
+        if (counts == self.counts).all():
             return
+        rows: Any = np.nonzero((counts != self.counts)[:, self._arms].any(axis=2))
         self._is_stale[rows] = True
         lanes, arms = self._cells(rows)
         news = Data(arms, (counts - self.counts)[lanes, arms], (sums - self.sums)[lanes, arms])
@@ -305,6 +347,7 @@ class ParticlePosterior(Posterior):
             is_along_axes = move % 2 == 0
             particles = sweep(rng, self.problem, particles, data, is_along_axes=is_along_axes)
         self._particles[rows] = particles
+        self._is_stale[rows] = True
         self.lineage.descend(rows, chosen, log_total - np.log(chosen.shape[1]), particles)
         self._log_weights[rows] = 0.0
 
@@ -327,8 +370,9 @@ class ParticlePosterior(Posterior):
 
     def _refresh(self) -> None:
         """Weigh the populations that have new data; the others keep their cumulative weights."""
-        rows: Any = np.nonzero(self._is_stale)
-        weights, self._log_means[rows] = self._weigh(rows)
-        self._cumulative[rows] = accumulate(weights)
-        self._sizes[rows] = effective_sample_size(weights)
-        self._is_stale[rows] = False
+        lanes, groups = np.nonzero(self._is_stale)
+        if lanes.size:
+            from agents.numerics.particle_weights import Populations, weigh
+
+            weigh(self._kept(), Populations(lanes, groups, self.num_taking_part()[lanes]))
+            self._is_stale[lanes, groups] = False
