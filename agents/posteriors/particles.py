@@ -115,7 +115,8 @@ class ParticlePosterior(Posterior):
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Reweight by the new data: one reward a lane at once, more by stages."""
         news = counts - self.counts
-        lanes, arms = cells = np.nonzero(news)
+        cells: Any = np.nonzero(news)
+        lanes, arms = cells
         if not lanes.size:
             return self._refresh()
         if (lanes[1:] > lanes[:-1]).all() and (news[cells] == 1).all():
