@@ -26,8 +26,6 @@ def add_plays(
         shown: (N, size) observations, changed where they change.
     """
     num_arms, per_pull = plays.pulls.shape[1], 1.0 / rule.horizon
-    width = rule.high - rule.low
-    per_unit = 1.0 / width if math.isfinite(width) else 0.0
     for lane in range(len(actions)):
         arm, before = actions[lane], plays.last_actions[lane]
         plays.last_actions[lane] = arm
@@ -38,27 +36,21 @@ def add_plays(
             pulls = plays.pulls[lane, arm]
             mean = plays.reward_sums[lane, arm] / pulls
             shown[lane, arm] = min(pulls * per_pull, 1.0)
-            shown[lane, num_arms + arm] = scale_reward(mean, rule, per_unit)
+            shown[lane, num_arms + arm] = scale_reward(mean, rule)
             shown[lane, 2 * num_arms] = max((rule.horizon - plays.lengths[lane]) * per_pull, 0.0)
         elif rule.mode == _HISTORY:
             if before >= 0:
                 shown[lane, before] = 0.0
             shown[lane, arm] = 1.0
-            shown[lane, num_arms] = scale_reward(rewards[lane], rule, per_unit)
+            shown[lane, num_arms] = scale_reward(rewards[lane], rule)
             shown[lane, num_arms + 1] = max((rule.horizon - plays.lengths[lane]) * per_pull, 0.0)
 
 
 @inner
-def scale_reward(reward: float, rule: Rule, per_unit: float) -> float:
-    """Map rewards increasingly into [0, 1]; `bandit_gym.envs.observations` gives the maps.
-
-    Args:
-        reward: one, or an average.
-        rule: says where rewards lie.
-        per_unit: one over the width of that, 0 if it is infinite.
-    """
-    if per_unit > 0.0:
-        return (reward - rule.low) * per_unit
+def scale_reward(reward: float, rule: Rule) -> float:
+    """Map rewards increasingly into [0, 1]; `bandit_gym.envs.observations` gives the maps."""
+    if rule.per_unit > 0.0:
+        return (reward - rule.low) * rule.per_unit
     if math.isfinite(rule.low):
         return (reward - rule.low) / (1.0 + reward - rule.low)
     return 0.5 * (1.0 + reward / (1.0 + abs(reward)))
