@@ -54,6 +54,10 @@ class Populations(NamedTuple):
     groups: np.ndarray
     num_particles: np.ndarray
 
+    def part(self, rows: slice) -> Populations:
+        """Return some of them."""
+        return Populations(self.lanes[rows], self.groups[rows], self.num_particles[rows])
+
 
 class Rewards(NamedTuple):
     """One reward for each of R populations.

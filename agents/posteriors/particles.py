@@ -18,8 +18,8 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -36,7 +36,14 @@ from agents.posteriors.resampling import (
     resample,
 )
 from bandit_gym.likelihoods import Gaussian
+from bandit_gym.numerics.threads import cut, side_by_side
 from bandit_gym.problem import BanditProblem, check_problem
+
+if TYPE_CHECKING:
+    from agents.numerics.particle_weights import Populations
+
+PARTICLES_WORTH_THREADS = 25_000
+"""Whose weights take as long to sum up as several threads take to begin."""
 
 MAX_WORK = 1500
 """Stages times arms times steps a sweep that lead particles to many data that come at once."""
@@ -256,7 +263,7 @@ class ParticlePosterior(Posterior):
 
     def _add_rewards(self, rows: Rows, columns: np.ndarray, rewards: np.ndarray) -> None:
         """Weigh populations by one reward each, of the given columns of their particles."""
-        from agents.numerics.particle_weights import Populations, Rewards, learn_rewards, weigh
+        from agents.numerics.particle_weights import Populations, Rewards, learn_rewards
 
         lanes, groups = rows
         likelihood = self.problem.likelihood
@@ -264,11 +271,28 @@ class ParticlePosterior(Posterior):
         if has_row(likelihood):
             family = TABLE_1[type(likelihood)].law.code
             std = likelihood.std if isinstance(likelihood, Gaussian) else 1.0
-            news = Rewards(family, std, self._columns(), columns, rewards)
-            return learn_rewards(self._kept(), news, populations)
+            means = self._columns()
+
+            def learn(part: slice) -> None:
+                news = Rewards(family, std, means, columns[part], rewards[part])
+                learn_rewards(self._kept(), news, populations.part(part))
+
+            return self._side_by_side(learn, len(lanes))
         means = self._particles[lanes, groups, :, columns]
         self._log_weights[rows] += likelihood.log_likelihood(means, 1, rewards[:, None])
-        return weigh(self._kept(), populations)
+        return self._weigh_again(populations)
+
+    def _weigh_again(self, populations: Populations) -> None:
+        from agents.numerics.particle_weights import weigh
+
+        def weigh_part(part: slice) -> None:
+            weigh(self._kept(), populations.part(part))
+
+        self._side_by_side(weigh_part, len(populations.lanes))
+
+    def _side_by_side(self, function: Callable[[slice], None], num_rows: int) -> None:
+        least = -(-PARTICLES_WORTH_THREADS // self._log_weights.shape[2])
+        side_by_side(function, cut(num_rows, least))
 
     def _columns(self) -> np.ndarray:
         """Return (N, G, D, P) particles, for kernels: one arm's lie side by side in memory."""
@@ -373,7 +397,7 @@ class ParticlePosterior(Posterior):
         """Weigh the populations that have new data; the others keep their cumulative weights."""
         lanes, groups = np.nonzero(self._is_stale)
         if lanes.size:
-            from agents.numerics.particle_weights import Populations, weigh
+            from agents.numerics.particle_weights import Populations
 
-            weigh(self._kept(), Populations(lanes, groups, self.num_taking_part()[lanes]))
+            self._weigh_again(Populations(lanes, groups, self._scheduled(lanes)))
             self._is_stale[lanes, groups] = False

@@ -29,6 +29,7 @@ from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
+from bandit_gym.numerics.threads import limited_to
 from bandit_gym.rollout import BanditAgent, Step, play
 
 Sources = dict[str, dict[str, str]]
@@ -73,7 +74,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     }
     start = perf_counter()
     try:
-        with _prepare(run, sources).limit(limits=1):
+        with limited_to(1), _prepare(run, sources).limit(limits=1):
             data, measured = _simulate(run, block)
     except KeyboardInterrupt:
         raise
