@@ -9,6 +9,7 @@ Letters: N lanes with G populations of P particles, each of D means; R populatio
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,8 @@ from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA
 from agents.numerics.vector_math import exp_all, log_all
 from bandit_gym.numerics.compiled import inner, threaded_kernel
 
-LOWEST = -700.0
-"""Logarithm of a weight taken for zero, as `agents.posteriors.resampling.normalise` does."""
+SMALLEST_WEIGHT = math.exp(-700.0)
+"""Of the largest one; less is taken for zero, as `agents.posteriors.resampling.normalise` does."""
 
 SMALLEST = 2.3e-308
 """The least number that has a logarithm in `log_all`."""
@@ -170,7 +171,7 @@ def weigh_population(
     exp_all(raw, spare[1, :num_particles])
     total, squares = 0.0, 0.0
     for j in range(num_particles):
-        part = raw[j] if is_void or logs[j] - top > LOWEST else 0.0
+        part = raw[j] if raw[j] > SMALLEST_WEIGHT else 0.0
         total += part
         squares += part * part
         cumulative[j] = total
@@ -179,5 +180,4 @@ def weigh_population(
     for j in range(num_particles, cumulative.size):
         cumulative[j] = 1.0
     weights.effective_sizes[lane, group] = total * total / squares
-    log_mean = top if is_void else top + np.log(total / num_particles)
-    weights.log_means[lane, group] = log_mean
+    weights.log_means[lane, group] = top if is_void else top + math.log(total / num_particles)

@@ -13,6 +13,11 @@ from benchmarks.timing import Contestant, Effort, Row, summarise
 AGENTS = ("racing", "exact", "smc")
 REPLICATIONS, HORIZON = 100, 1000
 FIRST_SIZE = 2, 10
+TRIVIAL = 2, 5
+LONG = 500, HORIZON
+"""Of a minute and more, so that neither start-up nor the last block decides."""
+README_AGENTS = ("racing_paper", "exact", "smc", "ucb1")
+NEEDED = "import numpy, gymnasium, pandas"
 MAX_REPEATS = 3  # each takes seconds, and varies little
 
 Size = tuple[int, int]  # replications and horizon
@@ -26,11 +31,14 @@ def measurements(session: Session) -> Iterator[Measurement]:
         "import",
         lambda: {name: _import(name) for name in ("bandit_gym", "gymnasium")},
     )
-    names = ("cold-start", "warm", "workers", "gain", "memory")
+    names = ("cold-start", "warm", "workers", "memory")
     keys = tuple(f"end-to-end.{name}" for name in names)
     yield Measurement(keys, partial(_comparisons, session.effort))
+    yield Measurement(("end-to-end.trivial",), partial(_trivial, session.effort))
     if session.effort.is_full:
         yield Measurement(("end-to-end.cold",), partial(_cold, session.effort))
+        yield Measurement(("end-to-end.readme",), partial(_readme, session.effort))
+        yield Measurement(("end-to-end.gain",), partial(_gain, session.effort))
 
 
 def _import(module: str) -> Contestant:
@@ -58,10 +66,41 @@ def _comparisons(effort: Effort) -> Iterator[Row]:
     label = f"compare, {_name(size)}: "
     yield _timed("warm", f"{label}warm, 1 worker", alone, effort)
     yield _timed("workers", f"{label}warm, 2 workers", parallel, effort)
-    gains = [one["wall"] / two["wall"] for one, two in pairs]
-    yield summarise("end-to-end.gain", f"{label}1 worker / 2 workers, wall clock", gains, "x")
     peaks = [run["peak_mib"] for run in alone]
     yield summarise("end-to-end.memory", f"{label}peak memory", peaks, "MiB")
+
+
+def _trivial(effort: Effort) -> Iterator[Row]:
+    """Compare what a command costs that computes nothing with what it has to import."""
+    with TemporaryDirectory() as cache:
+        _compare(TRIVIAL, cache, agents=("random",), workers=1)
+        runs = [
+            _compare(TRIVIAL, cache, agents=("random",), workers=1)["processor"]
+            / run_process("-c", NEEDED)["processor"]
+            for _ in range(effort.repeats)
+        ]
+    title = "compare, random, 2 x 5, warm / import of NumPy, Gymnasium and pandas: processor time"
+    yield summarise("end-to-end.trivial", title, runs, "x")
+
+
+def _readme(effort: Effort) -> Iterator[Row]:
+    with TemporaryDirectory() as cache:
+        _compare(FIRST_SIZE, cache, agents=README_AGENTS, workers=1)
+        size = REPLICATIONS, HORIZON
+        runs = [_compare(size, cache, agents=README_AGENTS, workers=1) for _ in range(MAX_REPEATS)]
+    title = f"compare, {'+'.join(README_AGENTS)}, {size[0]} x {size[1]}: warm, 1 worker"
+    yield _timed("readme", title, runs, effort)
+
+
+def _gain(effort: Effort) -> Iterator[Row]:
+    """Compare one worker with two, each on one thread, in runs of a minute and more."""
+    with TemporaryDirectory() as cache:
+        _compare(FIRST_SIZE, cache)
+        pairs = [[_compare(LONG, cache, workers=count) for count in (1, 2)] for _ in range(2)]
+    gains = [one["wall"] / two["wall"] for one, two in pairs]
+    title = f"compare, {_name(LONG)}: 1 worker / 2 workers, wall clock"
+    note = f"1 worker: {min(one['wall'] for one, _ in pairs):.3g} s"
+    yield summarise("end-to-end.gain", title, gains, "x", note)
 
 
 def _cold(effort: Effort) -> Iterator[Row]:
@@ -81,11 +120,13 @@ def _name(size: Size) -> str:
     return f"{'+'.join(AGENTS)}, {size[0]} x {size[1]}"
 
 
-def _compare(size: Size, cache: str | None = None, **options: int) -> Finished:
+def _compare(
+    size: Size, cache: str | None = None, agents: Sequence[str] = AGENTS, **options: int
+) -> Finished:
     """Run the command once, in a fresh folder; compiled code is kept in `cache`, or nowhere."""
     with TemporaryDirectory() as folder:
         numbers = options | {"replications": size[0], "horizon": size[1]}
         listed = [f"--{name}={value}" for name, value in numbers.items()]
         command = ["-m", "bandit_gym", "compare", *listed, f"--out={folder}/results"]
         cache = cache or f"{folder}/cache"
-        return run_process(*command, "--agents", *AGENTS, NUMBA_CACHE_DIR=cache)
+        return run_process(*command, "--agents", *agents, NUMBA_CACHE_DIR=cache)
