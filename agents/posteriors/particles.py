@@ -18,16 +18,16 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.base import Posterior
-from agents.posteriors.conjugate import TABLE_1, has_row
 from agents.posteriors.lineage import Lineage, Rows
 from agents.posteriors.moves import Data, log_likelihood, sweep
+from agents.posteriors.population_weights import PopulationWeights
 from agents.posteriors.resampling import (
     accumulate,
     compare_populations,
@@ -35,15 +35,7 @@ from agents.posteriors.resampling import (
     normalise,
     resample,
 )
-from bandit_gym.likelihoods import Gaussian
-from bandit_gym.numerics.threads import cut, side_by_side
 from bandit_gym.problem import BanditProblem, check_problem
-
-if TYPE_CHECKING:
-    from agents.numerics.particle_weights import Populations
-
-PARTICLES_WORTH_THREADS = 25_000
-"""Whose weights take as long to sum up as several threads take to begin."""
 
 MAX_WORK = 1500
 """Stages times arms times steps a sweep that lead particles to many data that come at once."""
@@ -102,21 +94,19 @@ class ParticlePosterior(Posterior):
             self._particles = np.empty((*shape[:2], size, num_particles)).swapaxes(2, 3)
             is_renewed = self.resampling != "never"
             self.lineage = Lineage((*shape, size), is_renewed=is_renewed)
-            self._log_weights, self._cumulative = np.empty((2, *shape))
-            self._sizes = np.empty(shape[:2])
-            self._log_means, self._log_reference = np.empty((2, *shape[:2]))
+            self._weighed = PopulationWeights(self.problem.likelihood, shape)
+            self._log_reference = np.empty(shape[:2])
             self._reference = np.empty((len(mask), num_arms))
             self._gains = np.empty((len(mask), num_arms))
-            self._is_stale = np.empty(shape[:2], dtype=bool)
             self.counts, self.sums = np.zeros((2, len(mask), num_arms))
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
         self._particles[mask] = draws[..., self._arms].swapaxes(1, 2)
         self.lineage.restart(mask, self._particles[mask])
         self._reference[mask] = draws[:, :16].mean(axis=1)  # inside, where a draw may be at an end
-        self._log_weights[mask] = 0.0
+        self._weighed.logs[mask] = 0.0
+        self._weighed.mark(mask)
         self._log_reference[mask] = 0.0
         self._gains[mask] = 0.0
-        self._is_stale[mask] = True
         self.counts[mask] = self.sums[mask] = 0.0
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
@@ -125,29 +115,24 @@ class ParticlePosterior(Posterior):
         cells: Any = np.nonzero(news)
         lanes, arms = cells
         if not lanes.size:
-            return self._refresh()
+            return self._weighed.refresh(self.num_taking_part())
         if (lanes[1:] > lanes[:-1]).all() and (news[cells] == 1).all():
             self._learn(rng, lanes, arms, sums[cells] - self.sums[cells])
         self._absorb(rng, counts, sums)
         self.counts[:], self.sums[:] = counts, sums
         self._gains[cells] = self._find_gains(cells)
-        return self._refresh()
+        return self._weighed.refresh(self.num_taking_part())
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw: of each population, a particle by its weight."""
-        from agents.numerics.particle_weights import pick
-
-        shape = self._sizes.shape
-        draw = np.empty((*shape, self._arms.shape[1]))
-        pick(self._cumulative, self._columns(), rng.random(shape), draw)
-        return draw.reshape(len(draw), -1)
+        return self._weighed.draw(rng, self._columns()).reshape(len(self.counts), -1)
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws: particles by their weight."""
         means, _ = self._per_arm()
         found = np.empty((size, *means.shape[:2]))
-        for lane, group in np.ndindex(self._cumulative.shape[:2]):
-            arms, below = self._arms[group], self._cumulative[lane, group]
+        for lane, group in np.ndindex(self._weighed.cumulative.shape[:2]):
+            arms, below = self._arms[group], self._weighed.cumulative[lane, group]
             chosen = np.searchsorted(below, rng.random(size), side="right")
             found[:, lane, arms] = means[lane, arms][:, chosen].T
         return found
@@ -189,21 +174,23 @@ class ParticlePosterior(Posterior):
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) that of each lane's poorest population."""
-        return self._sizes.min(axis=1)
+        return self._weighed.effective_sizes.min(axis=1)
 
     def is_degenerate(self) -> np.ndarray:
         """Return (N,) whether in some population every particle rules out the data.
 
         It is treated as if all were equally likely.
         """
-        return np.any(self._log_means == -np.inf, axis=1)
+        return np.any(self._weighed.log_means == -np.inf, axis=1)
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) where particles are too few or too alike, or may have missed a part."""
         num_particles = self.num_taking_part()
         lineage, most = self.lineage, self._log_most()
-        is_poor = lineage.is_poor(self._sizes, num_particles, self.problem.num_arms)
-        is_surprised = lineage.is_surprised(self._log_means, most, num_particles)
+        is_poor = lineage.is_poor(
+            self._weighed.effective_sizes, num_particles, self.problem.num_arms
+        )
+        is_surprised = lineage.is_surprised(self._weighed.log_means, most, num_particles)
         return np.any(is_poor | is_surprised | lineage.is_capped, axis=1)
 
     def _log_most(self) -> np.ndarray:
@@ -224,11 +211,11 @@ class ParticlePosterior(Posterior):
         likelihood = self.problem.likelihood
         with np.errstate(all="ignore"):
             best = np.minimum(np.maximum(sums / counts, low), high)
-            most, least = likelihood.log_likelihood(np.stack([best, reference]), counts, sums)
+            most, least = likelihood.log_likelihood(np.array([best, reference]), counts, sums)
             return np.where(np.abs(most) > LARGEST_LOG, np.inf, most - least) - 0.5
 
     def _weights(self) -> np.ndarray:
-        shape = self._log_weights.shape
+        shape = self._weighed.logs.shape
         weights, _ = self._weigh(self._all_rows())
         return weights.reshape(shape)
 
@@ -244,14 +231,17 @@ class ParticlePosterior(Posterior):
         """Take in one reward in each of the given lanes, but for rewards that need a bridge."""
         groups, columns = np.divmod(arms, self._arms.shape[1])
         is_renewed = self.resampling != "never"
-        before = self._log_weights[lanes, groups] if is_renewed else self._log_weights[:0, 0]
-        self._add_rewards((lanes, groups), columns, rewards)
+        weighed, rows = self._weighed, (lanes, groups)
+        before = weighed.logs[rows] if is_renewed else np.empty(0)
+        sizes = self._scheduled(lanes, ahead=1)
+        weighed.learn(rows, self._columns(), columns, rewards, sizes)
         is_poor = np.zeros(len(lanes), dtype=bool)
         if is_renewed:
-            sizes = self._sizes[lanes, groups]
+            sizes = weighed.effective_sizes[rows]
             is_mild = sizes >= MILD * self._least_size
-            self._log_weights[lanes[~is_mild], groups[~is_mild]] = before[~is_mild]
-            self._is_stale[lanes[~is_mild], groups[~is_mild]] = True
+            undone = lanes[~is_mild], groups[~is_mild]
+            weighed.logs[undone] = before[~is_mild]
+            weighed.mark(undone)
             lanes, groups, arms, rewards = (x[is_mild] for x in (lanes, groups, arms, rewards))
             is_poor = sizes[is_mild] < self._least_size
         self.counts[lanes, arms] += 1
@@ -261,48 +251,9 @@ class ParticlePosterior(Posterior):
         )
         self._renew(rng, (lanes[is_poor], groups[is_poor]))
 
-    def _add_rewards(self, rows: Rows, columns: np.ndarray, rewards: np.ndarray) -> None:
-        """Weigh populations by one reward each, of the given columns of their particles."""
-        from agents.numerics.particle_weights import Populations, Rewards, learn_rewards
-
-        lanes, groups = rows
-        likelihood = self.problem.likelihood
-        populations = Populations(lanes, groups, self._scheduled(lanes, ahead=1))
-        if has_row(likelihood):
-            family = TABLE_1[type(likelihood)].law.code
-            std = likelihood.std if isinstance(likelihood, Gaussian) else 1.0
-            means = self._columns()
-
-            def learn(part: slice) -> None:
-                news = Rewards(family, std, means, columns[part], rewards[part])
-                learn_rewards(self._kept(), news, populations.part(part))
-
-            return self._side_by_side(learn, len(lanes))
-        means = self._particles[lanes, groups, :, columns]
-        self._log_weights[rows] += likelihood.log_likelihood(means, 1, rewards[:, None])
-        return self._weigh_again(populations)
-
-    def _weigh_again(self, populations: Populations) -> None:
-        from agents.numerics.particle_weights import weigh
-
-        def weigh_part(part: slice) -> None:
-            weigh(self._kept(), populations.part(part))
-
-        self._side_by_side(weigh_part, len(populations.lanes))
-
-    def _side_by_side(self, function: Callable[[slice], None], num_rows: int) -> None:
-        least = -(-PARTICLES_WORTH_THREADS // self._log_weights.shape[2])
-        side_by_side(function, cut(num_rows, least))
-
     def _columns(self) -> np.ndarray:
         """Return (N, G, D, P) particles, for kernels: one arm's lie side by side in memory."""
         return self._particles.swapaxes(2, 3)
-
-    def _kept(self) -> Any:
-        """Return what is kept of the weights, for kernels."""
-        from agents.numerics.particle_weights import Weights
-
-        return Weights(self._log_weights, self._cumulative, self._sizes, self._log_means)
 
     def _scheduled(self, lanes: np.ndarray, ahead: int = 0) -> np.ndarray:
         """Return how many particles take part in lanes after their pulls and so many more."""
@@ -316,7 +267,7 @@ class ParticlePosterior(Posterior):
         if (counts == self.counts).all():
             return
         rows: Any = np.nonzero((counts != self.counts)[:, self._arms].any(axis=2))
-        self._is_stale[rows] = True
+        self._weighed.mark(rows)
         lanes, arms = self._cells(rows)
         news = Data(arms, (counts - self.counts)[lanes, arms], (sums - self.sums)[lanes, arms])
         self._log_reference[rows] += log_likelihood(
@@ -328,11 +279,11 @@ class ParticlePosterior(Posterior):
             gain *= 1 - power[:, None]
             share = np.ones(len(gain))
             if self.resampling != "never":
-                share = self._affordable_share(self._log_weights[rows], gain)
+                share = self._affordable_share(self._weighed.logs[rows], gain)
                 if not stages_left:
                     self.lineage.is_capped[rows] |= share < 1
                     share[:] = 1.0
-            self._log_weights[rows] += share[:, None] * gain
+            self._weighed.logs[rows] += share[:, None] * gain
             power += share * (1 - power)
             left = share < 1
             rows, power = (rows[0][left], rows[1][left]), power[left]
@@ -363,7 +314,7 @@ class ParticlePosterior(Posterior):
         """Resample and move the given populations, which know a part of the news as well."""
         if not rows[0].size:
             return
-        weights, log_total = normalise(self._log_weights[rows])
+        weights, log_total = normalise(self._weighed.logs[rows])
         chosen = resample(rng, weights, self.resampling)
         particles = np.take_along_axis(self._particles[rows], chosen[:, :, None], axis=1)
         lanes, arms = self._cells(rows)
@@ -372,12 +323,12 @@ class ParticlePosterior(Posterior):
             is_along_axes = move % 2 == 0
             particles = sweep(rng, self.problem, particles, data, is_along_axes=is_along_axes)
         self._particles[rows] = particles
-        self._is_stale[rows] = True
+        self._weighed.mark(rows)
         self.lineage.descend(rows, chosen, log_total - np.log(chosen.shape[1]), particles)
-        self._log_weights[rows] = 0.0
+        self._weighed.logs[rows] = 0.0
 
     def _all_rows(self) -> Rows:
-        lanes, groups = np.indices(self._log_weights.shape[:2]).reshape(2, -1)
+        lanes, groups = np.indices(self._weighed.logs.shape[:2]).reshape(2, -1)
         return lanes, groups
 
     def _cells(self, rows: Rows) -> Rows:
@@ -387,17 +338,8 @@ class ParticlePosterior(Posterior):
     def _weigh(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return (R, P) weights of the given populations, and the (R,) log of their mean before."""
         sizes = self.num_taking_part()[rows[0], None]
-        takes_part = np.arange(self._log_weights.shape[2]) < sizes
-        log_weights = np.where(takes_part, self._log_weights[rows], -np.inf)
+        takes_part = np.arange(self._weighed.logs.shape[2]) < sizes
+        log_weights = np.where(takes_part, self._weighed.logs[rows], -np.inf)
         weights, log_total = normalise(log_weights)
         weights = np.where(np.isneginf(log_total)[:, None], takes_part / sizes, weights)
         return weights, log_total - np.log(sizes[:, 0])
-
-    def _refresh(self) -> None:
-        """Weigh the populations that have new data; the others keep their cumulative weights."""
-        lanes, groups = np.nonzero(self._is_stale)
-        if lanes.size:
-            from agents.numerics.particle_weights import Populations
-
-            self._weigh_again(Populations(lanes, groups, self._scheduled(lanes)))
-            self._is_stale[lanes, groups] = False

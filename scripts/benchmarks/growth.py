@@ -129,7 +129,7 @@ def _play_on(agent: Agent, num_lanes: int, t: int, work: int = 1) -> Contestant:
 
 
 def _memory(session: Session) -> Iterator[Row]:
-    """Compare the peak memory of a long experiment, and of a large one, with that of a short one."""
+    """Compare the peak memory of long and of large experiments with that of small ones."""
     long, short = session.effort.length(1_000_000, minimum=2000), 1000
     many, few = session.effort.length(5_000, minimum=20), 10
     sizes = {"short": (short, 1), "long": (long, 1), "few": (100, few), "many": (100, many)}
