@@ -47,8 +47,8 @@ NUMS_OF_ARMS = 2, 10, 100
 SHOWN = "Bernoulli, normal cut to [0, 1]", 10
 """The problem of the picture."""
 PULLS_PER_ARM = 10
-MOST_NUMBERS = 2 * 10**7
-"""Particles times arms times lanes: 160 MB of them."""
+MOST_NUMBERS = 2 * 10**6
+"""Particles times arms times lanes, 16 MB of them, beyond which lanes only take their time."""
 SEED = 0
 
 SETTINGS: Mapping[str, tuple[type, dict[str, Any]]] = {
@@ -158,7 +158,7 @@ def find_cost(name: str, case: Case, sizes: Mapping[str, int]) -> Cost:
 
 
 def lanes_for(name: str, case: Case, num_decisions: int) -> int:
-    """Return how many lanes are needed, and there is room for: particles take much of it."""
+    """Return how many lanes are needed, fewer where particles take much room and time."""
     room = MOST_NUMBERS // (1000 * case.problem.num_arms)
     return min(num_decisions, MOST_LANES, *[room] * name.startswith("particles"))
 
@@ -191,8 +191,8 @@ def time(agent: Agent, budget: float) -> float:
 
 
 TEXT = f"""A decision and the learning from its reward, after {PULLS_PER_ARM} pulls an arm by exact
-Thompson sampling. *One lane* is a single run, *many* {MOST_LANES:,} runs in lockstep (fewer for
-particles with 100 arms, for which there is no room), in microseconds of processor time of one
+Thompson sampling. *One lane* is a single run, *many* {MOST_LANES:,} runs in lockstep (200 and 20
+of particles with 10 and 100 arms), in microseconds of processor time of one
 thread for each run. *Samples* are draws of all means. *TV* is the total variation distance of
 the frequencies of arms from the exact action probabilities; *noise* is what as many exact draws
 would show, so that a TV up to about twice that says nothing. Racing's *sigma* is the slack of the

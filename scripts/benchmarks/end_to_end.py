@@ -14,7 +14,7 @@ AGENTS = ("racing", "exact", "smc")
 REPLICATIONS, HORIZON = 100, 1000
 FIRST_SIZE = 2, 10
 TRIVIAL = 2, 5
-LONG = 500, HORIZON
+LONG_REPLICATIONS = 500
 """Of a minute and more, so that neither start-up nor the last block decides."""
 README_AGENTS = ("racing_paper", "exact", "smc", "ucb1")
 NEEDED = "import numpy, gymnasium, pandas"
@@ -35,10 +35,10 @@ def measurements(session: Session) -> Iterator[Measurement]:
     keys = tuple(f"end-to-end.{name}" for name in names)
     yield Measurement(keys, partial(_comparisons, session.effort))
     yield Measurement(("end-to-end.trivial",), partial(_trivial, session.effort))
+    yield Measurement(("end-to-end.gain",), partial(_gain, session.effort))
     if session.effort.is_full:
         yield Measurement(("end-to-end.cold",), partial(_cold, session.effort))
         yield Measurement(("end-to-end.readme",), partial(_readme, session.effort))
-        yield Measurement(("end-to-end.gain",), partial(_gain, session.effort))
 
 
 def _import(module: str) -> Contestant:
@@ -94,11 +94,13 @@ def _readme(effort: Effort) -> Iterator[Row]:
 
 def _gain(effort: Effort) -> Iterator[Row]:
     """Compare one worker with two, each on one thread, in runs of a minute and more."""
+    size = effort.length(LONG_REPLICATIONS, minimum=10), effort.length(HORIZON, minimum=20)
     with TemporaryDirectory() as cache:
         _compare(FIRST_SIZE, cache)
-        pairs = [[_compare(LONG, cache, workers=count) for count in (1, 2)] for _ in range(2)]
+        repeats = 2 if effort.is_full else 1
+        pairs = [[_compare(size, cache, workers=count) for count in (1, 2)] for _ in range(repeats)]
     gains = [one["wall"] / two["wall"] for one, two in pairs]
-    title = f"compare, {_name(LONG)}: 1 worker / 2 workers, wall clock"
+    title = f"compare, {_name(size)}: 1 worker / 2 workers, wall clock"
     note = f"1 worker: {min(one['wall'] for one, _ in pairs):.3g} s"
     yield summarise("end-to-end.gain", title, gains, "x", note)
 
