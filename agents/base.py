@@ -149,7 +149,7 @@ class Agent(Storable):
         actions = self._choose()
         if not self._are_arms(actions):
             check_choices(f"{type(self).__name__}._choose", actions, self.problem.num_arms)
-        return int(actions[0]) if self.num_envs is None else actions
+        return int(actions.item(0)) if self.num_envs is None else actions
 
     def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
         """Learn what each lane's pulled arm paid. Logged data are as good as the agent's own.
@@ -311,7 +311,7 @@ class Agent(Storable):
     def _count(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Add one reward in each of the given lanes; numbers and flat indices are the fast ones."""
         if len(lanes) == 1:
-            lane, arm = lanes[0], actions[0]
+            lane, arm = lanes.item(0), actions.item(0)
             total = self.sums.item(lane, arm) + rewards.item(0)
             if not isfinite(total):
                 check_rewards_add_up(np.array([total]), rewards)
@@ -328,7 +328,7 @@ class Agent(Storable):
     def _are_arms(self, choices: np.ndarray) -> bool:
         """Say whether (N,) choices are arms; one is looked at in a tenth of the time of arrays."""
         if len(choices) == 1:
-            return bool(0 <= choices[0] < self.problem.num_arms)
+            return 0 <= choices.item(0) < self.problem.num_arms
         return bool(choices.min() >= 0 and choices.max() < self.problem.num_arms)
 
     def _require_reset(self) -> None:

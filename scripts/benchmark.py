@@ -35,7 +35,7 @@ from benchmarks.workers.protocol import CLOCKS  # noqa: E402
 from rich.console import Console  # noqa: E402
 
 FAMILIES = (
-    "environment", "exact", "racing", "smc", "rules", "growth", "harness", "facilities",
+    "control", "environment", "exact", "racing", "smc", "rules", "growth", "harness", "facilities",
     "end-to-end",
 )  # fmt: skip
 """First words of the keys of rows; each family is a module of `benchmarks`."""

@@ -19,7 +19,7 @@ from numpy.random import Generator
 from agents.numerics.draw_tables import DrawTables, draw_from_table, keep_draw_table
 from agents.numerics.families import BETA, GAMMA, NORMAL
 from agents.numerics.variates import draw_gammas
-from bandit_gym.numerics.compiled import inner, kernel
+from bandit_gym.numerics.compiled import inner, kernel, threaded_kernel
 
 TINY = 1e-300
 ALMOST_ONE = 1 - 2.0**-53
@@ -220,7 +220,7 @@ def draw_chunk(
                 compare_means(rng, means, i, best, winners)
 
 
-@kernel
+@threaded_kernel
 def draw_best_arms(
     rng: Generator,
     prior: ConjugatePrior,

@@ -38,6 +38,7 @@ from agents.posteriors.base import Posterior, require_sum
 from agents.posteriors.draws_ahead import DrawsAhead
 from bandit_gym import likelihoods, priors
 from bandit_gym.likelihoods import Likelihood
+from bandit_gym.numerics.threads import draw_in_pieces
 from bandit_gym.problem import BanditProblem
 
 MOST_ARMS_AHEAD = 64
@@ -193,7 +194,11 @@ class ConjugatePosterior(Posterior):
 
         actions = np.empty(len(self.counts), dtype=np.int64)
         prior = ConjugatePrior(self.family, self.prior, self.weights)
-        draw_best_arms(rng, prior, self.counts, self.sums, actions)
+
+        def draw(stream: Generator, lanes: slice) -> None:
+            draw_best_arms(stream, prior, self.counts[lanes], self.sums[lanes], actions[lanes])
+
+        draw_in_pieces(draw, rng, len(actions))
         return actions
 
     def mean(self) -> np.ndarray:

@@ -36,31 +36,36 @@ class DrawsAhead:
         self.law = law
         self.prior: list[list[float]] = prior.tolist()
         self.weights: list[list[float]] = weights.tolist()
-        self._draws = np.empty((DEPTH, len(prior)))
+        self._draws: list[list[float]] = [[]] * len(prior)
         self._place, self._pulls = DEPTH, [-1]
 
     def draw_best(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        """Return the (1,) arm that is best in the next draw, given (1, K) statistics."""
+        """Return the (1,) arm that is best in the next draw, given (1, K) statistics.
+
+        Lists of Python serve one number at a time, where arrays would take twice as long.
+        """
         if self._place == DEPTH:
             self._place, self._pulls = 0, [-1] * len(self.prior)
-        pulls = counts[0].tolist()
+        pulls: list[int] = counts[0].tolist()
         if pulls != self._pulls:
-            for arm, (old, new) in enumerate(zip(self._pulls, pulls, strict=True)):
-                if old != new:
-                    self._draws[self._place :, arm] = self._draw(rng, arm, new, sums.item(0, arm))
+            for arm, new in enumerate(pulls):
+                if new != self._pulls[arm]:
+                    self._draws[arm] = self._draw(rng, arm, new, sums.item(0, arm))
             self._pulls = pulls
-        means = self._draws[self._place]
+        at = self._place - DEPTH  # from the end, where rows of all lengths meet
+        means = [draws[at] for draws in self._draws]
         self._place += 1
-        best = means.argmax()
-        if np.count_nonzero(means == means[best]) > 1:
-            return random_argmax(rng, means[None])
-        return np.array([best])
+        best = max(means)
+        if means.count(best) > 1:
+            return random_argmax(rng, np.array([means]))
+        return np.array([means.index(best)])
 
-    def _draw(self, rng: Generator, arm: int, pulls: int, total: float) -> np.ndarray | float:
+    def _draw(self, rng: Generator, arm: int, pulls: int, total: float) -> list[float]:
         """Return draws for the decisions left; infinity where there is no posterior."""
         (a, b), (c, d) = self.weights
         first = self.prior[arm][0] + a * pulls + b * total
         second = self.prior[arm][1] + c * pulls + d * total
         if second == 0.0:
-            return math.inf
-        return self.law.draw(rng, first, second, DEPTH - self._place)  # type: ignore[no-any-return]
+            return [math.inf] * DEPTH
+        draws: list[float] = self.law.draw(rng, first, second, DEPTH - self._place).tolist()
+        return draws

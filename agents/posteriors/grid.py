@@ -25,7 +25,11 @@ from agents.posteriors.tabulation import (
     invert_tables,
     update_tables,
 )
+from bandit_gym.numerics.threads import cut, draw_in_pieces, side_by_side
 from bandit_gym.problem import BanditProblem
+
+LANES_WORTH_THREADS = 200
+"""Whose tables take as long to follow the data as several threads take to begin."""
 
 SMALLEST = 1e-300
 """The least area that is divided by."""
@@ -67,7 +71,15 @@ class GridPosterior(Posterior):
         self.counts = counts
         if len(self.tables.keys) != len(counts):
             self.tables = empty_tables(self.mesh, len(counts))
-        place = update_tables(self.mesh, self.tables, counts, sums)
+        pieces = cut(len(counts), LANES_WORTH_THREADS)
+
+        def update(piece: int) -> int:
+            lanes = pieces[piece]
+            part = self.tables.part(lanes, piece)
+            place = update_tables(self.mesh, part, counts[lanes], sums[lanes])
+            return place + (lanes.start * counts.shape[1] if place >= 0 else 0)
+
+        place = min(side_by_side(update, list(range(len(pieces)))), key=lambda found: found < 0)
         if place >= 0:
             lane, arm = divmod(place, counts.shape[1])
             raise ValueError(
@@ -83,7 +95,11 @@ class GridPosterior(Posterior):
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
         actions = np.empty(len(self.tables.keys), dtype=np.int64)
-        draw_best_of_tables(rng, self.tables, actions)
+
+        def draw(stream: Generator, lanes: slice) -> None:
+            draw_best_of_tables(stream, self.tables.part(lanes), actions[lanes])
+
+        draw_in_pieces(draw, rng, len(actions))
         return actions
 
     def mean(self) -> np.ndarray:

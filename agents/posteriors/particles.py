@@ -28,13 +28,13 @@ from agents.base import among
 from agents.posteriors.base import Posterior
 from agents.posteriors.lineage import Lineage, Rows
 from agents.posteriors.moves import Data, log_likelihood, sweep
+from agents.posteriors.population_weights import PopulationWeights
 from agents.posteriors.resampling import (
     accumulate,
     compare_populations,
     effective_sample_size,
     normalise,
     resample,
-    search,
 )
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -66,8 +66,8 @@ class ParticlePosterior(Posterior):
     keeps_state = True
     can_forget = True
     state_names = (
-        *("counts", "sums", "lineage", "_particles", "_log_weights", "_cumulative", "_sizes"),
-        *("_log_means", "_log_reference", "_reference", "_is_stale"),
+        *("counts", "sums", "lineage", "_particles", "_weighed"),
+        *("_log_reference", "_reference", "_gains"),
     )
 
     def __init__(
@@ -87,6 +87,7 @@ class ParticlePosterior(Posterior):
         self._is_split = resampling != "never" and problem.offers("arm_log_density")
         arms = np.arange(problem.num_arms)
         self._arms = arms[:, None] if self._is_split else arms[None]  # (G, D)
+        self._support = problem.arm_support()
         self._num_stages = max(1, MAX_WORK // (problem.num_arms * self._arms.shape[1]))
         self.counts = self.sums = np.empty((0, problem.num_arms))
 
@@ -96,48 +97,52 @@ class ParticlePosterior(Posterior):
         if len(mask) != len(self.counts) or mask.all():
             groups, size = self._arms.shape
             shape = (len(mask), groups, num_particles)
-            self._particles = np.empty((*shape, size))
+            self._particles = np.empty((*shape[:2], size, num_particles)).swapaxes(2, 3)
             is_renewed = self.resampling != "never"
             self.lineage = Lineage((*shape, size), is_renewed=is_renewed)
-            self._log_weights, self._cumulative = np.empty((2, *shape))
-            self._sizes = np.empty(shape[:2])
-            self._log_means, self._log_reference = np.empty((2, *shape[:2]))
+            self._weighed = PopulationWeights(self.problem.likelihood, shape)
+            self._log_reference = np.empty(shape[:2])
             self._reference = np.empty((len(mask), num_arms))
-            self._is_stale = np.empty(shape[:2], dtype=bool)
+            self._gains = np.empty((len(mask), num_arms))
             self.counts, self.sums = np.zeros((2, len(mask), num_arms))
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
         self._particles[mask] = draws[..., self._arms].swapaxes(1, 2)
         self.lineage.restart(mask, self._particles[mask])
         self._reference[mask] = draws[:, :16].mean(axis=1)  # inside, where a draw may be at an end
-        self._log_weights[mask] = 0.0
+        self._weighed.logs[mask] = 0.0
+        self._weighed.mark(mask)
         self._log_reference[mask] = 0.0
-        self._is_stale[mask] = True
+        self._gains[mask] = 0.0
         self.counts[mask] = self.sums[mask] = 0.0
+
+    def _resume(self) -> None:
+        """Lay one arm's particles side by side, as kernels want them."""
+        self._particles = np.ascontiguousarray(self._columns()).swapaxes(2, 3)
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Reweight by the new data: one reward a lane at once, more by stages."""
         news = counts - self.counts
-        lanes, arms = np.nonzero(news)
-        if len(np.unique(lanes)) == len(lanes) and (news[lanes, arms] == 1).all():
-            self._learn(rng, lanes, arms, (sums - self.sums)[lanes, arms])
+        cells: Any = np.nonzero(news if self.grows else (news != 0) | (sums != self.sums))
+        lanes, arms = cells
+        if not lanes.size:
+            return self._weighed.refresh(self.num_taking_part())
+        if (lanes[1:] > lanes[:-1]).all() and (news[cells] == 1).all():
+            self._learn(rng, lanes, arms, sums[cells] - self.sums[cells])
         self._absorb(rng, counts, sums)
         self.counts[:], self.sums[:] = counts, sums
-        self._refresh()
+        self._gains[cells] = self._find_gains(cells)
+        return self._weighed.refresh(self.num_taking_part())
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw: of each population, a particle by its weight."""
-        num_lanes, groups, num_particles = self._log_weights.shape
-        num_rows = num_lanes * groups
-        chosen = search(self._cumulative.reshape(num_rows, -1), rng.random(num_rows))
-        rows = self._particles.reshape(num_rows, num_particles, -1)
-        return rows[np.arange(num_rows), chosen].reshape(num_lanes, -1)
+        return self._weighed.draw(rng, self._columns()).reshape(len(self.counts), -1)
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws: particles by their weight."""
         means, _ = self._per_arm()
         found = np.empty((size, *means.shape[:2]))
-        for lane, group in np.ndindex(self._cumulative.shape[:2]):
-            arms, below = self._arms[group], self._cumulative[lane, group]
+        for lane, group in np.ndindex(self._weighed.cumulative.shape[:2]):
+            arms, below = self._arms[group], self._weighed.cumulative[lane, group]
             chosen = np.searchsorted(below, rng.random(size), side="right")
             found[:, lane, arms] = means[lane, arms][:, chosen].T
         return found
@@ -184,26 +189,27 @@ class ParticlePosterior(Posterior):
 
     def num_taking_part(self) -> np.ndarray:
         """Return (N,) how many particles take part in a decision."""
-        pulls = self.counts.sum(axis=1).astype(np.int64)
-        return self._schedule[np.minimum(pulls, len(self._schedule) - 1)]
+        return self._scheduled(np.arange(len(self.counts)))
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) that of each lane's poorest population."""
-        return self._sizes.min(axis=1)
+        return self._weighed.effective_sizes.min(axis=1)
 
     def is_degenerate(self) -> np.ndarray:
         """Return (N,) whether in some population every particle rules out the data.
 
         It is treated as if all were equally likely.
         """
-        return np.any(self._log_means == -np.inf, axis=1)
+        return np.any(self._weighed.log_means == -np.inf, axis=1)
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) where particles are too few or too alike, or may have missed a part."""
         num_particles = self.num_taking_part()
         lineage, most = self.lineage, self._log_most()
-        is_poor = lineage.is_poor(self._sizes, num_particles, self.problem.num_arms)
-        is_surprised = lineage.is_surprised(self._log_means, most, num_particles)
+        is_poor = lineage.is_poor(
+            self._weighed.effective_sizes, num_particles, self.problem.num_arms
+        )
+        is_surprised = lineage.is_surprised(self._weighed.log_means, most, num_particles)
         return np.any(is_poor | is_surprised | lineage.is_capped, axis=1)
 
     def _log_most(self) -> np.ndarray:
@@ -214,18 +220,22 @@ class ParticlePosterior(Posterior):
         parts; two means differ by the same in both, so the likeliest are compared with means that
         are followed.
         """
-        low, high = self.problem.arm_support().T
+        with np.errstate(invalid="ignore"):  # NaN where the reference rules out the data
+            return self._gains[:, self._arms].sum(axis=2) + self._log_reference
+
+    def _find_gains(self, cells: Rows) -> np.ndarray:
+        """Return (n,) by how much the best means beat those followed, at (n,) lanes and arms."""
+        low, high = self._support[cells[1]].T
+        counts, sums, reference = self.counts[cells], self.sums[cells], self._reference[cells]
         likelihood = self.problem.likelihood
         with np.errstate(all="ignore"):
-            means = np.clip(self.sums / self.counts, low, high)
-            most = likelihood.log_likelihood(means, self.counts, self.sums)
-            gains = most - likelihood.log_likelihood(self._reference, self.counts, self.sums)
-            gains[np.abs(most) > LARGEST_LOG] = np.inf
-            gains = np.where(self.counts > 0, gains - 0.5, 0.0)
-            return gains[:, self._arms].sum(axis=2) + self._log_reference
+            best = np.minimum(np.maximum(sums / counts, low), high)
+            most, least = likelihood.log_likelihood(np.array([best, reference]), counts, sums)
+            gains = np.where(np.abs(most) > LARGEST_LOG, np.inf, most - least) - 0.5
+        return np.where(counts > 0, gains, 0.0)  # data may have left
 
     def _weights(self) -> np.ndarray:
-        shape = self._log_weights.shape
+        shape = self._weighed.logs.shape
         weights, _ = self._weigh(self._all_rows())
         return weights.reshape(shape)
 
@@ -240,24 +250,37 @@ class ParticlePosterior(Posterior):
     ) -> None:
         """Take in one reward in each of the given lanes, but for rewards that need a bridge."""
         groups, columns = np.divmod(arms, self._arms.shape[1])
-        means = self._particles[lanes, groups, :, columns]
-        gain = self.problem.likelihood.log_likelihood(means, 1, rewards[:, None])
-        log_weights = self._log_weights[lanes, groups] + gain
+        is_renewed = self.resampling != "never"
+        weighed, rows = self._weighed, (lanes, groups)
+        before = weighed.logs[rows] if is_renewed else np.empty(0)
+        sizes = self._scheduled(lanes, ahead=1)
+        weighed.learn(rows, self._columns(), columns, rewards, sizes)
         is_poor = np.zeros(len(lanes), dtype=bool)
-        if self.resampling != "never":
-            sizes = effective_sample_size(normalise(log_weights)[0])
-            mild = np.flatnonzero(sizes >= MILD * self._least_size)
-            lanes, groups, arms, rewards = lanes[mild], groups[mild], arms[mild], rewards[mild]
-            log_weights, is_poor = log_weights[mild], sizes[mild] < self._least_size
-        self._log_weights[lanes, groups] = log_weights
-        self._is_stale[lanes, groups] = True
+        if is_renewed:
+            sizes = weighed.effective_sizes[rows]
+            is_mild = sizes >= MILD * self._least_size
+            undone = lanes[~is_mild], groups[~is_mild]
+            weighed.logs[undone] = before[~is_mild]
+            weighed.mark(undone)
+            lanes, groups, arms, rewards = (x[is_mild] for x in (lanes, groups, arms, rewards))
+            is_poor = sizes[is_mild] < self._least_size
         self.counts[lanes, arms] += 1
         self.sums[lanes, arms] += rewards
-        reference = self._reference[lanes, arms]
         self._log_reference[lanes, groups] += self.problem.likelihood.log_likelihood(
-            reference, 1, rewards
+            self._reference[lanes, arms], 1, rewards
         )
         self._renew(rng, (lanes[is_poor], groups[is_poor]))
+
+    def _columns(self) -> np.ndarray:
+        """Return (N, G, D, P) particles, for kernels: one arm's lie side by side in memory."""
+        return self._particles.swapaxes(2, 3)
+
+    def _scheduled(self, lanes: np.ndarray, ahead: int = 0) -> np.ndarray:
+        """Return how many particles take part in lanes after their pulls and so many more."""
+        if len(self._schedule) == 1:
+            return self._schedule.repeat(len(lanes))
+        pulls = self.counts[lanes].sum(axis=1) + ahead
+        return self._schedule[np.minimum(pulls, len(self._schedule) - 1).astype(np.int64)]
 
     def _absorb(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Take in (N, K) statistics by stages, each small enough to keep the particles alive."""
@@ -265,7 +288,7 @@ class ParticlePosterior(Posterior):
         rows: Any = np.nonzero(is_new[:, self._arms].any(axis=2))
         if not rows[0].size:
             return
-        self._is_stale[rows] = True
+        self._weighed.mark(rows)
         lanes, arms = self._cells(rows)
         news = Data(arms, (counts - self.counts)[lanes, arms], (sums - self.sums)[lanes, arms])
         self._log_reference[rows] += log_likelihood(
@@ -277,13 +300,13 @@ class ParticlePosterior(Posterior):
             gain *= 1 - power[:, None]
             share = np.ones(len(gain))
             if self.resampling != "never":
-                share = self._affordable_share(self._log_weights[rows], gain)
+                share = self._affordable_share(self._weighed.logs[rows], gain)
                 if not stages_left:
                     self.lineage.is_capped[rows] |= share < 1
                     share[:] = 1.0
-            self._log_weights[rows] += share[:, None] * gain
+            self._weighed.logs[rows] += share[:, None] * gain
             if not self.grows:  # what has ruled out a particle fades, and leaves it ruled out
-                self._log_weights[np.isnan(self._log_weights)] = -np.inf
+                self._weighed.logs[np.isnan(self._weighed.logs)] = -np.inf
             power += share * (1 - power)
             left = share < 1
             rows, power = (rows[0][left], rows[1][left]), power[left]
@@ -314,7 +337,7 @@ class ParticlePosterior(Posterior):
         """Resample and move the given populations, which know a part of the news as well."""
         if not rows[0].size:
             return
-        weights, log_total = normalise(self._log_weights[rows])
+        weights, log_total = normalise(self._weighed.logs[rows])
         chosen = resample(rng, weights, self.resampling)
         particles = np.take_along_axis(self._particles[rows], chosen[:, :, None], axis=1)
         lanes, arms = self._cells(rows)
@@ -323,11 +346,12 @@ class ParticlePosterior(Posterior):
             is_along_axes = move % 2 == 0
             particles = sweep(rng, self.problem, particles, data, is_along_axes=is_along_axes)
         self._particles[rows] = particles
+        self._weighed.mark(rows)
         self.lineage.descend(rows, chosen, log_total - np.log(chosen.shape[1]), particles)
-        self._log_weights[rows] = 0.0
+        self._weighed.logs[rows] = 0.0
 
     def _all_rows(self) -> Rows:
-        lanes, groups = np.indices(self._log_weights.shape[:2]).reshape(2, -1)
+        lanes, groups = np.indices(self._weighed.logs.shape[:2]).reshape(2, -1)
         return lanes, groups
 
     def _cells(self, rows: Rows) -> Rows:
@@ -337,16 +361,8 @@ class ParticlePosterior(Posterior):
     def _weigh(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return (R, P) weights of the given populations, and the (R,) log of their mean before."""
         sizes = self.num_taking_part()[rows[0], None]
-        takes_part = np.arange(self._log_weights.shape[2]) < sizes
-        log_weights = np.where(takes_part, self._log_weights[rows], -np.inf)
+        takes_part = np.arange(self._weighed.logs.shape[2]) < sizes
+        log_weights = np.where(takes_part, self._weighed.logs[rows], -np.inf)
         weights, log_total = normalise(log_weights)
         weights = np.where(np.isneginf(log_total)[:, None], takes_part / sizes, weights)
         return weights, log_total - np.log(sizes[:, 0])
-
-    def _refresh(self) -> None:
-        """Weigh the populations that have new data; the others keep their cumulative weights."""
-        rows: Any = np.nonzero(self._is_stale)
-        weights, self._log_means[rows] = self._weigh(rows)
-        self._cumulative[rows] = accumulate(weights)
-        self._sizes[rows] = effective_sample_size(weights)
-        self._is_stale[rows] = False

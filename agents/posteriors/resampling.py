@@ -83,25 +83,6 @@ def accumulate(weights: np.ndarray) -> np.ndarray:
     return cumulative / cumulative[..., -1:]
 
 
-def search(cumulative: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return for each of R rows the particle at which it passes the row's place in [0, 1).
-
-    A bisection of all rows side by side, whose cost hardly depends on P.
-
-    Args:
-        cumulative: (R, P), from `accumulate`.
-        places: (R,).
-    """
-    rows = np.arange(len(cumulative))
-    low, high = np.zeros_like(rows), np.full_like(rows, cumulative.shape[1] - 1)
-    for _ in range(int(cumulative.shape[1] - 1).bit_length()):
-        middle = (low + high) // 2
-        is_passed = cumulative[rows, middle] > places
-        low, high = np.where(is_passed, low, middle + 1), np.where(is_passed, middle, high)
-        low = np.minimum(low, high)
-    return high
-
-
 def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return (K,) how likely each of K independent (K, P) populations has the largest mean.
 

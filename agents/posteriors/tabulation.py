@@ -48,7 +48,8 @@ from agents.posteriors.bulk import (
 )
 from agents.posteriors.features import Data
 from agents.posteriors.mesh import HEIGHT, JUMP, LOG_REACH, Mesh
-from bandit_gym.numerics.compiled import inner, kernel
+from bandit_gym.numerics.compiled import inner, kernel, threaded_kernel
+from bandit_gym.numerics.threads import MOST_PIECES
 
 FEWEST_POINTS = 48
 MOST_POINTS = 4096
@@ -73,7 +74,8 @@ class PosteriorTables(NamedTuple):
         points: (N, K, M + 1, 3) distribution function, u and density of u at each point.
         guides: (N, K, M) the last point with a distribution function of at most j / M.
         errors: (N, K) what the distribution functions may be wrong by.
-        recent: (NUM_RECENT,) lane * K + arm of the last table with statistics of each kind.
+        recent: (MOST_PIECES, NUM_RECENT) lane * K + arm of the last table with statistics of each
+            kind, for each piece of the lanes that is followed by a thread of its own.
     """
 
     keys: np.ndarray
@@ -81,6 +83,11 @@ class PosteriorTables(NamedTuple):
     guides: np.ndarray
     errors: np.ndarray
     recent: np.ndarray
+
+    def part(self, lanes: slice, piece: int = 0) -> PosteriorTables:
+        """Return the tables of some lanes."""
+        tables = (self.keys[lanes], self.points[lanes], self.guides[lanes], self.errors[lanes])
+        return PosteriorTables(*tables, self.recent[piece : piece + 1])
 
 
 def empty_tables(mesh: Mesh, num_lanes: int) -> PosteriorTables:
@@ -92,7 +99,7 @@ def empty_tables(mesh: Mesh, num_lanes: int) -> PosteriorTables:
         points=np.zeros((*shape, num_points + 1, 3)),
         guides=np.zeros((*shape, num_points), dtype=np.uint16),
         errors=np.zeros(shape),
-        recent=np.zeros(NUM_RECENT, dtype=np.int64),
+        recent=np.zeros((MOST_PIECES, NUM_RECENT), dtype=np.int64),
     )
 
 
@@ -310,7 +317,7 @@ def copy_posterior_table(
     tables.errors[lane, arm] = tables.errors[other_lane, other_arm]
 
 
-@kernel
+@threaded_kernel
 def update_tables(mesh: Mesh, tables: PosteriorTables, counts: np.ndarray, sums: np.ndarray) -> int:
     """Build or copy the tables whose (N, K) statistics have changed.
 
@@ -319,7 +326,7 @@ def update_tables(mesh: Mesh, tables: PosteriorTables, counts: np.ndarray, sums:
     """
     num_lanes, num_arms = counts.shape
     spare = np.empty((NUM_SPARE, max(mesh.cells.shape[1] + NUM_MORE, tables.points.shape[2])))
-    keys, recent, twins = tables.keys, tables.recent, mesh.twins  # a record costs more to pass on
+    keys, recent, twins = tables.keys, tables.recent[0], mesh.twins
     for lane in range(num_lanes):
         for arm in range(num_arms):
             pulls, total = float(counts[lane, arm]), sums[lane, arm]
@@ -328,7 +335,7 @@ def update_tables(mesh: Mesh, tables: PosteriorTables, counts: np.ndarray, sums:
             keys[lane, arm, 0] = np.nan
             kind = kind_of(twins[arm], pulls, total)
             other_lane, other_arm = divmod(recent[kind], num_arms)
-            is_twin = twins[other_arm] == twins[arm]
+            is_twin = other_lane < num_lanes and twins[other_arm] == twins[arm]
             if is_twin and holds(keys, other_lane, other_arm, pulls, total):
                 copy_posterior_table(tables, lane, arm, other_lane, other_arm)
             else:
@@ -352,7 +359,7 @@ def invert_tables(tables: PosteriorTables, levels: np.ndarray, out: np.ndarray) 
             out[lane, arm], _ = invert_table(points, guide, levels[lane, arm])
 
 
-@kernel
+@threaded_kernel
 def draw_best_of_tables(rng: Generator, tables: PosteriorTables, actions: np.ndarray) -> None:
     """Draw every arm's mean once in each lane, and find the best, ties broken at random."""
     num_lanes, num_arms = tables.keys.shape[:2]

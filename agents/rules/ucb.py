@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from agents.forgetting import Forgetful
+from agents.posteriors.conjugate import TABLE_1, has_row
 from agents.rules.greedy import empirical_means, number_of_pulls
 from bandit_gym.checks import check_real
-from bandit_gym.likelihoods import Likelihood
+from bandit_gym.likelihoods import Gaussian, Likelihood
 from bandit_gym.problem import BanditProblem
 
 LARGEST = 1e150
@@ -75,13 +76,31 @@ class KLUCB(Forgetful):
 def _upper_means(
     likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray, level: np.ndarray
 ) -> np.ndarray:
-    """Return (N, K) the largest q with n kl(s / n, q) <= level, by bisection to double precision.
+    """Return (N, K) the largest q with n kl(s / n, q) <= level, to double precision.
 
-    In an exponential family n kl(s / n, q) is the log-likelihood ratio of s / n to q, so the
-    likelihood's own formula serves. Arms without data get their lowest mean; infinity where the
-    ratio stays below the level.
+    Arms without data get their lowest mean; infinity where kl stays below the level.
     """
     low = np.where(sums == 0, 1e-300, sums / counts)  # a mean of 0 has no exponential density
+    if isinstance(likelihood, Gaussian):
+        return low + likelihood.std * np.sqrt(2 * level / counts)
+    if not has_row(likelihood):
+        return _bisect(likelihood, low, (counts, sums), level)
+    from agents.numerics.divergences import find_upper_means
+
+    bounds = np.empty(low.shape)
+    find_upper_means(TABLE_1[type(likelihood)].law.code, low, level / counts, bounds)
+    return bounds
+
+
+def _bisect(
+    likelihood: Likelihood, low: np.ndarray, data: tuple[np.ndarray, np.ndarray], level: np.ndarray
+) -> np.ndarray:
+    """Return what `_upper_means` does, from (N, K) averages and data, by bisection.
+
+    In an exponential family n kl(s / n, q) is the log-likelihood ratio of s / n to q, so the
+    likelihood's own formula serves.
+    """
+    counts, sums = data
     best = likelihood.log_likelihood(low, counts, sums)
     std = likelihood.reward_std(low)
     step = np.where(np.isfinite(std), std, 0.0) + 1.0

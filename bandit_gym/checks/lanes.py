@@ -134,9 +134,9 @@ def check_rewards(
         TypeError: if a reward is not a number.
         ValueError: if a reward is impossible under the rule, or the shape is another.
     """
-    if num_envs is None and mask is None and isinstance(rewards, float):
-        if rule.is_possible(rewards):
-            return np.array([rewards])
+    if num_envs is None and mask is None and (type(rewards) is float or _is_plain(rewards)):
+        if -MOST_PULLS < rewards < MOST_PULLS and rule.is_possible(float(rewards)):
+            return np.array([float(rewards)])
     name = "reward" if num_envs is None else "rewards"
     condition = f"be {rule.reward_rule} under {rule.name} rewards"
     values = _read_lanes(name, condition, rewards, "biuf", num_envs).astype(np.float64)

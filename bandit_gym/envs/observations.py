@@ -78,7 +78,8 @@ class Observer:
     def rule(self) -> Rule:
         """The same for a compiled loop."""
         low, high = self.support
-        return Rule(OBSERVATIONS.index(self.mode), float(low), float(high), float(self.horizon))
+        per_unit = 1 / (high - low)
+        return Rule(OBSERVATIONS.index(self.mode), float(low), per_unit, float(self.horizon))
 
 
 class PlayRecord:

@@ -25,7 +25,7 @@ def add_plays(
         rewards: (N,) what they paid.
         shown: (N, size) observations, changed where they change.
     """
-    num_arms = plays.pulls.shape[1]
+    num_arms, per_pull = plays.pulls.shape[1], 1.0 / rule.horizon
     for lane in range(len(actions)):
         arm, before = actions[lane], plays.last_actions[lane]
         plays.last_actions[lane] = arm
@@ -34,22 +34,23 @@ def add_plays(
         plays.reward_sums[lane, arm] += rewards[lane]
         if rule.mode == _COUNTS:
             pulls = plays.pulls[lane, arm]
-            shown[lane, arm] = min(pulls / rule.horizon, 1.0)
-            shown[lane, num_arms + arm] = scale_reward(plays.reward_sums[lane, arm] / pulls, rule)
-            shown[lane, 2 * num_arms] = max(1.0 - plays.lengths[lane] / rule.horizon, 0.0)
+            mean = plays.reward_sums[lane, arm] / pulls
+            shown[lane, arm] = min(pulls * per_pull, 1.0)
+            shown[lane, num_arms + arm] = scale_reward(mean, rule)
+            shown[lane, 2 * num_arms] = max((rule.horizon - plays.lengths[lane]) * per_pull, 0.0)
         elif rule.mode == _HISTORY:
             if before >= 0:
                 shown[lane, before] = 0.0
             shown[lane, arm] = 1.0
             shown[lane, num_arms] = scale_reward(rewards[lane], rule)
-            shown[lane, num_arms + 1] = max(1.0 - plays.lengths[lane] / rule.horizon, 0.0)
+            shown[lane, num_arms + 1] = max((rule.horizon - plays.lengths[lane]) * per_pull, 0.0)
 
 
 @inner
 def scale_reward(reward: float, rule: Rule) -> float:
     """Map rewards increasingly into [0, 1]; `bandit_gym.envs.observations` gives the maps."""
-    if math.isfinite(rule.low) and math.isfinite(rule.high):
-        return (reward - rule.low) / (rule.high - rule.low)
+    if rule.per_unit > 0.0:
+        return (reward - rule.low) * rule.per_unit
     if math.isfinite(rule.low):
         return (reward - rule.low) / (1.0 + reward - rule.low)
     return 0.5 * (1.0 + reward / (1.0 + abs(reward)))

@@ -20,6 +20,6 @@ class Rule(NamedTuple):
     """What observations show, in the terms of a compiled loop."""
 
     mode: int  # of OBSERVATIONS
-    low: float
-    high: float  # with low, the support of the likelihood's mean
+    low: float  # end of the support of the likelihood's mean
+    per_unit: float  # one over the width of that, 0 where it is infinite; saves divisions
     horizon: float

@@ -32,6 +32,7 @@ from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
+from bandit_gym.numerics.threads import limited_to
 from bandit_gym.rollout import BanditAgent, Step, play
 from bandit_gym.wrappers import wrap
 
@@ -79,7 +80,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     start = perf_counter()
     try:
         prepared = _prepare(run, sources)
-        with prepared.threads.limit(limits=1):
+        with limited_to(1), prepared.threads.limit(limits=1):
             data, measured = _simulate(run, block)
     except KeyboardInterrupt:
         raise

@@ -40,7 +40,7 @@ class Bernoulli(Likelihood):
 
     def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is 0 or 1."""
-        return np.equal(rewards, 0.0) | np.equal(rewards, 1.0)
+        return (rewards == 0.0) | (rewards == 1.0)  # type: ignore[return-value]  # or a bool
 
     def log_likelihood(self, means: RealArray, counts: RealArray, sums: RealArray) -> FloatArray:
         """Return s log(mean) + (n - s) log(1 - mean)."""

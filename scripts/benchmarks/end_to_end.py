@@ -13,8 +13,11 @@ from benchmarks.timing import Contestant, Effort, Row, summarise
 AGENTS = ("racing", "exact", "smc")
 REPLICATIONS, HORIZON = 100, 1000
 FIRST_SIZE = 2, 10
-TRIVIAL_SIZE = 2, 5
-LIBRARIES = "numpy, gymnasium, pandas"
+TRIVIAL = 2, 5
+LONG_REPLICATIONS = 500
+"""Of a minute and more, so that neither start-up nor the last block decides."""
+README_AGENTS = ("racing_paper", "exact", "smc", "ucb1")
+NEEDED = "import numpy, gymnasium, pandas"
 MAX_REPEATS = 3  # each takes seconds, and varies little
 
 Size = tuple[int, int]  # replications and horizon
@@ -28,17 +31,14 @@ def measurements(session: Session) -> Iterator[Measurement]:
         "import",
         lambda: {name: _import(name) for name in ("bandit_gym", "gymnasium")},
     )
-    yield session.match(
-        f"start-up, compare of random, {TRIVIAL_SIZE[0]} x {TRIVIAL_SIZE[1]}: ",
-        {"end-to-end.start-up": ("compare", "its libraries")},
-        "process",
-        lambda: {"compare": _trivial_comparison, "its libraries": _import(LIBRARIES)},
-    )
-    names = ("cold-start", "warm", "workers", "gain", "memory")
+    names = ("cold-start", "warm", "workers", "memory")
     keys = tuple(f"end-to-end.{name}" for name in names)
     yield Measurement(keys, partial(_comparisons, session.effort))
+    yield Measurement(("end-to-end.trivial",), partial(_trivial, session.effort))
+    yield Measurement(("end-to-end.gain",), partial(_gain, session.effort))
     if session.effort.is_full:
         yield Measurement(("end-to-end.cold",), partial(_cold, session.effort))
+        yield Measurement(("end-to-end.readme",), partial(_readme, session.effort))
 
 
 def _import(modules: str) -> Contestant:
@@ -47,11 +47,6 @@ def _import(modules: str) -> Contestant:
         return sum(run[clock] for run in runs), num_rounds
 
     return play
-
-
-def _trivial_comparison(num_rounds: int, clock: str) -> tuple[float, float]:
-    runs = [_compare(TRIVIAL_SIZE, agents=("random",)) for _ in range(num_rounds)]
-    return sum(run[clock] for run in runs), num_rounds
 
 
 def _comparisons(effort: Effort) -> Iterator[Row]:
@@ -71,10 +66,43 @@ def _comparisons(effort: Effort) -> Iterator[Row]:
     label = f"compare, {_name(size)}: "
     yield _timed("warm", f"{label}warm, 1 worker", alone, effort)
     yield _timed("workers", f"{label}warm, 2 workers", parallel, effort)
-    gains = [one["wall"] / two["wall"] for one, two in pairs]
-    yield summarise("end-to-end.gain", f"{label}1 worker / 2 workers, wall clock", gains, "x")
     peaks = [run["peak_mib"] for run in alone]
     yield summarise("end-to-end.memory", f"{label}peak memory", peaks, "MiB")
+
+
+def _trivial(effort: Effort) -> Iterator[Row]:
+    """Compare what a command costs that computes nothing with what it has to import."""
+    with TemporaryDirectory() as cache:
+        _compare(TRIVIAL, cache, agents=("random",), workers=1)
+        runs = [
+            _compare(TRIVIAL, cache, agents=("random",), workers=1)["processor"]
+            / run_process("-c", NEEDED)["processor"]
+            for _ in range(effort.repeats)
+        ]
+    title = "compare, random, 2 x 5, warm / import of NumPy, Gymnasium and pandas: processor time"
+    yield summarise("end-to-end.trivial", title, runs, "x")
+
+
+def _readme(effort: Effort) -> Iterator[Row]:
+    with TemporaryDirectory() as cache:
+        _compare(FIRST_SIZE, cache, agents=README_AGENTS, workers=1)
+        size = REPLICATIONS, HORIZON
+        runs = [_compare(size, cache, agents=README_AGENTS, workers=1) for _ in range(MAX_REPEATS)]
+    title = f"compare, {'+'.join(README_AGENTS)}, {size[0]} x {size[1]}: warm, 1 worker"
+    yield _timed("readme", title, runs, effort)
+
+
+def _gain(effort: Effort) -> Iterator[Row]:
+    """Compare one worker with two, each on one thread, in runs of a minute and more."""
+    size = effort.length(LONG_REPLICATIONS, minimum=10), effort.length(HORIZON, minimum=20)
+    with TemporaryDirectory() as cache:
+        _compare(FIRST_SIZE, cache)
+        repeats = 2 if effort.is_full else 1
+        pairs = [[_compare(size, cache, workers=count) for count in (1, 2)] for _ in range(repeats)]
+    gains = [one["wall"] / two["wall"] for one, two in pairs]
+    title = f"compare, {_name(size)}: 1 worker / 2 workers, wall clock"
+    note = f"1 worker: {min(one['wall'] for one, _ in pairs):.3g} s"
+    yield summarise("end-to-end.gain", title, gains, "x", note)
 
 
 def _cold(effort: Effort) -> Iterator[Row]:

@@ -38,8 +38,8 @@ EXPERIMENT = """
 import sys, tempfile
 from bandit_gym.experiments import Experiment, run_experiment
 experiment = Experiment(
-    environments=("BernoulliBandit-v0",), agents=("exact",), replications=1, block_size=1,
-    horizon=int(sys.argv[1]), recording="log",
+    environments=("BernoulliBandit-v0",), agents=("exact",), recording="log", block_size=10,
+    horizon=int(sys.argv[1]), replications=int(sys.argv[2]),
 )
 with tempfile.TemporaryDirectory() as folder:
     run_experiment(experiment, folder)
@@ -64,7 +64,7 @@ class Axis(NamedTuple):
 
 STEPS = Axis("steps", "t", "decision", (100, 1000, 10_000, 100_000, 1_000_000))
 ARMS = Axis("arms", "K", "decision and arm", (2, 10, 100, 1000, 10_000))
-LANES = Axis("lanes", "N", "decision", (1, 10, 100, 1000, 10_000))
+LANES = Axis("lanes", "N", "decision", (1, 10, 100, 1000, 10_000, 100_000))
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
@@ -74,7 +74,8 @@ def measurements(session: Session) -> Iterator[Measurement]:
     for name in ("exact", "racing-fixed"):
         yield _along_arms(session, name)
         yield _along_lanes(session, name)
-    yield Measurement(("growth.memory", "growth.memory.ratio"), lambda: _memory(session))
+    names = "growth.memory", "growth.memory.ratio", "growth.memory.replications"
+    yield Measurement(names, lambda: _memory(session))
 
 
 def _along_steps(session: Session, name: str) -> Measurement:
@@ -130,12 +131,21 @@ def _play_on(agent: Agent, num_lanes: int, t: int, work: int = 1) -> Contestant:
 
 
 def _memory(session: Session) -> Iterator[Row]:
-    """Compare the peak memory of a long experiment with that of a short one."""
+    """Compare the peak memory of long and of large experiments with that of small ones."""
     long, short = session.effort.length(1_000_000, minimum=2000), 1000
-    runs = {horizon: run_process("-c", EXPERIMENT, str(horizon)) for horizon in (short, long)}
+    many, few = session.effort.length(5_000, minimum=20), 10
+    sizes = {"short": (short, 1), "long": (long, 1), "few": (100, few), "many": (100, many)}
+    runs = {
+        name: run_process("-c", EXPERIMENT, str(horizon), str(replications))
+        for name, (horizon, replications) in sizes.items()
+    }
     title = f"peak memory, T = {long:g}, log-spaced recording"
-    yield summarise("growth.memory", title, [runs[long]["peak_mib"]], "MiB")
-    ratio = runs[long]["peak_mib"] / runs[short]["peak_mib"]
-    title = f"peak memory: T = {long:g} / T = {short:g}"
-    note = f"in {runs[long]['wall']:.3g} s and {runs[short]['wall']:.3g} s"
-    yield summarise("growth.memory.ratio", title, [ratio], "x", note)
+    yield summarise("growth.memory", title, [runs["long"]["peak_mib"]], "MiB")
+    pairs = {
+        "ratio": ("long", "short", f"T = {long:g} / T = {short:g}"),
+        "replications": ("many", "few", f"{many} replications / {few}"),
+    }
+    for key, (large, small, sides) in pairs.items():
+        ratio = runs[large]["peak_mib"] / runs[small]["peak_mib"]
+        note = f"in {runs[large]['wall']:.3g} s and {runs[small]['wall']:.3g} s"
+        yield summarise(f"growth.memory.{key}", f"peak memory: {sides}", [ratio], "x", note)

@@ -14,18 +14,25 @@ from itertools import cycle
 
 import numpy as np
 
-from agents import RacingThompson
+from agents import ExactThompson, RacingThompson
 from bandit_gym.envs.families.dependent_prior import DependentPriorBanditEnv
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import TruncatedNormal
 from bandit_gym.problem import BanditProblem
-from benchmarks.games import NUM_ARMS, PRIOR, play_histories, truncated_problem
+from benchmarks.games import (
+    NUM_ARMS,
+    PRIOR,
+    play_from_start,
+    play_histories,
+    truncated_problem,
+)
 from benchmarks.plain_numpy import log_reference, race, reference_sampler
 from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
 
 DELTA, SIGMA = 0.1, 0.1
 WORK = "sample"
+NUM_MATCHED_STEPS = 200
 
 PRIORS: dict[Likelihood, TruncatedNormal] = {
     Bernoulli(): PRIOR,
@@ -67,6 +74,7 @@ def measurements(session: Session) -> Iterator[Measurement]:
     yield _dependent(session)
     yield _user(session)
     yield _single(session)
+    yield _matched(session)
 
 
 def _against_numpy(
@@ -125,6 +133,21 @@ def _single(session: Session) -> Measurement:
 
     ratios = {"racing.single.loop": ("plain loop", "ours")}
     return session.match("Racing, bernoulli, one lane: ", ratios, WORK, contestants)
+
+
+def _matched(session: Session) -> Measurement:
+    """Announce races between draws of the posterior itself, against such draws alone."""
+    num_lanes = session.effort.width(BLOCK_SIZE)
+    num_steps = session.effort.length(NUM_MATCHED_STEPS, minimum=3)
+
+    def contestants() -> Contestants:
+        problem = truncated_problem()
+        racing = RacingThompson(problem, proposal="matched", stopping="self-normalised")
+        agents = {"matched": racing, "exact": ExactThompson(problem)}
+        return play_from_start(agents, num_steps, num_lanes)
+
+    title = f"Racing, {num_lanes} lanes x {num_steps} steps: "
+    return session.match(title, {"racing.matched": ("matched", "exact")}, "decision", contestants)
 
 
 def _ours(

@@ -106,7 +106,13 @@ def _markdown(found: dict[str, Any], rows: Sequence[Row]) -> str:
         f"{where['processor']}, {where['cores']} cores, load {where['load_average'][0]}; "
         f"{_listed(facts)}."
     )
-    return f"{head}\n\n{markdown_table([_cells(row) for row in rows])}"
+    table = markdown_table([_cells(row) for row in rows])
+    reasons = [
+        {"row": f"`{row.key}`", "why its bar lies there": BARS[row.key].reason}
+        for row in rows
+        if row.key in BARS
+    ]
+    return f"{head}\n\n{table}" + (f"\n\n{markdown_table(reasons)}" if reasons else "")
 
 
 def _listed(facts: dict[str, Any]) -> str:

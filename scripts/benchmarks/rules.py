@@ -23,6 +23,8 @@ SHORT_HORIZON = 100
 
 RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "ucb-tuned": ("ucb_tuned", {}),
+    "bayes-ucb": ("bayes_ucb", {}),
+    "kl-ucb": ("kl_ucb", {}),
     "moss": ("moss", {"horizon": HORIZON}),
     "top-two": ("top_two", {}),
     "kg": ("knowledge_gradient", {"horizon": HORIZON}),

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
 
 from agents import SMCThompson
+from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 from benchmarks.games import play_from_start, truncated_problem
 from benchmarks.plain_numpy import ParticleThompson
@@ -17,21 +22,47 @@ NUM_PARTICLES = 1000
 NUM_STEPS = 50
 
 
+class DrawnBefore:
+    """A prior that hands out the same draws again, so that steps are all that is compared.
+
+    Arguments:
+        prior: what they are drawn from.
+    """
+
+    def __init__(self, prior: Prior) -> None:
+        self.log_density = prior.log_density
+        self._draw = cache(lambda shape: prior.sample(np.random.default_rng(0), shape))
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Return means of the given shape, as few as they take to copy."""
+        draws: np.ndarray = self._draw(shape).copy()
+        return draws
+
+
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of episodes of 50 steps, the drawing of the particles included, and of memory."""
+    """Tell of episodes of 50 steps, without and with the drawing of particles, and of memory."""
     problem = truncated_problem()
     num_lanes = session.effort.width(BLOCK_SIZE)
     num_particles = session.effort.width(NUM_PARTICLES)
 
-    title = f"SMC step, {num_lanes} lanes, {num_particles} particles: "
-    ratios = {"smc.step": ("plain NumPy", "ours")}
+    size = f"{num_lanes} lanes, {num_particles} particles: "
 
-    def contestants() -> Contestants:
+    def contestants(problem: BanditProblem) -> Contestants:
         ours = SMCThompson(problem, num_particles=num_particles)
         agents = {"ours": ours, "plain NumPy": ParticleThompson(problem, num_particles)}
         return play_from_start(agents, NUM_STEPS, num_lanes)
 
-    yield session.match(title, ratios, "decision", contestants)
+    sides = "plain NumPy", "ours"
+    drawn = replace(problem, prior=DrawnBefore(problem.prior))
+    yield session.match(
+        f"SMC step, {size}", {"smc.step": sides}, "decision", lambda: contestants(drawn)
+    )
+    yield session.match(
+        f"SMC step and its share of drawing, {size}",
+        {"smc.episode": sides},
+        "decision",
+        lambda: contestants(problem),
+    )
     yield Measurement(("smc.memory",), lambda: [_memory(problem, num_lanes, num_particles)])
 
 

@@ -8,12 +8,10 @@ from agents.oracle import action_probabilities
 from agents.posteriors.moves import step_directions
 from agents.posteriors.resampling import (
     RESAMPLING,
-    accumulate,
     effective_sample_size,
     normalise,
     particles_at,
     resample,
-    search,
 )
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
@@ -58,15 +56,6 @@ def test_particles_at_survives_a_place_next_to_one():
     weights = np.array([[0.1] * 10, [1.0] + [0.0] * 9])
     places = np.full((2, 1), 1 - 2.0**-53)
     assert particles_at(weights, places).tolist() == [[9], [0]]
-
-
-def test_search_finds_what_a_linear_scan_finds(rng):
-    weights = rng.dirichlet(np.ones(9), size=2000)
-    weights[:, [0, 4, 8]] = 0.0
-    cumulative, places = accumulate(weights), rng.random(2000)
-    places[:2] = 0.0, 1 - 2.0**-53
-    expected = (cumulative > places[:, None]).argmax(axis=1)
-    assert (search(cumulative, places) == expected).all()
 
 
 @pytest.mark.parametrize(("is_along_axes", "expected"), [(True, [0.1, 1.0]), (False, [0.14, 0.14])])

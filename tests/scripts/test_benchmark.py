@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import benchmark
 import numpy as np
 import pytest
 from benchmarks.bars import BARS, Bar, at_least, at_most, judged, verdict
+from benchmarks.control import _waits
 from benchmarks.environment import EPISODES
 from benchmarks.peers import WORKERS, Peers, Worker
 from benchmarks.plain_numpy import race
@@ -39,7 +41,7 @@ def run_families(folder: Path, *families: str) -> dict:
 @pytest.fixture(scope="module")
 def found(shared):
     """The rows of most families, measured once for all processes of this test run."""
-    families = "environment", "exact", "racing", "smc", "rules", "facilities"
+    families = "control", "environment", "exact", "racing", "smc", "rules", "facilities"
     folder = shared / "benchmark"
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder / "lock"):
@@ -70,10 +72,20 @@ def test_rows_that_need_peers_are_absent_when_peers_are_not_asked_for(found):
 
 
 def test_every_bar_has_its_row(found):
-    families = ("environment.", "exact.", "racing.", "smc.", "rules.")
+    families = ("control.", "environment.", "exact.", "racing.", "smc.", "rules.")
     assert {key for key in BARS if key.startswith(families)} <= {
         row["key"] for row in found["rows"]
     }
+
+
+def test_every_bar_has_its_reason():
+    assert all(bar.reason and not bar.reason.endswith(".") for bar in BARS.values())
+
+
+def test_waiting_is_seen_where_more_loops_run_than_there_are_cores():
+    """Twice as many loops as cores: in all they wait as long as they work."""
+    twice = 2 * len(os.sched_getaffinity(0))
+    assert _waits(twice, 0.3) > 1.3
 
 
 def test_keys_are_unique(found):
@@ -90,7 +102,7 @@ def test_document_says_where_and_with_what(found):
 @pytest.mark.slow
 def test_growth_has_all_its_bars_and_so_has_end_to_end(tmp_path):
     """Of the latter only what compiles nothing is measured here, which would take half a minute."""
-    found = run_families(tmp_path, "growth", "end-to-end.import", "end-to-end.start-up")
+    found = run_families(tmp_path, "growth", "end-to-end.import", "end-to-end.trivial")
     values = {row["key"]: row["value"] for row in found["rows"]}
     assert {key for key in BARS if key.startswith("growth.")} <= values.keys()
     assert {key for key in BARS if key.startswith("end-to-end.")} <= keys_chosen("end-to-end")
@@ -186,8 +198,9 @@ def test_every_row_can_be_asked_for_by_its_key():
     [
         ("exact.many.numpy", {"exact.many.numpy"}),
         ("racing.poisson.bulk", {"racing.poisson.bulk", "racing.poisson.loop"}),
-        ("exact.many", {"exact.many.numpy", "exact.many.grid"}),
-        ("growth.memory", {"growth.memory", "growth.memory.ratio"}),
+        ("exact.many", {"exact.many.numpy", "exact.many.two", "exact.many.grid"}),
+        ("rules.kl-ucb", {"rules.kl-ucb"}),
+        ("smc", {"smc.step", "smc.episode", "smc.memory"}),
         ("environment.poisson", {"environment.poisson.few.sync", "environment.poisson.few.reset"}),
     ],
 )

@@ -13,7 +13,6 @@ from agents.posteriors.resampling import (
     normalise,
     particles_at,
     resample,
-    search,
 )
 
 WEIGHTS = np.array([[0.1, 0.0, 0.4, 0.5], [0.25, 0.25, 0.25, 0.25]])
@@ -89,18 +88,6 @@ def test_a_place_belongs_to_the_first_particle_that_passes_it(place):
     expected = next((i for i, top in enumerate((0.1, 0.1, 0.5, 1.0)) if top > place), 3)
     found = particles_at(WEIGHTS, np.full((2, 1), place))
     assert found[0, 0] == expected
-    if place < 1.0:
-        assert search(accumulate(WEIGHTS), np.full(2, place))[0] == expected
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 9, 100])
-def test_searching_rows_side_by_side_finds_what_one_at_a_time_finds(size):
-    rng = np.random.default_rng(size)
-    cumulative, places = accumulate(rng.random((200, size))), rng.random(200)
-    expected = [
-        np.searchsorted(c, p, side="right") for c, p in zip(cumulative, places, strict=True)
-    ]
-    assert search(cumulative, places).tolist() == expected
 
 
 def test_populations_are_compared_by_all_their_pairs():

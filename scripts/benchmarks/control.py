@@ -1,0 +1,45 @@
+"""Whether the machine was busy with other things, which makes every other row worthless.
+
+A loop that needs one core and nothing else takes as long by the wall clock as by the processor's,
+unless somebody else is given that core meanwhile. One loop for each core runs, as rows of two
+threads and of two workers need them all.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from benchmarks.bars import CONTROL
+from benchmarks.session import Measurement, Session
+from benchmarks.timing import Row, summarise
+
+LOOP = """
+import sys
+from time import perf_counter, process_time
+start, busy = perf_counter(), process_time()
+while perf_counter() < start + float(sys.argv[1]):
+    pass
+print((perf_counter() - start) / (process_time() - busy))
+"""
+
+
+def measurements(session: Session) -> Iterator[Measurement]:
+    """Tell of the one row, which is taken before all others."""
+    yield Measurement((CONTROL,), lambda: [_load(session)])
+
+
+def _load(session: Session) -> Row:
+    cores = len(os.sched_getaffinity(0))
+    turns = [_waits(cores, session.effort.seconds) for _ in range(session.effort.repeats)]
+    title = f"load: wall clock / processor time of {cores} loops at once"
+    return summarise(CONTROL, title, turns, "x")
+
+
+def _waits(cores: int, seconds: float) -> float:
+    """Return the most that a loop had to wait, as a ratio of the time that it had to take."""
+    command = [sys.executable, "-I", "-c", LOOP, str(seconds)]
+    loops = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(cores)]
+    return max(float(loop.communicate()[0]) for loop in loops)
