@@ -73,14 +73,14 @@ class Entry:
 
     def __getstate__(self) -> dict[str, Any]:
         """Take along what has no importable name."""
-        return self.__dict__ | {"pickles": pickles_of(self._told)}
+        return self.__dict__ | {"pickles": pickles_of(self._names_and_options)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         take_in(state.pop("pickles"))
         self.__dict__.update(state)
 
     @property
-    def _told(self) -> list[Any]:
+    def _names_and_options(self) -> list[Any]:
         return [self.target, self.options]
 
     @cached_property
@@ -95,7 +95,7 @@ class Entry:
 
     def sources(self) -> dict[str, str]:
         """Return what its results depend on beside its settings: file -> digest."""
-        packed = {name: name.rpartition(".")[2] for name in packed_names(self._told)}
+        packed = {name: name.rpartition(".")[2] for name in packed_names(self._names_and_options)}
         return find_sources(self.target, self.options) | packed
 
     @cached_property
