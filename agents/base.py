@@ -67,6 +67,7 @@ class Agent(Storable):
     state_names: ClassVar[tuple[str, ...]] = ("counts", "sums", "_diagnostics")
     _available: np.ndarray | None = None  # (N, K), while an arm is chosen where not all can be
     _count_type: type = np.int64  # of `counts`
+    _has_no_order: bool = True  # whether counts and sums are those of data in any order
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = check_problem(problem)
@@ -211,7 +212,7 @@ class Agent(Storable):
         self._require_reset()
         log = check_log(frame, self.problem.num_arms, self.problem.likelihood, self.num_envs)
         totals = check_log_adds_up(log, self.sums)
-        if type(self)._learn is Agent._learn and self.counts.dtype.kind == "i":
+        if type(self)._learn is Agent._learn and self._has_no_order:
             cells = log.lanes * self.problem.num_arms + log.actions
             self.sums[:] = totals
             self.counts += np.bincount(cells, minlength=self.counts.size).reshape(totals.shape)

@@ -53,6 +53,9 @@ class SlidingWindow(Agent):
         for non-stationary settings".
     """
 
+    state_names = ("_actions", "_rewards", "_places", "_given", "_agent")
+    _has_no_order = False
+
     def __init__(
         self,
         problem: BanditProblem,

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from time import process_time
 from typing import Any, NamedTuple
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")  # read when NumPy and numba are imported
+if __name__ == "__main__":  # numba refuses another number once threads run, in a test for instance
+    for library in "OMP", "OPENBLAS", "NUMBA":
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")  # read when they are imported
 
 import numpy as np  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
@@ -53,11 +54,11 @@ NUM_PARTICLES = 1000
 SEED = 0
 ONE = np.ones(1)
 
-SETTINGS: Mapping[str, tuple[type, dict[str, Any]]] = {
+SETTINGS: Mapping[str, tuple[Callable[..., Agent], dict[str, Any]]] = {
     "exact": (ExactThompson, {}),
     "racing, matched": (RacingThompson, {"proposal": "matched", "stopping": "self-normalised"}),
-    "racing, sigma 0.1": (RacingThompson, {}),
-    "racing, sigma 0.5": (RacingThompson, {"sigma": 0.5}),
+    "racing, sigma 0.1": (RacingThompson.paper, {}),
+    "racing, sigma 0.5": (RacingThompson.paper, {"sigma": 0.5}),
     "particles, 1000": (SMCThompson, {}),
     "particles, moved": (SMCThompson, {"resampling": "systematic", "move": "random-walk"}),
 }

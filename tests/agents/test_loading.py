@@ -12,7 +12,14 @@ from geometric import Geometric
 from last_paid import LastPaid
 
 import agents
-from agents import BayesOptimal, ExactThompson, RacingThompson, SMCThompson, make_agent
+from agents import (
+    BayesOptimal,
+    ExactThompson,
+    RacingThompson,
+    SlidingWindow,
+    SMCThompson,
+    make_agent,
+)
 from bandit_gym.likelihoods import Bernoulli, Exponential
 from bandit_gym.priors import Beta, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import HierarchicalBeta
@@ -30,6 +37,9 @@ CASES = {
     **{name: make_agent(name, BERNOULLI) for name in ALL_AGENTS},
     "optimal": BayesOptimal(BERNOULLI, horizon=30),
     "table": ExactThompson(TABLE),
+    "fading": ExactThompson(TABLE, discount=0.9),
+    "fading particles": SMCThompson(TABLE, discount=0.9, **PARTICLES),
+    "window": SlidingWindow(TABLE, window=5, rule={"name": "top_two"}),
     "chain": ExactThompson(CHAIN, num_sweeps=2),
     "chain greedy": make_agent("greedy", CHAIN, estimate="posterior"),
     "own likelihood": ExactThompson(OWN),

@@ -44,6 +44,19 @@ def test_agent_acts_after_a_log_as_after_its_rows(name):
     assert [one_call.act() for _ in range(5)] == [one_by_one.act() for _ in range(5)]
 
 
+@pytest.mark.parametrize(
+    "options", [("exact", {"discount": 0.5}), ("sliding_window", {"window": 2})]
+)
+def test_agent_that_forgets_is_told_row_by_row(options):
+    name, hyperparameters = options
+    agent, twin = (started(make_agent(name, PROBLEM, **hyperparameters), None) for _ in range(2))
+    agent.observe_log({"action": ACTIONS, "reward": REWARDS})
+    for action, reward in zip(ACTIONS, REWARDS, strict=True):
+        twin.observe(action, reward)
+    assert (agent.counts == twin.counts).all() and (agent.sums == twin.sums).all()
+    assert agent.counts.sum() < len(ACTIONS)
+
+
 @pytest.mark.parametrize("num_envs", [None, 2])
 def test_class_that_learns_row_by_row_is_told_row_by_row(num_envs):
     agent = started(LastPaid(PROBLEM), num_envs)
