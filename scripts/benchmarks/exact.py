@@ -63,11 +63,11 @@ def _two_threads(session: Session, num_lanes: int) -> Measurement:
         plain = play_from_start({"": BetaThompson(NUM_ARMS)}, *size)[""]
         return {
             "ours, two threads": by_wall_clock(on_two_threads(ours)),
-            "plain": by_wall_clock(plain),
+            "plain NumPy": by_wall_clock(plain),
         }
 
     size = NUM_BATCH_STEPS, num_lanes
-    ratios = {"exact.many.two": ("plain", "ours, two threads")}
+    ratios = {"exact.many.two": ("plain NumPy", "ours, two threads")}
     return session.match(f"exact TS, {num_lanes} lanes: ", ratios, "decision", contestants)
 
 
