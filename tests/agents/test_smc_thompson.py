@@ -234,7 +234,7 @@ def test_log_weights_fade_by_the_discount():
         agent.act()
         means = agent.inner._particles[0, 0, :, arm]
         expected = 0.8 * expected + problem.likelihood.log_likelihood(means, 1, reward)
-    np.testing.assert_allclose(agent.inner._log_weights[0, 0], expected, atol=1e-9)
+    np.testing.assert_allclose(agent.inner._weighed.logs[0, 0], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("move", ["none", "random-walk"])
