@@ -1,0 +1,60 @@
+"""What strangers find first: how to cite, what is checked where, and that nothing is published."""
+
+import re
+import tomllib
+
+import pytest
+import yaml
+from documents import ROOT, read
+
+from bandit_gym.files import VERSION
+
+PROJECT = tomllib.loads(read("pyproject.toml"))["project"]
+CITATION = yaml.safe_load(read("CITATION.cff"))
+WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in ROOT.glob(".github/*/*.yml")}
+JOBS = WORKFLOWS["ci.yml"]["jobs"]
+RELEASE = WORKFLOWS["release.yml"]["jobs"]
+PYTHONS = [version.rpartition(" ")[2] for version in PROJECT["classifiers"] if "3." in version]
+
+
+def commands(job):
+    return [step["run"] for step in job["steps"] if "run" in step]
+
+
+def test_version_is_the_same_everywhere():
+    assert PROJECT["version"] == CITATION["version"] == VERSION
+
+
+def test_the_paper_is_cited_by_the_title_that_the_readme_gives():
+    (paper,) = CITATION["references"]
+    assert paper["title"] in " ".join(read("README.md").split())
+
+
+def test_every_python_that_is_claimed_is_tested_on_every_system():
+    matrix = JOBS["tests"]["strategy"]["matrix"]
+    assert matrix["python"] == PYTHONS
+    assert f">={PYTHONS[0]}" == PROJECT["requires-python"]
+    assert {system.partition("-")[0] for system in matrix["os"]} == {"ubuntu", "macos", "windows"}
+
+
+@pytest.mark.parametrize("script", [path.name for path in (ROOT / ".ci").iterdir()])
+def test_every_script_of_the_gate_is_a_job(script):
+    assert f".ci/{script}" in [command for job in JOBS.values() for command in commands(job)]
+
+
+def test_a_wheel_is_tried_by_the_first_command_of_the_readme():
+    (command,) = re.findall(r"pip install \. && (.*)", read("README.md"))
+    assert command in commands(JOBS["wheel"])[-1]
+    assert f'bare/bin/bandit-gym" {command.partition(" ")[2]}\n' in read(".ci/package")
+
+
+def test_nothing_is_published_unless_switched_on_with_known_addresses():
+    assert {job["if"] for job in RELEASE.values()} == {"vars.PUBLISH == 'yes'"}
+    assert RELEASE["publish"]["needs"] == "package"
+    assert r"! grep -n '\.invalid' pyproject.toml" in commands(RELEASE["package"])
+
+
+def test_actions_are_pinned_to_commits():
+    steps = [step for jobs in (JOBS, RELEASE) for job in jobs.values() for step in job["steps"]]
+    used = [step["uses"] for step in steps if "uses" in step]
+    assert [action for action in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action)] == []
