@@ -11,9 +11,16 @@ from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
     from bandit_gym.fidelity.benchmark import FidelityResults, run_suite
+    from bandit_gym.fidelity.leaderboard import describe_leaderboard
     from bandit_gym.fidelity.suite import load_suite
 
 __getattr__, __dir__ = lend(
-    __name__, {"FidelityResults": "benchmark", "load_suite": "suite", "run_suite": "benchmark"}
+    __name__,
+    {
+        "FidelityResults": "benchmark",
+        "describe_leaderboard": "leaderboard",
+        "load_suite": "suite",
+        "run_suite": "benchmark",
+    },
 )
 __all__ = __dir__()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_integer, check_real, make_folder
+from bandit_gym.checks import check_folder, check_integer, check_real, make_folder
 from bandit_gym.experiments.backends import Workers
 from bandit_gym.experiments.entries import Entry, read_entries
 from bandit_gym.experiments.execution import Crew, Died
@@ -25,12 +25,15 @@ from bandit_gym.fidelity.suite import DEFAULT_SUITE, Suite, load_suite
 from bandit_gym.fidelity.trial import FAILED, Game, measure_distance, play_game
 from bandit_gym.files import RESULTS_VERSION, replacing
 from bandit_gym.results.plots import save
+from bandit_gym.results.statistics import MIN_REPLICATIONS
 
 NUM_DECISIONS, NUM_REPLICATIONS, HORIZON = 10_000, 50, 1000
 """Sizes at scale 1."""
 
 REFERENCE = "exact, the reference"
 MOST_SCALE = 1000.0
+FEWEST_DECISIONS, FEWEST_STEPS = 1000, 20
+"""Of a case and of a run, at any scale."""
 
 Call = tuple[Any, ...]
 
@@ -43,11 +46,13 @@ class FidelityResults:
         suite: its name.
         distances: a row per agent and case; see `docs/fidelity-suite.md` for the columns.
         regrets: a row per agent, problem and replication, the reference's regret beside it.
+        horizon: steps of a run.
     """
 
     suite: str
     distances: pd.DataFrame
     regrets: pd.DataFrame
+    horizon: int
 
     @property
     def failures(self) -> list[str]:
@@ -70,7 +75,8 @@ class FidelityResults:
         Args:
             folder: made if it is not there.
         """
-        folder = make_folder("out", folder)
+        folder = check_folder("out", folder)
+        make_folder("out", folder)
         tables = {"distances": self.distances, "regrets": self.regrets}
         files = [folder / f"{name}.parquet" for name in tables] + [folder / "leaderboard.csv"]
         for file, table in zip(files, tables.values(), strict=False):
@@ -99,7 +105,8 @@ def run_suite(
             size) -> (size, K)`, or a dict with one of these as "agent" and options.
         suite: its name.
         only: cases whose name contains this text.
-        scale: 1 is 10,000 decisions a case, and 50 runs of 1,000 steps a game.
+        scale: 1 is 10,000 decisions a case, and 50 runs of 1,000 steps a game. There are 1,000
+            decisions and 10 runs at least; below a tenth of the scale runs have fewer steps.
         seed: of agents, worlds and noise.
         workers: who computes, or how many processes; default one per core.
         on_progress: told how many of all trials are done.
@@ -122,24 +129,25 @@ def run_suite(
             found[call[0]] = _lost(call, result) if isinstance(result, Died) else result
             if on_progress:
                 on_progress(done, len(calls))
-    return _tabulate(chosen, found)
+    return _tabulate(chosen, found, _horizon(scale))
 
 
 def _calls(entries: Sequence[Entry], suite: Suite, scale: float, seed: int) -> Iterator[Call]:
     """Yield the trials, games before cases, because they take longest."""
     reference = Entry(*read_entries("agents", "agent", ["exact"])[0].settings.values(), REFERENCE)
-    sizes = max(2, round(scale * NUM_REPLICATIONS)), _horizon(scale)
+    sizes = max(MIN_REPLICATIONS, round(scale * NUM_REPLICATIONS)), _horizon(scale)
     for entry in (*entries, reference):
         for game in suite.games():
             yield play_game, entry, game, sizes, seed
+    num_decisions = max(FEWEST_DECISIONS, round(scale * NUM_DECISIONS))
     for entry in entries:
         for case in suite.cases:
-            yield measure_distance, entry, case, max(50, round(scale * NUM_DECISIONS)), seed
+            yield measure_distance, entry, case, num_decisions, seed
 
 
 def _horizon(scale: float) -> int:
     """Return the steps of a run: runs are shortened below a tenth of the full scale only."""
-    return max(20, min(HORIZON, round(10 * scale * HORIZON)))
+    return max(FEWEST_STEPS, min(HORIZON, round(10 * scale * HORIZON)))
 
 
 def _carry_out(number: int, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -162,7 +170,7 @@ NUMBERS = (
 )
 
 
-def _tabulate(suite: Suite, found: Sequence[Any]) -> FidelityResults:
+def _tabulate(suite: Suite, found: Sequence[Any], horizon: int) -> FidelityResults:
     games = [each for each in found if isinstance(each, Game)]
     rows = [each for each in found if not isinstance(each, Game)]
     columns = ["agent", "case", "kind", "arms", "pulls", "status", "words", *NUMBERS]
@@ -173,7 +181,8 @@ def _tabulate(suite: Suite, found: Sequence[Any]) -> FidelityResults:
     empty = _paired(Game("", "", np.empty(0)), Game("", "", np.empty(0)))
     regrets = pd.concat(parts, ignore_index=True) if parts else empty[:0]
     told = {"suite": suite.name, "results_version": RESULTS_VERSION}
-    return FidelityResults(suite.name, distances.assign(**told), regrets.assign(**told))
+    regrets = regrets.assign(horizon=horizon)
+    return FidelityResults(suite.name, distances.assign(**told), regrets.assign(**told), horizon)
 
 
 def _paired(game: Game, reference: Game) -> pd.DataFrame:
