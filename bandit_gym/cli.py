@@ -350,7 +350,7 @@ COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
     ),
     _report: ("tables and figures of what is stored so far", _take_directory, _take_report),
     _fidelity: (
-        "measure how near agents and samplers come to exact Thompson sampling",
+        "measure how near agents and samplers are to exact Thompson sampling",
         _take_suite,
     ),
     _export: ("write all stored rows into one file", _take_directory, _take_csv),

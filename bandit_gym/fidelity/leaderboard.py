@@ -114,11 +114,15 @@ def draw_leaderboard(board: pd.DataFrame) -> Picture:
     axes = figure.subplots()
     shown = board[board["decided"] > 0].head(MOST_MARKS)
     for (_, row), colour in zip(shown.iterrows(), COLOURS, strict=False):
-        ends = np.clip(
-            [[row["excess"] - row["excess_low"]], [row["excess_high"] - row["excess"]]], 0, None
-        )
+        below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
         axes.errorbar(
-            row["microseconds"], row["excess"], ends, fmt="o", color=colour, capsize=2, lw=1
+            row["microseconds"],
+            row["excess"],
+            [[below], [above]],
+            fmt="o",
+            color=colour,
+            capsize=2,
+            lw=1,
         )
         axes.annotate(
             str(row["agent"]).replace("$", r"\$"), (row["microseconds"], row["excess"]),

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from outsiders.target import prior_moments
 
 from agents.base import Agent, random_argmax
 from bandit_gym.problem import BanditProblem
+from outsiders.target import prior_moments
 
 NUM_MODELS = 30
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-from outsiders.target import Target, find_mode
 
 from bandit_gym.problem import BanditProblem
+from outsiders.target import Target, find_mode
 
 STEP, NUM_STEPS = 0.1, 50
 """In units of the inverse curvature at the mode; 50 steps are 5 times of relaxation."""

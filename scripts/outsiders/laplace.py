@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-from outsiders.target import Target, find_mode
 
 from bandit_gym.problem import BanditProblem
+from outsiders.target import Target, find_mode
 
 
 def laplace(

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-from outsiders.target import Target, find_mode
 from scipy import special, stats
 
 from bandit_gym.problem import BanditProblem
+from outsiders.target import Target, find_mode
 
 NUM_POINTS, NUM_ROUNDS = 30, 20
 

@@ -5,7 +5,7 @@ from outsiders.langevin import langevin
 from outsiders.laplace import laplace
 from outsiders.mean_field import mean_field
 from outsiders.moments import moment_matched
-from studies import run_study
+from studies import SMALL, run_study
 
 from bandit_gym.fidelity.suite import load_suite
 from bandit_gym.likelihoods import Bernoulli, Gaussian
@@ -53,9 +53,7 @@ def test_ensemble_keeps_its_models_and_has_the_moments_of_the_posterior():
 
 
 def test_page_has_all_agents_and_the_digest(shared):
-    command = (
-        'python scripts/fidelity_suite.py --scale 0.001 --workers 1 --only "N(0, 1), 30 pulls"'
-    )
+    command = f"python scripts/fidelity_suite.py {SMALL} --only 'N(0, 1), 30 pulls'"
     done = run_study(command, shared)
     page = (done.folder / "results/fidelity-suite/fidelity-suite.md").read_text(encoding="utf-8")
     names = ["exact", "racing", "Langevin", "variational", "Laplace", "moment-matched", "ensemble"]

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from bandit_gym.fidelity import distance
 
@@ -14,11 +15,11 @@ def test_noise_floor_of_two_decisions_between_two_arms_is_a_quarter():
     assert high == 0.5
 
 
-@pytest.mark.parametrize("distance", [0.0, 0.03, 0.3])
-def test_interval_of_the_excess_covers_the_distance(distance):
+@pytest.mark.parametrize("true", [0.0, 0.03, 0.3])
+def test_interval_of_the_excess_covers_the_distance(true):
     law = np.array([0.4, 0.3, 0.2, 0.1])
-    own = law + np.array([-distance, distance / 2, distance / 2, 0.0])
+    own = law + np.array([-true, true / 2, true / 2, 0.0])
     samples = np.random.default_rng(1).multinomial(1000, own, 200) / 1000
-    found = [measure_excess(shares, law, 1000) for shares in samples]
-    covered = np.mean([each.low <= distance <= each.high for each in found])
+    found = [distance.measure_excess(shares, law, 1000) for shares in samples]
+    covered = np.mean([each.low <= true <= each.high for each in found])
     assert covered >= 0.95 - 4 * (0.95 * 0.05 / 200) ** 0.5
