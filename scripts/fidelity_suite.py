@@ -37,6 +37,63 @@ AGENTS = {
     "moment-matched normal": moment_matched,
     "ensemble of 30": EnsembleSampling,
 }
+OWN = """A *sampler* draws `size` rows of K means, each independent of the others, from what it
+takes the posterior to be:
+
+```python
+# my_sampler.py
+import numpy as np
+
+def normal(problem, counts, sums, rng, size):  # for Bernoulli arms and a uniform prior
+    mean = (1 + sums) / (2 + counts)
+    std = np.sqrt(mean * (1 - mean) / (3 + counts))
+    return np.clip(rng.normal(mean, std, (size, len(counts))), 0, 1)
+```
+
+Name it, or an agent of yours, as `module:name`, with options behind another colon:
+
+```bash
+bandit-gym fidelity --agents exact racing my_sampler:normal --only "Beta(1, 1)"
+```
+
+Classes and functions will do as well, as in a notebook:
+
+```python
+from bandit_gym.fidelity import run_suite
+
+found = run_suite({"exact": "exact", "mine": normal}, only="Beta(1, 1), 20 pulls", scale=0.1)
+found.leaderboard()[["agent", "excess", "excess_low", "excess_high"]]
+```
+
+An agent needs `reset`, `act` and `observe`; without `warm_start` it is shown the rewards one by
+one, and histories of over 10,000 pulls are *not applicable*. What raises in a case, or returns what
+is no sample of the means (another shape, NaN, a mean outside the support), is *failed* there with
+its message; the rest goes on, and the command ends with exit code 1. Exit code 2 is bad input.
+
+`--out` gets `distances.parquet` (a row per agent and case: `tv`, its `floor` and `excess`, the ends
+`low` and `high` of the interval, `flagged`, `num_samples`, `microseconds`, `status` and `words`),
+`regrets.parquet` (a row per agent, problem and replication, with the `exact_regret` in the same
+world), `leaderboard.csv` and `leaderboard.png`. Scale 1 is 10,000 decisions a case and 50 runs of
+1,000 steps; there are 1,000 decisions and 10 runs at least, and below scale 0.1 runs are shorter.
+
+Cases, histories and answers of `fidelity-v1` are data (`bandit_gym/fidelity/suites/`) and never
+change. `python scripts/make_suite.py` makes them again and says whether they are the same. Each
+answer has a bound of its error, at most 1e-9: its distance from the oracle's, which shares no
+code with it, and what the oracle claims for itself; where arms share a common factor, its distance
+from the answer by three times as many values of the factor."""
+
+OUTSIDERS = """Each is some thirty lines of `scripts/outsiders/`, with its source named there.
+
+- Unadjusted Langevin: 50 steps of a tenth of the inverse curvature at the mode, a chain a draw.
+- Mean-field variational: independent normal laws of log-odds, logarithms or means, 60 fixed points.
+- Laplace: a normal law at the mode, of log-odds, logarithms or means.
+- Moment-matched normal: means and variances of prior and data, draws beyond an end moved to it.
+- Ensemble of 30: models kept for a run, that see every reward with noise of their own. In cases
+  each decision has an ensemble of its own; what a single ensemble costs shows in regret alone.
+
+Not measured: NUTS. The libraries that are kept and have it bring a compiler for models of their
+own, and need the densities written again in it."""
+
 OURS = ("exact", "racing")
 CLOSEST = 0.02
 """TV over noise up to which an agent is called right, as in the adversarial set."""
@@ -86,7 +143,7 @@ def tell(found: FidelityResults) -> list[Section]:
         Section(
             "Leaderboard",
             body=[markdown_table(leaderboard_cells(board))],
-            pictures={"leaderboard": draw_leaderboard(board)},
+            pictures={"fidelity-suite": draw_leaderboard(board)},
             verdicts=[_verdict(board)],
         ),
         Section(
@@ -94,6 +151,8 @@ def tell(found: FidelityResults) -> list[Section]:
             "TV over noise, averaged over cases.",
             body=[_by_kind(found.distances, board)],
         ),
+        Section("The outsiders", body=[OUTSIDERS]),
+        Section("Your own", body=[OWN]),
         Section(
             "What failed", body=["\n".join(f"- {line}" for line in found.failures) or "Nothing."]
         ),

@@ -134,7 +134,7 @@ def run_suite(
 
 def _calls(entries: Sequence[Entry], suite: Suite, scale: float, seed: int) -> Iterator[Call]:
     """Yield the trials, games before cases, because they take longest."""
-    reference = Entry(*read_entries("agents", "agent", ["exact"])[0].settings.values(), REFERENCE)
+    (reference,) = read_entries("agents", "agent", [{"agent": "exact", "label": REFERENCE}])
     sizes = max(MIN_REPLICATIONS, round(scale * NUM_REPLICATIONS)), _horizon(scale)
     for entry in (*entries, reference):
         for game in suite.games():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.random import Generator, SeedSequence
@@ -36,7 +36,7 @@ def find_sampler(entry: Entry) -> Sampler | None:
     code = load_agent(entry.target)
     if inspect.isclass(code) or not _takes_sampler_arguments(code):
         return None
-    return partial(code, **unpack_options(entry.options))  # type: ignore[arg-type]
+    return partial(cast(Sampler, code), **unpack_options(entry.options))
 
 
 def _takes_sampler_arguments(code: Any) -> bool:

@@ -30,7 +30,7 @@ from bandit_gym.fidelity.distance import measure_excess
 from bandit_gym.fidelity.judge import MOST_MEANS, batches
 from bandit_gym.fidelity.suite import SuiteCase
 from bandit_gym.rollout import AGENT_STREAM, play
-from bandit_gym.typing import FloatArray
+from bandit_gym.typing import BoolArray, FloatArray
 
 MEASURED, NOT_APPLICABLE, FAILED = "measured", "not applicable", "failed"
 MOST_ROWS, NUM_TIMED = 1000, 10
@@ -123,7 +123,9 @@ def _decide_by_agent(
     """Decide once in each of many fresh lanes; in fewer where that takes too many samples."""
     if not can_be_told(agent, case.counts):
         return None
-    num_arms, samples, flags, seconds = len(case.law), [], [], 0.0
+    num_arms, seconds = len(case.law), 0.0
+    samples: list[FloatArray] = []
+    flags: list[BoolArray] = []
     counts, size = np.zeros(num_arms), 0
     for size, lane_seed in batches(num_decisions, num_arms, seed):
         if sum(map(np.sum, samples)) * num_arms > MOST_MEANS:
@@ -169,7 +171,7 @@ def play_game(entry: Entry, case: SuiteCase, sizes: tuple[int, int], seed: int) 
         env = BanditVectorEnv(replications, case.problem, max_episode_steps=horizon)
         seeds = SeedSequence(seed, spawn_key=key)
         steps = islice(play(agent, env, env_seed=seed, agent_seed=seeds), horizon)
-        regrets = np.sum([step.pseudo_regrets for step in steps], axis=0)
+        regrets = np.array([step.pseudo_regrets for step in steps], dtype=np.float64).sum(axis=0)
     except Exception as error:
         return Game(entry.label, case.world, np.empty(0), headline(error))
     return Game(entry.label, case.world, regrets * 1000 / horizon)

@@ -52,6 +52,7 @@ def test_ensemble_keeps_its_models_and_has_the_moments_of_the_posterior():
     np.testing.assert_array_equal(before, agent.starts)
 
 
+@pytest.mark.slow
 def test_page_has_all_agents_and_the_digest(shared):
     command = f"python scripts/fidelity_suite.py {SMALL} --only 'N(0, 1), 30 pulls'"
     done = run_study(command, shared)
