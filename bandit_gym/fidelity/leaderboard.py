@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.trial import MEASURED
@@ -11,6 +12,9 @@ from bandit_gym.results.plots import COLOURS, Picture
 from bandit_gym.results.statistics import mean_interval
 
 MOST_MARKS = 7
+CLOSE = 4.0
+"""Ratio of costs within which a mark's name would run into the next mark."""
+
 TITLES = {
     "agent": "agent",
     "decided": "cases decided",
@@ -113,26 +117,28 @@ def draw_leaderboard(board: pd.DataFrame) -> Picture:
     figure = Picture(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     shown = board[board["decided"] > 0].head(MOST_MARKS)
-    for (_, row), colour in zip(shown.iterrows(), COLOURS, strict=False):
-        below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
-        axes.errorbar(
-            row["microseconds"],
-            row["excess"],
-            [[below], [above]],
-            fmt="o",
-            color=colour,
-            capsize=2,
-            lw=1,
-        )
-        axes.annotate(
-            str(row["agent"]).replace("$", r"\$"), (row["microseconds"], row["excess"]),
-            xytext=(6, 5), textcoords="offset points", color=colour, fontsize="small",
-        )  # fmt: skip
+    shown = shown.sort_values("microseconds", kind="stable")
+    costs = shown["microseconds"].to_numpy()
+    is_followed = np.append(costs[1:] < CLOSE * costs[:-1], False)
+    for (_, row), colour, is_left in zip(shown.iterrows(), COLOURS, is_followed, strict=False):
+        _draw_mark(axes, row, colour, is_left)
     axes.axhline(0, color="#888888", lw=0.8, ls=":")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=0.01)
-    axes.margins(x=0.25, y=0.15)
+    axes.margins(x=0.35, y=0.15)
     axes.set_xlabel("processor time of a decision, µs (median over cases)")
     axes.set_ylabel("distance from exact Thompson sampling\n(TV over noise, mean over cases)")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _draw_mark(axes: Axes, row: pd.Series, colour: str, is_left: bool) -> None:
+    """Draw an agent's mark and its interval, with its name to the left or to the right."""
+    below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
+    point = row["microseconds"], row["excess"]
+    axes.errorbar(*point, [[below], [above]], fmt="o", color=colour, capsize=2, lw=1)
+    axes.annotate(
+        str(row["agent"]).replace("$", r"\$"), point, xytext=(-7 if is_left else 7, 4),
+        ha="right" if is_left else "left", textcoords="offset points", color=colour,
+        fontsize="small",
+    )  # fmt: skip
