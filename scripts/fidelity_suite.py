@@ -22,6 +22,7 @@ from outsiders.moments import moment_matched
 from pages.command import add_scale, new_parser
 from pages.page import Section, Verdict, graded, markdown_table, write_page
 
+from bandit_gym.experiments.backends import Workers
 from bandit_gym.fidelity import FidelityResults, load_suite, run_suite
 from bandit_gym.fidelity.leaderboard import draw_leaderboard, leaderboard_cells
 from bandit_gym.fidelity.trial import MEASURED
@@ -106,7 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
     chosen = {"only": options.only, "scale": options.scale, "seed": options.seed}
-    found = run_suite(AGENTS, workers=options.workers, **chosen)
+    workers = Workers("serial") if options.workers == 1 else options.workers
+    found = run_suite(AGENTS, workers=workers, **chosen)
     found.write(options.out)
     write_page(options.out / "fidelity-suite.md", TITLE, describe(found, options), tell(found))
     for failure in found.failures:
