@@ -1,4 +1,4 @@
-"""The command `bandit-gym`: list, compare, run, resume, report, export.
+"""The command `bandit-gym`: list, compare, run, resume, report, export, fidelity.
 
 Exit codes: 0 all went well; 1 an agent failed or results could not be written; 2 bad input, a
 folder in use or a scheduler out of reach; 130 interrupted, 143 and 129 stopped by SIGTERM and
@@ -121,6 +121,27 @@ def _export(options: argparse.Namespace) -> int:
     if found.num_missing:
         print("Not all blocks are in it: see bandit-gym report.", file=sys.stderr)
     return OK
+
+
+def _fidelity(options: argparse.Namespace) -> int:
+    from bandit_gym import fidelity  # brings what no other command needs
+
+    folder = check_folder("out", options.out)
+    with experiments.importing_from(HERE):
+        found = fidelity.run_suite(
+            [experiments.parse_agent(text) for text in options.agents],
+            suite=options.suite,
+            only=options.only,
+            scale=options.scale,
+            seed=options.seed,
+            workers=options.workers,
+        )
+    print(fidelity.describe_leaderboard(found.leaderboard()))
+    for failure in found.failures:
+        print(f"bandit-gym: {failure}", file=sys.stderr)
+    found.write(folder)
+    print(f"\nTables and picture: {folder}")
+    return FAILED if found.failures else OK
 
 
 def _begin(
@@ -265,6 +286,24 @@ def _take_csv(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", nargs="?", metavar="FILE", help="DIR/results.csv")
 
 
+def _take_suite(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--agents",
+        nargs="+",
+        default=["exact"],
+        metavar="NAME[:OPTION=VALUE,...]",
+        help="agents and samplers, by short name or module:name; default: exact",
+    )
+    parser.add_argument("--out", default="results/fidelity", help="folder; default: %(default)s")
+    parser.add_argument("--suite", default="fidelity-v1", help="default: %(default)s")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
+    text = "share of 10,000 decisions a case and 50 runs a game; default: 1"
+    parser.add_argument("--scale", type=experiments.parse_number, default=1.0, help=text)
+    parser.add_argument("--seed", type=experiments.parse_integer, default=0)
+    text = "how many; default: one per core"
+    parser.add_argument("--workers", type=experiments.parse_integer, help=text)
+
+
 def _take_workers(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("workers")
     group.add_argument(
@@ -312,6 +351,10 @@ COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
         *(_take_directory, _take_trust, _take_workers, _take_optimal_budget, _take_changed),
     ),
     _report: ("tables and figures of what is stored so far", _take_directory, _take_report),
+    _fidelity: (
+        "measure how near agents and samplers are to exact Thompson sampling",
+        _take_suite,
+    ),
     _export: ("write all stored rows into one file", _take_directory, _take_csv),
 }
 """Every command, what it does, and which arguments it takes."""

@@ -135,7 +135,7 @@ def decide(setting: Setting, case: Case, num_decisions: int, seed: SeedSequence)
     laws: list[FloatArray] = []
     flags: list[BoolArray] = []
     num_samples = 0
-    for size, lane_seed in _batches(num_decisions, len(case.counts), seed):
+    for size, lane_seed in batches(num_decisions, len(case.counts), seed):
         if num_samples * len(case.counts) > MOST_MEANS:
             break
         agent.reset(size, seed=lane_seed)
@@ -149,7 +149,7 @@ def decide(setting: Setting, case: Case, num_decisions: int, seed: SeedSequence)
     return Decisions(np.concatenate(laws), np.concatenate(flags).astype(bool))
 
 
-def _batches(
+def batches(
     num_decisions: int, num_arms: int, seed: SeedSequence
 ) -> Iterator[tuple[int, SeedSequence]]:
     """Yield numbers of lanes, a few at first, that add up to the decisions, and their seeds."""

@@ -37,7 +37,7 @@ def exact_law(likelihood: Likelihood, prior: Any, data: Data) -> FloatArray:
     if isinstance(prior, DensityOnly):
         return exact_law(likelihood, prior.law, data)
     if isinstance(prior, OneFactor):
-        return _factor_law(likelihood, prior, data)
+        return factor_law(likelihood, prior, data)
     if isinstance(prior, HierarchicalBeta):
         laws = tuple(Beta(a, b) for a, b in zip(prior.alphas, prior.betas, strict=True))
         prior = Camps(laws, prior.weights or ())
@@ -108,20 +108,28 @@ def _average(log_weights: FloatArray, found: list[tuple[float, FloatArray]]) -> 
     return np.asarray(special.softmax(evidence) @ np.array([law for _, law in found]))
 
 
-def _factor_law(likelihood: Likelihood, prior: OneFactor, data: Data) -> FloatArray:
+def factor_law(
+    likelihood: Likelihood, prior: OneFactor, data: Data, *, num_factors: int = NUM_FACTORS
+) -> FloatArray:
     """Narrow the factor's interval to where the evidence is, then average over its values.
 
     The values lie so close that the order of the means changes little from one to the next.
+
+    Args:
+        likelihood: of rewards.
+        prior: with the common factor.
+        data: counts and sums.
+        num_factors: values looked at, at least.
     """
     low, high = -REACH, REACH
     for _ in range(NUM_ZOOMS):
-        factors = np.linspace(low, high, NUM_FACTORS)
+        factors = np.linspace(low, high, num_factors)
         evidence = _log_evidence(factors, _given_factor(likelihood, prior, data, factors))
         kept = factors[evidence > evidence.max() - DEPTH]
         step = factors[1] - factors[0]
         low, high = kept[0] - step, kept[-1] + step
     finest = prior.own_std / max(np.ptp(prior.loadings), prior.own_std)
-    factors = np.linspace(low, high, NUM_FACTORS + int((high - low) / finest))
+    factors = np.linspace(low, high, num_factors + int((high - low) / finest))
     return _average(-(factors**2) / 2, _given_factor(likelihood, prior, data, factors))
 
 

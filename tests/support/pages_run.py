@@ -32,7 +32,7 @@ EXCEPTIONS = {
     r"python scripts/benchmark\.py (.* )?--with-peers.*": "installs other people's libraries",
     r"python scripts/benchmark\.py( --check| --profile| --only harness)?": "minutes, by the clock",
     r"python scripts/compare_sb3\.py": "trains for minutes; its parts have tests of their own",
-    r"python scripts/golden\.py.*": "what tests compare with",
+    r"python scripts/(golden|make_suite)\.py.*": "what tests compare with",
     r"python scripts/mutants\.py .*": "breaks lines for an hour",
 }
 """Commands that are not run, as patterns of the whole command, and why; ten at most."""
@@ -42,6 +42,8 @@ REDUCED = {
     r"bandit-gym compare --(agents|env|propensities).*": "--replications 2 --horizon 20",
     r"python scripts/(reproduce|beyond)_paper\.py.*": SMALL,
     r"python scripts/fidelity\.py --adversarial.*": "--quick --scale 0.002 --only Gaussian",
+    r"python scripts/fidelity_suite\.py .*": f"{SMALL} --only 'N(0, 1), 30 pulls'",
+    r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls' --workers 1",
     r"python scripts/fidelity\.py .*": "--quick --scale 0.002",
     r"python scripts/intervals\.py .*": "--scale 0.005",
     r"python scripts/reliability\.py": "--repeats 1 --only receipt",

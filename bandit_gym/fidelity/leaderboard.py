@@ -1,0 +1,144 @@
+"""The leaderboard of a suite: a row per agent, as a table, as text and as a picture."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from bandit_gym.fidelity.distance import HALF_WIDTH
+from bandit_gym.fidelity.trial import MEASURED
+from bandit_gym.results.plots import COLOURS, Picture
+from bandit_gym.results.statistics import mean_interval
+
+MOST_MARKS = 7
+CLOSE = 4.0
+"""Ratio of costs within which a mark's name would run into the next mark."""
+
+TITLES = {
+    "agent": "agent",
+    "decided": "cases decided",
+    "excess": "TV over noise, mean",
+    "worst": "TV over noise, largest",
+    "flagged": "flagged",
+    "num_samples": "samples",
+    "microseconds": "µs a decision",
+    "lost": "regret lost in 1,000 steps",
+}
+"""Column of the text -> its heading."""
+
+
+def make_leaderboard(distances: pd.DataFrame, regrets: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per agent, those that decided most often and most truly first.
+
+    The mean of the distances is over the cases in which an agent decided. Its interval adds up the
+    noise of single cases. Regret lost is the average over the problems of whole runs, paired by
+    replication, and its interval Student's over replications.
+    """
+    rows = [
+        _row(str(agent), table, regrets[regrets["agent"] == agent])
+        for agent, table in distances.groupby("agent", sort=False)
+    ]
+    board = pd.DataFrame(rows)
+    order = ["decided", "excess"]
+    return board.sort_values(order, ascending=[False, True], kind="stable", ignore_index=True)
+
+
+def _row(agent: str, table: pd.DataFrame, regrets: pd.DataFrame) -> dict[str, object]:
+    made = table[table["status"] == MEASURED]
+    row: dict[str, object] = {"agent": agent, "decided": len(made), "cases": len(table)}
+    row |= _distance(made) | _lost(regrets)
+    if len(made):
+        row |= {"flagged": made["flagged"].mean(), "num_samples": made["num_samples"].mean()}
+        row["microseconds"] = made["microseconds"].median()
+    return row
+
+
+def _distance(made: pd.DataFrame) -> dict[str, object]:
+    names = ("excess", "excess_low", "excess_high", "worst", "worst_case")
+    if not len(made):
+        return dict.fromkeys(names, np.nan)
+    noise = HALF_WIDTH * made["std"]
+    both = float(np.sqrt((noise**2).sum())) / len(made)
+    worst = made.loc[made["excess"].idxmax()]
+    ends = made["excess"].mean() - both, (made["high"] - noise).mean() + both
+    values = made["excess"].mean(), *ends, worst["excess"], worst["case"]
+    return dict(zip(names, values, strict=True))
+
+
+def _lost(regrets: pd.DataFrame) -> dict[str, float]:
+    """Return the regret lost, over the problems that were played."""
+    played = regrets[regrets["words"] == ""]
+    if not len(played):
+        return dict.fromkeys(("lost", "lost_low", "lost_high"), np.nan)
+    lost = (played["regret"] - played["exact_regret"]).groupby(played["replication"]).mean()
+    interval = mean_interval(lost.to_numpy())
+    return dict(zip(("lost", "lost_low", "lost_high"), interval, strict=True))
+
+
+def leaderboard_cells(board: pd.DataFrame) -> list[dict[str, str]]:
+    """Return the rows of a leaderboard as text under headings, each estimate with its interval."""
+    return [dict(zip(TITLES.values(), _cells(row), strict=True)) for _, row in board.iterrows()]
+
+
+def _cells(row: pd.Series) -> list[str]:
+    return [
+        str(row["agent"]),
+        f"{row['decided']} of {row['cases']}",
+        _written(row, "excess", 4),
+        f"{row['worst']:.3f}, {row['worst_case']}" if row["decided"] else "",
+        _number(row.get("flagged"), "{:.1%}"),
+        _number(row.get("num_samples"), "{:.0f}"),
+        _number(row.get("microseconds"), "{:.3g}"),
+        _written(row, "lost", 1),
+    ]
+
+
+def _written(row: pd.Series, name: str, digits: int) -> str:
+    estimate, low, high = (row[key] for key in (name, f"{name}_low", f"{name}_high"))
+    if np.isnan(estimate):
+        return ""
+    if np.isnan(low):
+        return f"{estimate:.{digits}f}"
+    return f"{estimate:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _number(value: object, form: str) -> str:
+    return "" if value is None or pd.isna(value) else form.format(value)
+
+
+def describe_leaderboard(board: pd.DataFrame) -> str:
+    """Return a leaderboard as a table of plain text."""
+    return pd.DataFrame(leaderboard_cells(board)).to_string(index=False)
+
+
+def draw_leaderboard(board: pd.DataFrame) -> Picture:
+    """Draw distance against cost with a labelled mark for each agent, the first seven at most."""
+    figure = Picture(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    shown = board[board["decided"] > 0].head(MOST_MARKS)
+    shown = shown.sort_values("microseconds", kind="stable")
+    costs = shown["microseconds"].to_numpy()
+    is_followed = np.append(costs[1:] < CLOSE * costs[:-1], False)
+    for (_, row), colour, is_left in zip(shown.iterrows(), COLOURS, is_followed, strict=False):
+        _draw_mark(axes, row, colour, is_left)
+    axes.axhline(0, color="#888888", lw=0.8, ls=":")
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=0.01)
+    axes.margins(x=0.35, y=0.15)
+    axes.set_xlabel("processor time of a decision, µs (median over cases)")
+    axes.set_ylabel("distance from exact Thompson sampling\n(TV over noise, mean over cases)")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _draw_mark(axes: Axes, row: pd.Series, colour: str, is_left: bool) -> None:
+    """Draw an agent's mark and its interval, with its name to the left or to the right."""
+    below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
+    point = row["microseconds"], row["excess"]
+    axes.errorbar(*point, [[below], [above]], fmt="o", color=colour, capsize=2, lw=1)
+    axes.annotate(
+        str(row["agent"]).replace("$", r"\$"), point, xytext=(-7 if is_left else 7, 4),
+        ha="right" if is_left else "left", textcoords="offset points", color=colour,
+        fontsize="small",
+    )  # fmt: skip

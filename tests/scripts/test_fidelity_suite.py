@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+from outsiders.ensemble import EnsembleSampling
+from outsiders.langevin import langevin
+from outsiders.laplace import laplace
+from outsiders.mean_field import mean_field
+from outsiders.moments import moment_matched
+from studies import SMALL, run_study
+
+from bandit_gym.fidelity.suite import load_suite
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Normal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+
+SAMPLERS = (laplace, langevin, mean_field, moment_matched)
+COUNTS, SUMS = np.array([9, 0, 3]), np.array([9.0, 0.0, -3.0])
+POSTERIOR_MEAN, POSTERIOR_VAR = SUMS / (1 + COUNTS), 1 / (1.0 + COUNTS)
+BY_HAND = BanditProblem(Gaussian(1.0), Normal(0.0, 1.0), 3)
+SIZE = 4000
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.__name__)
+def test_samplers_have_the_moments_of_a_normal_posterior(sampler):
+    means = sampler(BY_HAND, COUNTS, SUMS, np.random.default_rng(0), SIZE)
+    assert means.shape == (SIZE, 3)
+    # beside noise: Langevin's step of 0.1 makes variances 1 / (1 - 0.05) too large, and the
+    # moments of the prior are those of 1,000 draws
+    noise = 4 * np.sqrt(POSTERIOR_VAR) * (SIZE**-0.5 + 1000**-0.5)
+    assert (np.abs(means.mean(axis=0) - POSTERIOR_MEAN) < noise).all()
+    ratio = means.var(axis=0) / POSTERIOR_VAR
+    assert (np.abs(ratio - 1) < 0.06 + 4 * (2 / SIZE) ** 0.5 + 4 * (2 / 1000) ** 0.5).all()
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.__name__)
+def test_samplers_stay_in_the_support(sampler):
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.9, 0.2, 0.5, 1.0), 3)
+    means = sampler(problem, COUNTS, np.array([9.0, 0.0, 0.0]), np.random.default_rng(0), 100)
+    assert ((means >= 0.5) & (means <= 1.0)).all()
+
+
+def test_ensemble_keeps_its_models_and_has_the_moments_of_the_posterior():
+    agent = EnsembleSampling(BY_HAND, num_models=SIZE)
+    agent.reset(1, seed=0)
+    agent.warm_start(COUNTS, SUMS)
+    models = (agent.weight * agent.starts + agent.sums + agent.shifts) / (
+        agent.weight + agent.counts
+    )
+    noise = 4 * np.sqrt(POSTERIOR_VAR) * (SIZE**-0.5 + 1000**-0.5)
+    assert (np.abs(models[0].mean(axis=0) - POSTERIOR_MEAN) < noise).all()
+    before = agent.starts.copy()
+    agent.observe(np.array([1]), np.array([0.5]))
+    np.testing.assert_array_equal(before, agent.starts)
+
+
+@pytest.mark.slow
+def test_page_has_all_agents_and_the_digest(shared):
+    command = f"python scripts/fidelity_suite.py {SMALL} --only 'N(0, 1), 30 pulls'"
+    done = run_study(command, shared)
+    page = (done.folder / "results/fidelity-suite/fidelity-suite.md").read_text(encoding="utf-8")
+    names = ["exact", "racing", "Langevin", "variational", "Laplace", "moment-matched", "ensemble"]
+    assert all(name in page for name in names)
+    assert load_suite().digest[:12] in page
