@@ -13,7 +13,7 @@ PREAMBLE = "% Needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX where labels
 WRITTEN = {
     **{sign: f"\\{sign}" for sign in "#$%&_{}"},
     **{"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"},
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "-": "{-}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
     **{"`": r"\textasciigrave{}", "'": r"\textquotesingle{}", "[": "{[}", "]": "{]}"},
     **{"±": r"$\pm$", "−": "$-$", "µ": r"$\mu$"},
 }
@@ -33,7 +33,8 @@ def write_latex(results: Results) -> str:
 
 def escape(text: str) -> str:
     """Return text as LaTeX shows it literally; line breaks become spaces."""
-    return "".join(WRITTEN.get(sign, sign) for sign in text.replace("\n", " "))
+    written = "".join(WRITTEN.get(sign, sign) for sign in text.replace("\n", " "))
+    return re.sub(r"-(?=-)", "-{}", written)  # two in a row would be a dash
 
 
 def _write_table(table: Table) -> str:

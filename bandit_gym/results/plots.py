@@ -257,16 +257,18 @@ def _count(runs: list[RunResults]) -> str:
 def _with_legend(figure: Figure) -> Figure:
     """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    width = max(map(len, labels), default=1)
-    columns = max(1, _characters_across(figure) // (width + 8))
-    num_rows = math.ceil(len(labels) / columns)
+    across = _characters_across(figure)
+    shown = [textwrap.fill(each.removeprefix(SHOWN), int(0.7 * across)) for each in labels]
+    width = max((len(line) for label in shown for line in label.splitlines()), default=1)
+    columns = max(1, across // (width + 8))
+    num_rows = math.ceil(sum(1 + label.count("\n") for label in shown) / columns)
     row = LEGEND_ROW * matplotlib.rcParams["font.size"]
     figure.set_figheight(figure.get_figheight() + row * max(0, num_rows - 2))
     legend = figure.legend(
         handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small"
     )
-    for text, label in zip(legend.get_texts(), labels, strict=True):
-        text.set_text(_literal(label.removeprefix(SHOWN)))
+    for text, label in zip(legend.get_texts(), shown, strict=True):
+        text.set_text(_literal(label))
     return figure
 
 

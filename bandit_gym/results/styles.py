@@ -42,11 +42,12 @@ class Style(NamedTuple):
 STYLES = {
     "screen": Style((5.2, 4.0)),
     "paper": Style(
-        (3.33, 2.6),  # a column of a two-column paper
+        (3.33, 2.8),  # a column of a two-column paper
         {
-            "font.family": "serif",
+            "font.family": ["serif", "sans-serif"],  # which has scripts that the first lacks
             "mathtext.fontset": "dejavuserif",
             "font.size": 8,
+            "axes.labelsize": "small",
             "lines.linewidth": 1.1,
             "axes.linewidth": 0.6,
         },

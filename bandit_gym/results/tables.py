@@ -100,7 +100,7 @@ def _make_estimates(
         *_flag_notes(rows),
         *_belief_notes(results, environment),
     ]
-    return _fill(title, rows, cells, notes)
+    return fill(title, rows, cells, notes)
 
 
 def _estimate(name: str, row: Row) -> str:
@@ -136,7 +136,7 @@ def _make_spread(rows: Sequence[Row]) -> Table:
         **{name: partial(write_quantile, name) for name in QUANTILES},
     }
     notes = interval_notes(rows, ("realised_regret", "simple_regret"))
-    return _fill(title, rows, cells, notes)
+    return fill(title, rows, cells, notes)
 
 
 def _flag_notes(rows: Sequence[Row]) -> Iterator[str]:
@@ -172,9 +172,10 @@ def make_aggregate(results: Results) -> Iterator[Table]:
         "agent": lambda row: row["agent"],
         "score": lambda row: write_estimate(row, "score_iqm", digits=3),
     }
-    yield _fill(title, rows, cells, interval_notes(rows, ["score_iqm"]))
+    yield fill(title, rows, cells, interval_notes(rows, ["score_iqm"]))
 
 
-def _fill(title: str, rows: Sequence[Row], cells: Cells, notes: Iterable[str]) -> Table:
+def fill(title: str, rows: Sequence[Row], cells: Cells, notes: Iterable[str]) -> Table:
+    """Make a table by writing the cells of each row."""
     lines = [[write(row) for write in cells.values()] for row in rows]
     return Table(title, list(cells), lines, list(notes))

@@ -12,11 +12,16 @@ from bandit_gym.results.html.charts import Chart, Line
 from bandit_gym.results.styles import COLOURS
 from bandit_gym.results.tables import Table
 
+BOUND_DASHES = ("2,3", "2,8")
 DASHES = ("", "7,4", "2,3", "8,3,2,3", "15,5", "15,4,2,4", "2,8")
 SYMBOLS = {"": "", "circle": "●", "square": "■", "diamond": "◆", "triangle-up": "▲", "x": "✕"}
 """Marks of plotly, and the letters that look like them; with dashes, for those without colour."""
 
 MOST_COLUMNS = 6
+MOST_BANDS = 8  # as in page.js
+MANY_BANDS = (
+    "95 % bands are drawn while at most 8 agents are shown; pointing at a curve tells them."
+)
 NAMED_IN_ALT = 5
 
 
@@ -45,10 +50,11 @@ def table(content: Table) -> str:
     head = "".join(f'<th scope="col">{literal(cell)}</th>' for cell in content.header)
     rows = "".join(f"<tr>{_row(line)}</tr>" for line in content.lines)
     notes = "".join(map(paragraph, content.notes))
+    title, notes = escape(content.title), "".join(map(paragraph, content.notes))
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="Table">'
-        f"<table><caption>{escape(content.title)}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}"
+        f'<p class="title">{title}</p><div class="scroll" tabindex="0" role="region" '
+        f'aria-label="{title}"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>{notes}"
     )
 
 
@@ -74,12 +80,19 @@ def figure(name: str, chart: Chart) -> str:
         for letter in chart.may_log
     )
     options = "".join(f"<option>{escape(choice)}</option>" for choice in chart.choices)
-    select = f"<label>show <select data-choice>{options}</select></label>" if options else ""
+    bounds = [line.name for line in chart.lines if line.agent < 0]
+    drawn = "".join(
+        f'<span class="bound">{_draw_line("var(--faint)", dash)}{escape(bound)}</span>'
+        for bound, dash in zip(bounds, BOUND_DASHES, strict=False)
+    )
+    select = f"<label>show <select data-choice>{options}</select></label>"
+    banded = sum(bool(line.half) for line in chart.lines)
+    foggy = paragraph(MANY_BANDS) if banded > MOST_BANDS else ""
     return (
         f'<figure data-chart="{name}"><figcaption>{literal(chart.title)}</figcaption>'
-        f'<div class="controls">{switches}{select if len(chart.choices) > 1 else ""}</div>'
+        f'<div class="controls">{switches}{select if len(chart.choices) > 1 else ""}{drawn}</div>'
         f'<div class="plot" role="img" aria-label="{escape(describe(chart))}"></div>'
-        f"<details><summary>Values as a table</summary>{_values(chart)}</details></figure>"
+        f"{foggy}<details><summary>Values as a table</summary>{_values(chart)}</details></figure>"
     )
 
 
@@ -108,13 +121,16 @@ def _row(line: Sequence[str]) -> str:
 
 
 def _swatch(number: int) -> str:
-    """Draw what the lines of an agent look like."""
     style = look(number)
-    mark = SYMBOLS[style["symbol"]]
+    return _draw_line(f"var(--c{style['colour']})", style["dash"], SYMBOLS[style["symbol"]])
+
+
+def _draw_line(colour: str, dash: str, mark: str = "") -> str:
+    """Draw what a line of a chart looks like, for a legend."""
     return (
-        f'<svg width="34" height="12" aria-hidden="true" style="color:var(--c{style["colour"]})">'
-        f'<line x1="0" y1="6" x2="34" y2="6" stroke="currentColor" stroke-width="2" '
-        f'stroke-dasharray="{style["dash"]}"/>'
+        f'<svg width="34" height="12" aria-hidden="true" style="color:{colour}">'
+        '<line x1="0" y1="6" x2="34" y2="6" stroke="currentColor" stroke-width="2" '
+        f'stroke-dasharray="{dash}"/>'
         f'<text x="17" y="10" text-anchor="middle" font-size="11" fill="currentColor">{mark}</text>'
         "</svg>"
     )

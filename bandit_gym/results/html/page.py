@@ -133,7 +133,8 @@ def _write_world(
         f'<section id="world-{number}"><h2><bdi>{escape(environment.label)}</bdi></h2>'
         f"{table(tables[0])}{legend(str(number), drawn)}"
         f"{''.join(figure(name, chart) for name, chart in own.items())}"
-        f"<details><summary>Spread over replications</summary>{table(tables[1])}</details></section>"
+        f"<details><summary>Spread over replications</summary>{table(tables[1])}</details>"
+        "</section>"
     )
 
 
@@ -175,7 +176,7 @@ def _data(results: Results, charts: dict[str, Chart]) -> str:
 
 def _pack(chart: Chart) -> dict[str, Any]:
     positions: list[list[float]] = []
-    choices = {}
+    choices: dict[str, list[dict[str, Any]]] = {}
     for choice, lines in chart.choices.items():
         choices[choice] = packed = []
         for line in lines:
@@ -186,9 +187,8 @@ def _pack(chart: Chart) -> dict[str, Any]:
 
 
 def _page(title: str, body: str, data: str) -> str:
-    style, code = (
-        files(__package__).joinpath(f"assets/page.{e}").read_text() for e in ("css", "js")
-    )
+    assets = files(__package__).joinpath("assets")
+    style, code = (assets.joinpath(f"page.{kind}").read_text("utf-8") for kind in ("css", "js"))
     return f"""<!doctype html>
 <html lang="en">
 <head>

@@ -2,6 +2,7 @@
 (async () => {
   const { looks, charts } = JSON.parse(document.getElementById("data").textContent);
   const hidden = {}; // group -> agents that its legend hides
+  const MOST_BANDS = 8; // more would be a fog; hovering tells the intervals all the same
   const isTouch = matchMedia("(pointer: coarse)").matches;
 
   async function loadLibrary() {
@@ -21,10 +22,11 @@
   const entities = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
   const literal = (text) => text.replace(/[&<>"]/g, (sign) => entities[sign]); // plotly reads tags
   const broken = (text, width) =>
-    (text.match(new RegExp(`.{1,${width}}`, "gu")) ?? []).map(literal).join("<br>");
+    (text.match(new RegExp(`.{1,${width}}(?=\\s|$)|.{1,${width}}`, "gu")) ?? []).map(literal).join("<br>");
 
   function makeTraces(chart, state, group) {
     const lines = chart.choices[state.choice].filter((line) => !hidden[group]?.has(line.agent));
+    const hasBands = lines.filter((line) => line.half.length).length <= MOST_BANDS;
     return lines.flatMap((line, i) => {
       const look = looks[line.agent] ?? { dash: i % 2 ? "2,8" : "2,3", symbol: "" };
       const ink = line.agent < 0 ? colour("--faint") : colour(`--c${look.colour}`);
@@ -44,7 +46,7 @@
         customdata: line.half.length ? line.half.map((value) => ` ± ${+value.toPrecision(2)}`) : x.map(() => ""),
         hovertemplate: "%{fullData.name}<br>%{x}: %{y:.4g}%{customdata}<extra></extra>",
       };
-      return line.half.length ? [band, curve] : [curve];
+      return hasBands && line.half.length ? [band, curve] : [curve];
     });
   }
 
