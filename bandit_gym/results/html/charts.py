@@ -87,7 +87,7 @@ def make_profile(results: Results, points: int) -> Iterator[Chart]:
         return
     labels = [agent.label for agent in results.experiment.agents]
     highest = max(float(np.quantile(values, 0.99)) for values in scores.values())
-    levels = np.linspace(0, highest, points).round(5)
+    levels = np.linspace(0, highest, points)
     lines = [
         _line(labels.index(label), label, levels, performance_profile(values, levels))
         for label, values in scores.items()
