@@ -72,7 +72,8 @@ def _take_report(parser: argparse.ArgumentParser) -> None:
     text = "one file, OUT/report.html, instead: opens in a browser, without a network"
     parser.add_argument("--html", action="store_true", help=text)
     formats = ("png", "svg", "pdf")
-    parser.add_argument("--format", nargs="+", choices=formats, help="of figures; default: png svg")
+    text = "of figures; may be given again; default: png and svg"
+    parser.add_argument("--format", action="append", choices=formats, help=text)
     text = "of figures; paper: a column wide, serif, without titles"
     parser.add_argument("--style", choices=("screen", "paper"), help=text)
     parser.add_argument("--latex", action="store_true", help="tables.tex too, for booktabs")
