@@ -31,8 +31,9 @@ def report(options: argparse.Namespace) -> int:
     if options.html:
         print(f"\nReport: {results.write_html(found, folder / 'report.html')}")
         return FAILED if found.failed else OK
-    formats = chosen.pop("format", ["png", "svg"])
-    results.write_report(found, folder, formats=formats, **chosen)
+    if "format" in chosen:
+        chosen["formats"] = chosen.pop("format")
+    results.write_report(found, folder, **chosen)
     print(f"\nTables and figures: {folder}")
     return FAILED if found.failed else OK
 
