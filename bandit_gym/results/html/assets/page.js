@@ -80,7 +80,10 @@
   });
 
   function draw({ chart, state, plot, group }) {
-    const config = { responsive: true, displaylogo: false, displayModeBar: isTouch ? false : "hover" };
+    const config = {
+      responsive: true, displaylogo: false, displayModeBar: isTouch ? false : "hover",
+      modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]], // none that shares online
+    };
     Plotly.react(plot, makeTraces(chart, state, group), makeLayout(chart, state), config);
   }
   const redraw = (group) =>

@@ -180,6 +180,12 @@ def test_browser_has_nothing_to_complain_of(shown, path):
     ] == []
 
 
+def test_no_button_of_a_chart_leads_online(shown):
+    buttons = shown.locator('[data-chart="0-0"] .modebar-btn')
+    titles = ["Download plot as a PNG", "Zoom", "Pan", "Reset axes"]
+    assert [each.get_attribute("data-title") for each in buttons.all()] == titles
+
+
 def test_hovering_shows_a_value_with_its_label_as_it_is(shown):
     """The first agent loses 0.7 in each of 30 steps: 21 at the end, at the top right."""
     box = chart(shown).locator(".plot .nsewdrag").bounding_box()
