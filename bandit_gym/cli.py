@@ -1,8 +1,8 @@
-"""The command `bandit-gym`: list, compare, run, resume, report, export, fidelity.
+"""The command `bandit-gym`: list, compare, run, resume, report, export, diff, fidelity.
 
-Exit codes: 0 all went well; 1 an agent failed or results could not be written; 2 bad input, a
-folder in use or a scheduler out of reach; 130 interrupted, 143 and 129 stopped by SIGTERM and
-SIGHUP, to be continued with `resume`.
+Exit codes: 0 all went well; 1 an agent failed, results could not be written, or two folders differ
+where they must not; 2 bad input, a folder in use or a scheduler out of reach; 130 interrupted, 143
+and 129 stopped by SIGTERM and SIGHUP, to be continued with `resume`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym import experiments, results
-from bandit_gym.checks import check_file, check_folder, check_path
-from bandit_gym.files import VERSION, replacing
+from bandit_gym.checks import check_folder, check_path
+from bandit_gym.files import VERSION
 from bandit_gym.registration import ENV_IDS
+from bandit_gym.results import commands
+from bandit_gym.results.commands import FAILED, OK
 
-OK, FAILED, BAD_INPUT, INTERRUPTED, NOBODY_READS = 0, 1, 2, 130, 141
+BAD_INPUT, INTERRUPTED, NOBODY_READS = 2, 130, 141
 
 EXAMPLES = """examples:
   bandit-gym compare
@@ -33,7 +35,7 @@ EXAMPLES = """examples:
 HERE = ""
 """The current folder, as Python's search path has it."""
 
-KINDS = "environments, agents, priors, likelihoods"
+KINDS = "environments, wrappers, agents, priors, likelihoods"
 DEFAULT_ENVIRONMENT = "BernoulliBandit-v0"
 DEFAULT_AGENTS = ("racing", "racing_paper", "exact", "smc", "ucb1")
 
@@ -98,29 +100,6 @@ def _resume(options: argparse.Namespace) -> int:
         if not options.trust:
             experiments.check_trust(folder, experiment)
         return _begin(experiment, folder, options, *beside)
-
-
-def _report(options: argparse.Namespace) -> int:
-    found = results.load_results(options.directory)
-    print(results.describe(found, details=True))
-    typed = None if options.out is None else check_folder("out", options.out)
-    folder = typed or Path(options.directory) / "report"
-    results.write_report(found, folder)
-    print(f"\nTables and figures: {folder}")
-    return FAILED if found.failed else OK
-
-
-def _export(options: argparse.Namespace) -> int:
-    found = results.load_results(options.directory)
-    is_typed = options.csv is not None
-    path = check_file("csv", options.csv) if is_typed else Path(options.directory) / "results.csv"
-    with replacing(path, is_typed=is_typed) as file:
-        for number, table in enumerate(found.frames()):
-            file.write(results.to_csv(table, header=number == 0))
-    print(f"One row per stored replication and step: {path}")
-    if found.num_missing:
-        print("Not all blocks are in it: see bandit-gym report.", file=sys.stderr)
-    return OK
 
 
 def _fidelity(options: argparse.Namespace) -> int:
@@ -231,9 +210,9 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    subparsers = parser.add_subparsers(required=True, metavar="command")
     for command, (text, *declarations) in COMMANDS.items():
-        added = commands.add_parser(command.__name__[1:], help=text)
+        added = subparsers.add_parser(command.__name__.removeprefix("_"), help=text)
         added.set_defaults(command=command)
         for declare in declarations:
             declare(added)
@@ -268,22 +247,10 @@ def _take_out(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", help="folder; default: results/NAME-CONTENT")
 
 
-def _take_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", help="folder of tables and figures; default: DIR/report")
-
-
-def _take_directory(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory")
-
-
 def _take_trust(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trust", action="store_true", help="run the modules and saved models that DIR names"
     )
-
-
-def _take_csv(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--csv", nargs="?", metavar="FILE", help="DIR/results.csv")
 
 
 def _take_suite(parser: argparse.ArgumentParser) -> None:
@@ -348,13 +315,9 @@ COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
     ),
     _resume: (
         "go on with an experiment that was interrupted",
-        *(_take_directory, _take_trust, _take_workers, _take_optimal_budget, _take_changed),
+        *(commands.take_directory, _take_trust, _take_workers, _take_optimal_budget, _take_changed),
     ),
-    _report: ("tables and figures of what is stored so far", _take_directory, _take_report),
-    _fidelity: (
-        "measure how near agents and samplers are to exact Thompson sampling",
-        _take_suite,
-    ),
-    _export: ("write all stored rows into one file", _take_directory, _take_csv),
+    **commands.COMMANDS,
+    _fidelity: ("measure how near agents and samplers are to exact Thompson sampling", _take_suite),
 }
 """Every command, what it does, and which arguments it takes."""

@@ -71,6 +71,10 @@ def read_manifest(directory: Path) -> Manifest:
     path = directory / MANIFEST
     if not directory.is_dir():
         raise FileNotFoundError(f"the folder must exist, got {str(directory)!r}.")
+    if not any(directory.iterdir()):
+        raise FileNotFoundError(
+            f"the folder must hold an experiment, got {str(directory)!r}, empty."
+        )
     if not path.is_file():
         raise FileExistsError(
             f"the folder must hold an experiment or nothing, got {str(directory)!r}; "

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
+    from bandit_gym.results.comparison import Comparison, compare, describe_comparison
+    from bandit_gym.results.html.page import write_html
     from bandit_gym.results.presented import Results, load_results
     from bandit_gym.results.report import describe, draw_regret, write_report
     from bandit_gym.results.results import RunResults, paired_differences
@@ -14,15 +16,19 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lend(
     __name__,
     {
+        "Comparison": "comparison",
         "Results": "presented",
         "RunResults": "results",
         "aggregate": "summary",
+        "compare": "comparison",
         "describe": "report",
+        "describe_comparison": "comparison",
         "draw_regret": "report",
         "load_results": "presented",
         "paired_differences": "results",
         "summarise": "summary",
         "to_csv": "spreadsheet",
+        "write_html": "html.page",
         "write_report": "report",
     },
 )

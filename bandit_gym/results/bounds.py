@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from matplotlib.axes import Axes
 
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.summary import lower_bound_slope
+from bandit_gym.typing import FloatArray, IntArray
 
-_ENDS = {"least": "lower", "most": "upper"}
+
+class Bound(NamedTuple):
+    """A line of regrets: (S,) steps and the value after each."""
+
+    label: str
+    steps: IntArray
+    values: FloatArray
+
+
+def find_bounds(found: RunResults) -> list[Bound]:
+    """Return the Lai-Robbins rate of a fixed instance and the least possible regret, if known.
+
+    Where the least regret is known between bounds only, those are two lines.
+    """
+    return [*_lower_bound(found), *_least_regret(found)]
 
 
 def draw_lower_bound(axes: Axes, found: RunResults) -> None:
     """Draw the Lai-Robbins rate of a fixed instance."""
-    slope = lower_bound_slope(found)
-    if slope is not None:
-        label = f"Lai-Robbins rate, {slope:.1f} log t"
-        axes.plot(found.steps, slope * np.log(found.steps), ":", color="0.4", label=label)
+    for bound in _lower_bound(found):
+        axes.plot(bound.steps, bound.values, ":", color="0.4", label=bound.label)
 
 
 def draw_optimum(axes: Axes, found: RunResults) -> None:
     """Draw the least regret that is possible after so many steps, or its bounds, if known."""
+    for bound, style in zip(_least_regret(found), (":", (0, (1, 4))), strict=False):
+        axes.plot(bound.steps, bound.values, ls=style, color="0.4", label=bound.label)
+
+
+def _lower_bound(found: RunResults) -> list[Bound]:
+    slope = lower_bound_slope(found)
+    if slope is None:
+        return []
+    label = f"Lai-Robbins rate, {slope:.1f} log t"
+    return [Bound(label, found.steps, slope * np.log(found.steps))]
+
+
+def _least_regret(found: RunResults) -> list[Bound]:
     optimum = found.optimum
     if optimum is None or not optimum.is_known:
-        return
-    bounds = {"least possible": optimum.lower}
+        return []
+    values = {"least possible": optimum.lower}
     if optimum.kind == "bracket":
-        bounds = {
-            f"least possible, at {end}": getattr(optimum, name) for end, name in _ENDS.items()
+        values = {
+            "least possible, at least": optimum.lower,
+            "least possible, at most": optimum.upper,
         }
-    for (label, values), style in zip(bounds.items(), (":", (0, (1, 4))), strict=False):
-        axes.plot(optimum.steps, np.maximum(values, 0.0), ls=style, color="0.4", label=label)
+    steps = np.asarray(optimum.steps)
+    return [Bound(label, steps, np.maximum(line, 0.0)) for label, line in values.items()]

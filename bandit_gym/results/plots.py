@@ -1,8 +1,7 @@
 """Results in, figures out; nothing is simulated here.
 
 Every figure is a `matplotlib.figure.Figure` of its own, drawn without pyplot: no window, no global
-state. Colours are Okabe and Ito's, told apart by colour-blind eyes, and line styles repeat what the
-colours say. Bands are pointwise 95 % intervals of the mean over replications, Student's; below 10
+state. Bands are pointwise 95 % intervals of the mean over replications, Student's; below 10
 replications there are none.
 """
 
@@ -14,7 +13,6 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -26,23 +24,20 @@ from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
 from bandit_gym.results.bounds import draw_lower_bound, draw_optimum
+from bandit_gym.results.curves import RANK_NAMES, rank_shares, rates
 from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths, performance_profile
+from bandit_gym.results.styles import FORMATS, Look, drawing_in, size, styles
 from bandit_gym.results.summary import normalised_scores, regret_name
 from bandit_gym.typing import FloatArray, IntArray
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-LINE_STYLES = ("-", "--", "-.", ":")
 RANK_COLOURS = ("#0072b2", "#56b4e9", "#f0e442", "#e69f00", "#d55e00")
-SIZE = (5.2, 4.0)  # inches, a column and a half of a two-column paper
-DPI, SHOWN_DPI = 200, 100
-_SAVED: dict[str, dict[str, Any]] = {"png": {"dpi": DPI}, "svg": {"metadata": {"Date": None}}}
-LEGEND_WIDTH, TITLE_WIDTH = 84, 64  # characters across a figure
-LEGEND_ROW = 0.19  # inches
+SHOWN_DPI = 100
+TITLE_WIDTH = 64  # characters across a figure
+LEGEND_ROW = 0.019  # inches, for each point of the font size
 SHOWN = "\u200b"
 """Put before a label that begins with `_`, which matplotlib would leave out of legends."""
 
-NUM_TIME_BINS = 40
 PSEUDO_REGRET = COLUMNS["pseudo_regret"]
 DEFINITION = f"({PSEUDO_REGRET.definition.replace('-', '−')}, summed)"
 
@@ -56,23 +51,28 @@ class Picture(Figure):
         return file.getvalue()
 
 
-Style = dict[str, Any]
 Drawings = Mapping[str, Callable[[list[RunResults]], Figure | None]]
 
 
-def draw_all(results: Results) -> Iterator[tuple[str, Figure]]:
-    """Yield every figure that the results allow, with a name for its file."""
-    yield from draw_each(results, FIGURES)
+def draw_all(results: Results, style: str = "screen") -> Iterator[tuple[str, Figure]]:
+    """Yield every figure that the results allow, with a name for its file; see `styles.STYLES`."""
+    yield from draw_each(results, FIGURES, style)
     if len(results.experiment.environments) > 1:
-        yield "performance-profile", _marked(draw_performance_profile(results), results)
+        with drawing_in(style) as finish:
+            figure = finish(draw_performance_profile(results))
+        yield "performance-profile", _marked(figure, results)
 
 
-def draw_each(results: Results, drawings: Drawings) -> Iterator[tuple[str, Figure]]:
+def draw_each(
+    results: Results, drawings: Drawings, style: str = "screen"
+) -> Iterator[tuple[str, Figure]]:
     """Yield the figures of each environment in turn, where there is something to draw."""
     for number, environment in enumerate(results.experiment.environments):
         runs = results.usable(environment)
         for name, draw in drawings.items() if runs else ():
-            figure = draw(runs)
+            with drawing_in(style) as finish:
+                figure = draw(runs)
+                figure = figure and finish(figure)
             if figure is not None:
                 yield f"{number:02d}-{name}", _marked(figure, results)
 
@@ -84,13 +84,13 @@ def draw_one(results: Results, environment: Entry, name: str) -> Figure | None:
 
 
 def save(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
-    """Write a figure as `path`.png and `path`.svg; the same figure gives the same bytes."""
+    """Write a figure in each of the formats; the same figure gives the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     files = [path.with_name(f"{path.name}.{suffix}") for suffix in formats]
-    with matplotlib.rc_context({"svg.hashsalt": path.name}):
+    with matplotlib.rc_context({"svg.hashsalt": path.name, "pdf.fonttype": 42}):
         for file, suffix in zip(files, formats, strict=True):
             with replacing(file) as opened:
-                figure.savefig(opened, format=suffix, **_SAVED[suffix])
+                figure.savefig(opened, format=suffix, **FORMATS[suffix])
     return files
 
 
@@ -155,8 +155,8 @@ def draw_samples(runs: list[RunResults]) -> Figure | None:
         return None
     figure, axes = _new_curves(runs)
     for found, style in drawing:
-        steps, samples = _rates(found.steps, found.curves("num_samples"))
-        draw_band(axes, steps, samples, found.run.agent.label, style)
+        samples = rates(found.steps, found.curves("num_samples"))
+        draw_band(axes, found.steps, samples, found.run.agent.label, style)
     axes.set(xscale="log", yscale="log", ylabel="samples per decision")
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter("{x:g}")
@@ -166,11 +166,11 @@ def draw_samples(runs: list[RunResults]) -> Figure | None:
 
 def draw_arm_choice(runs: list[RunResults]) -> Figure:
     """Draw how often each agent plays the best arm, the second best, ... at each time."""
-    figure = Picture(figsize=(SIZE[0], 1.4 + 1.1 * len(runs)), layout="constrained")
+    figure = Picture(figsize=_panel_size(len(runs)), layout="constrained")
     panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
     for axes, found in zip(panels, runs, strict=True):
         steps, shares = rank_shares(found)
-        axes.stackplot(steps, shares, colors=RANK_COLOURS, labels=_RANK_NAMES, linewidth=0)
+        axes.stackplot(steps, shares, colors=RANK_COLOURS, labels=RANK_NAMES, linewidth=0)
         axes.set(xscale="log", xlim=(steps[0], steps[-1]), ylim=(0, 1))
         axes.set_title(_literal(found.run.agent.label), fontsize="small", loc="left")
     panels[-1].set_xlabel("step")
@@ -203,11 +203,9 @@ FIGURES: Drawings = {
     "arm-choice": draw_arm_choice,
 }
 
-_RANK_NAMES = ("best", "second", "third", "fourth", "others")
-
 
 def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
-    figure = Picture(figsize=SIZE, layout="constrained")
+    figure = Picture(figsize=size(), layout="constrained")
     axes = figure.subplots()
     figure.suptitle(_wrapped(title), fontsize="medium")
     axes.set_title(subtitle, fontsize="small")
@@ -259,32 +257,37 @@ def _count(runs: list[RunResults]) -> str:
 def _with_legend(figure: Figure) -> Figure:
     """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    width = max(map(len, labels), default=1)
-    columns = max(1, LEGEND_WIDTH // (width + 8))
-    num_rows = math.ceil(len(labels) / columns)
-    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * max(0, num_rows - 2))
+    across = _characters_across(figure)
+    shown = [textwrap.fill(each.removeprefix(SHOWN), int(0.7 * across)) for each in labels]
+    width = max((len(line) for label in shown for line in label.splitlines()), default=1)
+    columns = max(1, across // (width + 8))
+    num_rows = math.ceil(sum(1 + label.count("\n") for label in shown) / columns)
+    row = LEGEND_ROW * matplotlib.rcParams["font.size"]
+    figure.set_figheight(figure.get_figheight() + row * max(0, num_rows - 2))
     legend = figure.legend(
         handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small"
     )
-    for text, label in zip(legend.get_texts(), labels, strict=True):
-        text.set_text(_literal(label.removeprefix(SHOWN)))
+    for text, label in zip(legend.get_texts(), shown, strict=True):
+        text.set_text(_literal(label))
     return figure
+
+
+def _panel_size(count: int) -> tuple[float, float]:
+    """Return the size of a figure of so many panels, of which two and a half are a figure high."""
+    width, height = size()
+    return width, height * (0.35 + 0.275 * count)
+
+
+def _characters_across(figure: Figure) -> int:
+    """Return how many small characters, 0.445 of the font size wide, fit beside each other."""
+    return int(72 * figure.get_figwidth() / (0.445 * matplotlib.rcParams["font.size"]))
 
 
 def _regret_so_far(runs: list[RunResults]) -> str:
     return f"{regret_name(runs[0].run.environment)} so far"
 
 
-def styles() -> Iterator[Style]:
-    """Yield ever new combinations of colour and line style: 7 x 4 of them, then again."""
-    number = 0
-    while True:
-        style = LINE_STYLES[(number + number // 28) % len(LINE_STYLES)]
-        yield {"color": COLOURS[number % len(COLOURS)], "linestyle": style}
-        number += 1
-
-
-def draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style: Style) -> None:
+def draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style: Look) -> None:
     """Draw the mean of (R, S) curves and, from ten of them on, its 95 % band."""
     mean = curves.mean(axis=0)
     axes.plot(steps, mean, label=_shown(label), **style)
@@ -293,22 +296,3 @@ def draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style
         axes.fill_between(
             steps, mean - half, mean + half, color=style["color"], alpha=0.2, linewidth=0
         )
-
-
-def _rates(steps: IntArray, sums: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Turn (R, S) sums over all steps into means per step between recorded ones."""
-    padded = np.pad(sums, ((0, 0), (1, 0)))
-    return steps, np.diff(padded, axis=1) / np.diff(steps, prepend=0)
-
-
-def rank_shares(found: RunResults) -> tuple[FloatArray, FloatArray]:
-    """Return (B,) times and (5, B) shares of pulls by rank, averaged over spans of steps."""
-    ranks = found.curves("action_rank")
-    spans = np.array_split(np.arange(len(found.steps)), min(NUM_TIME_BINS, len(found.steps)))
-    times = np.array([np.exp(np.log(found.steps[span]).mean()) for span in spans])
-    others = len(_RANK_NAMES) - 1
-    shares = [
-        [np.mean(np.minimum(ranks[:, span], others) == rank) for span in spans]
-        for rank in range(others + 1)
-    ]
-    return times, np.array(shares)

@@ -11,7 +11,9 @@ from matplotlib.figure import Figure
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results import plots
+from bandit_gym.results.curves import RANK_NAMES
 from bandit_gym.results.results import load_results
+from bandit_gym.results.styles import COLOURS
 
 SMC = {"agent": "smc", "num_particles": 20}
 
@@ -228,7 +230,7 @@ def test_one_panel_an_agent_shows_the_arms_it_chose():
     assert [axes.get_xlabel() for axes in panels] == ["", "", "step"]
     assert all(axes.get_xscale() == "log" for axes in panels)
     assert all(axes.get_xlim() == (1, 4) and axes.get_ylim() == (0, 1) for axes in panels)
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(plots._RANK_NAMES)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(RANK_NAMES)
 
 
 def test_arm_choice_has_room_for_every_panel():
@@ -308,7 +310,7 @@ def test_long_titles_are_broken_at_their_commas():
 
 def test_styles_change_colours_first_and_lines_with_them():
     first = [style for _, style in zip(range(30), plots.styles(), strict=False)]
-    assert [s["color"] for s in first[:8]] == [*plots.COLOURS, plots.COLOURS[0]]
+    assert [s["color"] for s in first[:8]] == [*COLOURS, COLOURS[0]]
     assert [s["linestyle"] for s in first[:5]] == ["-", "--", "-.", ":", "-"]
     assert first[28]["linestyle"] == "--"  # a second round differs from the first
 

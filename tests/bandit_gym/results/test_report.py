@@ -1,6 +1,4 @@
 import dataclasses
-import math
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -13,6 +11,7 @@ from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.results import report
 from bandit_gym.results.report import describe, draw_regret, write_report
 from bandit_gym.results.results import load_results
+from bandit_gym.results.tables import Table
 
 
 def test_report_says_which_regret_it_shows(results):
@@ -60,7 +59,7 @@ def test_report_has_no_word_on_missing_intervals_when_there_is_none(results):
 
 
 def test_tables_have_no_interval_below_ten_replications(few, tmp_path, monkeypatch):
-    monkeypatch.setattr("bandit_gym.results.plots.draw_all", lambda results: [])
+    monkeypatch.setattr("bandit_gym.results.plots.draw_all", lambda *_: [])
     write_report(few, tmp_path)
     for name in ("summary.csv", "aggregate.csv"):
         assert pd.read_csv(tmp_path / name).filter(regex="_(low|high)$").isna().all(axis=None)
@@ -68,50 +67,6 @@ def test_tables_have_no_interval_below_ten_replications(few, tmp_path, monkeypat
 
 def test_report_tells_the_share_of_decisions_flagged(few):
     assert describe(few).count("Doubting: 25 % of decisions flagged, where it may be wrong.") == 2
-
-
-def test_report_says_that_no_decision_was_flagged():
-    rows = [{"agent": "exact", "flagged": 0.0}, {"agent": "random", "flagged": math.nan}]
-    assert list(report._flag_notes(rows)) == ["No decision was flagged as unreliable."]
-    assert list(report._flag_notes(rows[1:])) == []
-
-
-def test_share_that_is_not_zero_is_not_told_as_zero():
-    assert [report._percent(share) for share in (0.0, 0.001, 0.166, 1.0)] == [
-        "0 %",
-        "under 1 %",
-        "17 %",
-        "100 %",
-    ]
-
-
-@pytest.mark.parametrize("is_doubtful", [True, False])
-def test_an_interval_that_may_be_too_short_has_a_star_and_a_note(is_doubtful):
-    row = {
-        "replications": 20,
-        "difference": 3.0,
-        "difference_low": 2.0,
-        "difference_high": 5.0,
-        "difference_is_doubtful": is_doubtful,
-    }
-    star = "*" if is_doubtful else ""
-    assert report._estimate(row, "difference") == f"3.0 [2.0, 5.0]{star}"
-    notes = list(report._interval_notes([row], ["difference"]))
-    assert len(notes) == is_doubtful
-    assert all("fewer than 100 replications: the interval may be too short" in n for n in notes)
-
-
-def test_timing_divides_the_agents_seconds_by_its_decisions(results):
-    """A second for 1000 decisions and one for 3000: 500 microseconds for each."""
-    first = results.runs[0]
-    receipts = [{"agent_seconds": 1.0, "decisions": count} for count in (1000, 3000)]
-    blocks = tuple(
-        dataclasses.replace(block, receipt=receipt)
-        for block, receipt in zip(first.blocks, receipts, strict=True)
-    )
-    runs = (dataclasses.replace(first, blocks=blocks), *results.runs[1:])
-    row = report.timing(dataclasses.replace(results, runs=runs))[0]
-    assert row["microseconds_per_decision"] == pytest.approx(500.0)
 
 
 def test_receipts_count_the_decisions_of_all_lanes(results):
@@ -164,39 +119,10 @@ def test_blocks_of_another_version_are_named_before_anything_else(results):
     assert "a-run/00003" in describe(mixed).partition("\n")[0]
 
 
-@pytest.mark.parametrize(
-    ("interval", "written"),
-    [
-        ((2.0, 1.5, 2.5), "2.0 ± 0.5"),
-        ((2.0, 1.5, 2.54), "2.0 ± 0.5"),  # lopsided by 0.04, which one digit does not show
-        ((2.0, 1.5, 2.56), "2.0 [1.5, 2.6]"),
-        ((2.0, 1.0, 4.0), "2.0 [1.0, 4.0]"),
-        ((2.0, math.nan, math.nan), "2.0 ± -"),
-        ((math.nan, math.nan, math.nan), "-"),
-    ],
-)
-def test_an_estimate_is_written_with_its_interval(interval, written):
-    row = dict(zip(("x", "x_low", "x_high"), interval, strict=True))
-    assert report._estimate(row, "x") == written
-
-
-def test_an_estimate_is_written_with_as_many_digits_as_asked_for():
-    row = {"x": 0.5, "x_low": 0.25, "x_high": 0.7502}
-    assert report._estimate(row, "x", digits=3) == "0.500 ± 0.250"
-    assert report._estimate(row, "x", digits=4) == "0.5000 [0.2500, 0.7502]"
-
-
-@pytest.mark.parametrize(
-    ("value", "written"), [(0.0009, "<0.001"), (0.001, "0.001"), (0.25, "0.250"), (math.nan, "-")]
-)
-def test_a_p_value_is_written_to_three_digits(value, written):
-    assert report._p_value(value) == written
-
-
 def test_a_table_is_aligned_left_and_then_right():
-    cells = {"name": lambda row: row["n"], "x": lambda row: row["x"]}
-    lines = list(report._tabulate([{"n": "a", "x": "1.25"}, {"n": "bcdef", "x": "3"}], cells))
-    assert lines == ["name      x", "a      1.25", "bcdef     3"]
+    table = Table("above", ["name", "x"], [["a", "1.25"], ["bcdef", "3"]], ["below"])
+    lines = report.write_text(table).splitlines()
+    assert lines == ["above", "name      x", "a      1.25", "bcdef     3", "below"]
 
 
 def test_a_report_tells_each_agents_numbers_by_hand(tmp_path):
@@ -222,14 +148,6 @@ def test_a_report_tells_each_agents_numbers_by_hand(tmp_path):
     assert lines[4] == (
         "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
     )
-
-
-def test_time_of_a_decision_is_told_in_microseconds():
-    run = SimpleNamespace(environment=SimpleNamespace(label="e"), agent=SimpleNamespace(label="a"))
-    found = SimpleNamespace(run=run, is_usable=True, seconds_per_decision=lambda: 0.002)
-    unusable = SimpleNamespace(run=run, is_usable=False)
-    (row,) = report.timing(SimpleNamespace(runs=[found, unusable]))
-    assert row == {"env": "e", "agent": "a", "microseconds_per_decision": pytest.approx(2000.0)}
 
 
 def test_no_file_of_a_report_is_written_through_a_link(results, tmp_path):

@@ -1,0 +1,99 @@
+"""The commands that read folders of results: report, export and diff.
+
+Nothing heavy is loaded before a command is carried out: the parser of every command is made first.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bandit_gym import results
+from bandit_gym.checks import check_file, check_folder, message
+from bandit_gym.files import replacing
+
+OK, FAILED = 0, 1
+FOLDER_ONLY = ("format", "style", "latex")
+
+
+def report(options: argparse.Namespace) -> int:
+    """Print the tables of a folder and write its report."""
+    found = results.load_results(options.directory)
+    typed = None if options.out is None else check_folder("out", options.out)
+    folder = typed or Path(options.directory) / "report"
+    chosen = {name: getattr(options, name) for name in FOLDER_ONLY if getattr(options, name)}
+    if options.html and chosen:
+        condition = "stand without --format, --style and --latex"
+        raise ValueError(message("--html", condition, ", ".join(f"--{name}" for name in chosen)))
+    print(results.describe(found, details=True))
+    if options.html:
+        print(f"\nReport: {results.write_html(found, folder / 'report.html')}")
+        return FAILED if found.failed else OK
+    if "format" in chosen:
+        chosen["formats"] = chosen.pop("format")
+    results.write_report(found, folder, **chosen)
+    print(f"\nTables and figures: {folder}")
+    return FAILED if found.failed else OK
+
+
+def export(options: argparse.Namespace) -> int:
+    """Write all rows of a folder into one file."""
+    found = results.load_results(options.directory)
+    is_typed = options.csv is not None
+    path = check_file("csv", options.csv) if is_typed else Path(options.directory) / "results.csv"
+    with replacing(path, is_typed=is_typed) as file:
+        for number, table in enumerate(found.frames()):
+            file.write(results.to_csv(table, header=number == 0))
+    print(f"One row per stored replication and step: {path}")
+    return OK
+
+
+def diff(options: argparse.Namespace) -> int:
+    """Compare two folders, and say by the exit code whether they differ, if that is asked."""
+    found = [results.load_results(folder) for folder in (options.first, options.second)]
+    comparison = results.compare(*found)
+    print(results.describe_comparison(comparison))
+    if not options.fail_on_difference:
+        return OK
+    if not comparison.is_tested:
+        condition = "have 10 replications of each pair for --fail-on-difference"
+        raise ValueError(f"the two folders must {condition}; see the verdicts.")
+    return FAILED if comparison.is_different else OK
+
+
+def take_directory(parser: argparse.ArgumentParser) -> None:
+    """Declare the folder of an experiment."""
+    parser.add_argument("directory")
+
+
+def _take_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", help="folder of tables and figures; default: DIR/report")
+    text = "one file, OUT/report.html, instead: opens in a browser, without a network"
+    parser.add_argument("--html", action="store_true", help=text)
+    formats = ("png", "svg", "pdf")
+    text = "of figures; may be given again; default: png and svg"
+    parser.add_argument("--format", action="append", choices=formats, help=text)
+    text = "of figures; paper: a column wide, serif, without titles"
+    parser.add_argument("--style", choices=("screen", "paper"), help=text)
+    parser.add_argument("--latex", action="store_true", help="tables.tex too, for booktabs")
+
+
+def _take_csv(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--csv", nargs="?", metavar="FILE", help="DIR/results.csv")
+
+
+def _take_two(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("first", help="folder of results")
+    parser.add_argument("second", help="folder that is compared with it")
+    text = "exit code 1 if a verdict is better or worse, or a run of the first has no partner"
+    parser.add_argument("--fail-on-difference", action="store_true", help=text)
+
+
+COMMANDS: dict[Callable[[argparse.Namespace], int], tuple[Any, ...]] = {
+    report: ("tables and figures of what is stored so far", take_directory, _take_report),
+    export: ("write all stored rows into one file", take_directory, _take_csv),
+    diff: ("compare two folders, pairwise where seeds match", _take_two),
+}
+"""Every command, what it does, and which arguments it takes."""

@@ -1,0 +1,181 @@
+"""The tables of a report, before anybody writes them as text, HTML or LaTeX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.entries import Entry
+from bandit_gym.results.cells import (
+    NOTHING,
+    Cells,
+    Row,
+    interval_notes,
+    write_estimate,
+    write_number,
+    write_p_value,
+    write_quantile,
+    write_share,
+    write_times_optimal,
+)
+from bandit_gym.results.results import Results
+from bandit_gym.results.summary import QUANTILES, aggregate, regret_name
+
+
+class Table(NamedTuple):
+    """A table of a report, its cells written.
+
+    Attributes:
+        title: what stands above it.
+        header: the titles of its columns; the first is that of the agents.
+        lines: a row for each agent.
+        notes: sentences that stand below it.
+    """
+
+    title: str
+    header: list[str]
+    lines: list[list[str]]
+    notes: list[str]
+
+
+def make_tables(results: Results, rows: Sequence[Row]) -> dict[Entry, tuple[Table, Table]]:
+    """Make two tables of each environment that there are results of: estimates, and the spread.
+
+    Args:
+        results: what is stored.
+        rows: those of `summarise`.
+    """
+    times = {
+        (row["env"], row["agent"]): row["microseconds_per_decision"] for row in timing(results)
+    }
+    made = {}
+    for environment in results.experiment.environments:
+        own = [row for row in rows if row["env"] == environment.label]
+        if own:
+            estimates = _make_estimates(results, environment, own, times)
+            made[environment] = estimates, _make_spread(own)
+    return made
+
+
+def timing(results: Results) -> list[dict[str, Any]]:
+    """List the agents' own time; unlike the other tables it differs from time to time."""
+    return [
+        {
+            "env": found.run.environment.label,
+            "agent": found.run.agent.label,
+            "microseconds_per_decision": 1e6 * found.seconds_per_decision(),
+        }
+        for found in results.runs
+        if found.is_usable
+    ]
+
+
+def _make_estimates(
+    results: Results, environment: Entry, rows: Sequence[Row], times: Mapping[Any, float]
+) -> Table:
+    experiment = results.experiment
+    title = (
+        f"{environment.label}: {max(row['replications'] for row in rows)} replications of "
+        f"{experiment.horizon} steps, seed {experiment.seed}. Means ± 95 % intervals."
+    )
+    cells: Cells = {
+        "agent": lambda row: row["agent"],
+        regret_name(environment): partial(_estimate, "pseudo_regret"),
+        f"less {experiment.agents[0].label}'s, paired": lambda row: write_estimate(
+            row, "difference"
+        ),
+        **_optimal_cells(rows),
+        "p (Holm)": lambda row: write_p_value(row["p_holm"]),
+        "verdict": lambda row: row["verdict"] or NOTHING,
+        COLUMNS["best_arm_found"].title: lambda row: write_number(row["best_arm_found"], "{:.0%}"),
+        "samples/decision": lambda row: write_number(row["samples_per_decision"], "{:.1f}"),
+        "µs/decision": lambda row: write_number(times[row["env"], row["agent"]], "{:.2f}"),
+    }
+    notes = [
+        _define_regret(environment),
+        *interval_notes(rows, ("pseudo_regret", "difference")),
+        *_flag_notes(rows),
+        *_belief_notes(results, environment),
+    ]
+    return fill(title, rows, cells, notes)
+
+
+def _estimate(name: str, row: Row) -> str:
+    return write_estimate(row, name)
+
+
+def _optimal_cells(rows: Sequence[Row]) -> Cells:
+    """Return the column of regrets over the least possible, where that is known."""
+    known = ("times_optimal", "times_optimal_high")
+    is_known = any(not math.isnan(row[name]) for row in rows for name in known)
+    return {"times optimal": write_times_optimal} if is_known else {}
+
+
+def _define_regret(environment: Entry) -> str:
+    over = "the noise" if "means" in environment.options else "instances drawn from the prior"
+    return (
+        f"{regret_name(environment).capitalize()}: sum over steps of "
+        f"{COLUMNS['pseudo_regret'].definition}, averaged over {over}."
+    )
+
+
+def _make_spread(rows: Sequence[Row]) -> Table:
+    realised, simple = COLUMNS["realised_regret"], COLUMNS["simple_regret"]
+    title = (
+        f"{realised.title.capitalize()}: sum over steps of {realised.definition}. "
+        f"{simple.title.capitalize()}: {simple.definition}.\n"
+        "Quantiles are those of the pseudo-regret over replications."
+    )
+    cells: Cells = {
+        "agent": lambda row: row["agent"],
+        realised.title: lambda row: write_estimate(row, "realised_regret"),
+        simple.title: lambda row: write_estimate(row, "simple_regret", digits=4),
+        **{name: partial(write_quantile, name) for name in QUANTILES},
+    }
+    notes = interval_notes(rows, ("realised_regret", "simple_regret"))
+    return fill(title, rows, cells, notes)
+
+
+def _flag_notes(rows: Sequence[Row]) -> Iterator[str]:
+    """Say how many of their decisions agents called unreliable; nothing if none tells."""
+    shares = {row["agent"]: row["flagged"] for row in rows if not math.isnan(row["flagged"])}
+    for agent, share in shares.items():
+        if share > 0:
+            yield f"{agent}: {write_share(share)} of decisions flagged, where it may be wrong."
+    if shares and not any(shares.values()):
+        yield "No decision was flagged as unreliable."
+
+
+def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
+    """Say which agents believe in another prior or likelihood than the environment's."""
+    for found in results.usable(environment):
+        misbelief = found.blocks[0].receipt.get("misbelief")
+        if isinstance(misbelief, str):
+            text = "".join(c if c.isprintable() else "?" for c in misbelief)
+            yield f"{found.run.agent.label}: misspecified, for it {text}."
+
+
+def make_aggregate(results: Results) -> Iterator[Table]:
+    """Yield the table over all environments, where there are several."""
+    several = len(results.experiment.environments) > 1
+    rows = aggregate(results).to_dict("records") if several else []
+    if not rows:
+        return
+    title = (
+        "All environments: interquartile mean, over environments and replications, of the "
+        "pseudo-regret\nas a share of what uniform play loses. Means ± 95 % intervals."
+    )
+    cells: Cells = {
+        "agent": lambda row: row["agent"],
+        "score": lambda row: write_estimate(row, "score_iqm", digits=3),
+    }
+    yield fill(title, rows, cells, interval_notes(rows, ["score_iqm"]))
+
+
+def fill(title: str, rows: Sequence[Row], cells: Cells, notes: Iterable[str]) -> Table:
+    """Make a table by writing the cells of each row."""
+    lines = [[write(row) for write in cells.values()] for row in rows]
+    return Table(title, list(cells), lines, list(notes))
