@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.trial import MEASURED
-from bandit_gym.results.plots import COLOURS, Picture
+from bandit_gym.results.plots import Picture
 from bandit_gym.results.statistics import mean_interval
+from bandit_gym.results.styles import COLOURS
 
 MOST_MARKS = 7
 CLOSE = 4.0

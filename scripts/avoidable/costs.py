@@ -15,7 +15,7 @@ from agents.base import Agent
 from agents.bayes_optimal import expected_regret, optimal_regret
 from agents.optimum.brackets import played_regrets
 from avoidable.exact import PRIORS, problem
-from bandit_gym.results.plots import COLOURS
+from bandit_gym.results.styles import COLOURS
 
 NUM_ARMS = 2
 NUM_LANES = 100

@@ -18,7 +18,7 @@ from pages.page import Section, Verdict, graded, markdown_table
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
-from bandit_gym.results.plots import COLOURS
+from bandit_gym.results.styles import COLOURS
 
 NUM_PARTICLES = 1000
 BOUND = 0.05

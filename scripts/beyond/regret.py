@@ -12,8 +12,8 @@ from pages.page import Section, Verdict, graded, markdown_table, written
 from pages.simulations import Runs, difference, differences, final_regret, simulate
 from paper.settings import REFERENCE_TS, TRUTH, truncated_normal_world
 
-from bandit_gym.results.plots import COLOURS
 from bandit_gym.results.statistics import holm, paired_p_value
+from bandit_gym.results.styles import COLOURS
 
 MATCHED = {"agent": "racing", "label": "Racing, matched"}
 MOVING = {"agent": "smc", "resampling": "systematic", "move": "random-walk", "label": "SMC, moves"}

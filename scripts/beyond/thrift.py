@@ -10,7 +10,7 @@ from pages.command import Task
 from pages.figures import add_legend, new_panels
 from pages.page import Section, Verdict, graded, markdown_table
 
-from bandit_gym.results.plots import COLOURS
+from bandit_gym.results.styles import COLOURS
 
 STEPS = (0, 30, 300, 3000)
 PROBLEM_NAMES = (

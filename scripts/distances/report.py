@@ -12,7 +12,7 @@ from pages.figures import add_legend, new_panels
 from pages.page import Section, Verdict, graded, markdown_table
 from scipy import stats
 
-from bandit_gym.results.plots import COLOURS
+from bandit_gym.results.styles import COLOURS
 from distances.measure import FAR
 from distances.settings import SETTINGS
 

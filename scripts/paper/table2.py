@@ -18,9 +18,9 @@ from pages.simulations import (
     simulate,
 )
 
-from bandit_gym.results.plots import COLOURS
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import holm, paired_p_value
+from bandit_gym.results.styles import COLOURS
 from bandit_gym.typing import FloatArray
 from paper.settings import DELTAS, FIT_ARMS, READINGS, SIGMAS, TABLE_2, beta_world
 

@@ -12,8 +12,9 @@ from pages.figures import add_legend, new_panels
 from pages.page import Section, markdown_table, with_ends
 from pages.simulations import Runs, difference, final_regret
 
-from bandit_gym.results.plots import COLOURS, draw_band
+from bandit_gym.results.plots import draw_band
 from bandit_gym.results.statistics import Interval, mean_interval
+from bandit_gym.results.styles import COLOURS
 from sb3_comparison.evaluation import Panel
 from sb3_comparison.settings import FROZEN, LEARNS, NEITHER, World
 
