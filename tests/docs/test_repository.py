@@ -52,6 +52,8 @@ def test_nothing_is_published_unless_switched_on_with_known_addresses():
     assert {job["if"] for job in RELEASE.values()} == {"vars.PUBLISH == 'yes'"}
     assert RELEASE["publish"]["needs"] == "package"
     assert r"! grep -n '\.invalid' pyproject.toml" in commands(RELEASE["package"])
+    lines = [line for line in read("pyproject.toml").splitlines() if ".invalid" in line]
+    assert all(line.startswith(("authors =", "urls =")) for line in lines)  # and no remark
 
 
 def test_actions_are_pinned_to_commits():
