@@ -285,7 +285,7 @@ def _take_workers(parser: argparse.ArgumentParser) -> None:
 
 
 def _take_optimal_budget(parser: argparse.ArgumentParser) -> None:
-    text = "that finding an environment's least possible regret may take; default: 5"
+    text = "that finding a world's least possible regret may take; default: 5, in trials 0"
     number = experiments.parse_number
     parser.add_argument("--optimal-budget", type=number, metavar="SECONDS", help=text)
 

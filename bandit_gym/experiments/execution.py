@@ -90,7 +90,8 @@ def run_experiment(
             "refuse" them; "recompute", which moves them to `superseded/N/`; or "keep" them, which
             marks every table and figure.
         optimal_budget: seconds that the least regret which is possible in an environment, or bounds
-            of it, may take to find, by estimate; None is 5, 0 does without. See `optimum_search`.
+            of it, may take to find, by estimate; 0 does without. None is 5, and 0 if the experiment
+            has at most 5,000 decisions. See `optimum_search`.
 
     Returns:
         The folder.

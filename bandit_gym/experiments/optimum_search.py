@@ -19,6 +19,9 @@ from bandit_gym.experiments.storage import Store
 DEFAULT_BUDGET = 5.0
 """Seconds that it may take in each world, by estimate, where nobody has said."""
 
+FEW_DECISIONS = 5_000
+"""Of an experiment that is a trial, of which nobody wants to know, where nobody has said."""
+
 Call = tuple[Any, ...]
 
 
@@ -42,7 +45,9 @@ def find_optima(
         budget: seconds that each may take by estimate; None for the default, 0 for nothing.
         call: does calls and yields their arguments and results; see `execution.Crew`.
     """
-    seconds = DEFAULT_BUDGET if budget is None else budget
+    num_decisions = len(experiment.runs) * experiment.replications * experiment.horizon
+    default = DEFAULT_BUDGET if num_decisions > FEW_DECISIONS else 0.0
+    seconds = default if budget is None else budget
     worlds = {run.environment: run for run in reversed(experiment.runs)}.values()
     calls = [(run, seconds, budget is not None) for run in worlds] if seconds > 0 else []
     for (run, *_), found in call(find_optimum, _due(store, calls)):
