@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
 PLACE = ROOT / ".mypy_cache" / "pages"
 """Where modules are written; mypy knows them as `pages.NAME`, see pyproject.toml."""

@@ -79,9 +79,10 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     }
     start = perf_counter()
     try:
-        prepared = _prepare(run, sources)
-        with limited_to(1), prepared.threads.limit(limits=1):
-            data, measured = _simulate(run, block)
+        with limited_to(1):
+            prepared = _prepare(run, sources)
+            with prepared.threads.limit(limits=1):
+                data, measured = _simulate(run, block)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them

@@ -370,10 +370,7 @@ def test_env_refuses_what_is_no_problem(make: Any, problem: Any) -> None:
 
 def test_draws_that_are_not_finite_are_refused() -> None:
     env = gym.make("PoissonBandit-v0", prior=Gamma(1e300, 1e-300))
-    with (
-        pytest.warns(RuntimeWarning, match="overflow"),
-        pytest.raises(ValueError, match=re.escape("prior.sample must stay within [-1e+150,")),
-    ):
+    with pytest.raises(ValueError, match=re.escape("prior.sample must stay within [-1e+150,")):
         env.reset(seed=0)
 
 

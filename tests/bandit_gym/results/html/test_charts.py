@@ -46,8 +46,8 @@ def test_least_possible_regret_is_a_line_of_no_agent(results):
     chart = next(make_charts(known, known.experiment.environments[0], 200))
     bounds = [(line.name, line.y) for line in chart.lines if line.agent < 0]
     assert [line for line in bounds if "log t" not in line[0]] == [
-        ("least possible: at least", [0.0, 3.0]),
-        ("at most", [0.5, 5.0]),
+        ("least possible, at least", [0.0, 3.0]),
+        ("least possible, at most", [0.5, 5.0]),
     ]
 
 
