@@ -31,9 +31,8 @@ EXCEPTIONS = {
     r"pytest": "this run",
     r"python scripts/benchmark\.py (.* )?--with-peers.*": "installs other people's libraries",
     r"python scripts/benchmark\.py( --check| --profile| --only harness)?": "minutes, by the clock",
-    r"python scripts/compare_sb3\.py": "trains for minutes; its parts have tests of their own",
-    r"python scripts/(golden|make_suite)\.py.*": "what tests compare with",
-    r"python scripts/type_pages\.py": "looks at all pages; the gate does",
+    r"python scripts/(compare_sb3|cost)\.py": "minutes; their parts have tests of their own",
+    r"python scripts/(golden|make_suite|type_pages)\.py.*": "what tests compare with; the gate's",
     r"python scripts/mutants\.py .*": "breaks lines for an hour",
 }
 """Commands that are not run, as patterns of the whole command, and why; ten at most."""

@@ -173,7 +173,7 @@ def test_what_comes_with_the_project_needs_no_trust(tmp_path):
 
 def test_all_that_options_name_is_listed_and_every_change_of_it_asks_again(tmp_path, monkeypatch):
     (tmp_path / "model.zip").write_bytes(b"weights")
-    (tmp_path / "laws.py").write_text("Prior = Likelihood = Wrapper = None\n")
+    (tmp_path / "laws.py").write_text("Prior = Likelihood = None\nWrapper = print\n")
     (tmp_path / "world.py").write_text(
         "import gymnasium as gym\n"
         "def make(**options): pass\n"
@@ -184,7 +184,7 @@ def test_all_that_options_name_is_listed_and_every_change_of_it_asks_again(tmp_p
     laws = {
         "prior": {"name": "laws:Prior"},
         "likelihood": "laws:Likelihood",
-        "wrappers": ["laws:Wrapper"],
+        "wrappers": [{"name": "laws:Wrapper"}],
     }
     model = {"agent": "agents.sb3:saved_model", "path": str(tmp_path / "model")}
     experiment = Experiment([{"env": "world:World-v0", **laws}], [model])
