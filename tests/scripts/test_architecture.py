@@ -12,8 +12,8 @@ from house.walks import DECISIONS, block, decision
 # The house was planned with 17 rooms of bandit_gym, and names fidelity and wrappers to come. Worlds
 # draw from compiled streams (envs and files of numerics), and readers check what they are given.
 # Settings name priors and likelihoods: experiments list and describe them, and tell agents of them.
-# Since then agents forget (forgetting, sliding_window) and are saved (saved, loading, logs); there are
-# a session in a notebook, wrappers, and a suite of fidelity that plays worlds and writes reports.
+# Since then agents forget (forgetting, sliding_window) and are saved (saved, loading, logs), and
+# there are a notebook's session, wrappers, and a suite of fidelity that plays and writes reports.
 MOST_ROOMS_AND_ARROWS = {"agents": (19, 37), "bandit_gym": (20, 77)}
 SOURCE = """
 from typing import TYPE_CHECKING
