@@ -259,3 +259,17 @@ def test_lanes_whose_particles_no_memory_can_hold_are_refused():
     assert agent.most_lanes == 5
     with pytest.raises(ValueError, match="num_envs must be at most 5, got 50"):
         agent.reset(num_envs=50, seed=0)
+
+
+def test_data_that_have_faded_to_nothing_flag_nothing():
+    """After 1,080 rewards of the other arm, an arm's only pull counts 0.5 ** 1080, which is 0."""
+    agent = SMCThompson(
+        BanditProblem(Bernoulli(), Beta(2.0, 2.0), 2), num_particles=200, discount=0.5
+    )
+    agent.reset(seed=0)
+    agent.observe(0, 1.0)
+    for t in range(1080):
+        agent.observe(1, float(t % 2))
+        agent.act()
+    assert agent.counts[0, 0] == 0.0
+    assert not agent.diagnostics()["is_unreliable"].any()

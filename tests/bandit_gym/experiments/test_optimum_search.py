@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+from bandit_gym.experiments import optimum_search
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.optimum import Optimum, read_optimum
@@ -61,6 +62,14 @@ def test_what_would_take_too_long_is_not_begun_and_says_what_it_takes():
     found = find_optimum(run_in({**TWO, "num_arms": 10}, horizon=1000), 5.0, False)
     assert not found.is_known and 10 < found.seconds < 30
     assert found.describe() == "not computed; it would take some 15 s (--optimal-budget 15)."
+
+
+@pytest.mark.parametrize(("few", "is_sought"), [(40, False), (39, True)])
+def test_in_trials_nobody_looks_for_it_unless_asked_to(carry_out, monkeypatch, few, is_sought):
+    """One agent, two replications of 20 steps: 40 decisions."""
+    monkeypatch.setattr(optimum_search, "DEFAULT_BUDGET", 5.0)
+    monkeypatch.setattr(optimum_search, "FEW_DECISIONS", few)
+    assert (read_optimum(*carry_out(TWO)) is not None) == is_sought
 
 
 def test_without_a_budget_nothing_is_sought_or_stored(carry_out):
