@@ -19,6 +19,7 @@ from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
 from agents.logs import rounds, spread
+from agents.numerics.choices import among, random_argmax, share_evenly
 from agents.saved.storable import Storable
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import (
@@ -39,9 +40,6 @@ from bandit_gym.problem import BanditProblem, check_problem
 
 MOST_STATISTICS = 10**9
 """Counts of all lanes and arms at most: 8 GB of them."""
-
-LOWEST = -np.finfo(float).max
-"""Score of an arm that is only better than one that cannot be pulled."""
 
 
 class Agent(Storable):
@@ -335,27 +333,6 @@ class Agent(Storable):
     def _require_reset(self) -> None:
         if self._rng is None:
             raise ResetNeeded(f"call {type(self).__name__}.reset() before using the agent.")
-
-
-def random_argmax(rng: Generator, scores: np.ndarray) -> np.ndarray:
-    """Return the (N,) index of the largest of (N, K) scores, ties broken uniformly at random.
-
-    Taking the first of equals would make low arms look better in every published curve.
-    """
-    is_best = scores == scores.max(axis=1, keepdims=True)
-    if np.count_nonzero(is_best) > len(scores):
-        return np.argmax(np.where(is_best, rng.random(scores.shape), -1.0), axis=1)
-    return is_best.argmax(axis=1)
-
-
-def among(scores: np.ndarray, available: np.ndarray) -> np.ndarray:
-    """Return (N, K) scores with those of arms that cannot be pulled below all others."""
-    return np.where(available, np.maximum(scores, LOWEST), -np.inf)
-
-
-def share_evenly(is_chosen: np.ndarray) -> np.ndarray:
-    """Return (N, K) shares of the chosen arms in each lane; none where no arm is chosen."""
-    return is_chosen / np.maximum(is_chosen.sum(axis=1, keepdims=True), 1)
 
 
 def make_generator(seed: int | SeedSequence | None, name: str) -> Generator:

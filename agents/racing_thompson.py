@@ -30,7 +30,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.random import SeedSequence
 
-from agents.base import Agent, share_evenly
+from agents.base import Agent
+from agents.numerics.choices import share_evenly
 from agents.posteriors.base import Posterior
 from agents.posteriors.choosing import KINDS, exact_posterior
 from agents.racing.matching import find_witness, make_proposal, match_proposal

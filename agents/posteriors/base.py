@@ -22,7 +22,8 @@ from weakref import WeakSet
 import numpy as np
 from numpy.random import Generator
 
-from agents.base import Agent, among, random_argmax
+from agents.base import Agent
+from agents.numerics.choices import among, random_argmax
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem

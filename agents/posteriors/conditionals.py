@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.base import among
+from agents.numerics.choices import among
 from agents.posteriors.chains import GibbsTarget
 
 MOST_POINTS = 2048

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.base import share_evenly
+from agents.numerics.choices import share_evenly
 from agents.numerics.families import (
     BETA_LAW,
     GAMMA_LAW,

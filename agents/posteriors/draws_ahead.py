@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numpy.random import Generator
 
-from agents.base import random_argmax
+from agents.numerics.choices import random_argmax
 from agents.numerics.families import Law
 
 DEPTH = 32

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.base import among
+from agents.numerics.choices import among
 from agents.posteriors.base import Posterior
 from agents.posteriors.chains import (
     Axes,

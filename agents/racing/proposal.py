@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from agents.base import among
+from agents.numerics.choices import among
 from agents.numerics.kernels import Draws
 from agents.posteriors.base import Posterior
 from agents.racing.weighing import WeighedLaws

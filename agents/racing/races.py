@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.base import among
+from agents.numerics.choices import among
 from agents.numerics.kernels import draw_chunk, make_draws
 from agents.racing.proposal import TILE_SIZE, Proposal, split_lanes
 from agents.racing.stopping import StoppingRule

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from agents.base import among, random_argmax
+from agents.numerics.choices import among, random_argmax
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, remaining_pulls

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.base import among, random_argmax
+from agents.numerics.choices import among, random_argmax
 from agents.posteriors.base import Posterior
 
 NUM_POINTS = 128

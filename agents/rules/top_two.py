@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base import random_argmax
 from agents.forgetting import Forgetful
+from agents.numerics.choices import random_argmax
 from agents.posteriors.base import Posterior, PosteriorAgent, require_forgetting
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_integer, check_real

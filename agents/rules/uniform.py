@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from agents.base import Agent, among, random_argmax, share_evenly
+from agents.base import Agent
+from agents.numerics.choices import among, random_argmax, share_evenly
 
 
 class UniformRandom(Agent):

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.base import Agent, random_argmax
+from agents.base import Agent
+from agents.numerics.choices import random_argmax
 from bandit_gym.problem import BanditProblem
 from outsiders.target import prior_moments
 

@@ -8,7 +8,7 @@ from families import ALL_AGENTS
 from gymnasium.error import InvalidAction, ResetNeeded
 
 from agents import ExactThompson, RacingThompson, UniformRandom, make_agent
-from agents.base import Agent, random_argmax
+from agents.base import Agent
 from agents.oracle import action_probabilities
 from bandit_gym.dynamics import pull
 from bandit_gym.likelihoods import Bernoulli, Gaussian
@@ -163,19 +163,6 @@ def test_make_agent_names_the_nearest_agent_when_unknown():
 def test_make_agent_names_the_nearest_option_when_unknown():
     with pytest.raises(ValueError, match="'delta'"):
         make_agent("racing", PROBLEM, detla=0.1)
-
-
-def test_random_argmax_breaks_ties_uniformly(rng):
-    scores = np.tile([1.0, 3.0, 3.0, 3.0], (30_000, 1))
-    share = np.bincount(random_argmax(rng, scores), minlength=4) / len(scores)
-    assert share[0] == 0
-    assert np.abs(share[1:] - 1 / 3).max() < 4 * np.sqrt(2 / 9 / len(scores))
-
-
-def test_random_argmax_needs_no_draw_without_ties(rng):
-    state = rng.bit_generator.state
-    assert random_argmax(rng, np.array([[1.0, 2.0], [4.0, 3.0]])).tolist() == [1, 0]
-    assert rng.bit_generator.state == state
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,33 @@
+"""Arms by their scores: the largest of them, of those that can be pulled, with ties shared.
+
+Letters: K arms, N lanes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+LOWEST = -np.finfo(float).max
+"""Score of an arm that is only better than one that cannot be pulled."""
+
+
+def random_argmax(rng: Generator, scores: np.ndarray) -> np.ndarray:
+    """Return the (N,) index of the largest of (N, K) scores, ties broken uniformly at random.
+
+    Taking the first of equals would make low arms look better in every published curve.
+    """
+    is_best = scores == scores.max(axis=1, keepdims=True)
+    if np.count_nonzero(is_best) > len(scores):
+        return np.argmax(np.where(is_best, rng.random(scores.shape), -1.0), axis=1)
+    return is_best.argmax(axis=1)
+
+
+def among(scores: np.ndarray, available: np.ndarray) -> np.ndarray:
+    """Return (N, K) scores with those of arms that cannot be pulled below all others."""
+    return np.where(available, np.maximum(scores, LOWEST), -np.inf)
+
+
+def share_evenly(is_chosen: np.ndarray) -> np.ndarray:
+    """Return (N, K) shares of the chosen arms in each lane; none where no arm is chosen."""
+    return is_chosen / np.maximum(is_chosen.sum(axis=1, keepdims=True), 1)
