@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.forgetting import Forgetful
+from agents.base.forgetting import Forgetful
 from agents.posteriors.base import PosteriorAgent, require_forgetting
 from agents.posteriors.choosing import METHODS, exact_posterior
 from bandit_gym.checks import check_choice, check_integer

@@ -38,7 +38,6 @@ from agents.racing.matching import find_witness, make_proposal, match_proposal
 from agents.racing.races import Races
 from agents.racing.stopping import StoppingRule, fixed_rule, paper_rule, self_normalised_rule
 from agents.racing.vetting import Vetting
-from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import check_choice, check_integer, check_real, message
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
@@ -205,8 +204,8 @@ class RacingThompson(Agent):
         except ValueError:  # nothing can stand in for the prior
             return self._proposal.fork()
 
-    def _snapshot(self) -> PosteriorSnapshot:
-        return PosteriorSnapshot(self, self._target)
+    def _held(self) -> Posterior:
+        return self._target
 
     def _aside(self) -> Self:
         twin = super()._aside()

@@ -12,13 +12,13 @@ from typing import Any, Self
 import numpy as np
 
 from agents.base import Agent
+from agents.base.forgetting import Forgetful
 from agents.exact_thompson import ExactThompson
-from agents.forgetting import Forgetful
 from agents.rules.bayes_ucb import BayesUCB
 from agents.rules.greedy import EpsilonGreedy, Greedy
 from agents.rules.top_two import TopTwoThompson
 from agents.rules.ucb import KLUCB, UCB1
-from agents.snapshots.snapshot import PosteriorSnapshot
+from agents.snapshots.contracts import Held
 from bandit_gym.checks import check_choice, check_integer, check_keys, message
 from bandit_gym.problem import BanditProblem
 
@@ -120,9 +120,9 @@ class SlidingWindow(Agent):
         self._lend_state()
         return self._agent._law()
 
-    def _snapshot(self) -> PosteriorSnapshot:
+    def _held(self) -> Held | None:
         self._lend_state()
-        return self._agent._snapshot()
+        return self._agent._held()
 
     def _aside(self) -> Self:
         twin = super()._aside()

@@ -16,15 +16,13 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
-from weakref import WeakSet
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.base import Agent
 from agents.numerics.choices import among, random_argmax
-from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
 
@@ -195,11 +193,6 @@ class PosteriorAgent(Agent):
     def __init__(self, problem: BanditProblem, inner: Posterior) -> None:
         super().__init__(problem)
         self.inner = inner
-        self._borrowers: WeakSet[PosteriorSnapshot] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the snapshots that look on, which go their own ways."""
-        return self.__dict__ | {"_borrowers": None}
 
     def up_to_date(self) -> Posterior:
         """Return the posterior after all that was observed; diagnostics tell if it is unsure."""
@@ -215,18 +208,8 @@ class PosteriorAgent(Agent):
             self._take_back()
         self.inner.restart(self.rng, mask)
 
-    def _snapshot(self) -> PosteriorSnapshot:
-        snapshot = PosteriorSnapshot(self, self.inner)
-        if self.inner.keeps_state:
-            self._borrowers = self._borrowers or WeakSet()
-            self._borrowers.add(snapshot)
-        return snapshot
-
-    def _take_back(self) -> None:
-        """Before the state of the lanes moves on, let the snapshots of it have copies."""
-        borrowers, self._borrowers = self._borrowers, None
-        for snapshot in borrowers or ():
-            snapshot.settle()
+    def _held(self) -> Posterior:
+        return self.inner
 
     def _aside(self) -> Self:
         twin = super()._aside()

@@ -10,11 +10,10 @@ from typing import Self
 import numpy as np
 
 from agents.base import Agent
-from agents.forgetting import Forgetful
-from agents.posteriors.base import require_forgetting
+from agents.base.forgetting import Forgetful
+from agents.posteriors.base import Posterior, require_forgetting
 from agents.posteriors.choosing import exact_posterior
 from agents.rules.uniform import uniform_arms, uniform_law
-from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.problem import BanditProblem
 
@@ -49,11 +48,15 @@ class Greedy(Forgetful):
         """Return the (N, K) estimates of the means."""
         if self._posterior is None:
             return empirical_means(self)
+        if self._borrowers is not None:
+            self._take_back()
         self._posterior.follow(self.rng, self.counts, self.sums)
         self._diagnostics = {"is_unreliable": self._posterior.is_unreliable()}
         return self._posterior.mean()
 
     def _restart(self, mask: np.ndarray) -> None:
+        if self._borrowers is not None:
+            self._take_back()
         if self._posterior is not None:
             self._posterior.restart(self.rng, mask)
 
@@ -63,13 +66,8 @@ class Greedy(Forgetful):
     def _scores(self) -> np.ndarray:
         return self.estimates()
 
-    def _snapshot(self) -> PosteriorSnapshot:
-        if self._posterior is None:
-            return super()._snapshot()
-        snapshot = PosteriorSnapshot(self, self._posterior)
-        if self._posterior.keeps_state:
-            snapshot.settle()
-        return snapshot
+    def _held(self) -> Posterior | None:
+        return self._posterior
 
     def _aside(self) -> Self:
         twin = super()._aside()

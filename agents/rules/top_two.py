@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.forgetting import Forgetful
+from agents.base.forgetting import Forgetful
 from agents.numerics.choices import random_argmax
 from agents.posteriors.base import Posterior, PosteriorAgent, require_forgetting
 from agents.posteriors.choosing import exact_posterior

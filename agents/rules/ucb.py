@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.forgetting import Forgetful
+from agents.base.forgetting import Forgetful
 from agents.posteriors.conjugate import TABLE_1, has_row
 from agents.rules.greedy import empirical_means, number_of_pulls
 from bandit_gym.checks import check_real

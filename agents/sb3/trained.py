@@ -22,7 +22,7 @@ from numpy.random import SeedSequence
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.base import MOST_STATISTICS, make_generator
+from agents.base.agent import MOST_STATISTICS, make_generator
 from agents.sb3.archive import Settings, read_settings, stated_num_arms, unpickle_policy
 from agents.sb3.isolation import isolated
 from agents.sb3.law import Memory, policy_law

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from families import ALL_AGENTS, CONJUGATE_PROBLEMS
 from geometric import Geometric
+from gymnasium.error import ResetNeeded
 from last_paid import LastPaid
 
 import agents
@@ -155,7 +156,7 @@ def test_saving_moves_nothing(tmp_path):
 
 
 def test_agent_that_was_not_reset_has_nothing_to_save(tmp_path):
-    with pytest.raises(agents.base.ResetNeeded, match="reset"):
+    with pytest.raises(ResetNeeded, match="reset"):
         ExactThompson(BERNOULLI).save(tmp_path / "agent")
     assert not list(tmp_path.iterdir())
 

@@ -18,23 +18,19 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
-from agents.logs import rounds, spread
+from agents.base.logs import LogReader
 from agents.numerics.choices import among, random_argmax, share_evenly
 from agents.saved.storable import Storable
-from agents.snapshots.snapshot import PosteriorSnapshot
+from agents.snapshots.holder import Holder
 from bandit_gym.checks import (
     check_actions,
     check_available,
     check_choices,
     check_integer,
     check_law,
-    check_log,
-    check_log_adds_up,
     check_mask,
     check_rewards,
     check_rewards_add_up,
-    check_statistics,
-    check_totals,
 )
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -42,7 +38,7 @@ MOST_STATISTICS = 10**9
 """Counts of all lanes and arms at most: 8 GB of them."""
 
 
-class Agent(Storable):
+class Agent(Storable, Holder, LogReader):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
     Subclasses say how to choose (`_scores`, or `_choose` and `_law`) and, where sufficient
@@ -65,7 +61,6 @@ class Agent(Storable):
     state_names: ClassVar[tuple[str, ...]] = ("counts", "sums", "_diagnostics")
     _available: np.ndarray | None = None  # (N, K), while an arm is chosen where not all can be
     _count_type: type = np.int64  # of `counts`
-    _has_no_order: bool = True  # whether counts and sums are those of data in any order
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = check_problem(problem)
@@ -176,67 +171,9 @@ class Agent(Storable):
         self._count(lanes, actions, rewards)
         self._learn(lanes, actions, rewards)
 
-    def warm_start(self, counts: Any, sums: Any) -> None:
-        """Add earlier data, given as sufficient statistics, to every lane.
-
-        Args:
-            counts: (K,) or (N, K) number of earlier pulls of each arm.
-            sums: (K,) or (N, K) total reward of those pulls, in reward units.
-
-        Raises:
-            ValueError: if the statistics are impossible under the likelihood, or too large to be
-                added to those before; names the arm or the lane.
-        """
-        self._require_reset()
-        counts, sums = check_statistics(counts, sums, self.problem.likelihood, self.counts.shape)
-        check_totals(self.counts, self.sums, counts, sums)
-        self.counts += counts
-        self.sums += sums
-
-    def observe_log(self, frame: Any) -> None:
-        """Learn from a table of logged data, row by row, in one call.
-
-        Where counts and sums are all that is remembered, as with conjugate priors, a million rows
-        take some 0.1 s. Nothing changes unless every row is valid.
-
-        Args:
-            frame: a data frame of pandas or polars, a table of pyarrow or a dict of sequences, with
-                the columns `action` and `reward`, and `lane` if there are several lanes.
-
-        Raises:
-            gymnasium.error.InvalidAction, TypeError, ValueError: as `observe`, or if a column is
-                missing; names the row, from 0.
-        """
-        self._require_reset()
-        log = check_log(frame, self.problem.num_arms, self.problem.likelihood, self.num_envs)
-        totals = check_log_adds_up(log, self.sums)
-        if type(self)._learn is Agent._learn and self._has_no_order:
-            cells = log.lanes * self.problem.num_arms + log.actions
-            self.sums[:] = totals
-            self.counts += np.bincount(cells, minlength=self.counts.size).reshape(totals.shape)
-            return
-        for part in rounds(log):  # what is learned depends on the order
-            actions, rewards, mask = spread(part, self.num_lanes)
-            if self.num_envs is None:
-                self.observe(int(actions[0]), float(rewards[0]))
-            else:
-                self.observe(actions, rewards, mask)
-
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Say how the last `act` went: a name and an (N,) array each; empty before the first."""
         return {name: values.copy() for name, values in self._diagnostics.items()}
-
-    def posterior(self) -> PosteriorSnapshot:
-        """Return what is known of the means now; what is observed later does not change it.
-
-        Asking moves neither the agent nor its generator. A snapshot costs next to nothing until it
-        is asked; see `agents.snapshots.snapshot.PosteriorSnapshot`.
-
-        Raises:
-            TypeError: if the agent has no prior.
-        """
-        self._require_reset()
-        return self._snapshot()
 
     def action_probabilities(self, observation: Any = None, available: Any = None) -> np.ndarray:
         """Return the law of the next `act`, without moving the agent or its generator.
@@ -297,15 +234,8 @@ class Agent(Storable):
         twin._rng = copy.deepcopy(self._rng)
         return twin
 
-    def _snapshot(self) -> PosteriorSnapshot:
-        name = type(self).__name__
-        raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
-
     def _restart(self, mask: np.ndarray) -> None:
         """Forget what a subclass remembers beside the statistics, in the masked lanes."""
-
-    def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
-        """Follow one reward in each of the given lanes."""
 
     def _count(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Add one reward in each of the given lanes; numbers and flat indices are the fast ones."""

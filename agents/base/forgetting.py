@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base import Agent
+from agents.base.agent import Agent
 from bandit_gym.checks import check_real
 
 

@@ -12,7 +12,7 @@ from gymnasium.error import InvalidAction, ResetNeeded
 from last_paid import LastPaid
 
 from agents import ExactThompson, make_agent
-from agents.logs import rounds, spread
+from agents.base.logs import rounds, spread
 from bandit_gym.checks import Log
 
 PROBLEM = CONJUGATE_PROBLEMS[0]
