@@ -9,7 +9,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 
 from bandit_gym.checks import check_actions, check_options, check_seed
-from bandit_gym.dynamics import optimal_actions, pull, shortfalls, take_arms
+from bandit_gym.envs.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.observations import PlayRecord, make_observer, split
 from bandit_gym.envs.rendering import RENDER_MODES, check_render_mode, render_lanes

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bandit_gym.checks import check_parameter, message
-from bandit_gym.dynamics import draw_means
+from bandit_gym.envs.dynamics import draw_means
 from bandit_gym.numerics.streams import MEANS, LaneStreams
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray, IntArray

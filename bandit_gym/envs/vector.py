@@ -22,8 +22,8 @@ from bandit_gym.checks import (
     check_mask,
     check_options,
 )
-from bandit_gym.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.bandit import METADATA
+from bandit_gym.envs.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.noise import LaneNoise
 from bandit_gym.envs.observations import PlayRecord, make_observer, split

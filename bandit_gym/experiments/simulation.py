@@ -24,7 +24,6 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from bandit_gym.checks import check_fit, find_misbelief, message
-from bandit_gym.dynamics import lai_robbins_slope
 from bandit_gym.experiments.beliefs import PRIOR, believe, without_told
 from bandit_gym.experiments.catalogue import load_agent, takes_prior
 from bandit_gym.experiments.columns import to_parquet
@@ -32,6 +31,7 @@ from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
+from bandit_gym.likelihoods.lai_robbins import lai_robbins_slope
 from bandit_gym.numerics.threads import limited_to
 from bandit_gym.rollout import BanditAgent, Step, play
 from bandit_gym.wrappers import wrap

@@ -14,7 +14,7 @@ from numpy.random import Generator, SeedSequence
 
 from agents import Agent, ExactThompson
 from agents.oracle import action_probabilities_with_error
-from bandit_gym.dynamics import draw_means, pull
+from bandit_gym.envs.dynamics import draw_means, pull
 from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.random import Generator, SeedSequence
 
 from agents import Agent, SMCThompson, make_agent
-from bandit_gym.dynamics import pull
+from bandit_gym.envs.dynamics import pull
 from bandit_gym.fidelity.distance import noise_floor, total_variation
 from bandit_gym.problem import BanditProblem
 from distances.histories import Histories, advance, is_dependent, play

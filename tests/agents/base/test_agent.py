@@ -10,7 +10,7 @@ from gymnasium.error import InvalidAction, ResetNeeded
 from agents import ExactThompson, RacingThompson, UniformRandom, make_agent
 from agents.base import Agent
 from agents.oracle import action_probabilities
-from bandit_gym.dynamics import pull
+from bandit_gym.envs.dynamics import pull
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
