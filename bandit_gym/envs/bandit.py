@@ -9,13 +9,14 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 
 from bandit_gym.checks import check_actions, check_options, check_seed
+from bandit_gym.envs.changeable import Changeable
 from bandit_gym.envs.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.observations import PlayRecord, make_observer, split
 from bandit_gym.envs.rendering import RENDER_MODES, check_render_mode, render_lanes
 from bandit_gym.numerics.streams import NOISE, LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
-from bandit_gym.typing import BoolArray, FloatArray
+from bandit_gym.typing import FloatArray
 
 LANE = np.array([0])
 """The only one."""
@@ -23,7 +24,7 @@ LANE = np.array([0])
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}
 
 
-class BanditEnv(gym.Env[Any, Any]):
+class BanditEnv(gym.Env[Any, Any], Changeable):
     """A Bayesian bandit as a Gymnasium environment, for any problem.
 
     The registered environments are this class with a problem built from JSON-able arguments; use it
@@ -62,7 +63,6 @@ class BanditEnv(gym.Env[Any, Any]):
         self._streams = LaneStreams(1)
         self._noise: np.random.Generator | None = None
         self._means: FloatArray = np.zeros((1, problem.num_arms))
-        self._rivals: BoolArray | None = None  # (1, K), where a wrapper takes arms away
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -89,24 +89,6 @@ class BanditEnv(gym.Env[Any, Any]):
             self._record.add(actions, rewards)
         info = {"regret": float(take_arms(self._shortfalls, actions)[0])}
         return self._observe(), float(rewards[0]), False, False, info
-
-    @property
-    def streams(self) -> LaneStreams:
-        """The numbers of the episode, for wrappers that draw some too; of one lane."""
-        return self._streams
-
-    @property
-    def means(self) -> FloatArray:
-        """(1, K) true means now; a copy."""
-        return self._means.copy()
-
-    def change(
-        self, *, means: FloatArray | None = None, available: BoolArray | None = None
-    ) -> None:
-        """Change the (1, K) means, or the (1, K) arms that regret compares with; for wrappers."""
-        self._means = self._means if means is None else means.copy()
-        self._rivals = self._rivals if available is None else available.copy()
-        self._shortfalls = shortfalls(self._means, self._rivals)
 
     def render(self) -> Any:
         """Draw the episode so far: a text table (ansi) or an RGB picture, (H, W, 3) uint8."""

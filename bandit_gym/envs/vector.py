@@ -23,6 +23,7 @@ from bandit_gym.checks import (
     check_options,
 )
 from bandit_gym.envs.bandit import METADATA
+from bandit_gym.envs.changeable import Changeable
 from bandit_gym.envs.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.noise import LaneNoise
@@ -41,7 +42,7 @@ MOST_STEPS = 2**62
 """Steps of an episode at most, so that its end can be counted."""
 
 
-class BanditVectorEnv(VectorEnv[Any, Any, Any]):
+class BanditVectorEnv(VectorEnv[Any, Any, Any], Changeable):
     """N lanes of one problem; the single environment of the same name is the manual.
 
     `reset` takes a seed (lane i gets seed + i), a list of N seeds (None goes on with the lane's
@@ -109,7 +110,6 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
         self._record = PlayRecord(*shape, self._observer)
         self._means = np.zeros(shape)
         self._shortfalls = np.zeros(shape)
-        self._rivals: BoolArray | None = None  # (N, K), where a wrapper takes arms away
         # Every lane's end is kept as a reading of one clock, so that a step need not count in every
         # lane, and looks for ended lanes only when the earliest end has come.
         self._clock = 0
@@ -154,24 +154,6 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any]):
             else:
                 self._waiting = truncated.copy()
         return self._observe(), rewards, terminated, truncated, info
-
-    @property
-    def streams(self) -> LaneStreams:
-        """The numbers of the lanes' episodes, for wrappers that draw some too."""
-        return self._streams
-
-    @property
-    def means(self) -> FloatArray:
-        """(N, K) true means now; a copy."""
-        return self._means.copy()
-
-    def change(
-        self, *, means: FloatArray | None = None, available: BoolArray | None = None
-    ) -> None:
-        """Change the (N, K) means, or the (N, K) arms that regret compares with; for wrappers."""
-        self._means = self._means if means is None else means.copy()
-        self._rivals = self._rivals if available is None else available.copy()
-        self._shortfalls = shortfalls(self._means, self._rivals)
 
     def render(self) -> tuple[Any, ...] | None:
         """Draw every lane's episode so far, each frame as the single environment draws it."""

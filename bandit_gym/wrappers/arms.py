@@ -13,9 +13,10 @@ from gymnasium.error import InvalidAction
 from gymnasium.spaces import Discrete
 
 from bandit_gym.checks import check_available, check_real, message
+from bandit_gym.envs.changeable import Changeable
 from bandit_gym.numerics.streams import ARMS
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.wrappers.effects import Effect, Told, World
+from bandit_gym.wrappers.effects import Effect, Told
 
 LEAVING, RETURNING = 0.1, 0.5
 """Of an arm in a step, unless told otherwise."""
@@ -32,7 +33,7 @@ class ComingAndGoing(Effect):
 
     def __init__(
         self,
-        world: World,
+        world: Changeable,
         leaving: float | None = None,
         returning: float | None = None,
         masks: Sequence[Sequence[bool]] | None = None,

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from bandit_gym.checks import check_integer, check_real, make_named, message
+from bandit_gym.envs.changeable import Changeable
 from bandit_gym.numerics.streams import DELAYS
 from bandit_gym.typing import FloatArray, IntArray
-from bandit_gym.wrappers.effects import Effect, Told, World
+from bandit_gym.wrappers.effects import Effect, Told
 
 LONGEST = 10**6
 """Steps that a reward may take."""
@@ -90,7 +91,7 @@ class Post(Effect):
 
     kind = "delays"
 
-    def __init__(self, world: World, num_places: int, width: int) -> None:
+    def __init__(self, world: Changeable, num_places: int, width: int) -> None:
         super().__init__(world)
         if num_places > MOST_ON_THEIR_WAY // self.num_lanes:
             condition = f"keep at most {MOST_ON_THEIR_WAY} rewards of all lanes on their way"
@@ -145,7 +146,7 @@ class Post(Effect):
 class Delay(Post):
     """Each reward takes a number of steps, fixed or random; see `DelayedReward`."""
 
-    def __init__(self, world: World, delay: int | Mapping[str, Any]) -> None:
+    def __init__(self, world: Changeable, delay: int | Mapping[str, Any]) -> None:
         if isinstance(delay, Mapping):
             self._law: Uniform | Geometric = make_named("delay", delay, DELAY_LAWS)
         else:
@@ -166,7 +167,7 @@ class Delay(Post):
 class Batches(Post):
     """The rewards of B steps arrive together at the last of them; see `BatchedFeedback`."""
 
-    def __init__(self, world: World, size: int) -> None:
+    def __init__(self, world: Changeable, size: int) -> None:
         self._size = check_integer("size", size, minimum=1, maximum=LONGEST)
         super().__init__(world, size, size)
 

@@ -9,10 +9,11 @@ import numpy as np
 from scipy import special
 
 from bandit_gym.checks import check_integer, check_real, message
+from bandit_gym.envs.changeable import Changeable
 from bandit_gym.envs.dynamics import draw_means
 from bandit_gym.numerics.streams import MOVES, SWITCHES
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.wrappers.effects import Effect, Told, World
+from bandit_gym.wrappers.effects import Effect, Told
 
 WAYS = "std, period and probability"
 LARGEST_STD = 1e100
@@ -26,7 +27,7 @@ class Moving(Effect):
 
     def __init__(
         self,
-        world: World,
+        world: Changeable,
         std: float | None = None,
         period: int | None = None,
         probability: float | None = None,

@@ -8,35 +8,15 @@ Letters: N lanes, M of them, K arms.
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
-from bandit_gym.numerics.streams import LaneStreams
-from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.envs.changeable import Changeable
+from bandit_gym.typing import FloatArray, IntArray
 
 Told = dict[str, np.ndarray]
 """Infos: name -> (N, ...) values, of which those of the lanes at hand mean something."""
-
-
-class World(Protocol):
-    """What an effect asks of an environment."""
-
-    problem: BanditProblem
-
-    @property
-    def streams(self) -> LaneStreams:
-        """Of N lanes."""
-
-    @property
-    def means(self) -> FloatArray:
-        """(N, K) true means now; a copy."""
-
-    def change(
-        self, *, means: FloatArray | None = None, available: BoolArray | None = None
-    ) -> None:
-        """Change the (N, K) means, or the (N, K) arms that regret compares with."""
 
 
 class Effect:
@@ -50,7 +30,7 @@ class Effect:
 
     kind: ClassVar[str]
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Changeable) -> None:
         self.world = world
         self.num_lanes, self.num_arms = len(world.streams.seeds), world.problem.num_arms
         self.steps = np.zeros(self.num_lanes, dtype=np.int64)
