@@ -12,13 +12,13 @@ from agents.numerics.draw_tables import NO_TABLES
 from agents.numerics.kernels import TINY
 from agents.racing.bank import Bank
 from agents.racing.conjugate import MAX_TABLES, MIN_TABLE_DRAWS
+from agents.racing.leaders import find_leaders as plain_find_leaders
 from agents.racing.logistic import log_logistic
 from agents.racing.marginal import FAR, fit_marginals
 from agents.racing.matching import effective_share, make_proposal
 from agents.racing.normal import NormalProposal, step_inside
 from agents.racing.normal import add_features as plain_features
 from agents.racing.races import Races
-from agents.racing.races import find_leaders as plain_find_leaders
 from agents.racing.stopping import (
     FIRST_GUESS,
     TILTS,
