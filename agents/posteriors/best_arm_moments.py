@@ -20,7 +20,8 @@ import numpy as np
 
 from agents.posteriors.features import set_means
 from agents.posteriors.partial_means import Sums, look_up, make_sums, sum_means
-from agents.posteriors.tabulation import MASS, PLACE, PosteriorTables
+from agents.posteriors.points import MASS, PLACE
+from agents.posteriors.tabulation import PosteriorTables
 from bandit_gym.numerics.compiled import inner, kernel
 
 MOST_STEPS = 64

@@ -15,11 +15,21 @@ Letters: K arms, C cells.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
-from agents.posteriors.features import Features, features_at, make_features
+from agents.posteriors.features import features_at, make_features
+from agents.posteriors.mesh_rows import (
+    CUBIC,
+    EDGE,
+    FIRST,
+    HEIGHT,
+    JUMP,
+    LOG_REACH,
+    NUM_COLUMNS,
+    SECOND,
+    Mesh,
+)
 from agents.posteriors.quadrature import Coordinate, first_edges, log_prior, make_coordinate
 from bandit_gym.problem import BanditProblem
 
@@ -27,8 +37,6 @@ NUM_DRAWS = 4096
 NUM_DRAWS_SMOOTH = 64
 """Draws show where a prior has spikes, which one made of the five features has not."""
 NUM_TWIN_DRAWS = 1024
-LOG_REACH = 21.0
-"""Densities below e^-21 of the top are left out: a mass of about 1e-9."""
 MAX_CELLS = 4000
 
 _TOLERANCE = 1e-4
@@ -41,35 +49,6 @@ _SLOWEST_DECAY = 1e-3
 _POINTS = np.arange(7) / 6
 _FIT = np.linalg.inv(np.vander(_POINTS[::2], increasing=True))
 _POWERS = np.vander(_POINTS, 4, increasing=True)
-
-
-EDGE, HEIGHT, FIRST, SECOND, JUMP, CUBIC = range(6)
-NUM_COLUMNS = CUBIC + 4
-
-
-class Mesh(NamedTuple):
-    """The prior of K arms, in the form that kernels read; short arms are padded at the end.
-
-    All that is known of a cell lies in one row, for a kernel pays for each array that it is handed.
-
-    Attributes:
-        likelihood: of the rewards.
-        limits: (2,) range of u.
-        sizes: (K,) number of cells of each arm.
-        cells: (K, C + 1, NUM_COLUMNS), a row for each cell and one for the end of the last. EDGE
-            is u at its left end, HEIGHT the log-density there less
-            the largest of them, the larger one where it jumps, FIRST
-            and SECOND the features of the likelihood there; JUMP is 1 for a jump, else 0; from
-            CUBIC on, there are the coefficients of the cubic in t, from 0 to 1 along the cell, or,
-            for a jump, the values on either side, in the first two.
-        twins: (K,) the first arm with the same prior.
-    """
-
-    likelihood: Features
-    limits: np.ndarray
-    sizes: np.ndarray
-    cells: np.ndarray
-    twins: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from agents.posteriors.features import set_means
-from agents.posteriors.tabulation import DENSITY, MASS, PLACE, PosteriorTables
+from agents.posteriors.points import DENSITY, MASS, PLACE
+from agents.posteriors.tabulation import PosteriorTables
 from bandit_gym.numerics.compiled import inner, kernel
 
 

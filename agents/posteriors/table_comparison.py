@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.posteriors.tabulation import DENSITY, MASS, PLACE
+from agents.posteriors.points import DENSITY, MASS, PLACE
 from bandit_gym.numerics.compiled import inner, kernel
 
 NUM_NODES = 5

@@ -35,9 +35,10 @@ from agents.posteriors.features import (
     set_means,
 )
 from agents.posteriors.grid import GridPosterior, density_of_table
-from agents.posteriors.mesh import Mesh
+from agents.posteriors.mesh_rows import Mesh
+from agents.posteriors.points import invert_table
 from agents.posteriors.quadrature import Coordinate
-from agents.posteriors.tabulation import PosteriorTables, invert_table
+from agents.posteriors.tabulation import PosteriorTables
 from agents.racing.proposal import Proposal, prior_log_density
 from agents.racing.races import Races, feed_races
 from agents.racing.slices import SlicedPrior

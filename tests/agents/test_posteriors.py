@@ -8,13 +8,14 @@ import pytest
 from scipy import integrate, stats
 
 from agents.posteriors import chains, conditionals
-from agents.posteriors.bulk import find_peak, to_coordinate
 from agents.posteriors.features import Data
 from agents.posteriors.gibbs import NUM_SUMMARY_SWEEPS, GibbsPosterior
 from agents.posteriors.grid import GridPosterior
-from agents.posteriors.mesh import EDGE, make_mesh
+from agents.posteriors.mesh import make_mesh
+from agents.posteriors.mesh_rows import EDGE, find_peak, to_coordinate
 from agents.posteriors.moves import step_directions
 from agents.posteriors.particles import ParticlePosterior
+from agents.posteriors.points import invert_table
 from agents.posteriors.quadrature import (
     Coordinate,
     first_edges,
@@ -22,7 +23,7 @@ from agents.posteriors.quadrature import (
     make_coordinate,
     require_density,
 )
-from agents.posteriors.tabulation import LARGEST_ERROR, invert_table
+from agents.posteriors.tabulation import LARGEST_ERROR
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,

@@ -5,9 +5,9 @@ import pytest
 from numpy.polynomial.legendre import leggauss
 
 from agents import ExactThompson
-from agents.posteriors.bulk import to_coordinate
 from agents.posteriors.grid import GridPosterior
-from agents.posteriors.mesh import EDGE, HEIGHT, find_twins, make_mesh
+from agents.posteriors.mesh import find_twins, make_mesh
+from agents.posteriors.mesh_rows import EDGE, HEIGHT, to_coordinate
 from agents.posteriors.quadrature import Coordinate
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedNormal

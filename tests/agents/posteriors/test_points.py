@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.posteriors.tabulation import spread, sum_roots
+from agents.posteriors.points import spread, sum_roots
 
 
 def test_roots_are_those_of_masses_by_the_trapezoidal_rule():
