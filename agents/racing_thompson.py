@@ -23,8 +23,8 @@ prior's density need not be normalised.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -37,27 +37,13 @@ from agents.posteriors.choosing import KINDS, exact_posterior
 from agents.racing.matching import find_witness, make_proposal, match_proposal
 from agents.racing.races import Races
 from agents.racing.stopping import StoppingRule, fixed_rule, paper_rule, self_normalised_rule
+from agents.racing.stopping_options import CAP, check_stopping, read_option
 from agents.racing.vetting import Vetting
-from bandit_gym.checks import check_choice, check_integer, check_real, message
+from bandit_gym.checks import check_choice
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 
-THRESHOLDS = ("printed", "shortened")
-SCALES = ("value", "weight", "supremum")
 UNPULLED = ("matched", "pull")
-
-_CAP = 100_000
-STOPPING: Mapping[str, Mapping[str, Any]] = {
-    "self-normalised": {"delta": 0.1, "effective_samples": 12.0, "max_samples": _CAP},
-    "paper": {
-        **{"delta": 0.1, "sigma": 0.1, "threshold": "printed", "scale": "value"},
-        "max_samples": _CAP,
-    },
-}
-"""The named stops, and what each of them reads, with its default; a fixed number reads nothing."""
-
-MOST_SAMPLES = 10**7
-"""In a race; a threshold for each of them is kept."""
 
 
 class RacingThompson(Agent):
@@ -123,13 +109,13 @@ class RacingThompson(Agent):
     ) -> None:
         super().__init__(problem)
         self.unpulled_arms = check_choice("unpulled_arms", unpulled_arms, UNPULLED)
-        self.stopping = _check_stopping(stopping)
-        self.delta = self._option("delta", delta)
-        self.effective_samples = self._option("effective_samples", effective_samples)
-        self.sigma = self._option("sigma", sigma)
-        self.threshold = self._option("threshold", threshold)
-        self.scale = self._option("scale", scale)
-        self.max_samples = self._option("max_samples", max_samples)
+        self.stopping = check_stopping(stopping)
+        self.delta = read_option(self.stopping, "delta", delta)
+        self.effective_samples = read_option(self.stopping, "effective_samples", effective_samples)
+        self.sigma = read_option(self.stopping, "sigma", sigma)
+        self.threshold = read_option(self.stopping, "threshold", threshold)
+        self.scale = read_option(self.stopping, "scale", scale)
+        self.max_samples = read_option(self.stopping, "max_samples", max_samples)
         self.proposal = proposal
         self._rule = self._make_rule()
         self._proposal = make_proposal(problem, proposal)
@@ -147,7 +133,7 @@ class RacingThompson(Agent):
         sigma: float = 0.1,
         threshold: str = "printed",
         scale: str = "value",
-        max_samples: int = _CAP,
+        max_samples: int = CAP,
         unpulled_arms: str = "matched",
     ) -> Self:
         """Race as in the paper: draw from the posterior of Table 1, and stop by line 12.
@@ -260,16 +246,6 @@ class RacingThompson(Agent):
         races.totals[is_missing] = 1.0 + self.rng.random(np.count_nonzero(is_missing))
         return np.flatnonzero(~is_missing.any(axis=1))
 
-    def _option(self, name: str, value: Any) -> Any:
-        """Return an option of the stop, by default the stop's own; None if it reads no such one."""
-        known = STOPPING[self.stopping] if isinstance(self.stopping, str) else {}
-        if value is None:
-            return known.get(name)
-        if name not in known:
-            condition = f"be left out with stopping={self.stopping!r}, which never reads it"
-            raise ValueError(message(name, condition, value))
-        return _CHECKS[name](name, value)
-
     def _is_missing(self) -> np.ndarray:
         """Return (N, K) True for arms without a posterior of their own that can be pulled."""
         is_missing = self._proposal.is_missing(self.counts)
@@ -284,23 +260,3 @@ class RacingThompson(Agent):
         return paper_rule(
             self.threshold, self.delta, self.sigma, self.max_samples, by_value=by_value
         )
-
-
-def _check_samples(name: str, number: int) -> int:
-    return check_integer(name, number, minimum=1, maximum=MOST_SAMPLES)
-
-
-def _check_stopping(stopping: str | int) -> str | int:
-    if isinstance(stopping, str):
-        return check_choice("stopping", stopping, STOPPING)
-    return _check_samples("stopping", stopping)
-
-
-_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
-    "delta": partial(check_real, above=0.0, below=1.0),
-    "effective_samples": partial(check_real, above=0.0),
-    "sigma": partial(check_real, above=0.0),
-    "threshold": partial(check_choice, choices=THRESHOLDS),
-    "scale": partial(check_choice, choices=SCALES),
-    "max_samples": _check_samples,
-}
