@@ -139,10 +139,8 @@ def play(
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
     tell_arms = _choice if knows_of_arms(agent) else _no_choice
-    choice = tell_arms(info, {})
-    num_taken = 0
+    choice, num_taken, law = tell_arms(info, {}), 0, None
     while is_alive.any():
-        law = None
         if propensities:
             law = np.atleast_2d(asked.action_probabilities(observation, **choice))
         start = perf_counter()
@@ -151,23 +149,14 @@ def play(
         observation, reward, terminated, truncated, info = env.step(action)
         paid = perf_counter()
         num_taken += 1
-        arrived = [part for part in _parts(info) if "feedback_step" in part]
-        for part in arrived:
-            deliver(agent, part, num_taken=num_taken, mask=is_alive)
-        if arrived:
-            pass  # the step's own reward may be on its way
-        elif is_alive.all():
-            agent.observe(action, reward)
-        else:
-            agent.observe(action, reward, mask=is_alive)
+        _teach(agent, action, reward, info, num_taken, is_alive)
         seconds = (chosen - start) + (perf_counter() - paid)
-        actions = np.array(action, dtype=np.int64, ndmin=1)
         if num_taken == 1 and "means" in _parts(info)[-1]:
             means = None  # they move
-        earned = _told("pull_reward", info, is_alive.shape)
+        actions = np.array(action, dtype=np.int64, ndmin=1)
         yield Step(
             actions=actions,
-            rewards=np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned,
+            rewards=_earned(reward, info, is_alive.shape),
             pseudo_regrets=_told("regret", info, is_alive.shape),
             diagnostics=tell(),
             is_alive=is_alive,
@@ -208,6 +197,33 @@ def _no_choice(info: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
 def _parts(info: dict[str, Any]) -> list[dict[str, Any]]:
     """Return where a step tells something; same-step autoreset hides the last of a lane."""
     return [info, info["final_info"]] if "final_info" in info else [info]
+
+
+def _teach(
+    agent: BanditAgent,
+    action: Any,
+    reward: Any,
+    info: dict[str, Any],
+    num_taken: int,
+    is_alive: BoolArray,
+) -> None:
+    """Let the agent observe what its action paid in lanes still alive, or what arrives instead."""
+    if "feedback_step" in info or "final_info" in info:
+        arrived = [part for part in _parts(info) if "feedback_step" in part]
+        for part in arrived:
+            deliver(agent, part, num_taken=num_taken, mask=is_alive)
+        if arrived:
+            return  # the step's own reward may be on its way
+    if is_alive.all():
+        agent.observe(action, reward)
+    else:
+        agent.observe(action, reward, mask=is_alive)
+
+
+def _earned(reward: Any, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray:
+    """Return the (N,) rewards of the actions, whenever they arrive."""
+    earned = _told("pull_reward", info, shape)
+    return np.array(reward, dtype=np.float64, ndmin=1) if earned is None else earned
 
 
 def _told(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray | None:
