@@ -31,8 +31,7 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from agents.base import Agent
-from agents.numerics.choices import share_evenly
-from agents.posteriors.base import Posterior
+from agents.posteriors.base import Posterior, missing_first
 from agents.posteriors.choosing import KINDS, exact_posterior
 from agents.racing.matching import find_witness, make_proposal, match_proposal
 from agents.racing.races import Races
@@ -203,8 +202,7 @@ class RacingThompson(Agent):
         law = self._target.best_among(self._available)
         if self.unpulled_arms == "matched":
             return law
-        is_missing = self._is_missing()
-        return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), law)
+        return missing_first(self._is_missing(), law)
 
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""

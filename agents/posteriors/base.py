@@ -22,7 +22,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.base import Agent
-from agents.numerics.choices import among, random_argmax
+from agents.numerics.choices import among, random_argmax, share_evenly
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
 
@@ -223,6 +223,11 @@ def same_arms(available: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     rows, which = np.unique(available, axis=0, return_inverse=True)
     for number, row in enumerate(rows):
         yield np.flatnonzero(which.ravel() == number), np.flatnonzero(row)
+
+
+def missing_first(is_missing: np.ndarray, law: np.ndarray) -> np.ndarray:
+    """Return a (N, K) law by which arms without a posterior, where there are any, share a lane."""
+    return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), law)
 
 
 def require_forgetting(problem: BanditProblem, posterior: Posterior | None) -> None:

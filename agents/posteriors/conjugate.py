@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.choices import share_evenly
 from agents.numerics.families import (
     BETA_LAW,
     GAMMA_LAW,
@@ -34,7 +33,7 @@ from agents.numerics.families import (
     NORMAL_LAW,
     Law,
 )
-from agents.posteriors.base import Posterior, require_sum
+from agents.posteriors.base import Posterior, missing_first, require_sum
 from agents.posteriors.draws_ahead import DrawsAhead
 from bandit_gym import likelihoods, priors
 from bandit_gym.likelihoods import Likelihood
@@ -240,7 +239,7 @@ class ConjugatePosterior(Posterior):
         first, second, is_missing = self._current()
         found = np.empty(first.shape)
         require_sum(compare_laws(MeanLaws(self.family, first, second), found))
-        return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), found)
+        return missing_first(is_missing, found)
 
     def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> ConjugatePosterior:
         """Return what is known of some arms in some lanes."""
