@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING
 from bandit_gym.checks import check_choice
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results import results as stored
-from bandit_gym.results.report import describe
+from bandit_gym.results.html.markup import paragraph, table
+from bandit_gym.results.report import contents, describe
 from bandit_gym.results.summary import summarise
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ class Results(stored.Results):
 
     def _repr_html_(self) -> str:
         """Return the tables as a notebook shows them."""
-        return f"<pre>{html.escape(describe(self))}</pre>"
+        parts = contents(self)
+        return "".join(paragraph(part) if isinstance(part, str) else table(part) for part in parts)
 
     def table(self) -> pd.DataFrame:
         """Return the state at the horizon, one row per run; see `summarise` for the columns."""

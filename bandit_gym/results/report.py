@@ -20,20 +20,29 @@ from bandit_gym.results.tables import Table, make_aggregate, make_tables, timing
 
 
 def describe(results: Results, *, details: bool = False) -> str:
-    """Write one table per environment, then the scores over all, then what is missing or failed.
-
-    If another version of the engine drew the numbers, that is said before all.
+    """Write what `contents` yields as plain text.
 
     Args:
         results: what to write about.
         details: add to each environment how the regret is spread and what it became in rewards.
     """
+    parts = contents(results, details=details)
+    return "\n\n".join(part if isinstance(part, str) else write_text(part) for part in parts)
+
+
+def contents(results: Results, *, details: bool = False) -> Iterator[Table | str]:
+    """Yield one table per environment, then the scores over all, then what is missing or failed.
+
+    If another version of the engine drew the numbers, that is said before all.
+    """
     rows = summarise(results).to_dict("records")
-    parts = list(version_notes(results))
+    yield from version_notes(results)
     for estimates, spread in make_tables(results, rows).values():
-        parts += [write_text(estimates), write_text(spread)] if details else [write_text(estimates)]
-    parts += map(write_text, make_aggregate(results))
-    return "\n\n".join([*parts, *closing_notes(results, rows)])
+        yield estimates
+        if details:
+            yield spread
+    yield from make_aggregate(results)
+    yield from closing_notes(results, rows)
 
 
 def write_report(

@@ -1,5 +1,8 @@
 """Results as people hold them."""
 
+import re
+from html import unescape
+
 import pytest
 
 from bandit_gym import load_results
@@ -13,8 +16,11 @@ def results(directory):
 
 
 def test_text_and_html_are_the_report(results):
-    assert str(results) == describe(results)
-    assert results._repr_html_().startswith("<pre>") and "&#x27;s, paired" in results._repr_html_()
+    text, html = describe(results), results._repr_html_()
+    assert str(results) == text
+    assert html.count("<table>") == len(results.experiment.environments) + 1  # and over all
+    shown = unescape(re.sub("<[^>]*>", " ", html)).split()
+    assert shown == text.split()
     assert results.table().equals(summarise(results))
 
 
