@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.files import RESULTS_VERSION
@@ -47,6 +47,8 @@ class Study:
         parts: by name.
         folder: for data, pictures and the page, if the command names no other.
         num_workers: processes, if the command says nothing; None for all cores.
+        page: what the page is called, if it has more than one part.
+        lead: what makes a section that goes first of all others.
     """
 
     title: str
@@ -54,18 +56,24 @@ class Study:
     parts: Mapping[str, Part]
     folder: str
     num_workers: int | None = None
+    page: str = "README"
+    lead: Callable[[Sequence[Any]], Section] | None = None
 
 
 def run_study(study: Study, description: str | None, arguments: Sequence[str] | None) -> int:
     """Carry out a command: run the parts that it asks for and write their page."""
     parser = new_parser(description, study.folder, study.num_workers)
-    parser.add_argument("--only", "--figure", choices=[*study.parts, "all"], default="all")
+    parser.add_argument("--only", "--figure", nargs="+", choices=[*study.parts, "all"], default=[])
     add_scale(parser)
     options = parser.parse_args(arguments)
-    names = list(study.parts) if options.only == "all" else [options.only]
+    is_all = not options.only or "all" in options.only
+    names = [name for name in study.parts if is_all or name in options.only]
     sections = [_run_part(name, study.parts[name], options) for name in names]
-    page = options.out / ("README.md" if options.only == "all" else f"{options.only}.md")
-    command = f"python scripts/{parser.prog} --scale {options.scale:g}"
+    if study.lead is not None:
+        sections.insert(0, study.lead(sections))
+    page = options.out / f"{names[0] if len(names) == 1 else study.page}.md"
+    chosen = "" if is_all else f" --only {' '.join(names)}"
+    command = f"python scripts/{parser.prog}{chosen} --scale {options.scale:g}"
     made_by = f"Made by `{command}`, results version {RESULTS_VERSION}."
     write_page(page, study.title, f"{made_by} {study.text}", sections)
     print(f"verdicts and figures: {page}")
