@@ -15,12 +15,15 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+import numpy as np
 from pages.command import Part, Study, Task, run_study
 from paper import claims, measures, races, theorem1
 from paper.claims import Claim
 from paper.matrix import LOOKS, Judged, judge, summarise
 from paper.readings import READINGS
 from paper.trials import DEAR_SAMPLES, PILOT_STEPS
+
+from agents.racing.stopping import paper_rule
 
 ROWS: dict[str, tuple[str, Callable[[], Iterable[Claim]], dict[str, int]]] = {
     "table1": ("Table 1: reference posteriors", claims.table_1_claims, {}),
@@ -68,6 +71,12 @@ NOTES = {
 }
 
 
+def _longest_race(threshold: str) -> int:
+    """Return after how many samples the paper's slack ends any race whose values are at most 1."""
+    rule = paper_rule(threshold, 0.1, 0.1, DEAR_SAMPLES, by_value=True)
+    return int(np.argmax(rule.bars < 0))
+
+
 def _reproduce(name: str, task: Task) -> Judged:
     title, rows, _ = ROWS[name]
     horizon = task.sizes.get("horizon")
@@ -98,7 +107,9 @@ clusters, and stops when decided (group sequential, an equal share of the level 
 All {NUM_CELLS} cells together have a level of 5 % (Bonferroni over cells and looks), so that \
 intervals are as wide as they are. Intervals of means are Student's, widened where the values are \
 skewed (Hall, 1992). *Too dear* is a race of {DEAR_SAMPLES:,} samples or more in the first \
-{PILOT_STEPS} steps.""",
+{PILOT_STEPS} steps. The supremum is not, at δ = σ = 0.1: line 12 ends any race once 2β(m, δ) < σ, \
+after {_longest_race("printed"):,} samples as printed and {_longest_race("shortened"):,} \
+shortened.""",
     parts={name: Part(partial(_reproduce, name), sizes) for name, (_, _, sizes) in ROWS.items()},
     folder="results/readings",
     page="readings",

@@ -27,6 +27,10 @@ from paper.trials import DEAR_SAMPLES
 LOOKS = (1, 2, 4)
 """How much is looked at, in what is looked at first."""
 
+SECONDS_PER_SAMPLE = 0.25e-6
+"""Of a race with ten arms, on one core."""
+
+NO_SUPREMUM = "nobody knows the supremum of w for this prior and proposal"
 NOT_APPLICABLE, TOO_DEAR = "not applicable", "too dear"
 MARKS = {
     HOLDS: ("✓", "#56b4e9"),
@@ -109,16 +113,23 @@ def settle(claim: Claim, reading: Reading, task: Task, level: float) -> Cell:
         return Cell(NOT_APPLICABLE, words=words)
     try:
         samples = claim.source.pilot(task, reading)
-    except ValueError as error:
-        return Cell(NOT_APPLICABLE, words=str(error))
+    except ValueError:
+        if reading.scale != "supremum":
+            raise
+        return Cell(NOT_APPLICABLE, words=NO_SUPREMUM)
     if samples >= DEAR_SAMPLES:
-        return Cell(TOO_DEAR, words=f"{samples:,.0f} samples a decision")
+        return Cell(TOO_DEAR, words=_cost(samples))
     for look in LOOKS:
         measure = claim.measure(claim.source.sample(task, look), reading)
         verdict = measure.verdict(level)
         if verdict != UNDECIDED:
             break
     return Cell(verdict, measure.interval(level), len(measure.values))
+
+
+def _cost(samples: float) -> str:
+    seconds = 1000 * samples * SECONDS_PER_SAMPLE
+    return f"{TOO_DEAR}: {samples:,.0f} samples a decision or more, {seconds:.1f} s for 1,000"
 
 
 def _reasons(cells: Mapping[str, Sequence[Cell]]) -> Iterator[str]:

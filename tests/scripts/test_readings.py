@@ -92,10 +92,10 @@ class Stub:
         return self.found
 
 
-def settle(source, **options):
+def settle(source, reading=PLAIN, **options):
     measure = {"measure": lambda sample, reading: Measure(sample, low=0.0)}
     claim = Claim("so", "a mean", source, **measure | options)
-    return matrix.settle(claim, PLAIN, Task({}, None, Workers("serial")), 0.001)
+    return matrix.settle(claim, reading, Task({}, None, Workers("serial")), 0.001)
 
 
 def test_cell_stops_at_the_look_that_settles_it():
@@ -115,16 +115,22 @@ def test_cell_where_the_claim_reads_nothing_is_not_applicable_and_is_not_run():
     assert (cell.verdict, str(cell), source.looks) == ("not applicable", "–", [])
 
 
-def test_cell_whose_agent_refuses_is_not_applicable_for_the_reason_it_gives():
-    cell = settle(Stub({}, pilot=ValueError("no supremum is known")))
-    assert (cell.verdict, cell.words) == ("not applicable", "no supremum is known")
+def test_cell_without_a_known_supremum_is_not_applicable():
+    source = Stub({}, pilot=ValueError("scale must be 'value' or 'weight'"))
+    cell = settle(source, Reading("matched", "printed", "supremum"))
+    assert (cell.verdict, cell.words) == ("not applicable", matrix.NO_SUPREMUM)
+
+
+def test_other_refusals_of_an_agent_are_no_cells():
+    with pytest.raises(ValueError, match="something else"):
+        settle(Stub({}, pilot=ValueError("something else")))
 
 
 def test_cell_whose_races_are_long_is_too_dear_and_says_how_long_they_are():
     source = Stub({}, pilot=12_345.0)
     cell = settle(source)
     assert (cell.verdict, source.looks) == ("too dear", [])
-    assert str(cell).startswith("12,345 samples a decision")
+    assert str(cell) == "too dear: 12,345 samples a decision or more, 3.1 s for 1,000"
 
 
 def test_every_reading_is_another_agent():
@@ -164,6 +170,13 @@ def test_same_means_and_noise_meet_every_agent(task):
     sample = Trial("three arms", lambda batch: WORLD, lanes=16).sample(task)
     twice = [sample.regrets({"agent": "greedy", "label": label}) for label in ("a", "b")]
     assert (twice[0] == twice[1]).all()
+
+
+@pytest.mark.parametrize("threshold", ["printed", "shortened"])
+def test_supremum_ends_a_race_where_the_slack_does_at_the_latest(task, threshold):
+    trial = Trial("Beta(5, 5)", lambda batch: settings.beta_world(10), lanes=3)
+    longest = readings._longest_race(threshold)
+    assert 0.9 * longest < trial.pilot(task, Reading("reference", threshold, "supremum")) <= longest
 
 
 def test_trial_is_found_again_and_grows_from_look_to_look(task, monkeypatch):
