@@ -22,7 +22,7 @@ from bandit_gym.typing import FloatArray
 MIN_CLUSTERS = 16
 """Below it a mean that varies has no interval."""
 
-HOLDS, FAILS, UNDECIDED = "holds", "does not", "undecided"
+VERDICTS = HOLDS, FAILS, UNDECIDED = "holds", "does not", "undecided"
 
 
 class Measure(NamedTuple):

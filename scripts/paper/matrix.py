@@ -191,12 +191,14 @@ def _draw(sections: Sequence[Judged]) -> Figure:
         axes.text(j + 0.5, i + 0.5, mark, ha="center", va="center", fontsize=7)
     labels = [f"{where}  {sentence}" for where, sentence, _ in rows]
     axes.set_yticks(np.arange(len(rows)) + 0.5, [_cut(label) for label in labels], fontsize=6.5)
-    names = [reading.name.replace(", ", "\n") for reading in READINGS]
+    names = [reading.name.replace(", ", "\n").replace("f-n", "f-\nn") for reading in READINGS]
     axes.set_xticks(np.arange(len(READINGS)) + 0.5, names, fontsize=6.5)
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     axes.invert_yaxis()
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("   ".join(f"{mark} {verdict}" for verdict, (mark, _) in MARKS.items()))
+    axes.set_xlabel(
+        "   ".join(f"{mark} {verdict}" for verdict, (mark, _) in MARKS.items()), fontsize=8
+    )
     return figure
 
 
