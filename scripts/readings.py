@@ -36,7 +36,7 @@ ROWS: dict[str, tuple[str, Callable[[], Iterable[Claim]], dict[str, int]]] = {
     "table2": (
         "Table 2: sensitivity to δ and σ",
         claims.table_2_claims,
-        {"batches": 8, "horizon": 1000},
+        {"batches": 4, "horizon": 1000},
     ),
     "fig1b": (
         "Figure 1b: non-conjugate prior",

@@ -98,7 +98,7 @@ def table_1_claims() -> Iterator[Claim]:
 
 def table_2_claims() -> Iterator[Claim]:
     """Yield both numbers of each cell of Table 2, and what the paper reads from them."""
-    trial = Trial("Beta(5, 5)", partial(_given, beta_world(10)), lanes=4)
+    trial = Trial("Beta(5, 5)", partial(_given, beta_world(10)), lanes=8)
     for (i, delta), (j, sigma) in product(enumerate(DELTAS), enumerate(SIGMAS)):
         at, (samples, regret) = {"delta": delta, "sigma": sigma}, TABLE_2[i, j]
         yield Claim(
