@@ -65,7 +65,8 @@ NOTES = {
     f"ten runs, which is why {measures.TEN_RUNS:g} is allowed. σ and δ are averaged out in the "
     "last four rows.",
     "fig1b": "The paper gives no parameters of its truncated normals: three sets are tried. SMC "
-    "has as many particles at each step as Racing drew samples there at the first look.",
+    "has as many particles at each step as Racing drew samples there at the first look. The last "
+    "row of each set is the truth that the paper lacked.",
     "fig2": "Each batch has topics of its own, u_i uniform on the sphere in 10 dimensions, and is "
     "one cluster of 2 replications. SMC as in Figure 1b.",
 }

@@ -188,7 +188,7 @@ def _baseline_claims(trial: Trial) -> Iterator[Claim]:
         measures.beats_smc,
     )
     yield Claim(
-        f"{trial.name}: Racing loses no more than exact Thompson sampling (which the paper lacked)",
+        f"{trial.name}: Racing loses no more than exact Thompson sampling",
         "regret less exact Thompson's",
         trial,
         measures.no_worse,

@@ -59,10 +59,15 @@ class Measure(NamedTuple):
             below = self._bound(self.high - self.values, level)
         if above.low > 0 and below.low > 0:
             return HOLDS
-        return FAILS if above.high < 0 or below.high < 0 else UNDECIDED
+        return FAILS if _is_beyond(above) or _is_beyond(below) else UNDECIDED
 
     def _bound(self, values: FloatArray, level: float) -> Interval:
         return (share_interval if self.are_outcomes else skewed_interval)(values, level)
+
+
+def _is_beyond(room: Interval) -> bool:
+    """Say whether there is no room left to a limit; what is known exactly may lie on it."""
+    return room.high < 0 or room.low == room.high == 0
 
 
 def skewed_interval(values: FloatArray, level: float) -> Interval:

@@ -20,7 +20,7 @@ from pages.page import Section, markdown_table
 
 from bandit_gym.results.statistics import LEVEL, Interval
 from paper.claims import Claim
-from paper.deciding import FAILS, HOLDS, UNDECIDED
+from paper.deciding import FAILS, HOLDS, MIN_CLUSTERS, UNDECIDED
 from paper.readings import READINGS, Reading
 from paper.trials import DEAR_SAMPLES
 
@@ -62,6 +62,8 @@ class Cell(NamedTuple):
             return self.words if self.verdict == TOO_DEAR else MARKS[NOT_APPLICABLE][0]
         estimate, low, high = self.interval
         ends = "" if low == high else f" [{_short(low)}, {_short(high)}], n = {self.count}"
+        if math.isinf(high):
+            ends = f" (no interval below {MIN_CLUSTERS}, n = {self.count})"
         return f"**{self.verdict}** {_short(estimate)}{ends}"
 
 

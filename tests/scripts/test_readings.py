@@ -58,6 +58,11 @@ def test_few_values_settle_nothing_unless_all_are_equal():
     assert Measure(np.full(4, 1.0), high=2.0).verdict(0.05) == HOLDS
 
 
+def test_quantity_that_is_exactly_its_limit_does_not_lie_beyond_it():
+    """No fewer samples at another delta: "more" is then wrong, and no matter of chance."""
+    assert Measure(np.zeros(20), low=0.0).verdict(0.05) == FAILS
+
+
 def test_interval_of_symmetric_values_is_students():
     values = np.arange(-10.0, 11.0)
     found = skewed_interval(values, 0.05)
@@ -113,6 +118,11 @@ def test_cell_where_the_claim_reads_nothing_is_not_applicable_and_is_not_run():
     source = Stub({})
     cell = settle(source, refusal=lambda reading: "it has no such thing")
     assert (cell.verdict, str(cell), source.looks) == ("not applicable", "–", [])
+
+
+def test_cell_of_few_clusters_has_no_interval():
+    cell = matrix.Cell(UNDECIDED, skewed_interval(np.arange(4.0), 0.05), 4)
+    assert str(cell) == "**undecided** 1.5 (no interval below 16, n = 4)"
 
 
 def test_cell_without_a_known_supremum_is_not_applicable():
