@@ -75,6 +75,8 @@ def run_study(study: Study, description: str | None, arguments: Sequence[str] | 
     chosen = "" if is_all else f" --only {' '.join(names)}"
     command = f"python scripts/{parser.prog}{chosen} --scale {options.scale:g}"
     made_by = f"Made by `{command}`, results version {RESULTS_VERSION}."
+    if left_out := [name for name in study.parts if name not in names]:
+        made_by += f" Left out: {', '.join(left_out)}."
     write_page(page, study.title, f"{made_by} {study.text}", sections)
     print(f"verdicts and figures: {page}")
     return 0
