@@ -48,7 +48,7 @@ class Cell(NamedTuple):
         verdict: one of `MARKS`.
         interval: of the quantity at the look that settled it, or the last; None without one.
         count: clusters that it rests on.
-        words: the reason where there is no interval.
+        words: what follows the interval, or the reason where there is none.
     """
 
     verdict: str
@@ -64,7 +64,7 @@ class Cell(NamedTuple):
         ends = "" if low == high else f" [{_short(low)}, {_short(high)}], n = {self.count}"
         if math.isinf(high):
             ends = f" (no interval below {MIN_CLUSTERS}, n = {self.count})"
-        return f"**{self.verdict}** {_short(estimate)}{ends}"
+        return f"**{self.verdict}** {_short(estimate)}{ends}{self.words}"
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,9 @@ def settle(claim: Claim, reading: Reading, task: Task, level: float) -> Cell:
         verdict = measure.verdict(level)
         if verdict != UNDECIDED:
             break
-    return Cell(verdict, measure.interval(level), len(measure.values))
+    drawn = [limit for limit in (measure.low, measure.high) if np.ndim(limit)]
+    words = f", limit {' and '.join(_short(float(np.mean(limit))) for limit in drawn)}"
+    return Cell(verdict, measure.interval(level), len(measure.values), words if drawn else "")
 
 
 def _cost(samples: float) -> str:

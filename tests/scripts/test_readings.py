@@ -120,6 +120,13 @@ def test_cell_where_the_claim_reads_nothing_is_not_applicable_and_is_not_run():
     assert (cell.verdict, str(cell), source.looks) == ("not applicable", "–", [])
 
 
+def test_cell_shows_a_limit_that_is_drawn_with_it():
+    def measure(sample, reading):
+        return Measure(sample, low=np.full(len(sample), 0.25), high=np.full(len(sample), 9.0))
+
+    assert str(settle(Stub({1: 5.0}), measure=measure)).endswith("n = 20, limit 0.25 and 9")
+
+
 def test_cell_of_few_clusters_has_no_interval():
     cell = matrix.Cell(UNDECIDED, skewed_interval(np.arange(4.0), 0.05), 4)
     assert str(cell) == "**undecided** 1.5 (no interval below 16, n = 4)"
