@@ -110,13 +110,22 @@ def new_parser(
     )
     parser.add_argument("--out", type=Path, default=Path(folder), help="default: %(default)s")
     workers = f"processes; default: {num_workers or 'all cores'}"
-    parser.add_argument("--workers", "--jobs", type=int, default=num_workers, help=workers)
+    parser.add_argument(
+        "--workers", "--jobs", type=_read_workers, default=num_workers, help=workers
+    )
     return parser
 
 
 def add_scale(parser: argparse.ArgumentParser) -> None:
     """Add the option that says which share of the full size to do."""
     parser.add_argument("--scale", type=_read_scale, default=1.0, help="1 is the full size")
+
+
+def _read_workers(text: str) -> int:
+    with suppress(ValueError):
+        if (value := int(text)) >= 1:
+            return value
+    raise argparse.ArgumentTypeError(f"workers must be a positive integer, got {text!r}.")
 
 
 def _read_scale(text: str) -> float:

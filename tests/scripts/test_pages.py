@@ -105,6 +105,14 @@ def test_scale_out_of_range_is_refused_with_the_range(scale, capsys):
     assert "scale must be a number above 0 and at most 1000" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("workers", ["0", "-1", "1.5", "all"])
+def test_workers_that_are_no_positive_integer_are_refused(workers, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run_study(Study("Study", "", {}, "unused"), None, ["--workers", workers])
+    assert stop.value.code == 2
+    assert "workers must be a positive integer, got" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
     sizes = {"replications": 12, "horizon": 20}
