@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.files import RESULTS_VERSION
@@ -47,6 +47,8 @@ class Study:
         parts: by name.
         folder: for data, pictures and the page, if the command names no other.
         num_workers: processes, if the command says nothing; None for all cores.
+        page: what the page is called, if it has more than one part.
+        lead: what makes a section that goes first of all others.
     """
 
     title: str
@@ -54,19 +56,27 @@ class Study:
     parts: Mapping[str, Part]
     folder: str
     num_workers: int | None = None
+    page: str = "README"
+    lead: Callable[[Sequence[Any]], Section] | None = None
 
 
 def run_study(study: Study, description: str | None, arguments: Sequence[str] | None) -> int:
     """Carry out a command: run the parts that it asks for and write their page."""
     parser = new_parser(description, study.folder, study.num_workers)
-    parser.add_argument("--only", "--figure", choices=[*study.parts, "all"], default="all")
+    parser.add_argument("--only", "--figure", nargs="+", choices=[*study.parts, "all"], default=[])
     add_scale(parser)
     options = parser.parse_args(arguments)
-    names = list(study.parts) if options.only == "all" else [options.only]
+    is_all = not options.only or "all" in options.only
+    names = [name for name in study.parts if is_all or name in options.only]
     sections = [_run_part(name, study.parts[name], options) for name in names]
-    page = options.out / ("README.md" if options.only == "all" else f"{options.only}.md")
-    command = f"python scripts/{parser.prog} --scale {options.scale:g}"
+    if study.lead is not None:
+        sections.insert(0, study.lead(sections))
+    page = options.out / f"{names[0] if len(names) == 1 else study.page}.md"
+    chosen = "" if is_all else f" --only {' '.join(names)}"
+    command = f"python scripts/{parser.prog}{chosen} --scale {options.scale:g}"
     made_by = f"Made by `{command}`, results version {RESULTS_VERSION}."
+    if left_out := [name for name in study.parts if name not in names]:
+        made_by += f" Left out: {', '.join(left_out)}."
     write_page(page, study.title, f"{made_by} {study.text}", sections)
     print(f"verdicts and figures: {page}")
     return 0
@@ -100,13 +110,22 @@ def new_parser(
     )
     parser.add_argument("--out", type=Path, default=Path(folder), help="default: %(default)s")
     workers = f"processes; default: {num_workers or 'all cores'}"
-    parser.add_argument("--workers", "--jobs", type=int, default=num_workers, help=workers)
+    parser.add_argument(
+        "--workers", "--jobs", type=_read_workers, default=num_workers, help=workers
+    )
     return parser
 
 
 def add_scale(parser: argparse.ArgumentParser) -> None:
     """Add the option that says which share of the full size to do."""
     parser.add_argument("--scale", type=_read_scale, default=1.0, help="1 is the full size")
+
+
+def _read_workers(text: str) -> int:
+    with suppress(ValueError):
+        if (value := int(text)) >= 1:
+            return value
+    raise argparse.ArgumentTypeError(f"workers must be a positive integer, got {text!r}.")
 
 
 def _read_scale(text: str) -> float:

@@ -16,6 +16,7 @@ from pages.simulations import (
     difference,
     final_regret,
     regrets,
+    sample_schedule,
     samples_per_decision,
     simulate,
 )
@@ -23,10 +24,16 @@ from pages.simulations import (
 from bandit_gym.results.plots import draw_band, styles
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import LEVEL, Interval
-from paper.settings import FIGURE_1B, FIGURE_2, PAPER_RACING, REFERENCE_TS, TRUTH
+from paper.settings import (
+    FIGURE_1B,
+    FIGURE_2,
+    PAPER_RACING,
+    REFERENCE_TS,
+    TRUTH,
+    drawn_beta_world,
+)
 
 RACING, THOMPSON, EXACT, SMC = "Racing", "Thompson, Beta(1,1)", "exact Thompson", "SMC"
-PRIOR_SEED = 2017
 EARLY_STEP = 100
 SIMILAR = 0.1  # share of a regret
 
@@ -35,7 +42,7 @@ Intervals = dict[str, Interval]
 
 def reproduce_1a(task: Task) -> Section:
     """Racing against exact Thompson sampling where the prior is conjugate."""
-    worlds = _beta_worlds(task.sizes["priors"])
+    worlds = [drawn_beta_world(number) for number in range(task.sizes["priors"])]
     found = list(simulate(task, worlds, [PAPER_RACING, TRUTH], block_size=50).values())
     samples = samples_per_decision(*(runs[RACING] for runs in found))
     replications = task.sizes["replications"]
@@ -54,16 +61,6 @@ def reproduce_1a(task: Task) -> Section:
             ),
         ],
     )
-
-
-def _beta_worlds(num_priors: int) -> list[dict[str, Any]]:
-    rng = np.random.default_rng(PRIOR_SEED)
-    worlds = []
-    for number in range(num_priors):
-        alpha, beta = rng.uniform(1.0, 10.0, size=(2, 10)).round(4).tolist()
-        prior = {"name": "beta", "alpha": alpha, "beta": beta}
-        worlds.append({"env": "BernoulliBandit-v0", "prior": prior, "label": f"prior {number}"})
-    return worlds
 
 
 def _draw_1a(found: Sequence[Runs]) -> Figure:
@@ -119,16 +116,13 @@ def _run_all(task: Task, worlds: Sequence[dict[str, Any]]) -> dict[str, Runs]:
     found = simulate(task, worlds, [PAPER_RACING, REFERENCE_TS, TRUTH], block_size=25)
     for world in worlds:
         runs = found[world["label"]]
-        smc = {"agent": "smc", "num_particles": sample_schedule(runs[RACING]), "label": SMC}
+        smc = {"agent": "smc", "num_particles": _schedule(runs[RACING]), "label": SMC}
         runs |= simulate(task, [world], [smc], block_size=25)[world["label"]]
     return found
 
 
-def sample_schedule(found: RunResults) -> list[int]:
-    """Return how many samples a decision took on average at each step, for SMC to take as many."""
-    lengths = np.diff(found.steps, prepend=0)
-    rates = np.diff(found.curves("num_samples").mean(axis=0), prepend=0.0) / lengths
-    return [max(1, round(rate)) for rate in np.repeat(rates, lengths).tolist()]
+def _schedule(found: RunResults) -> list[int]:
+    return sample_schedule(found.steps, found.curves("num_samples"))
 
 
 def _draw_worlds(found: dict[str, Runs]) -> Figure:

@@ -62,8 +62,23 @@ FIGURE_1B = (
 )
 """The paper gives no parameters: spread, location and locations of their own are varied."""
 
-FIGURE_2 = tuple(
-    {"env": "DependentPriorBandit-v0", "arm_seed": seed, "label": f"topics {seed}"}
-    for seed in range(4)
-)
-"""The paper gives neither dimension nor law of u: uniform on the sphere in 10 dimensions."""
+PRIOR_SEED = 2017
+
+
+def drawn_beta_world(number: int) -> dict[str, Any]:
+    """Return an environment of Figure 1a: ten Beta(a, b), a and b uniform on (1, 10)."""
+    rng = np.random.default_rng(PRIOR_SEED)
+    alpha, beta = rng.uniform(1.0, 10.0, size=(number + 1, 2, 10))[-1].round(4).tolist()
+    prior = {"name": "beta", "alpha": alpha, "beta": beta}
+    return {"env": "BernoulliBandit-v0", "prior": prior, "label": f"prior {number}"}
+
+
+def topics_world(number: int) -> dict[str, Any]:
+    """Return an environment of Figure 2, the u_i uniform on the sphere in 10 dimensions.
+
+    The paper gives neither dimension nor law of u.
+    """
+    return {"env": "DependentPriorBandit-v0", "arm_seed": number, "label": f"topics {number}"}
+
+
+FIGURE_2 = tuple(map(topics_world, range(4)))

@@ -81,7 +81,19 @@ def test_study_hands_each_part_its_own_scaled_sizes(tmp_path):
     arguments = ["--only", "part", "--scale", "0.5", "--out", str(tmp_path)]
     assert run_study(study, None, arguments) == 0
     assert given == {"runs": 200}
-    assert "## Part" in (tmp_path / "part.md").read_text(encoding="utf-8")
+    page = (tmp_path / "part.md").read_text(encoding="utf-8")
+    assert "## Part" in page and "Left out: rest." in page
+
+
+def test_study_of_several_parts_has_their_page_and_what_leads_it(tmp_path):
+    parts = {name: Part(lambda task, name=name: Section(name), {}) for name in ("a", "b", "c")}
+    lead = {"lead": lambda sections: Section(f"lead of {len(sections)}"), "page": "several"}
+    study = Study("Study", "", parts, "unused", **lead)
+    assert run_study(study, None, ["--only", "c", "a", "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "several.md").read_text(encoding="utf-8")
+    titles = [line for line in page.splitlines() if line.startswith("## ")]
+    assert titles == ["## lead of 2", "## a", "## c"]
+    assert " --only a c --scale 1`" in page
 
 
 @pytest.mark.parametrize("scale", ["0", "-1", "nan", "inf", "1001", "big"])
@@ -91,6 +103,14 @@ def test_scale_out_of_range_is_refused_with_the_range(scale, capsys):
         run_study(study, None, ["--scale", scale])
     assert stop.value.code == 2
     assert "scale must be a number above 0 and at most 1000" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("workers", ["0", "-1", "1.5", "all"])
+def test_workers_that_are_no_positive_integer_are_refused(workers, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run_study(Study("Study", "", {}, "unused"), None, ["--workers", workers])
+    assert stop.value.code == 2
+    assert "workers must be a positive integer, got" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

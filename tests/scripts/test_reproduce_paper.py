@@ -1,10 +1,12 @@
 """The reproduction at two per cent of its size: everything runs, and says what it found."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import reproduce_paper
 from pages.command import Task
-from paper import settings, table1, table2
+from paper import settings, table1, table2, theorem1
 from studies import SMALL, run_study, sections_with_verdicts
 
 from bandit_gym.experiments.execution import Workers
@@ -42,3 +44,23 @@ def test_paper_table_2_is_monotone_in_sigma_and_delta():
 def test_geometric_error_is_the_typical_factor():
     ours, paper = np.array([2.0, 5.0]), np.array([1.0, 10.0])
     assert table2.geometric_error(ours, paper) == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("judged", "holds"),
+    [
+        ({"holds": 40}, "holds"),
+        ({"holds": 39, "undecided": 1}, "undecided"),
+        ({"holds": 38, "undecided": 1, "does not": 1}, "does not hold"),
+    ],
+)
+def test_theorem_1_fails_with_one_problem_and_holds_with_all(judged, holds):
+    assert theorem1._verdict("so", Counter(judged)).holds == holds
+
+
+def test_priors_of_figure_1a_are_drawn_one_after_the_other():
+    rng = np.random.default_rng(settings.PRIOR_SEED)
+    for number in range(3):
+        alpha, beta = rng.uniform(1.0, 10.0, size=(2, 10)).round(4).tolist()
+        expected = {"name": "beta", "alpha": alpha, "beta": beta}
+        assert settings.drawn_beta_world(number)["prior"] == expected
