@@ -114,7 +114,7 @@ def render(
 def _show(views: Iterator[LaneView]) -> None:
     """Write as much of the tables as fits into the terminal, from the first lane on."""
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        return _warn_of_no_terminal()
+        return _tell_of_no_terminal()
     columns, rows = shutil.get_terminal_size()
     shown = list(islice(views, max(1, rows // 4)))
     tables = (render_text(view, max(1, rows // len(shown) - 3)) for view in shown)
@@ -125,8 +125,8 @@ def _show(views: Iterator[LaneView]) -> None:
 
 
 @cache  # so that it is said once
-def _warn_of_no_terminal() -> None:
-    gym.logger.warn(NO_TERMINAL)
+def _tell_of_no_terminal() -> None:
+    print(NO_TERMINAL, file=sys.stderr)  # no warning: Gymnasium's own checker tries every mode
 
 
 def most_pulled(pulls: IntArray, best_arm: int | None, most: int) -> IntArray:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ARMS = 20
-TITLE_WIDTH = 100
+TITLE_WIDTH = 64
 ROW_HEIGHT = 0.85
 """Of what is drawn of an arm, where one row is 1."""
 
-LINE_HEIGHT = 0.033
+LINE_HEIGHT = 0.03
 """Of a title, where the figure's is 1."""
 
 # After Okabe and Ito, as in `bandit_gym.envs.rendering`.
@@ -34,7 +34,7 @@ def draw(figure: Figure, frame: Frame) -> None:
     figure.clear()
     names = [textwrap.fill(label, TITLE_WIDTH) for label in (frame.world, frame.agent)]
     title = "\n".join([*names, frame.status])
-    figure.text(0.1, 0.985, title, va="top", fontsize=11, parse_math=False)
+    figure.text(0.1, 0.985, title, va="top", fontsize=10, parse_math=False)
     top = 0.89 - LINE_HEIGHT * title.count("\n")
     grid = {"left": 0.1, "right": 0.98, "bottom": 0.09, "top": top, "hspace": 0.42, "wspace": 0.04}
     axes = figure.subplot_mosaic(

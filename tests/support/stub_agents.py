@@ -39,6 +39,13 @@ class Raising(Constant):
         return super().act(observation)
 
 
+class Unbuilt(Constant):
+    """Cannot be made."""
+
+    def __init__(self, problem):
+        raise RuntimeError("no")
+
+
 class Deadly(Constant):
     """Takes its process down with it, as running out of memory does."""
 
