@@ -33,19 +33,18 @@ def watch(options: argparse.Namespace) -> int:
     fps = check_real("fps", options.fps, above=0, maximum=MOST_FPS)
     typed = {kind: getattr(options, kind) for kind in FILMS}
     paths = {kind: check_file(kind, path) for kind, path in typed.items() if path is not None}
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(experiments.importing_from(experiments.HERE))
+    with experiments.importing_from(experiments.HERE):
         run = _read_run(options)
-        painters = [stack.enter_context(terminal.on_terminal(fps))]
-        painters += [stack.enter_context(_film(*named, fps)) for named in paths.items()]
         try:
-            for frame in frames.watch(run):
-                for paint in painters:
-                    paint(frame)
+            with contextlib.ExitStack() as stack:
+                painters = [stack.enter_context(terminal.on_terminal(fps))]
+                painters += [stack.enter_context(_film(*named, fps)) for named in paths.items()]
+                for frame in frames.watch(run):
+                    for paint in painters:
+                        paint(frame)
         except frames.PlayError as error:
             if options.traceback:
                 raise
-            stack.close()
             print(f"bandit-gym: {error}", file=sys.stderr)
             return FAILED
     for path in paths.values():

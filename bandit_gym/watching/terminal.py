@@ -52,9 +52,11 @@ def on_terminal(fps: float) -> Iterator[Paint]:
         return
     plain = Console(file=sys.stdout, color_system=None, force_terminal=False, width=console.width)
     last: list[Frame] = []
-    yield lambda frame: last.__setitem__(slice(None), [frame])
-    for frame in last:
-        plain.print(lay_out(frame, plain, MOST_ROWS))
+    try:
+        yield lambda frame: last.__setitem__(slice(None), [frame])
+    finally:
+        for frame in last:
+            plain.print(lay_out(frame, plain, MOST_ROWS))
 
 
 @contextlib.contextmanager

@@ -51,12 +51,12 @@ def test_bad_input_is_one_sentence_and_exit_code_2(arguments, message, capsys):
 
 
 def test_an_agent_that_fails_is_one_sentence_and_exit_code_1(capsys, tmp_path):
-    arguments = ["--agent", "stub_agents:Raising", "--gif", tmp_path / "a.gif"]
-    assert watch(*arguments, horizon=60) == 1
+    arguments = ["--agent", "stub_agents:Raising:at=2", "--gif", tmp_path / "a.gif"]
+    assert watch(*arguments) == 1
     printed = capsys.readouterr()
-    assert "step 50 of 60" in printed.out
+    assert "step 2 of 5" in printed.out
     assert printed.err.splitlines()[-1] == (
-        "bandit-gym: Raising failed in BernoulliBandit-v0 after 50 steps: "
+        "bandit-gym: Raising(at=2) failed in BernoulliBandit-v0 after 2 steps: "
         "RuntimeError: I have had enough"
     )
     assert not (tmp_path / "a.gif").exists()
