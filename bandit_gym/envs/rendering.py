@@ -107,7 +107,8 @@ def render(
         raise ResetNeeded("reset must be called before render.")
     views = (LaneView(likelihood, means, record, lane) for lane in range(len(means)))
     if render_mode == "human":
-        return _show(views)
+        _show(views)
+        return None
     return tuple(map(render_text if render_mode == "ansi" else render_picture, views))
 
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, told apart by colour-blind eyes."""
 LINE_STYLES = ("-", "--", "-.", ":")
 """They repeat what the colours say."""
+
+TITLE_WIDTH, TITLE_SPACE = 64, 36
+"""Characters of a title across a figure, and the font sizes that there are for them."""
+
+USUAL_WIDTH = 0.64
+"""Of small letters and digits, at most, where the font has size 1; capitals take more."""
 
 Look = dict[str, Any]
 
@@ -70,6 +78,32 @@ def styles() -> Iterator[Look]:
         style = LINE_STYLES[(number + number // 28) % len(LINE_STYLES)]
         yield {"color": COLOURS[number % len(COLOURS)], "linestyle": style}
         number += 1
+
+
+def literal(text: str) -> str:
+    """Return text that matplotlib shows as it is, and takes for no formula."""
+    return text.replace("$", r"\$")
+
+
+def letter_width(text: str) -> float:
+    """Return how wide the letters of a text are on average, where the font has size 1."""
+    if not text.strip():
+        return USUAL_WIDTH
+    return float(TextPath((0, 0), literal(text), size=1).get_extents().width) / len(text)
+
+
+def breadth(text: str) -> float:
+    """Return how many usual letters a letter of the text is wide, on average; at least 1."""
+    return max(1.0, letter_width(text) / USUAL_WIDTH)
+
+
+def wrapped(title: str) -> str:
+    """Break a long title into lines, for which labels offer their commas only."""
+    spaced = title.replace(",", ", ")
+    width = min(TITLE_WIDTH, int(TITLE_SPACE / letter_width(spaced)))
+    if len(title) > width:
+        title = textwrap.fill(spaced, width, break_on_hyphens=False)
+    return literal(title)
 
 
 @contextlib.contextmanager

@@ -87,7 +87,7 @@ def _averages(likelihood: Likelihood, counts: FloatArray, sums: FloatArray) -> B
     def draw(cells: Range) -> FloatArray:
         edges = np.linspace(*cells, NUM_CELLS + 1)
         is_inside = (edges[1:] >= low[:, None]) & (edges[:-1] <= high[:, None])
-        return _marked(INTERVAL_HEIGHT * is_inside, is_seen, centre, cells)
+        return _marked(np.where(is_inside, INTERVAL_HEIGHT, 0.0), is_seen, centre, cells)
 
     return Belief("average, 95 % interval", centre, low, high, draw)
 

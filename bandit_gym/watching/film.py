@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from matplotlib.animation import FFMpegWriter, PillowWriter
 from matplotlib.figure import Figure
@@ -20,7 +21,7 @@ from bandit_gym.watching.picture import draw
 SIZE, DPI = (8.0, 5.6), 100
 """Inches, and dots in each; both sides are even in dots, as films want them."""
 
-WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
+WRITERS: dict[str, Any] = {"gif": PillowWriter, "mp4": FFMpegWriter}
 
 
 @contextlib.contextmanager

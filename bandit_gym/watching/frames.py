@@ -145,11 +145,12 @@ class _View:
             self.regret += float(played.pseudo_regrets[0])
 
     def frame(self, step: int, played: Step) -> Frame:
-        counts, sums = (
-            found[0] if np.shape(found := getattr(self.agent, name, None)) == (1, len(own)) else own
-            for name, own in (("counts", self.pulls), ("sums", self.sums))
+        belief = find_belief(
+            self.agent,
+            self.likelihood,
+            self._kept("counts", self.pulls),
+            self._kept("sums", self.sums),
         )
-        belief = find_belief(self.agent, self.likelihood, counts, sums)
         means = self._means(played)
         self.cells = find_range(means, belief, self.likelihood, self.cells)
         self.curve.append((step, self.regret or 0.0))
@@ -170,7 +171,20 @@ class _View:
             regrets=None if self.regret is None else regrets,
         )
 
+    def _kept(self, name: str, own: Any) -> Any:
+        """Return the (K,) statistics that the agent keeps, which may fade; or else our own."""
+        kept = _of_one_lane(getattr(self.agent, name, None), own.shape)
+        return own if kept is None else kept
+
     def _means(self, played: Step) -> FloatArray | None:
         """Return the true means now; where they move, the world itself is asked."""
-        means = getattr(self.env.unwrapped, "means", None) if played.means is None else played.means
-        return None if np.shape(means) != (1, len(self.pulls)) else np.array(means[0])
+        told = played.means
+        if told is None:
+            told = getattr(self.env.unwrapped, "means", None)
+        found = _of_one_lane(told, self.pulls.shape)
+        return None if found is None else found.copy()
+
+
+def _of_one_lane(values: Any, shape: tuple[int, ...]) -> Any:
+    """Return the only lane of (1, K) values; None if they are something else."""
+    return values[0] if np.shape(values) == (1, *shape) else None

@@ -2,7 +2,7 @@ import matplotlib
 import pytest
 
 from bandit_gym.results import plots
-from bandit_gym.results.styles import FORMATS, drawing_in, size
+from bandit_gym.results.styles import FORMATS, breadth, drawing_in, size, wrapped
 
 
 def paper(results):
@@ -49,3 +49,24 @@ def test_figures_are_the_same_bytes_in_every_format(results, tmp_path):
         first, second = ((tmp_path / f / f"regret.{name}").read_bytes() for f in ("a", "b"))
         assert first == second
         assert first.startswith(head)
+
+
+def test_wide_letters_count_for_more_than_one_and_usual_ones_for_one():
+    assert breadth("epsilon_greedy(epsilon=0.05)") == 1.0
+    assert breadth("$") == 1.0
+    assert 1.4 < breadth("W" * 200) < 1.8  # 0.99 of the font's size, by 0.64
+    assert breadth("") == 1.0
+
+
+def test_long_titles_are_broken_at_their_commas():
+    title = "Bandit(" + ",".join(["num_arms=10"] * 8) + ")"
+    lines = wrapped(title).splitlines()
+    assert [line.count("num_arms") for line in lines] == [4, 4]
+    assert all(len(line) <= 64 for line in lines)
+
+
+@pytest.mark.parametrize(("length", "num_lines"), [(31, 1), (32, 2)])
+def test_titles_have_lines_of_at_most_64_characters(length, num_lines):
+    """With its comma and no blank, a title of 64 characters is left as it is."""
+    title = "r" * 32 + "," + "t" * length
+    assert len(wrapped(title).splitlines()) == num_lines
