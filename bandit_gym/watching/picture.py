@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bandit_gym.results.styles import letter_width
 from bandit_gym.typing import IntArray
 from bandit_gym.watching.frames import Frame
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ARMS = 20
-TITLE_WIDTH = 64
+TITLE_SPACE = 50
+"""Font sizes that there are for the letters of a line."""
+
 ROW_HEIGHT = 0.85
 """Of what is drawn of an arm, where one row is 1."""
 
@@ -32,7 +35,8 @@ def draw(figure: Figure, frame: Frame) -> None:
     The layout is fixed: one that is computed would move about in a film.
     """
     figure.clear()
-    names = [textwrap.fill(label, TITLE_WIDTH) for label in (frame.world, frame.agent)]
+    labels = (frame.world, frame.agent)
+    names = [textwrap.fill(each, int(TITLE_SPACE / letter_width(each))) for each in labels]
     title = "\n".join([*names, frame.status])
     figure.text(0.1, 0.985, title, va="top", fontsize=10, parse_math=False)
     top = 0.89 - LINE_HEIGHT * title.count("\n")
