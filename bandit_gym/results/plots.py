@@ -30,12 +30,14 @@ from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths, perform
 from bandit_gym.results.styles import (
     FORMATS,
     TITLE_WIDTH,
+    USUAL_WIDTH,
     Look,
-    breadth,
     drawing_in,
+    fill,
     literal,
     size,
     styles,
+    text_width,
     wrapped,
 )
 from bandit_gym.results.summary import normalised_scores, regret_name
@@ -255,10 +257,10 @@ def _with_legend(figure: Figure) -> Figure:
     """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     across = _characters_across(figure)
-    plain = [label.removeprefix(SHOWN) for label in labels]
-    shown = [textwrap.fill(each, int(0.7 * across / breadth(each))) for each in plain]
-    lines = [line for label in shown for line in label.splitlines()]
-    width = max((round(breadth(line) * len(line)) for line in lines), default=1)
+    room = 0.7 * across
+    shown = [fill(each.removeprefix(SHOWN), int(room), room * USUAL_WIDTH) for each in labels]
+    lines = "\n".join(shown).splitlines()
+    width = max((max(len(each), int(text_width(each) / USUAL_WIDTH)) for each in lines), default=1)
     columns = max(1, across // (width + 8))
     num_rows = math.ceil(sum(1 + label.count("\n") for label in shown) / columns)
     row = LEGEND_ROW * matplotlib.rcParams["font.size"]

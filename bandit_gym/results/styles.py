@@ -85,24 +85,34 @@ def literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def letter_width(text: str) -> float:
-    """Return how wide the letters of a text are on average, where the font has size 1."""
+def text_width(text: str) -> float:
+    """Return how wide a line of text is, where the font has size 1; blanks around it left out."""
     if not text.strip():
-        return USUAL_WIDTH
-    return float(TextPath((0, 0), literal(text), size=1).get_extents().width) / len(text)
+        return 0.0
+    return float(TextPath((0, 0), literal(text.strip()), size=1).get_extents().width)
 
 
-def breadth(text: str) -> float:
-    """Return how many usual letters a letter of the text is wide, on average; at least 1."""
-    return max(1.0, letter_width(text) / USUAL_WIDTH)
+def fill(text: str, width: int, space: float) -> str:
+    """Break text into lines of at most so many characters, none wider than there is space.
+
+    Args:
+        text: all of it stays.
+        width: characters.
+        space: in font sizes.
+    """
+    lines = [text]
+    while (widest := max(map(text_width, lines))) > space or max(map(len, lines)) > width:
+        width = min(width, int(max(map(len, lines)) * space / widest))
+        lines = textwrap.wrap(text, max(1, width), break_on_hyphens=False)
+        if width < 2:
+            break
+    return "\n".join(lines)
 
 
 def wrapped(title: str) -> str:
     """Break a long title into lines, for which labels offer their commas only."""
-    spaced = title.replace(",", ", ")
-    width = min(TITLE_WIDTH, int(TITLE_SPACE / letter_width(spaced)))
-    if len(title) > width:
-        title = textwrap.fill(spaced, width, break_on_hyphens=False)
+    if len(title) > TITLE_WIDTH or text_width(title) > TITLE_SPACE:
+        title = fill(title.replace(",", ", "), TITLE_WIDTH, TITLE_SPACE)
     return literal(title)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bandit_gym.results.styles import letter_width
+from bandit_gym.results.styles import fill
 from bandit_gym.typing import IntArray
 from bandit_gym.watching.frames import Frame
 
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_ARMS = 20
-TITLE_SPACE = 50
-"""Font sizes that there are for the letters of a line."""
+TITLE_WIDTH, TITLE_SPACE = 120, 50
+"""Characters of a line at most, and font sizes that there are for them."""
 
 ROW_HEIGHT = 0.85
 """Of what is drawn of an arm, where one row is 1."""
@@ -35,8 +34,7 @@ def draw(figure: Figure, frame: Frame) -> None:
     The layout is fixed: one that is computed would move about in a film.
     """
     figure.clear()
-    labels = (frame.world, frame.agent)
-    names = [textwrap.fill(each, int(TITLE_SPACE / letter_width(each))) for each in labels]
+    names = [fill(label, TITLE_WIDTH, TITLE_SPACE) for label in (frame.world, frame.agent)]
     title = "\n".join([*names, frame.status])
     figure.text(0.1, 0.985, title, va="top", fontsize=10, parse_math=False)
     top = 0.89 - LINE_HEIGHT * title.count("\n")
@@ -82,8 +80,8 @@ def _draw_pulls(axes: Axes, frame: Frame, arms: IntArray) -> None:
     axes.set(xlim=(0, 1.35 * max(1, frame.pulls.max())), ylim=(-len(arms) + 0.4, 0.6))
     axes.set(xticks=[], yticks=[])
     left = len(frame.pulls) - len(arms)
-    more = f" ({left:,} arms more)" if left else ""
-    axes.set_title(f"pulls{more}; orange: the last", fontsize=10, loc="left")
+    more = f"pulls ({left:,} arms more)" if left else "pulls; orange: the last"
+    axes.set_title(more, fontsize=10, loc="left")
 
 
 def _draw_regret(axes: Axes, frame: Frame) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 
 from bandit_gym.watching.frames import Frame
 
-LABELS = ("[/red]<script>$x_1^2$ \\alpha", "שלום [bold]&amp; _%", "W" * 200)
+LABELS = ("[/red]<script>$x_1^2$ \\alpha", "שלום [bold]&amp; _%", "i" * 100 + "W" * 100)
 """What markup of some kind would make something else of."""
 
 

@@ -301,13 +301,15 @@ def test_legend_has_as_many_columns_as_fit_below_the_figure():
     assert figure.get_figheight() == pytest.approx(4.0 + 0.19)  # a third row
 
 
-@pytest.mark.parametrize("letter", ["W", "m", "0", "i"])
-def test_labels_of_200_letters_stay_within_the_figure_however_wide_they_are(letter):
+@pytest.mark.parametrize(
+    "label", ["W" * 200, "0" * 200, "i" * 100 + "W" * 100], ids=["wide", "digits", "mixed"]
+)
+def test_labels_of_200_letters_stay_within_the_figure_however_wide_they_are(label):
     figure = Figure(figsize=(5.2, 4.0), layout="constrained")
     axes = figure.subplots()
-    axes.plot([0, 1], label=letter * 200)
+    axes.plot([0, 1], label=label)
     axes.plot([0, 2], label="another")
-    figure.suptitle(wrapped(letter * 200), fontsize="medium")
+    figure.suptitle(wrapped(label), fontsize="medium")
     plots._with_legend(figure)
     figure.draw_without_rendering()
     for shown in (figure.legends[0], figure._suptitle):

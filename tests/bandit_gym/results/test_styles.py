@@ -2,7 +2,7 @@ import matplotlib
 import pytest
 
 from bandit_gym.results import plots
-from bandit_gym.results.styles import FORMATS, breadth, drawing_in, size, wrapped
+from bandit_gym.results.styles import FORMATS, drawing_in, fill, size, text_width, wrapped
 
 
 def paper(results):
@@ -51,11 +51,16 @@ def test_figures_are_the_same_bytes_in_every_format(results, tmp_path):
         assert first.startswith(head)
 
 
-def test_wide_letters_count_for_more_than_one_and_usual_ones_for_one():
-    assert breadth("epsilon_greedy(epsilon=0.05)") == 1.0
-    assert breadth("$") == 1.0
-    assert 1.4 < breadth("W" * 200) < 1.8  # 0.99 of the font's size, by 0.64
-    assert breadth("") == 1.0
+@pytest.mark.parametrize("text", ["W" * 200, "i" * 200, "i" * 99 + " " + "W" * 100, "$" * 50, " "])
+def test_text_is_broken_into_lines_that_fit_and_stays_whole(text):
+    lines = fill(text, 64, 36).splitlines()
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert max(map(len, lines)) <= 64
+    assert max(map(text_width, lines)) <= 36
+
+
+def test_a_letter_wider_than_the_space_has_a_line_of_its_own():
+    assert fill("WW", 9, 0.5).splitlines() == ["W", "W"]
 
 
 def test_long_titles_are_broken_at_their_commas():
