@@ -1,4 +1,4 @@
-"""The command `bandit-gym`: list, compare, run, resume, report, export, diff, fidelity.
+"""The command `bandit-gym`: list, compare, run, resume, watch, report, export, diff, fidelity.
 
 Exit codes: 0 all went well; 1 an agent failed, results could not be written, or two folders differ
 where they must not; 2 bad input, a folder in use or a scheduler out of reach; 130 interrupted, 143
@@ -17,10 +17,11 @@ from typing import Any
 
 from bandit_gym import experiments, results
 from bandit_gym.checks import check_folder, check_path
+from bandit_gym.fidelity import commands as fidelity
 from bandit_gym.files import VERSION
-from bandit_gym.registration import ENV_IDS
-from bandit_gym.results import commands
+from bandit_gym.results import commands as reading
 from bandit_gym.results.commands import FAILED, OK
+from bandit_gym.watching import commands as watching
 
 BAD_INPUT, INTERRUPTED, NOBODY_READS = 2, 130, 141
 
@@ -32,11 +33,7 @@ EXAMPLES = """examples:
   bandit-gym report results/experiment-1a2b3c4d5e6f
 """
 
-HERE = ""
-"""The current folder, as Python's search path has it."""
-
 KINDS = "environments, wrappers, agents, priors, likelihoods"
-DEFAULT_ENVIRONMENT = "BernoulliBandit-v0"
 DEFAULT_AGENTS = ("racing", "racing_paper", "exact", "smc", "ucb1")
 
 
@@ -64,7 +61,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    with experiments.importing_from(HERE):
+    with experiments.importing_from(experiments.HERE):
         return _compare_here(options)
 
 
@@ -86,7 +83,7 @@ def _compare_here(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     file = check_path("file", options.file)
     beside = str(file.absolute().parent)
-    with experiments.importing_from(beside, HERE):
+    with experiments.importing_from(beside, experiments.HERE):
         experiment = experiments.load_experiment(file)
         folder = _folder(options, file.stem, experiment)
         return _begin(experiment, folder, options, beside)
@@ -96,39 +93,17 @@ def _resume(options: argparse.Namespace) -> int:
     folder = check_path("directory", options.directory)
     experiment = experiments.read_manifest(folder).experiment
     beside = experiments.remembered_folders(folder)
-    with experiments.importing_from(*beside, HERE):
+    with experiments.importing_from(*beside, experiments.HERE):
         if not options.trust:
             experiments.check_trust(folder, experiment)
         return _begin(experiment, folder, options, *beside)
-
-
-def _fidelity(options: argparse.Namespace) -> int:
-    from bandit_gym import fidelity  # brings what no other command needs
-
-    folder = check_folder("out", options.out)
-    with experiments.importing_from(HERE):
-        found = fidelity.run_suite(
-            [experiments.parse_agent(text) for text in options.agents],
-            suite=options.suite,
-            only=options.only,
-            scale=options.scale,
-            seed=options.seed,
-            workers=options.workers,
-        )
-    print(fidelity.describe_leaderboard(found.leaderboard()))
-    for failure in found.failures:
-        print(f"bandit-gym: {failure}", file=sys.stderr)
-    found.write(folder)
-    print(f"\nTables and picture: {folder}")
-    return FAILED if found.failures else OK
 
 
 def _begin(
     experiment: experiments.Experiment, folder: Path, options: argparse.Namespace, *beside: str
 ) -> int:
     """Name the modules that are not this project's, remember that they are run, and run them."""
-    for module, path in experiments.find_modules(experiment).items():
-        print(f"bandit-gym: {module} is {path}", file=sys.stderr)
+    experiments.tell_modules(experiment)
     experiments.remember(folder, experiment, list(dict.fromkeys([*beside, os.getcwd()])))
     return _carry_out(experiment, folder, options)
 
@@ -223,9 +198,7 @@ def _take_what(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="*", metavar="KIND", help=f"{KINDS}; default: all")
 
 
-def _take_world_and_agents(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--env", default=DEFAULT_ENVIRONMENT, help=", ".join(ENV_IDS))
-    parser.add_argument("--env-options", default="{}", metavar="JSON", help="its arguments")
+def _take_agents(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--agents",
         nargs="+",
@@ -233,8 +206,7 @@ def _take_world_and_agents(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[:OPTION=VALUE,...]",
         help="the first is the reference of the differences",
     )
-    for option, default in (("--replications", 100), ("--horizon", 1000), ("--seed", 0)):
-        parser.add_argument(option, type=experiments.parse_integer, default=default)
+    parser.add_argument("--replications", type=experiments.parse_integer, default=100)
     text = "store every step, with the probability of its action"
     parser.add_argument("--propensities", action="store_true", help=text)
 
@@ -251,24 +223,6 @@ def _take_trust(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trust", action="store_true", help="run the modules and saved models that DIR names"
     )
-
-
-def _take_suite(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--agents",
-        nargs="+",
-        default=["exact"],
-        metavar="NAME[:OPTION=VALUE,...]",
-        help="agents and samplers, by short name or module:name; default: exact",
-    )
-    parser.add_argument("--out", default="results/fidelity", help="folder; default: %(default)s")
-    parser.add_argument("--suite", default="fidelity-v1", help="default: %(default)s")
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
-    text = "share of 10,000 decisions a case and 50 runs a game; default: 1"
-    parser.add_argument("--scale", type=experiments.parse_number, default=1.0, help=text)
-    parser.add_argument("--seed", type=experiments.parse_integer, default=0)
-    text = "how many; default: one per core"
-    parser.add_argument("--workers", type=experiments.parse_integer, help=text)
 
 
 def _take_workers(parser: argparse.ArgumentParser) -> None:
@@ -307,7 +261,8 @@ COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
     _list: ("show environments, agents, priors and likelihoods by name", _take_what),
     _compare: (
         "run agents in one environment and report",
-        *(_take_world_and_agents, _take_out, _take_workers, _take_optimal_budget, _take_changed),
+        *(experiments.take_world, _take_agents),
+        *(_take_out, _take_workers, _take_optimal_budget, _take_changed),
     ),
     _run: (
         "run an experiment file (TOML or JSON) and report",
@@ -315,9 +270,10 @@ COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
     ),
     _resume: (
         "go on with an experiment that was interrupted",
-        *(commands.take_directory, _take_trust, _take_workers, _take_optimal_budget, _take_changed),
+        *(reading.take_directory, _take_trust, _take_workers, _take_optimal_budget, _take_changed),
     ),
-    **commands.COMMANDS,
-    _fidelity: ("measure how near agents and samplers are to exact Thompson sampling", _take_suite),
+    **watching.COMMANDS,
+    **reading.COMMANDS,
+    **fidelity.COMMANDS,
 }
 """Every command, what it does, and which arguments it takes."""

@@ -13,7 +13,7 @@ from bandit_gym.envs.changeable import Changeable
 from bandit_gym.envs.dynamics import optimal_actions, pull, shortfalls, take_arms
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.observations import PlayRecord, make_observer, split
-from bandit_gym.envs.rendering import RENDER_MODES, check_render_mode, render_lanes
+from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, check_render_mode, render
 from bandit_gym.numerics.streams import NOISE, LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
 from bandit_gym.typing import FloatArray
@@ -21,7 +21,7 @@ from bandit_gym.typing import FloatArray
 LANE = np.array([0])
 """The only one."""
 
-METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 4}
+METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
 
 class BanditEnv(gym.Env[Any, Any], Changeable):
@@ -39,7 +39,7 @@ class BanditEnv(gym.Env[Any, Any], Changeable):
             each shows and what can be learned from it.
         horizon: pulls over which the time left that the last two show falls to 0, which need it:
             the time limit, as Gymnasium does not tell it to environments.
-        render_mode: None, "ansi" or "rgb_array".
+        render_mode: None, "ansi", "rgb_array" or "human"; see `bandit_gym.envs.rendering`.
     """
 
     metadata: dict[str, Any] = METADATA
@@ -91,13 +91,13 @@ class BanditEnv(gym.Env[Any, Any], Changeable):
         return self._observe(), float(rewards[0]), False, False, info
 
     def render(self) -> Any:
-        """Draw the episode so far: a text table (ansi) or an RGB picture, (H, W, 3) uint8."""
-        if self.render_mode is None:
-            gym.logger.warn("render was called on an environment made without a render_mode.")
-            return None
-        if self._noise is None:
-            raise ResetNeeded("reset must be called before render.")
-        return render_lanes(self.render_mode, self.problem.likelihood, self._means, self._record)[0]
+        """Draw the episode so far: a text (ansi) or an RGB picture, (H, W, 3) uint8.
+
+        For a human, after each reset and step unasked, and with nothing returned.
+        """
+        record = None if self._noise is None else self._record
+        drawn = render(self.render_mode, self.problem.likelihood, self._means, record)
+        return drawn and drawn[0]
 
     def _begin(self, instance: FloatArray | None) -> tuple[Any, dict[str, Any]]:
         means = draw_instances(self.problem, instance, self._streams, LANE)[0]
@@ -109,4 +109,6 @@ class BanditEnv(gym.Env[Any, Any], Changeable):
         return self._observe(), info
 
     def _observe(self) -> Any:
+        if self.render_mode == "human":
+            self.render()
         return split(self._record.observe())[0]

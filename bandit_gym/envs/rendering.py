@@ -1,23 +1,44 @@
 """Pictures of a bandit: a text table, and a bar picture good enough for a talk.
 
+The mode "human" writes the table into the terminal after each reset and step, one over the other:
+that needs no display, and no library for windows.
+
 These are for people, so unlike observations they show the true means.
 """
 
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from bandit_gym.checks import check_choice
 from bandit_gym.envs.intervals import likelihood_interval
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.typing import FloatArray
+from bandit_gym.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-RENDER_MODES = ("ansi", "rgb_array")
+RENDER_MODES = ("ansi", "rgb_array", "human")
+RENDER_FPS = 4
+
+CLEAR = "\x1b[H\x1b[J"
+"""Moves a terminal's cursor to the top, and empties what is below."""
+
+NO_TERMINAL = (
+    'render_mode "human" must have a terminal to write into, and the standard output is none, so '
+    'nothing is shown; use "rgb_array" for pictures, or "ansi" for text.'
+)
 
 # After Okabe and Ito: colour-blind eyes can tell these apart, and so can anybody in grey.
 ARM_COLOUR, BEST_COLOUR, SEEN_COLOUR = "#a9d4f0", "#009e73", "#000000"
@@ -61,23 +82,80 @@ def check_render_mode(render_mode: str | None) -> str | None:
     return None if render_mode is None else check_choice("render_mode", render_mode, RENDER_MODES)
 
 
-def render_lanes(
-    render_mode: str, likelihood: Likelihood, means: FloatArray, record: PlayRecord
-) -> tuple[Any, ...]:
-    """Draw each of N lanes: a str for "ansi", an (H, W, 3) uint8 array for "rgb_array"."""
+def render(
+    render_mode: str | None, likelihood: Likelihood, means: FloatArray, record: PlayRecord | None
+) -> tuple[Any, ...] | None:
+    """Draw each of N lanes.
+
+    Args:
+        render_mode: None draws nothing, and warns.
+        likelihood: law of the rewards.
+        means: (N, K) true means.
+        record: of the play in N lanes; None before the first reset.
+
+    Returns:
+        N texts for "ansi", N (H, W, 3) uint8 arrays for "rgb_array". None for "human", which
+        writes into the terminal, and waits so long that there are `RENDER_FPS` a second.
+
+    Raises:
+        gymnasium.error.ResetNeeded: before the first reset.
+    """
+    if render_mode is None:
+        gym.logger.warn("render was called on an environment made without a render_mode.")
+        return None
+    if record is None:
+        raise ResetNeeded("reset must be called before render.")
     views = (LaneView(likelihood, means, record, lane) for lane in range(len(means)))
+    if render_mode == "human":
+        _show(views)
+        return None
     return tuple(map(render_text if render_mode == "ansi" else render_picture, views))
 
 
-def render_text(view: LaneView) -> str:
-    """Write a table with a row per arm; `*` marks the best arm, `<` the one pulled last."""
+def _show(views: Iterator[LaneView]) -> None:
+    """Write as much of the tables as fits into the terminal, from the first lane on."""
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        return _tell_of_no_terminal()
+    columns, rows = shutil.get_terminal_size()
+    shown = list(islice(views, max(1, rows // 4)))
+    tables = (render_text(view, max(1, rows // len(shown) - 3)) for view in shown)
+    lines = [line[:columns] for table in tables for line in table.splitlines()]
+    sys.stdout.write(CLEAR + "\n".join(lines) + "\n")
+    sys.stdout.flush()
+    time.sleep(1 / RENDER_FPS)
+
+
+@cache  # so that it is said once
+def _tell_of_no_terminal() -> None:
+    print(NO_TERMINAL, file=sys.stderr)  # no warning: Gymnasium's own checker tries every mode
+
+
+def most_pulled(pulls: IntArray, best_arm: int | None, most: int) -> IntArray:
+    """Return at most so many arms, in order: those pulled most often, and the best one if known."""
+    order = np.argsort(-pulls, kind="stable")
+    if best_arm is not None:
+        order = np.concatenate([[best_arm], order[order != best_arm]])
+    return np.sort(order[:most])
+
+
+def render_text(view: LaneView, most_arms: int | None = None) -> str:
+    """Write a table with a row per arm; `*` marks the best arm, `<` the one pulled last.
+
+    Args:
+        view: of a lane.
+        most_arms: rows at most; None is one for each arm.
+    """
     lines = [view.title, f"{'arm':>5} {'pulls':>7} {'empirical':>10} {'true mean':>10}"]
-    for arm, (mean, pulls, total) in enumerate(
-        zip(view.means, view.pulls, view.reward_sums, strict=True)
-    ):
-        empirical = f"{total / pulls:.3f}" if pulls else "-"
+    num_arms = len(view.means)
+    shown = most_pulled(view.pulls, view.best_arm, most_arms or num_arms)
+    for arm in shown.tolist():
+        pulls = view.pulls[arm]
+        empirical = f"{view.reward_sums[arm] / pulls:.3f}" if pulls else "-"
         marks = ("*" if arm == view.best_arm else " ") + ("<" if arm == view.last_action else "")
-        lines.append(f"{arm:>5} {pulls:>7} {empirical:>10} {mean:>10.3f} {marks}".rstrip())
+        row = f"{arm:>5} {pulls:>7} {empirical:>10} {view.means[arm]:>10.3f} {marks}"
+        lines.append(row.rstrip())
+    if len(shown) < num_arms:
+        lines.append(f"and {num_arms - len(shown):,} arms pulled less")
     return "\n".join(lines) + "\n"
 
 

@@ -7,7 +7,6 @@ rewards, ends and infos, in every autoreset mode. Lane i has its own streams, se
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
@@ -28,7 +27,7 @@ from bandit_gym.envs.dynamics import optimal_actions, pull, shortfalls, take_arm
 from bandit_gym.envs.instances import check_means, draw_instances
 from bandit_gym.envs.noise import LaneNoise
 from bandit_gym.envs.observations import PlayRecord, make_observer, split
-from bandit_gym.envs.rendering import check_render_mode, render_lanes
+from bandit_gym.envs.rendering import check_render_mode, render
 from bandit_gym.envs.seeds import Seeds, spread_seeds
 from bandit_gym.numerics.streams import LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
@@ -56,7 +55,8 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any], Changeable):
         observation: "constant", "counts" or "history".
         horizon: pulls over which the time left that the last two show falls to 0; None is
             `max_episode_steps`.
-        render_mode: None, "ansi" or "rgb_array"; `render` returns a tuple of one frame per lane.
+        render_mode: None, "ansi" or "rgb_array", for which `render` returns a tuple of one frame
+            per lane; or "human", for which it shows the lanes that fit.
         max_episode_steps: pulls after which an episode is truncated; None, 0 and -1 mean never.
         autoreset_mode: an `AutoresetMode` or its value, "NextStep", "SameStep" or "Disabled".
         disable_env_checker: without effect; `gym.make_vec` may pass it, and there is no checker.
@@ -129,7 +129,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any], Changeable):
         asked = check_means(known.get("means"), self.problem)
         self._seed_lanes(mask, seed)
         info = self._restart(mask, asked)
-        return self._observe(), info
+        return self._show(), info
 
     def step(
         self, actions: Any
@@ -153,16 +153,12 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any], Changeable):
                 info = self._end_in_same_step(truncated, regrets)
             else:
                 self._waiting = truncated.copy()
-        return self._observe(), rewards, terminated, truncated, info
+        return self._show(), rewards, terminated, truncated, info
 
     def render(self) -> tuple[Any, ...] | None:
         """Draw every lane's episode so far, each frame as the single environment draws it."""
-        if self.render_mode is None:
-            gym.logger.warn("render was called on an environment made without a render_mode.")
-            return None
-        if not self._has_begun:
-            raise ResetNeeded("reset must be called before render.")
-        return render_lanes(self.render_mode, self.problem.likelihood, self._means, self._record)
+        record = self._record if self._has_begun else None
+        return render(self.render_mode, self.problem.likelihood, self._means, record)
 
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
@@ -189,6 +185,12 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any], Changeable):
 
     def _observe(self) -> np.ndarray:
         return self._record.observe()
+
+    def _show(self) -> np.ndarray:
+        """Return what agents see; a human sees it as well."""
+        if self.render_mode == "human":
+            self.render()
+        return self._observe()
 
     def _restart(self, mask: BoolArray, means: FloatArray | None = None) -> dict[str, Any]:
         """Start new episodes in the lanes of the mask, none of which waits any longer."""

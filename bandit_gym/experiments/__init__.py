@@ -23,17 +23,19 @@ if TYPE_CHECKING:
         reader_may_leave,
     )
     from bandit_gym.experiments.trust import (
+        HERE,
         check_trust,
-        find_modules,
         importing_from,
         remember,
         remembered_folders,
+        tell_modules,
     )
     from bandit_gym.experiments.typed import (
         parse_agent,
         parse_environment,
         parse_integer,
         parse_number,
+        take_world,
     )
 
 __getattr__, __dir__ = lend(
@@ -41,6 +43,7 @@ __getattr__, __dir__ = lend(
     {
         "Entry": "entries",
         "Experiment": "experiment",
+        "HERE": "trust",
         "NobodyReadsError": "terminal",
         "OneLineParser": "terminal",
         "OutdatedError": "changes",
@@ -52,7 +55,6 @@ __getattr__, __dir__ = lend(
         "describe_agents": "objects",
         "describe_catalogue": "catalogue",
         "describe_environments": "objects",
-        "find_modules": "trust",
         "fit_terminal": "terminal",
         "importing_from": "trust",
         "load_experiment": "experiment",
@@ -68,6 +70,8 @@ __getattr__, __dir__ = lend(
         "remembered_folders": "trust",
         "run_experiment": "execution",
         "stopping_in_order": "ending",
+        "take_world": "typed",
+        "tell_modules": "trust",
     },
 )
 __all__ = __dir__()

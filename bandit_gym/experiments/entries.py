@@ -36,8 +36,12 @@ DEEPEST = 50
 """Levels of lists and tables in options at most, a mixture of mixtures having two for each."""
 
 Settings = Mapping[str, Any]
-_UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Characters for control, ends of lines, and halves of others: no terminal or file shows them."""
+_UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters for control, ends of lines, and halves of others: no terminal or file shows them.
+
+Those that turn the direction of writing would turn what stands beside a label as well; letters that
+are written from right to left need none of them.
+"""
 
 
 @dataclass(frozen=True)

@@ -71,13 +71,15 @@ def read_manifest(directory: Path) -> Manifest:
     path = directory / MANIFEST
     if not directory.is_dir():
         raise FileNotFoundError(f"the folder must exist, got {str(directory)!r}.")
-    if not any(directory.iterdir()):
+    held = sorted(entry.name for entry in directory.iterdir())
+    if not held:
         raise FileNotFoundError(
             f"the folder must hold an experiment, got {str(directory)!r}, empty."
         )
     if not path.is_file():
         raise FileExistsError(
-            f"the folder must hold an experiment or nothing, got {str(directory)!r}; "
+            f"the folder must hold an experiment or nothing, got {str(directory)!r}, with "
+            f"{', '.join(map(repr, held[:3]))}{', ...' if held[3:] else ''} in it; "
             "choose another one."
         )
     content = _read_format(path)

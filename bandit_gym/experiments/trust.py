@@ -25,6 +25,9 @@ from bandit_gym.experiments.sources import OURS, find_module, named_files, texts
 from bandit_gym.files import to_json, write_atomically
 from bandit_gym.registration import ENV_IDS
 
+HERE = ""
+"""The current folder, as Python's search path has it."""
+
 LOADER, MODEL = "agents.sb3:saved_model", "saved model"
 
 
@@ -72,6 +75,12 @@ def find_modules(experiment: Experiment) -> dict[str, Path]:
     modules = {code.name.rpartition(":")[0]: code.path for code in named}
     ours = {name for name in modules if name.partition(".")[0] in OURS}
     return {name: path for name, path in modules.items() if path and name not in ours}
+
+
+def tell_modules(experiment: Experiment) -> None:
+    """Say on standard error which modules are run that are not this project's."""
+    for module, path in find_modules(experiment).items():
+        print(f"bandit-gym: {module} is {path}", file=sys.stderr)
 
 
 def check_trust(directory: Path, experiment: Experiment) -> None:

@@ -1,13 +1,25 @@
-"""Entries of an experiment as they are typed on a command line."""
+"""Entries of an experiment, and their sizes, as they are typed on a command line."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from typing import Any
 
 from bandit_gym.checks import message
 from bandit_gym.files import from_json, without_repeats
+from bandit_gym.registration import ENV_IDS
+
+DEFAULT_ENVIRONMENT = "BernoulliBandit-v0"
+
+
+def take_world(parser: argparse.ArgumentParser) -> None:
+    """Declare a world, how long an agent plays in it, and the seed."""
+    parser.add_argument("--env", default=DEFAULT_ENVIRONMENT, help=", ".join(ENV_IDS))
+    parser.add_argument("--env-options", default="{}", metavar="JSON", help="its arguments")
+    for option, default in (("--horizon", 1000), ("--seed", 0)):
+        parser.add_argument(option, type=parse_integer, default=default)
 
 
 def parse_environment(name: str, options: str) -> dict[str, Any]:

@@ -27,13 +27,24 @@ from bandit_gym.results.bounds import draw_lower_bound, draw_optimum
 from bandit_gym.results.curves import RANK_NAMES, rank_shares, rates
 from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths, performance_profile
-from bandit_gym.results.styles import FORMATS, Look, drawing_in, size, styles
+from bandit_gym.results.styles import (
+    FORMATS,
+    TITLE_WIDTH,
+    USUAL_WIDTH,
+    Look,
+    drawing_in,
+    fill,
+    literal,
+    size,
+    styles,
+    text_width,
+    wrapped,
+)
 from bandit_gym.results.summary import normalised_scores, regret_name
 from bandit_gym.typing import FloatArray, IntArray
 
 RANK_COLOURS = ("#0072b2", "#56b4e9", "#f0e442", "#e69f00", "#d55e00")
 SHOWN_DPI = 100
-TITLE_WIDTH = 64  # characters across a figure
 LEGEND_ROW = 0.019  # inches, for each point of the font size
 SHOWN = "\u200b"
 """Put before a label that begins with `_`, which matplotlib would leave out of legends."""
@@ -172,10 +183,10 @@ def draw_arm_choice(runs: list[RunResults]) -> Figure:
         steps, shares = rank_shares(found)
         axes.stackplot(steps, shares, colors=RANK_COLOURS, labels=RANK_NAMES, linewidth=0)
         axes.set(xscale="log", xlim=(steps[0], steps[-1]), ylim=(0, 1))
-        axes.set_title(_literal(found.run.agent.label), fontsize="small", loc="left")
+        axes.set_title(wrapped(found.run.agent.label), fontsize="small", loc="left")
     panels[-1].set_xlabel("step")
     figure.supylabel("share of pulls of the best arm, the second best, ...", fontsize="medium")
-    figure.suptitle(_wrapped(runs[0].run.environment.label), fontsize="medium")
+    figure.suptitle(wrapped(runs[0].run.environment.label), fontsize="medium")
     return _with_legend(figure)
 
 
@@ -207,7 +218,7 @@ FIGURES: Drawings = {
 def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
     figure = Picture(figsize=size(), layout="constrained")
     axes = figure.subplots()
-    figure.suptitle(_wrapped(title), fontsize="medium")
+    figure.suptitle(wrapped(title), fontsize="medium")
     axes.set_title(subtitle, fontsize="small")
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0)
@@ -217,26 +228,14 @@ def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
 def _marked(figure: Figure, results: Results) -> Figure:
     """Write above the title what the results have to say of themselves."""
     if results.mark:
-        title = f"{_literal(textwrap.fill(results.mark, TITLE_WIDTH))}\n{figure.get_suptitle()}"
+        title = f"{literal(textwrap.fill(results.mark, TITLE_WIDTH))}\n{figure.get_suptitle()}"
         figure.suptitle(title, fontsize="medium")
     return figure
-
-
-def _wrapped(title: str) -> str:
-    """Break a long title into lines, for which labels offer their commas only."""
-    if len(title) > TITLE_WIDTH:
-        title = textwrap.fill(title.replace(",", ", "), TITLE_WIDTH, break_on_hyphens=False)
-    return _literal(title)
 
 
 def _shown(label: str) -> str:
     """Return a label that no legend leaves out; `_with_legend` puts it right."""
     return f"{SHOWN}{label}" if label.startswith("_") else label
-
-
-def _literal(text: str) -> str:
-    """Return text that matplotlib shows as it is, and takes for no formula."""
-    return text.replace("$", r"\$")
 
 
 def _new_curves(runs: list[RunResults]) -> tuple[Figure, Axes]:
@@ -258,8 +257,10 @@ def _with_legend(figure: Figure) -> Figure:
     """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     across = _characters_across(figure)
-    shown = [textwrap.fill(each.removeprefix(SHOWN), int(0.7 * across)) for each in labels]
-    width = max((len(line) for label in shown for line in label.splitlines()), default=1)
+    room = 0.7 * across
+    shown = [fill(each.removeprefix(SHOWN), int(room), room * USUAL_WIDTH) for each in labels]
+    lines = "\n".join(shown).splitlines()
+    width = max((max(len(each), int(text_width(each) / USUAL_WIDTH)) for each in lines), default=1)
     columns = max(1, across // (width + 8))
     num_rows = math.ceil(sum(1 + label.count("\n") for label in shown) / columns)
     row = LEGEND_ROW * matplotlib.rcParams["font.size"]
@@ -268,7 +269,7 @@ def _with_legend(figure: Figure) -> Figure:
         handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small"
     )
     for text, label in zip(legend.get_texts(), shown, strict=True):
-        text.set_text(_literal(label))
+        text.set_text(literal(label))
     return figure
 
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, told apart by colour-blind eyes."""
 LINE_STYLES = ("-", "--", "-.", ":")
 """They repeat what the colours say."""
+
+TITLE_WIDTH, TITLE_SPACE = 64, 36
+"""Characters of a title across a figure, and the font sizes that there are for them."""
+
+USUAL_WIDTH = 0.64
+"""Of small letters and digits, at most, where the font has size 1; capitals take more."""
 
 Look = dict[str, Any]
 
@@ -70,6 +78,42 @@ def styles() -> Iterator[Look]:
         style = LINE_STYLES[(number + number // 28) % len(LINE_STYLES)]
         yield {"color": COLOURS[number % len(COLOURS)], "linestyle": style}
         number += 1
+
+
+def literal(text: str) -> str:
+    """Return text that matplotlib shows as it is, and takes for no formula."""
+    return text.replace("$", r"\$")
+
+
+def text_width(text: str) -> float:
+    """Return how wide a line of text is, where the font has size 1; blanks around it left out."""
+    if not text.strip():
+        return 0.0
+    return float(TextPath((0, 0), literal(text.strip()), size=1).get_extents().width)
+
+
+def fill(text: str, width: int, space: float) -> str:
+    """Break text into lines of at most so many characters, none wider than there is space.
+
+    Args:
+        text: all of it stays.
+        width: characters.
+        space: in font sizes.
+    """
+    lines = [text]
+    while (widest := max(map(text_width, lines))) > space or max(map(len, lines)) > width:
+        width = min(width, int(max(map(len, lines)) * space / widest))
+        lines = textwrap.wrap(text, max(1, width), break_on_hyphens=False)
+        if width < 2:
+            break
+    return "\n".join(lines)
+
+
+def wrapped(title: str) -> str:
+    """Break a long title into lines, for which labels offer their commas only."""
+    if len(title) > TITLE_WIDTH or text_width(title) > TITLE_SPACE:
+        title = fill(title.replace(",", ", "), TITLE_WIDTH, TITLE_SPACE)
+    return literal(title)
 
 
 @contextlib.contextmanager

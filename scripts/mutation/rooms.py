@@ -28,7 +28,8 @@ ROOMS = {  # sources -> tests that may notice
         " tests/bandit_gym/priors tests/bandit_gym/test_checks.py"
         " tests/bandit_gym/test_cli.py"
         " tests/bandit_gym/test_likelihoods.py tests/bandit_gym/test_problem.py"
-        " tests/bandit_gym/test_registration.py tests/bandit_gym/test_rollout.py",
+        " tests/bandit_gym/test_registration.py tests/bandit_gym/test_rollout.py"
+        " tests/bandit_gym/watching",
     ),
 }
 

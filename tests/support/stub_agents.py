@@ -33,10 +33,21 @@ class Constant:
 class Raising(Constant):
     """Raises in a step of its choice, after the harness has built and tried it."""
 
+    def __init__(self, problem, *, at=50):
+        super().__init__(problem)
+        self.at = at
+
     def act(self, observation=None):
-        if self.t == 50:
+        if self.t == self.at:
             raise RuntimeError("I have had enough")
         return super().act(observation)
+
+
+class Unbuilt(Constant):
+    """Cannot be made."""
+
+    def __init__(self, problem):
+        raise RuntimeError("no")
 
 
 class Deadly(Constant):

@@ -58,7 +58,7 @@ class CustomBanditEnv(FamilyEnv):
         observation: "constant", "counts" or "history".
         horizon: pulls over which the time left that "counts" and "history" show falls to 0; they
             need it, since `gym.make` keeps `max_episode_steps` from the environment.
-        render_mode: None, "ansi" (text table) or "rgb_array" (picture); both show the true means.
+        render_mode: None, "ansi" (text), "rgb_array" (picture) or "human"; all show the true means.
         likelihood: "bernoulli", "exponential", "gaussian" or "poisson", or a dict like
             `{"name": "gaussian", "std": 0.5}`; `module:Class` names one's own, a subclass of
             `bandit_gym.likelihoods.Likelihood`. An object of such a class is accepted too.

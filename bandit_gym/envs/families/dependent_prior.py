@@ -53,7 +53,7 @@ class DependentPriorBanditEnv(FamilyEnv):
         observation: "constant", "counts" or "history".
         horizon: pulls over which the time left that "counts" and "history" show falls to 0; they
             need it, since `gym.make` keeps `max_episode_steps` from the environment.
-        render_mode: None, "ansi" (text table) or "rgb_array" (picture); both show the true means.
+        render_mode: None, "ansi" (text), "rgb_array" (picture) or "human"; all show the true means.
         dimension: length of the unit vectors, at least K, or None for K; 100,000 at most. The
             longer they are, the less the arms depend on each other.
         arm_seed: seed of the unit vectors: the same seed is the same prior, in any episode.

@@ -47,7 +47,7 @@ class PoissonBanditEnv(FamilyEnv):
         observation: "constant", "counts" or "history".
         horizon: pulls over which the time left that "counts" and "history" show falls to 0; they
             need it, since `gym.make` keeps `max_episode_steps` from the environment.
-        render_mode: None, "ansi" (text table) or "rgb_array" (picture); both show the true means.
+        render_mode: None, "ansi" (text), "rgb_array" (picture) or "human"; all show the true means.
 
     Version history:
         v0: first version.

@@ -380,8 +380,8 @@ def test_more_lanes_than_memory_could_hold_are_refused() -> None:
 
 
 def test_env_refuses_an_unknown_render_mode() -> None:
-    with pytest.raises(ValueError, match="render_mode must be one of 'ansi', 'rgb_array'"):
-        BanditEnv(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), render_mode="human")
+    with pytest.raises(ValueError, match="render_mode must be one of 'ansi', 'rgb_array', 'human'"):
+        BanditEnv(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), render_mode="humen")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """Text and pictures of an episode, and the intervals they show."""
 
+import io
+import os
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -11,6 +14,7 @@ import pytest
 from families import ALL_ENV_IDS, ALL_LIKELIHOODS
 from gymnasium.error import ResetNeeded
 
+from bandit_gym.envs import rendering
 from bandit_gym.envs.intervals import likelihood_interval
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
 
@@ -112,6 +116,83 @@ def test_vector_env_without_a_mode_warns_and_draws_nothing() -> None:
 def test_vector_env_render_before_reset_is_refused() -> None:
     with pytest.raises(ResetNeeded, match="reset must be called before render"):
         gym.make_vec("PoissonBandit-v0", 2, render_mode="ansi").render()
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def sit_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Write into a terminal of 30 columns and 10 rows from here on, where no time passes."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((30, 10)))
+    monkeypatch.setattr("time.sleep", lambda seconds: stream.write(f"[{seconds} s]"))
+    return stream
+
+
+def test_a_human_sees_each_reset_and_step_for_a_quarter_of_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = sit_at_a_terminal(monkeypatch)
+    env = play_three(render_mode="human")
+    start, *shown = terminal.getvalue().split(rendering.CLEAR)
+    assert start == ""
+    assert len(shown) == 4
+    assert all(text.endswith("\n[0.25 s]") for text in shown)
+    assert shown[-1].splitlines()[2:4] == [
+        "    0       1      0.000      ",
+        "    1       2      1.000      ",
+    ]
+    assert env.render() is None
+
+
+def test_a_human_sees_no_more_arms_than_fit_and_the_best_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = sit_at_a_terminal(monkeypatch)
+    means = [0.0] * 99 + [1.0]
+    env = gym.make("BernoulliBandit-v0", num_arms=100, means=means, render_mode="human")
+    env.reset(seed=0)
+    for action in (50, 7, 50):
+        env.step(action)
+    last = terminal.getvalue().split(rendering.CLEAR)[-1].splitlines()
+    assert [line.split()[0] for line in last[2:9]] == ["0", "1", "2", "3", "7", "50", "99"]
+    assert last[9:] == ["and 93 arms pulled less", "[0.25 s]"]
+
+
+def test_a_human_sees_the_lanes_of_a_vector_env_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = sit_at_a_terminal(monkeypatch)
+    venv = gym.make_vec("BernoulliBandit-v0", 9, num_arms=2, render_mode="human")
+    venv.reset(seed=0)
+    venv.step(np.zeros(9, dtype=int))
+    last = terminal.getvalue().split(rendering.CLEAR)[-1].splitlines()
+    assert [line for line in last if line.startswith("Bernoulli")] == 2 * [last[0]]
+    assert len(last) - 1 <= 10
+
+
+@pytest.mark.parametrize("name", ["file", "dumb terminal"])
+def test_a_human_without_a_terminal_is_told_once_what_to_do(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr("sys.stdout", io.StringIO() if name == "file" else Terminal())
+    monkeypatch.setenv("TERM", "dumb" if name == "dumb terminal" else "xterm")
+    rendering._tell_of_no_terminal.cache_clear()
+    play_three(render_mode="human")
+    assert capsys.readouterr().err == rendering.NO_TERMINAL + "\n"
+    assert sys.stdout.getvalue() == ""  # type: ignore[attr-defined]
+
+
+def test_record_video_writes_a_film(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    env = gym.wrappers.RecordVideo(play_three(render_mode="rgb_array"), str(tmp_path))
+    env.reset(seed=0)
+    env.step(0)
+    env.close()
+    (film,) = tmp_path.glob("*.mp4")
+    assert film.read_bytes()[4:8] == b"ftyp"
 
 
 def test_gaussian_interval_is_the_textbook_one() -> None:

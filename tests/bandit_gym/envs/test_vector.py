@@ -402,7 +402,7 @@ def test_partial_reset_before_the_first_reset_is_refused() -> None:
         ({"max_episode_steps": 2.5}, TypeError, "max_episode_steps must be an integer"),
         ({"autoreset_mode": "Never"}, ValueError, "autoreset_mode must be one of"),
         ({"observation": "full"}, ValueError, "observation must be one of"),
-        ({"render_mode": "human"}, ValueError, "render_mode must be one of"),
+        ({"render_mode": "humen"}, ValueError, "render_mode must be one of"),
         ({"horizon": 0}, ValueError, "horizon must be a positive integer, got 0"),
         (
             {"observation": "counts", "max_episode_steps": -1},

@@ -203,6 +203,7 @@ def test_an_experiment_of_any_size_can_be_described(size):
         ({"agents": [{"agent": "random", "label": "\ud800"}]}, "label must have 1 to 200 char"),
         ({"agents": [{"agent": "random", "label": "a\nb"}]}, "none of them for control"),
         ({"agents": [{"agent": "random", "label": "\x1b[31m"}]}, "none of them for control"),
+        ({"agents": [{"agent": "random", "label": "\u202elive"}]}, "none of them for control"),
         ({"agents": [{"agent": "random", "label": "a" * 201}]}, "label must have 1 to 200 char"),
         ({"agents": [{"agent": "random", "label": ""}]}, "label must have 1 to 200 char"),
         ({"agents": [LARGE]}, "grid of agent must have at most 10000 points, got 90000"),

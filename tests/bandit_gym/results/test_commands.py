@@ -65,7 +65,14 @@ def test_html_report_stands_alone(folders, capsys):
 def test_report_of_an_empty_and_of_a_foreign_folder_says_so(tmp_path, capsys):
     assert main(["report", str(tmp_path), "--html"]) == 2
     assert "the folder must hold an experiment, got" in capsys.readouterr().err
-    (tmp_path / "mine.txt").touch()
+    for name in ("mine.txt", "a", "b"):
+        (tmp_path / name).touch()
     assert main(["report", str(tmp_path), "--html"]) == 2
-    assert "the folder must hold an experiment or nothing" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    text = (
+        "the folder must hold an experiment or nothing, got '{}', with 'a', 'b', 'mine.txt' in it;"
+    )
+    assert text.format(tmp_path) in capsys.readouterr().err
+    (tmp_path / "c").touch()
+    assert main(["report", str(tmp_path)]) == 2
+    assert "with 'a', 'b', 'c', ... in it;" in capsys.readouterr().err
+    assert len(list(tmp_path.iterdir())) == 4

@@ -13,7 +13,7 @@ from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results import plots
 from bandit_gym.results.curves import RANK_NAMES
 from bandit_gym.results.results import load_results
-from bandit_gym.results.styles import COLOURS
+from bandit_gym.results.styles import COLOURS, wrapped
 
 SMC = {"agent": "smc", "num_particles": 20}
 
@@ -301,11 +301,20 @@ def test_legend_has_as_many_columns_as_fit_below_the_figure():
     assert figure.get_figheight() == pytest.approx(4.0 + 0.19)  # a third row
 
 
-def test_long_titles_are_broken_at_their_commas():
-    title = "Bandit(" + ",".join(["num_arms=10"] * 8) + ")"
-    lines = plots._wrapped(title).splitlines()
-    assert [line.count("num_arms") for line in lines] == [4, 4]
-    assert all(len(line) <= 64 for line in lines)
+@pytest.mark.parametrize(
+    "label", ["W" * 200, "0" * 200, "i" * 100 + "W" * 100], ids=["wide", "digits", "mixed"]
+)
+def test_labels_of_200_letters_stay_within_the_figure_however_wide_they_are(label):
+    figure = Figure(figsize=(5.2, 4.0), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1], label=label)
+    axes.plot([0, 2], label="another")
+    figure.suptitle(wrapped(label), fontsize="medium")
+    plots._with_legend(figure)
+    figure.draw_without_rendering()
+    for shown in (figure.legends[0], figure._suptitle):
+        box = shown.get_window_extent()
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
 
 
 def test_styles_change_colours_first_and_lines_with_them():
@@ -326,10 +335,3 @@ def test_profile_shows_the_share_of_scores_up_to_each_level(monkeypatch):
     assert (shares[0], shares[-1]) == pytest.approx((1 / 101, 100 / 101))
     assert axes.get_title() == "all replications in 2 environments"
     assert axes.get_ylim() == (0, 1)
-
-
-@pytest.mark.parametrize(("length", "num_lines"), [(31, 1), (32, 2)])
-def test_titles_have_lines_of_at_most_64_characters(length, num_lines):
-    """With its comma and no blank, a title of 64 characters is left as it is."""
-    title = "a" * 32 + "," + "b" * length
-    assert len(plots._wrapped(title).splitlines()) == num_lines

@@ -1,0 +1,60 @@
+"""The command that puts agents and samplers to a suite.
+
+Nothing heavy is loaded before it is carried out: the parser of every command is made first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from bandit_gym import experiments
+from bandit_gym import fidelity as suite
+from bandit_gym.checks import check_folder
+from bandit_gym.results.commands import FAILED, OK
+
+
+def fidelity(options: argparse.Namespace) -> int:
+    """Put agents and samplers to a suite of cases, and write what came of it."""
+    folder = check_folder("out", options.out)
+    with experiments.importing_from(experiments.HERE):
+        found = suite.run_suite(
+            [experiments.parse_agent(text) for text in options.agents],
+            suite=options.suite,
+            only=options.only,
+            scale=options.scale,
+            seed=options.seed,
+            workers=options.workers,
+        )
+    print(suite.describe_leaderboard(found.leaderboard()))
+    for failure in found.failures:
+        print(f"bandit-gym: {failure}", file=sys.stderr)
+    found.write(folder)
+    print(f"\nTables and picture: {folder}")
+    return FAILED if found.failures else OK
+
+
+def _take_suite(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--agents",
+        nargs="+",
+        default=["exact"],
+        metavar="NAME[:OPTION=VALUE,...]",
+        help="agents and samplers, by short name or module:name; default: exact",
+    )
+    parser.add_argument("--out", default="results/fidelity", help="folder; default: %(default)s")
+    parser.add_argument("--suite", default="fidelity-v1", help="default: %(default)s")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
+    text = "share of 10,000 decisions a case and 50 runs a game; default: 1"
+    parser.add_argument("--scale", type=experiments.parse_number, default=1.0, help=text)
+    parser.add_argument("--seed", type=experiments.parse_integer, default=0)
+    text = "how many; default: one per core"
+    parser.add_argument("--workers", type=experiments.parse_integer, help=text)
+
+
+COMMANDS: dict[Callable[[argparse.Namespace], int], tuple[Any, ...]] = {
+    fidelity: ("measure how near agents and samplers are to exact Thompson sampling", _take_suite),
+}
+"""The command, what it does, and which arguments it takes."""

@@ -1,0 +1,94 @@
+"""The command that shows a run as it goes.
+
+Nothing heavy is loaded before it is carried out: the parser of every command is made first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bandit_gym import experiments
+from bandit_gym.checks import check_file, check_real, message
+from bandit_gym.results.commands import FAILED, OK
+
+if TYPE_CHECKING:
+    from bandit_gym.experiments import Run
+    from bandit_gym.watching.frames import Frame
+
+FILMS = ("gif", "mp4")
+MOST_FPS = 50
+"""Frames a second; players show a GIF that asks for more at a tenth of its speed."""
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Show a run on the terminal as it goes, and write animations of it where any are asked for."""
+    from bandit_gym.watching import frames, terminal
+
+    fps = check_real("fps", options.fps, above=0, maximum=MOST_FPS)
+    typed = {kind: getattr(options, kind) for kind in FILMS}
+    paths = {kind: check_file(kind, path) for kind, path in typed.items() if path is not None}
+    with experiments.importing_from(experiments.HERE):
+        run = _read_run(options)
+        try:
+            with contextlib.ExitStack() as stack:
+                painters = [stack.enter_context(terminal.on_terminal(fps))]
+                painters += [stack.enter_context(_film(*named, fps)) for named in paths.items()]
+                for frame in frames.watch(run):
+                    for paint in painters:
+                        paint(frame)
+        except frames.PlayError as error:
+            if options.traceback:
+                raise
+            print(f"bandit-gym: {error}", file=sys.stderr)
+            return FAILED
+    for path in paths.values():
+        print(f"Animation: {path}")
+    return OK
+
+
+def _film(kind: str, path: Path, fps: float) -> AbstractContextManager[Callable[[Frame], None]]:
+    from bandit_gym.watching.film import filming  # brings matplotlib
+
+    return filming(kind, path, fps)
+
+
+def _read_run(options: argparse.Namespace) -> Run:
+    """Return the run that was typed, of one agent in one world and one lane."""
+    experiment = experiments.Experiment.from_dict(
+        {
+            "environments": [experiments.parse_environment(options.env, options.env_options)],
+            "agents": [experiments.parse_agent(options.agent)],
+            "horizon": options.horizon,
+            "seed": options.seed,
+            "block_size": 1,
+        }
+    )
+    if len(experiment.runs) > 1:
+        condition = "be one agent in one world to watch, without a grid"
+        labels = [run.agent.label for run in experiment.runs]
+        raise ValueError(message("--agent", condition, labels))
+    experiments.tell_modules(experiment)
+    return experiment.runs[0]
+
+
+def _take_watched(parser: argparse.ArgumentParser) -> None:
+    experiments.take_world(parser)
+    text = "who plays; default: %(default)s"
+    form = "NAME[:OPTION=VALUE,...]"
+    parser.add_argument("--agent", default="racing", metavar=form, help=text)
+    text = "frames a second, at most; default: %(default)s"
+    parser.add_argument("--fps", type=experiments.parse_number, default=10.0, help=text)
+    parser.add_argument("--gif", metavar="FILE", help="write an animation")
+    parser.add_argument("--mp4", metavar="FILE", help="write a film, which needs ffmpeg")
+
+
+COMMANDS: dict[Callable[[argparse.Namespace], int], tuple[Any, ...]] = {
+    watch: ("show what an agent knows, pulls and loses, as it plays", _take_watched),
+}
+"""The command, what it does, and which arguments it takes."""

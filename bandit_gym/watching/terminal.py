@@ -1,0 +1,180 @@
+"""Frames as text: on a terminal one in the place of the other, elsewhere the last one alone."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from bandit_gym.typing import FloatArray, IntArray
+from bandit_gym.watching.frames import Frame
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+Paint = Callable[[Frame], None]
+
+
+class Letters(NamedTuple):
+    """Signs for heights from nothing to all, and for a place."""
+
+    heights: str
+    place: str
+
+
+BLOCKS, ASCII = Letters(" ▁▂▃▄▅▆▇█", "│"), Letters(" .:-=+*%#", "|")
+
+MOST_ROWS = 30
+"""Of a page that is printed; a terminal has as many as it has."""
+
+CURVE_ROWS = 4
+LEAST_ARMS = 2
+WIDE, BAR_WIDTH = 70, 16
+"""Columns from which on pulls have bars, and how long these are."""
+
+BEST, LAST, TRUE = "green", "bold", "bold red"
+
+
+@contextlib.contextmanager
+def on_terminal(fps: float) -> Iterator[Paint]:
+    """Give a function that shows a frame on the standard output; no more than `fps` a second."""
+    from rich.console import Console
+
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    if sys.stdout.isatty() and not console.is_dumb_terminal:
+        with _live(console, fps) as paint:
+            yield paint
+        return
+    plain = Console(file=sys.stdout, color_system=None, force_terminal=False, width=console.width)
+    last: list[Frame] = []
+    try:
+        yield lambda frame: last.__setitem__(slice(None), [frame])
+    finally:
+        for frame in last:
+            plain.print(lay_out(frame, plain, MOST_ROWS))
+
+
+@contextlib.contextmanager
+def _live(console: Console, fps: float) -> Iterator[Paint]:
+    """Show each frame in the place of the one before; the last one stays."""
+    from rich.live import Live
+
+    next_time = time.monotonic()
+    with Live(console=console, auto_refresh=False) as live:
+
+        def paint(frame: Frame) -> None:
+            nonlocal next_time
+            time.sleep(max(0.0, next_time - time.monotonic()))
+            next_time = time.monotonic() + 1 / fps
+            live.update(lay_out(frame, console, console.height - 1), refresh=True)
+
+        yield paint
+
+
+def lay_out(frame: Frame, console: Console, num_rows: int) -> Text:
+    """Write a frame in at most so many rows, if that can be, of the console's width."""
+    from rich.text import Text
+
+    letters = ASCII if console.options.ascii_only else BLOCKS
+    names = [Text(frame.world), Text(frame.agent), Text(frame.status, style="bold")]
+    top, key = (
+        [line for text in texts for line in text.wrap(console, console.width)]
+        for texts in (names, [_key(frame, letters)])
+    )
+    curve = _curve(frame, console.width, letters)
+    room = num_rows - len(top) - len(key) - len(curve) - 2  # scale, and arms left out
+    arms = frame.shown_arms(max(LEAST_ARMS, room))
+    return _joined([*top, *_table(frame, arms, console.width, letters), *key, *curve])
+
+
+def _joined(lines: list[Text]) -> Text:
+    from rich.text import Text
+
+    for line in lines:
+        line.rstrip()
+    return Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
+
+
+def _table(frame: Frame, arms: IntArray, width: int, letters: Letters) -> Iterator[Text]:
+    """Yield the scale of means and a row for each arm; say how many are left out."""
+    from rich.text import Text
+
+    bar = BAR_WIDTH if width >= WIDE else 0
+    numbers = [f"{value:.3g}" if np.isfinite(value) else "-" for value in frame.centre[arms]]
+    columns = [
+        _column("arm", [str(arm) for arm in arms]),
+        _column("pulls", [f"{pulls:,}" for pulls in frame.pulls[arms]]),
+        _column("mean", numbers),
+    ]
+    left = [" ".join(cells) for cells in zip(*columns, strict=True)]
+    strip = max(1, width - len(left[0]) - bar - 4)
+    low, high = (f"{end:.3g}" for end in frame.cells)
+    space = " " * (bar + 4)
+    yield Text(f"{left[0]}{space}{low}{high.rjust(strip - len(low))}", style="dim")
+    longest = max(1, frame.pulls.max())
+    for arm, words in zip(arms.tolist(), left[1:], strict=True):
+        marks = ("*" if arm == frame.best_arm else " ") + ("<" if arm == frame.action else " ")
+        row = Text(f"{words}{marks} ")
+        row.stylize(BEST if arm == frame.best_arm else "")
+        row.stylize(LAST if arm == frame.action else "")
+        row.append(letters.heights[-1] * round(bar * frame.pulls[arm] / longest), style="dim")
+        row.pad_right(len(left[0]) + bar + 4 - len(row))
+        yield row.append_text(_strip(frame, arm, strip, letters))
+    left_out = len(frame.pulls) - len(arms)
+    if left_out:
+        yield Text(f"and {left_out:,} arms pulled less", style="dim")
+
+
+def _column(head: str, cells: list[str]) -> list[str]:
+    width = max(map(len, [head, *cells]))
+    return [cell.rjust(width) for cell in (head, *cells)]
+
+
+def _strip(frame: Frame, arm: int, width: int, letters: Letters) -> Text:
+    """Draw an arm's heights in so many letters, and a sign in the place of its true mean."""
+    from rich.text import Text
+
+    heights = frame.heights[arm]
+    starts = np.linspace(0, len(heights), width + 1)[:-1].astype(int)
+    strip = Text(_drawn(np.maximum.reduceat(heights, starts), letters), style="cyan")
+    if frame.means is None:
+        return strip
+    low, high = frame.cells
+    place = min(width - 1, max(0, int((frame.means[arm] - low) / (high - low) * width)))
+    strip.plain = strip.plain[:place] + letters.place + strip.plain[place + 1 :]
+    strip.stylize(TRUE, place, place + 1)
+    return strip
+
+
+def _drawn(shares: FloatArray, letters: Letters) -> str:
+    """Return the signs for shares of all."""
+    levels = np.rint(shares * (len(letters.heights) - 1)).astype(int)
+    return "".join(letters.heights[level] for level in levels)
+
+
+def _key(frame: Frame, letters: Letters) -> Text:
+    from rich.text import Text
+
+    true = "" if frame.means is None else f"; {letters.place} true mean, * best arm"
+    return Text(f"{frame.belief}{true}; < pulled last", style="dim")
+
+
+def _curve(frame: Frame, width: int, letters: Letters) -> list[Text]:
+    """Draw regret over time, as far as it goes."""
+    from rich.text import Text
+
+    if frame.regrets is None:
+        return []
+    places = np.linspace(1, frame.horizon, width)
+    places = places[places <= frame.step]
+    shares = np.interp(places, frame.steps, frame.regrets) / (frame.regrets[-1] or 1.0)
+    rows = [Text(f"regret up to step {frame.horizon:,}", style="dim")]
+    for row in reversed(range(CURVE_ROWS)):
+        heights = np.clip(CURVE_ROWS * shares - row, 0.0, 1.0)
+        rows.append(Text(_drawn(heights, letters), style="magenta"))
+    return rows
