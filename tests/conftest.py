@@ -11,6 +11,11 @@ from families import CONJUGATE_PROBLEMS
 from bandit_gym.problem import BanditProblem
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the pages, the longest tests of all: no process is to end with one, alone."""
+    items.sort(key=lambda item: item.path.name != "test_pages_run.py")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the tests' commands out of the record of what the user has run."""

@@ -7,6 +7,7 @@ from distances import adversarial, measure, report, settings
 from distances.histories import advance, play
 from distances.resampling import log_reference, resampling_law
 from numpy.random import SeedSequence
+from studies import run_study
 
 from agents import make_agent
 from agents.oracle import action_probabilities_with_error
@@ -119,15 +120,14 @@ def test_settings_have_labels_of_their_own():
     assert {report.CLAIM_SETTING, report.MATCHED_SETTING, report.MOVES_SETTING} <= set(labels)
 
 
-def test_fidelity_writes_table_page_and_picture(tmp_path):
-    fidelity.main(
-        ["--out", str(tmp_path), "--quick", "--only", "Bernoulli, N(0.5, 0.1)", "--scale", "0.01"]
-    )
-    results = pd.read_csv(tmp_path / "fidelity.csv")
+def test_fidelity_writes_table_page_and_picture(shared):
+    done = run_study("python scripts/fidelity.py --quick --scale 0.002", shared)
+    folder = done.folder / "results/fidelity"
+    results = pd.read_csv(folder / "fidelity.csv")
     assert set(results["setting"]) <= {setting.label for setting in settings.SETTINGS}
     assert results[["tv", "floor", "microseconds"]].notna().all(axis=None)
-    assert "## Verdict" in (tmp_path / "fidelity.md").read_text()
-    assert (tmp_path / "fidelity.png").stat().st_size > 0
+    assert "## Verdict" in (folder / "fidelity.md").read_text()
+    assert (folder / "fidelity.png").stat().st_size > 0
 
 
 def test_flags_are_counted_where_the_law_is_far_and_where_it_is_near():
@@ -190,7 +190,7 @@ def test_long_words_are_shortened_in_their_middle():
 
 
 def test_fidelity_gives_the_same_distances_when_run_again(tmp_path):
-    arguments = ["--quick", "--only", "exponential", "--scale", "0.01", "--seed", "5"]
+    arguments = ["--quick", "--only", "exponential", "--scale", "0.002", "--seed", "5"]
     tables = []
     for folder in (tmp_path / "a", tmp_path / "b"):
         fidelity.main(["--out", str(folder), *arguments])

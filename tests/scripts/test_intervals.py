@@ -3,11 +3,12 @@
 import intervals
 import numpy as np
 import pytest
+from studies import run_study
 
 
-def test_page_has_a_table_of_each_kind(tmp_path):
-    assert intervals.main(["--out", str(tmp_path), "--scale", "0.001"]) == 0
-    page = (tmp_path / "statistics.md").read_text(encoding="utf-8")
+def test_page_has_a_table_of_each_kind(shared):
+    done = run_study("python scripts/intervals.py --out docs --scale 0.001", shared)
+    page = (done.folder / "docs/statistics.md").read_text(encoding="utf-8")
     assert page.count("\n## ") == 5
     assert page.count("\n| greedy less exact Thompson | 100 |") == 2
 

@@ -14,6 +14,14 @@ from mutation.tree import nearest
 ROOM = "results"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_sources():
+    """Break three files of a room, which takes a second; all of one take ten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mutation.sample.sources_of", lambda room: sources_of(room)[-3:])
+        yield
+
+
 @pytest.fixture(scope="module")
 def drawn():
     return draw_mutants(ROOM, 40, seed=1)

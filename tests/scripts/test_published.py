@@ -3,6 +3,7 @@
 import numpy as np
 import published
 import pytest
+from studies import run_study
 
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
@@ -10,9 +11,9 @@ from bandit_gym.problem import BanditProblem
 
 
 @pytest.mark.slow
-def test_page_has_a_row_for_each_rule_and_each_case(tmp_path):
-    assert published.main(["--out", str(tmp_path), "--scale", "0.01"]) == 0
-    page = (tmp_path / "published.md").read_text(encoding="utf-8")
+def test_page_has_a_row_for_each_rule_and_each_case(shared):
+    done = run_study("python scripts/published.py --out docs --scale 0.005", shared)
+    page = (done.folder / "docs/published.md").read_text(encoding="utf-8")
     for each in published.rules(100):
         assert page.count(f"\n| {each.label} |") == 1
     for case in published.CASES:

@@ -1,4 +1,4 @@
-"""The reproduction at two per cent of its size: everything runs, and says what it found."""
+"""The reproduction at a fraction of its size: everything runs, and says what it found."""
 
 from collections import Counter
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from documents import ROOT, run
 from gymnasium.envs.registration import registry
-from studies import SMALL, run_study
+from studies import SMALL, run_script, run_study
 from sybil import Document, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser
 
@@ -38,14 +38,16 @@ EXCEPTIONS = {
 """Commands that are not run, as patterns of the whole command, and why; ten at most."""
 
 REDUCED = {
+    r"python scripts/benchmark\.py --quick --clock .*": "--json found.json",
     r"bandit-gym compare": "--replications 2 --horizon 20",
     r"bandit-gym compare --(agents|env|propensities).*": "--replications 2 --horizon 20",
     r"python scripts/(reproduce|beyond)_paper\.py.*": SMALL,
-    r"python scripts/fidelity\.py --adversarial.*": "--quick --scale 0.002 --only Gaussian",
+    r"python scripts/fidelity\.py --adversarial.*": "--quick --only 'Gaussian, vague prior'",
     r"python scripts/fidelity_suite\.py .*": f"{SMALL} --only 'N(0, 1), 30 pulls'",
+    r"bandit-gym report DIR": "--format png",
     r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls' --workers 1",
     r"python scripts/fidelity\.py .*": "--quick --scale 0.002",
-    r"python scripts/intervals\.py .*": "--scale 0.005",
+    r"python scripts/intervals\.py .*": "--scale 0.001",
     r"python scripts/reliability\.py": "--repeats 1 --only receipt",
     r"python scripts/bad_calls\.py": "--scale 0.002",
     r"python scripts/published\.py .*": "--scale 0.005",
@@ -55,11 +57,15 @@ REDUCED = {
 }
 """Commands that take over ten seconds, and what reduces their size; files of settings are too."""
 
+LONGEST_TRAINING = 30_000
+"""Steps after which PPO is better than chance; pages train on, to be better still."""
+
 SCALE = re.compile(r" --scale \S+")
 
 MASKS = [(r"\d+\.\d+$", "TIME"), (r" +", " ")]
 """Timings stand at the end of a line, and widths of columns follow from them."""
 
+TRAINING = re.compile(r"(?<=\.learn\()\d[\d_]*(?=\))")
 COMMAND = re.compile(r"`((?:bandit-gym|python|pytest)\s[^`<>]*)`")
 FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 OUTPUT = re.compile(r"<!-- output of: (.*) -->\s*$")
@@ -93,7 +99,8 @@ def run_python(example):
     """Run a block of code, a file if its first line names one, and remember what it prints."""
     if name := FILE.match(example.parsed):
         Path(name[1]).write_text(example.parsed)
-    remember(example, run(example.parsed, example.namespace))
+    code = TRAINING.sub(lambda steps: str(min(int(steps[0]), LONGEST_TRAINING)), example.parsed)
+    remember(example, run(code, example.namespace))
 
 
 def run_shell(example):
@@ -139,6 +146,8 @@ def run_command(command, shared):
             if command.startswith("python scripts/"):
                 return run_study(command, shared).printed
             break
+    if command.startswith("python scripts/"):
+        return run_script(command)
     program, *arguments = shlex.split(command)
     if program == "bandit-gym":
         return run_our_own(arguments)

@@ -5,17 +5,20 @@ The processes of a test run share what it printed and the files that it left.
 
 import contextlib
 import hashlib
-import os
+import io
 import re
 import shlex
-import subprocess
-import sys
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from documents import ROOT
+import benchmark
+import pytest
+from benchmarks.timing import Effort
+from pages.command import scaled
 
 SMALL = "--scale 0.0005 --workers 1"
+TINY = Effort("tiny", seconds=0.0, repeats=1, length_scale=0.001, width_scale=0.01)
 
 
 class Done(NamedTuple):
@@ -39,7 +42,9 @@ def run_study(command, shared):
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder / "lock"):
         if not (folder / "printed").exists():
-            (folder / "printed").write_text(_printed(command, folder), encoding="utf-8")
+            with contextlib.chdir(folder):
+                printed = run_script(command)
+            (folder / "printed").write_text(printed, encoding="utf-8")
     return Done((folder / "printed").read_text(encoding="utf-8"), folder)
 
 
@@ -63,14 +68,38 @@ def held(lock):
         yield
 
 
-def _printed(command, folder):
+def run_script(command):
+    """Carry out a command of `scripts/` in this process, which spares it the imports.
+
+    Returns:
+        what it printed.
+
+    Raises:
+        AssertionError: if it fails.
+    """
     _, script, *arguments = shlex.split(command)
-    done = subprocess.run(
-        [sys.executable, str(ROOT / script), *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        cwd=folder,
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout} {done.stderr}"
-    return done.stdout
+    name, printed = Path(script).stem, io.StringIO()
+    with contextlib.redirect_stdout(printed), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pages.command.scaled", shortened)
+        main = run_benchmark if name == "benchmark" else import_module(name).main
+        code = main(arguments)
+    assert code == 0, f"{command}: {printed.getvalue()}"
+    return printed.getvalue()
+
+
+def shortened(sizes, scale):
+    """Return a share of each size as `scaled` does, but horizons of 30 steps at most.
+
+    A hundred, the fewest for a user, take three times as long and more.
+    """
+    return {
+        name: min(size, 30) if name == "horizon" else size
+        for name, size in scaled(sizes, scale).items()
+    }
+
+
+def run_benchmark(arguments):
+    """Run `scripts/benchmark.py` with the least effort, on worlds that are not warm."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchmarks.environment.WORTH_COMPILING", 0)
+        return benchmark.main(arguments, TINY)

@@ -332,7 +332,7 @@ def kill_at_random(script, out, rng):
 
 
 @pytest.mark.slow
-def test_kills_and_resumes_change_nothing(tmp_path):
+def test_kills_and_resumes_change_nothing(tmp_path, monkeypatch):
     tired = {"agent": "stub_agents:Tired", "seconds": 0.001}
     experiment = make_experiment(agents=["random", tired], replications=240)
     file = tmp_path / "experiment.json"
@@ -342,6 +342,7 @@ def test_kills_and_resumes_change_nothing(tmp_path):
     rng = np.random.default_rng(0)
     codes = [kill_at_random(scripts[k % 4], tmp_path / "killed", rng) for k in range(4)]
     assert codes == [-signal.SIGKILL] * 4
+    monkeypatch.setattr("stub_agents.time.sleep", lambda _: None)  # nobody is waiting any more
     run_experiment(experiment, tmp_path / "killed", workers=SERIAL)
     run_experiment(experiment, tmp_path / "undisturbed", workers=SERIAL)
     assert block_files(tmp_path / "killed") == block_files(tmp_path / "undisturbed")

@@ -87,10 +87,17 @@ def test_report_draws_one_picture_of_regret_per_environment(results, tmp_path):
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
 
 
-def test_report_folder_holds_tables_text_and_figures(results, tmp_path):
-    write_report(results, tmp_path)
-    assert pd.read_csv(tmp_path / "summary.csv")["agent"].tolist() == ["Constant", "best"] * 2
-    names = {path.name for path in tmp_path.iterdir()}
+@pytest.fixture(scope="module")
+def written(results, tmp_path_factory):
+    """The folder of a report."""
+    folder = tmp_path_factory.mktemp("report")
+    write_report(results, folder)
+    return folder
+
+
+def test_report_folder_holds_tables_text_and_figures(written):
+    assert pd.read_csv(written / "summary.csv")["agent"].tolist() == ["Constant", "best"] * 2
+    names = {path.name for path in written.iterdir()}
     assert {"aggregate.csv", "timing.csv", "report.txt", "00-regret.svg"} <= names
 
 
@@ -150,9 +157,8 @@ def test_a_report_tells_each_agents_numbers_by_hand(tmp_path):
     )
 
 
-def test_no_file_of_a_report_is_written_through_a_link(results, tmp_path):
-    write_report(results, tmp_path / "report")
-    names = [path.name for path in (tmp_path / "report").iterdir()]
+def test_no_file_of_a_report_is_written_through_a_link(results, written, tmp_path):
+    names = [path.name for path in written.iterdir()]
     (tmp_path / "linked").mkdir()
     for name in names:
         (tmp_path / f"of {name}").write_text("mine")
