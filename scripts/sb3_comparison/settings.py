@@ -37,8 +37,11 @@ class Training:
         num_envs: environments stepped together.
         num_steps: pulls to train on, over all environments.
         seed: of the network, the environments and the exploration.
-        options: hyperparameters, as SB3 names them.
+        options: hyperparameters, as SB3 names them; the learning rate is where it begins, and it
+            falls linearly to 0.
         deterministic: whether the trained agent plays its best action always.
+        is_scaled: whether the network sees its counts through `features.ScaledCounts`.
+        ends_at_horizon: whether the algorithm knows that nothing comes after the last pull.
     """
 
     algorithm: str
@@ -48,12 +51,14 @@ class Training:
     num_steps: int
     seed: int
     options: dict[str, Any]
-    deterministic: bool
+    deterministic: bool = False
+    is_scaled: bool = False
+    ends_at_horizon: bool = True
 
     @property
     def label(self) -> str:
         """What tables and figures call the trained agent."""
-        return f"{self.algorithm} on {self.observation}"
+        return f"{self.algorithm} on {'scaled ' if self.is_scaled else ''}{self.observation}"
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
         "block_size": 100,
         "trainings": tuple(
             Training(**model, num_steps=size.num_steps[model["algorithm"]], seed=seed)
-            for model in (PPO, DQN, RECURRENT)
+            for model in (PPO_ON_COUNTS, DQN, RECURRENT)
         ),
     }
     return (
@@ -132,19 +137,17 @@ def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
     )
 
 
-PPO: dict[str, Any] = {
+PPO_ON_COUNTS: dict[str, Any] = {
     "algorithm": "PPO",
     "policy": "MlpPolicy",
     "observation": "counts",
-    "num_envs": 32,
-    "deterministic": False,
+    "num_envs": 128,
     "options": {
-        "n_steps": 128,
-        "batch_size": 256,
+        "n_steps": 40,
+        "batch_size": 1024,
         "n_epochs": 4,
-        "learning_rate": 1e-3,
-        "gamma": 0.97,
-        "ent_coef": 0.01,
+        "learning_rate": 3e-3,
+        "gamma": 1.0,
     },
 }
 DQN: dict[str, Any] = {
@@ -168,15 +171,13 @@ RECURRENT: dict[str, Any] = {
     "algorithm": "RecurrentPPO",
     "policy": "MlpLstmPolicy",
     "observation": "history",
-    "num_envs": 64,
-    "deterministic": False,
+    "num_envs": 128,
     "options": {
-        "n_steps": 50,
-        "batch_size": 1600,
-        "n_epochs": 6,
-        "learning_rate": 2e-3,
-        "gamma": 0.97,
-        "ent_coef": 0.01,
+        "n_steps": 40,
+        "batch_size": 1280,
+        "n_epochs": 4,
+        "learning_rate": 3e-3,
+        "gamma": 1.0,
         # One LSTM for actor and critic trains three times as fast as one each.
         "policy_kwargs": {
             "lstm_hidden_size": 48,
