@@ -45,9 +45,7 @@ class TensorBoard(MetricsCallback):
         labels = [agent.label for agent in experiment.agents]
         for label, name in zip(labels, folder_names(labels), strict=True):
             (folder / name).mkdir()
-            self._files[label] = (
-                folder / name / f"events.out.tfevents.{int(time.time())}.bandit_gym"
-            )
+            self._files[label] = folder / name / f"events.out.tfevents.{time.time():.0f}.bandits"
 
     def write_so_far(self, run: Run, replications: int, values: Values) -> None:
         """Append to the file of the run's agent."""

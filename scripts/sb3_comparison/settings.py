@@ -12,17 +12,17 @@ MEANS = [0.1, 0.3, 0.5, 0.7, 0.9]
 NUM_ARMS = 5
 
 
-LEARNERS = (
+A2C = {
+    "agent": "agents.sb3:OnlineSB3",
+    "algorithm": "A2C",
+    "learning_rate": 0.02,
+    "label": "online A2C",
+}
+LEARNERS: tuple[dict[str, Any], ...] = (
     {"agent": "exact", "label": "exact TS"},
     {"agent": "racing_paper", "label": "Racing TS"},
     {"agent": "ucb1", "label": "UCB1"},
     {"agent": "random", "label": "random"},
-    {
-        "agent": "agents.sb3:OnlineSB3",
-        "algorithm": "A2C",
-        "learning_rate": 0.02,
-        "label": "online A2C",
-    },
 )
 
 
@@ -98,16 +98,20 @@ class Size(NamedTuple):
         replications: evaluation episodes in a world of random instances.
         instance_replications: evaluation episodes on the fixed instance.
         instance_horizon: pulls of each of them.
+        learning_steps: pulls to train each variant of `learning` on.
+        learning_seeds: trainings of each of these.
     """
 
     num_steps: dict[str, int]
     replications: int
     instance_replications: int
     instance_horizon: int
+    learning_steps: int
+    learning_seeds: int
 
 
-QUICK = Size({"PPO": 150_000, "DQN": 100_000, "RecurrentPPO": 120_000}, 500, 40, 500)
-FULL = Size({"PPO": 1_000_000, "DQN": 300_000, "RecurrentPPO": 1_000_000}, 1000, 60, 2000)
+QUICK = Size({"PPO": 100_000, "DQN": 100_000, "RecurrentPPO": 100_000}, 500, 20, 500, 50_000, 1)
+FULL = Size({"PPO": 400_000, "DQN": 300_000, "RecurrentPPO": 400_000}, 1000, 40, 1000, 200_000, 3)
 
 
 def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
@@ -120,7 +124,7 @@ def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
         "block_size": 100,
         "trainings": tuple(
             Training(**model, num_steps=size.num_steps[model["algorithm"]], seed=seed)
-            for model in (PPO_ON_COUNTS, DQN, RECURRENT)
+            for model in (PPO_ON_COUNTS | {"is_scaled": True}, DQN, RECURRENT)
         ),
     }
     return (
@@ -133,6 +137,7 @@ def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
             horizon=size.instance_horizon,
             replications=size.instance_replications,
             block_size=20,
+            learners=(*LEARNERS, A2C),
         ),
     )
 
