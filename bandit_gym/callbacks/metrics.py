@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +37,7 @@ METRICS = {
 }
 
 
-class MetricsCallback(Callback):
+class MetricsCallback(Callback, ABC):
     """Logs how an experiment goes and what came of it; subclasses say where to.
 
     Of every run, an agent in an environment: the pseudo-regret, samples per decision, and the share
@@ -52,13 +53,13 @@ class MetricsCallback(Callback):
     def open(self, experiment: Experiment, directory: Path) -> None:
         """Start the log of an experiment, whose results are in the folder."""
 
+    @abstractmethod
     def write_so_far(self, run: Run, replications: int, values: Values) -> None:
         """Write means at the horizon over so many replications."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_curves(self, run: Run, curves: Mapping[int, Values]) -> None:
         """Write means after t steps, by t."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """End the log; called also where it could not be started."""

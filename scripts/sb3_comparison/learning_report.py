@@ -7,6 +7,7 @@ from functools import cache
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from pages.page import Section, markdown_table
 
 from agents.bayes_optimal import optimal_value
@@ -54,7 +55,10 @@ def draw_learning(curves: Sequence[Curve]) -> Figure:
         ends[curve.label] = End(float(curve.returns[-1].mean()), colour)
     axes.set_xscale("log")
     axes.margins(x=0)
-    axes.set(ylabel=f"mean return of {SHORT.horizon} pulls", ylim=(9.7, 13.8))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set(ylabel=f"mean return of {SHORT.horizon} pulls", ylim=(9.4, 13.8))
     axes.set_xlabel("pulls trained on")
     axes.spines[["top", "right"]].set_visible(False)
     label_ends(axes, ends)
