@@ -3,10 +3,11 @@
     python scripts/compare_sb3.py --quick         # about five minutes on two cores
     python scripts/compare_sb3.py                 # the setting of docs/stable-baselines3.md
 
+How much training PPO needs comes first, and what it must be told of the end of an episode. Then
 PPO and DQN are trained on counts and RecurrentPPO on the history, across instances of a random
-world, then frozen; A2C learns inside each episode, as exact Thompson sampling, Racing Thompson
-sampling and UCB1 do. All play the same episodes. What is trained or played already is not done
-again: the same command goes on where it was stopped.
+world, and frozen; A2C learns inside each episode of one instance, as exact Thompson sampling,
+Racing Thompson sampling and UCB1 do. All play the same episodes. What is trained or played already
+is not done again: the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from time import perf_counter
 
 from pages.command import new_parser
 from pages.page import write_page
+from sb3_comparison import learning
 from sb3_comparison.evaluation import evaluate
+from sb3_comparison.learning import Curve
+from sb3_comparison.learning_report import tell_learning
 from sb3_comparison.report import NOTES, tabulate, tell
 from sb3_comparison.settings import FULL, QUICK, World, worlds
 from sb3_comparison.training import train_once
@@ -34,17 +38,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     size, name = (QUICK, "quick") if options.quick else (FULL, "full")
     title = f"Stable-Baselines3 and Bayesian bandit algorithms, {name} setting"
     start, workers = perf_counter(), Workers(num_workers=options.workers)
-    page = compare(worlds(size, seed=options.seed), options.out, title=title, workers=workers)
+    variants = learning.variants(size.learning_steps)
+    seeds, models = range(size.learning_seeds), options.out / "models"
+    curves = [learning.learn(label, one, seeds, models) for label, one in variants.items()]
+    compared = worlds(size, seed=options.seed)
+    page = compare(compared, curves, options.out, title=title, workers=workers)
     print(page.read_text(encoding="utf-8"))
     print(f"{page}, after {perf_counter() - start:.0f} s")
     return 0
 
 
-def compare(compared: Sequence[World], out: Path, *, title: str, workers: Workers) -> Path:
+def compare(
+    compared: Sequence[World], curves: Sequence[Curve], out: Path, *, title: str, workers: Workers
+) -> Path:
     """Train, play and report everything; return the page.
 
     Args:
         compared: the worlds, each with its agents.
+        curves: how returns grew with training.
         out: folder of models, evaluations and the page.
         title: of the page.
         workers: who plays the evaluation episodes; training is done here, one after the other.
@@ -56,7 +67,7 @@ def compare(compared: Sequence[World], out: Path, *, title: str, workers: Worker
     table = tabulate(panels)
     table.to_csv(out / "table.csv", index=False)
     page = out / "report.md"
-    write_page(page, title, NOTES.rstrip(), tell(panels, table))
+    write_page(page, title, NOTES.rstrip(), [tell_learning(curves), *tell(panels, table)])
     return page
 
 

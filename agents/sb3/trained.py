@@ -7,11 +7,8 @@ it remembers. Letters: K arms, N lanes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Never
 
 import gymnasium as gym
@@ -23,7 +20,7 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.base.agent import MOST_STATISTICS, make_generator
-from agents.sb3.archive import Settings, read_settings, stated_num_arms, unpickle_policy
+from agents.sb3.archive import make_model, read_settings, reading, stated_num_arms
 from agents.sb3.isolation import isolated
 from agents.sb3.law import Memory, policy_law
 from bandit_gym.checks import (
@@ -31,7 +28,6 @@ from bandit_gym.checks import (
     check_available,
     check_integer,
     check_mask,
-    check_path,
     message,
 )
 from bandit_gym.checks.arrays import as_array
@@ -94,8 +90,8 @@ class SB3Agent:
             FileNotFoundError: if there is no such file.
             ValueError: if the file is no model of SB3's, or torn.
         """
-        with _reading(path):
-            model = _make_model(path, read_settings(path))
+        with reading(path):
+            model = make_model(path, read_settings(path))
         return cls(model, deterministic=deterministic)
 
     @property
@@ -287,7 +283,7 @@ def saved_model(
         ValueError: if the file is no model, or one that was trained on another number of arms.
     """
     check_problem(problem)
-    with _reading(path):
+    with reading(path):
         found = stated_num_arms(read_settings(path))
     if found != problem.num_arms:
         raise ValueError(
@@ -295,34 +291,3 @@ def saved_model(
             f"got {found} in {str(path)!r}."
         )
     return SB3Agent.load(path, deterministic=deterministic)
-
-
-def _make_model(path: str | Path, settings: Settings) -> SimpleNamespace:
-    """Rebuild what acting needs of a saved model: its policy, and its exploration rate.
-
-    The policy's class is part of the file, the algorithm's is not.
-    """
-    made_from, weights = unpickle_policy(path, settings)
-    policy = made_from["policy_class"](
-        made_from["observation_space"],
-        made_from["action_space"],
-        BasePolicy._dummy_schedule,
-        **made_from["policy_kwargs"],
-    )
-    policy.load_state_dict(weights)
-    return SimpleNamespace(policy=policy, exploration_rate=settings.get("exploration_rate", 0.0))
-
-
-@contextmanager
-def _reading(path: str | Path) -> Iterator[None]:
-    """Say in one sentence why a file cannot be read as a saved model."""
-    check_path("path", path)
-    try:
-        yield
-    except OSError as error:
-        condition = "lead to a model that Stable-Baselines3 saved"
-        raise type(error)(message("path", condition, str(path), error.strerror or "")) from error
-    except Exception as error:  # a file of another kind fails in many ways
-        condition = "lead to a file that `save` of a Stable-Baselines3 model wrote"
-        reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
-        raise ValueError(message("path", condition, str(path), reason)) from error

@@ -31,12 +31,19 @@ class GymnasiumVecEnv(VecEnv):
 
     Args:
         env: made with `autoreset_mode="SameStep"`, which is how SB3 resets.
+        ends_at_horizon: tell SB3 that an episode whose time is up has ended. By default it is told
+            that it was cut off, as `DummyVecEnv` tells it, and adds to the last reward a guess of
+            what would have come next. Where T pulls are all that counts, nothing comes next, and
+            the guess is of an observation that it is never trained on.
 
     Raises:
+        TypeError: if an argument is of the wrong kind.
         ValueError: if the environment resets in another way.
     """
 
-    def __init__(self, env: gym.vector.VectorEnv[Any, Any, Any]) -> None:
+    def __init__(
+        self, env: gym.vector.VectorEnv[Any, Any, Any], *, ends_at_horizon: bool = False
+    ) -> None:
         if not isinstance(env, gym.vector.VectorEnv):
             raise TypeError(f"env must be a Gymnasium vector environment, got {env!r}.")
         mode = env.metadata.get("autoreset_mode")
@@ -45,7 +52,10 @@ class GymnasiumVecEnv(VecEnv):
                 f"env must have autoreset mode SameStep, got {mode!r}; "
                 'make it with gym.make_vec(..., autoreset_mode="SameStep").'
             )
+        if not isinstance(ends_at_horizon, bool):
+            raise TypeError(message("ends_at_horizon", "be True or False", ends_at_horizon))
         self.env = env
+        self.ends_at_horizon = ends_at_horizon
         self._actions: np.ndarray | None = None
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
 
@@ -81,8 +91,9 @@ class GymnasiumVecEnv(VecEnv):
             last = {"terminal_observation": infos[lane].pop("final_obs")}
             last = infos[lane].pop("final_info", {}) | last
             self.reset_infos[lane], infos[lane] = infos[lane], last
-        for lane_info, is_time_up in zip(infos, (truncated & ~terminated).tolist(), strict=True):
-            lane_info["TimeLimit.truncated"] = is_time_up
+        was_cut_off = truncated & ~terminated & (not self.ends_at_horizon)
+        for lane_info, was_cut in zip(infos, was_cut_off.tolist(), strict=True):
+            lane_info["TimeLimit.truncated"] = was_cut
         return observations, rewards, dones, infos
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
     from bandit_gym.experiments.backends import Workers
+    from bandit_gym.experiments.callbacks import Callback
     from bandit_gym.experiments.catalogue import describe_catalogue
     from bandit_gym.experiments.changes import OutdatedError
     from bandit_gym.experiments.ending import stopping_in_order
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lend(
     __name__,
     {
+        "Callback": "callbacks",
         "Entry": "entries",
         "Experiment": "experiment",
         "HERE": "trust",

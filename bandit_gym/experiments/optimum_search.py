@@ -43,7 +43,7 @@ def find_optima(
         store: the experiment's folder.
         experiment: the worlds.
         budget: seconds that each may take by estimate; None for the default, 0 for nothing.
-        call: does calls and yields their arguments and results; see `execution.Crew`.
+        call: does calls and yields their arguments and results; see `crew.Crew`.
     """
     num_decisions = len(experiment.runs) * experiment.replications * experiment.horizon
     default = DEFAULT_BUDGET if num_decisions > FEW_DECISIONS else 0.0

@@ -17,8 +17,8 @@ import pandas as pd
 
 from bandit_gym.checks import check_folder, check_integer, check_real, make_folder
 from bandit_gym.experiments.backends import Workers
+from bandit_gym.experiments.crew import Crew, Died
 from bandit_gym.experiments.entries import Entry, read_entries
-from bandit_gym.experiments.execution import Crew, Died
 from bandit_gym.experiments.objects import describe_agents
 from bandit_gym.fidelity.leaderboard import draw_leaderboard, make_leaderboard
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, Suite, load_suite

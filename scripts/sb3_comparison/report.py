@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pages.figures import add_legend, new_panels
+from pages.figures import new_panels
 from pages.page import Section, markdown_table, with_ends
 from pages.simulations import Runs, difference, final_regret
 
@@ -16,6 +16,7 @@ from bandit_gym.results.plots import draw_band
 from bandit_gym.results.statistics import Interval, mean_interval
 from bandit_gym.results.styles import COLOURS
 from sb3_comparison.evaluation import Panel
+from sb3_comparison.labels import End, label_ends
 from sb3_comparison.settings import FROZEN, LEARNS, NEITHER, World
 
 LINE_STYLES = {LEARNS: "-", FROZEN: "--", NEITHER: ":"}
@@ -62,11 +63,11 @@ def draw(panels: Sequence[Panel]) -> Figure:
     """Draw the mean regret of every agent over time, one panel per world."""
     titles = [f"{p.world.title}\n{p.world.replications} episodes, 95 % bands" for p in panels]
     figure, all_axes = new_panels(titles)
+    figure.set_figwidth(4.6 * len(titles))  # there is a label on the right of each panel
     colours = _colours(panels)
     for axes, panel in zip(all_axes, panels, strict=True):
         _draw_panel(axes, panel, colours)
     all_axes[0].set_ylabel("pseudo-regret so far")
-    add_legend(figure, 4, f"solid: {LEARNS}\ndashed: {FROZEN}\ndotted: {NEITHER}")
     return figure
 
 
@@ -82,6 +83,8 @@ def _draw_panel(axes: Axes, panel: Panel, colours: dict[str, str]) -> None:
         style = {"color": colours[label], "linestyle": LINE_STYLES[panel.kind(label)]}
         draw_band(axes, run.steps, run.curves("pseudo_regret"), label, style)
     axes.set(xlabel="pull", ylim=(0, _ceiling(panel.runs)))
+    final = {label: float(run.final("pseudo_regret").mean()) for label, run in panel.runs.items()}
+    label_ends(axes, {label: End(height, colours[label]) for label, height in final.items()})
 
 
 def _ceiling(runs: Runs) -> float:

@@ -12,17 +12,17 @@ MEANS = [0.1, 0.3, 0.5, 0.7, 0.9]
 NUM_ARMS = 5
 
 
-LEARNERS = (
+A2C = {
+    "agent": "agents.sb3:OnlineSB3",
+    "algorithm": "A2C",
+    "learning_rate": 0.02,
+    "label": "online A2C",
+}
+LEARNERS: tuple[dict[str, Any], ...] = (
     {"agent": "exact", "label": "exact TS"},
     {"agent": "racing_paper", "label": "Racing TS"},
     {"agent": "ucb1", "label": "UCB1"},
     {"agent": "random", "label": "random"},
-    {
-        "agent": "agents.sb3:OnlineSB3",
-        "algorithm": "A2C",
-        "learning_rate": 0.02,
-        "label": "online A2C",
-    },
 )
 
 
@@ -37,8 +37,11 @@ class Training:
         num_envs: environments stepped together.
         num_steps: pulls to train on, over all environments.
         seed: of the network, the environments and the exploration.
-        options: hyperparameters, as SB3 names them.
+        options: hyperparameters, as SB3 names them; the learning rate is where it begins, and it
+            falls linearly to 0.
         deterministic: whether the trained agent plays its best action always.
+        is_scaled: whether the network sees its counts through `features.ScaledCounts`.
+        ends_at_horizon: whether the algorithm knows that nothing comes after the last pull.
     """
 
     algorithm: str
@@ -48,12 +51,14 @@ class Training:
     num_steps: int
     seed: int
     options: dict[str, Any]
-    deterministic: bool
+    deterministic: bool = False
+    is_scaled: bool = False
+    ends_at_horizon: bool = True
 
     @property
     def label(self) -> str:
         """What tables and figures call the trained agent."""
-        return f"{self.algorithm} on {self.observation}"
+        return f"{self.algorithm} on {'scaled ' if self.is_scaled else ''}{self.observation}"
 
 
 @dataclass(frozen=True)
@@ -93,16 +98,20 @@ class Size(NamedTuple):
         replications: evaluation episodes in a world of random instances.
         instance_replications: evaluation episodes on the fixed instance.
         instance_horizon: pulls of each of them.
+        learning_steps: pulls to train each variant of `learning` on.
+        learning_seeds: trainings of each of these.
     """
 
     num_steps: dict[str, int]
     replications: int
     instance_replications: int
     instance_horizon: int
+    learning_steps: int
+    learning_seeds: int
 
 
-QUICK = Size({"PPO": 150_000, "DQN": 100_000, "RecurrentPPO": 120_000}, 500, 40, 500)
-FULL = Size({"PPO": 1_000_000, "DQN": 300_000, "RecurrentPPO": 1_000_000}, 1000, 60, 2000)
+QUICK = Size({"PPO": 100_000, "DQN": 100_000, "RecurrentPPO": 100_000}, 500, 20, 500, 50_000, 1)
+FULL = Size({"PPO": 400_000, "DQN": 300_000, "RecurrentPPO": 400_000}, 1000, 40, 1000, 200_000, 3)
 
 
 def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
@@ -115,7 +124,7 @@ def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
         "block_size": 100,
         "trainings": tuple(
             Training(**model, num_steps=size.num_steps[model["algorithm"]], seed=seed)
-            for model in (PPO, DQN, RECURRENT)
+            for model in (PPO_ON_COUNTS | {"is_scaled": True}, DQN, RECURRENT)
         ),
     }
     return (
@@ -128,23 +137,22 @@ def worlds(size: Size, *, seed: int) -> tuple[World, ...]:
             horizon=size.instance_horizon,
             replications=size.instance_replications,
             block_size=20,
+            learners=(*LEARNERS, A2C),
         ),
     )
 
 
-PPO: dict[str, Any] = {
+PPO_ON_COUNTS: dict[str, Any] = {
     "algorithm": "PPO",
     "policy": "MlpPolicy",
     "observation": "counts",
-    "num_envs": 32,
-    "deterministic": False,
+    "num_envs": 128,
     "options": {
-        "n_steps": 128,
-        "batch_size": 256,
+        "n_steps": 40,
+        "batch_size": 1024,
         "n_epochs": 4,
-        "learning_rate": 1e-3,
-        "gamma": 0.97,
-        "ent_coef": 0.01,
+        "learning_rate": 3e-3,
+        "gamma": 1.0,
     },
 }
 DQN: dict[str, Any] = {
@@ -168,15 +176,13 @@ RECURRENT: dict[str, Any] = {
     "algorithm": "RecurrentPPO",
     "policy": "MlpLstmPolicy",
     "observation": "history",
-    "num_envs": 64,
-    "deterministic": False,
+    "num_envs": 128,
     "options": {
-        "n_steps": 50,
-        "batch_size": 1600,
-        "n_epochs": 6,
-        "learning_rate": 2e-3,
-        "gamma": 0.97,
-        "ent_coef": 0.01,
+        "n_steps": 40,
+        "batch_size": 1280,
+        "n_epochs": 4,
+        "learning_rate": 3e-3,
+        "gamma": 1.0,
         # One LSTM for actor and critic trains three times as fast as one each.
         "policy_kwargs": {
             "lstm_hidden_size": 48,

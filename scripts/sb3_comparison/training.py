@@ -15,10 +15,12 @@ import gymnasium as gym
 import sb3_contrib
 import stable_baselines3
 import torch
+from stable_baselines3.common.utils import LinearSchedule
 
 from agents.sb3 import GymnasiumVecEnv
 from bandit_gym.experiments.entries import content_digest
 from bandit_gym.files import write_atomically
+from sb3_comparison.features import ScaledCounts
 from sb3_comparison.settings import Training, World
 
 
@@ -92,16 +94,26 @@ def _train(world: World, training: Training, path: Path) -> dict[str, Any]:
 
 def make_model(world: World, training: Training) -> Any:
     """Build the untrained model and its environments, stepped as one batch."""
-    env = gym.make_vec(
-        f"bandit_gym:{world.env}",
-        num_envs=training.num_envs,
-        max_episode_steps=world.horizon,
-        autoreset_mode="SameStep",
-        observation=training.observation,
-        **world.env_options,
-    )
+    env = make_world(world, training.observation, training.num_envs)
+    lanes = GymnasiumVecEnv(env, ends_at_horizon=training.ends_at_horizon)
+    options = dict(training.options)
+    if training.is_scaled:
+        features = {"features_extractor_class": ScaledCounts}
+        settings = {"features_extractor_kwargs": {"horizon": world.horizon}}
+        options["policy_kwargs"] = options.get("policy_kwargs", {}) | features | settings
+    options["learning_rate"] = LinearSchedule(options["learning_rate"], 0.0, end_fraction=1.0)
     home = stable_baselines3 if hasattr(stable_baselines3, training.algorithm) else sb3_contrib
     make = getattr(home, training.algorithm)
-    return make(
-        training.policy, GymnasiumVecEnv(env), seed=training.seed, device="cpu", **training.options
+    return make(training.policy, lanes, seed=training.seed, device="cpu", **options)
+
+
+def make_world(world: World, observation: str, num_envs: int) -> Any:
+    """Build lanes of a world, which start anew in the step in which they end."""
+    return gym.make_vec(
+        f"bandit_gym:{world.env}",
+        num_envs=num_envs,
+        max_episode_steps=world.horizon,
+        autoreset_mode="SameStep",
+        observation=observation,
+        **world.env_options,
     )

@@ -3,13 +3,21 @@
 import csv
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("stable_baselines3")
 import compare_sb3
-from sb3_comparison import training
+import torch
+from matplotlib.figure import Figure
+from sb3_comparison import learning, training
+from sb3_comparison.features import ScaledCounts
+from sb3_comparison.labels import SPACING, End, label_ends
+from sb3_comparison.learning_report import bounds
 from sb3_comparison.settings import FROZEN, FULL, LEARNS, QUICK, World, worlds
 
+from agents.optimum.expected_regret import expected_reward
+from agents.sb3 import SB3Agent
 from bandit_gym.experiments.execution import Workers
 
 MODEL = training.Training(
@@ -19,9 +27,13 @@ MODEL = training.Training(
     num_envs=4,
     num_steps=64,
     seed=0,
-    options={"n_steps": 16, "batch_size": 32},
+    options={"n_steps": 16, "batch_size": 32, "learning_rate": 1e-3},
     deterministic=True,
 )
+VARIANTS = {
+    "one": replace(MODEL, is_scaled=True),
+    "cut off": replace(MODEL, ends_at_horizon=False),
+}
 WORLD = World(
     title="A small world",
     env="BernoulliBandit-v0",
@@ -37,7 +49,10 @@ WORLD = World(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("comparison")
-    compare_sb3.compare([WORLD], folder, title="A title", workers=Workers("serial"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(learning, "NUM_EPISODES", 100)
+        curves = [learning.learn(label, one, range(2), folder) for label, one in VARIANTS.items()]
+    compare_sb3.compare([WORLD], curves, folder, title="A title", workers=Workers("serial"))
     return folder
 
 
@@ -75,7 +90,9 @@ def test_comparison_writes_a_page_and_a_picture(folder):
     page = (folder / "report.md").read_text(encoding="utf-8")
     assert page.startswith("# A title\n")
     assert f"| PPO on counts | {FROZEN} |" in page
-    assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
+    assert "| cut off | 2 | 64 |" in page
+    for name in ("regret", "training"):
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_comparison_does_nothing_twice(folder, monkeypatch):
@@ -84,7 +101,9 @@ def test_comparison_does_nothing_twice(folder, monkeypatch):
 
     monkeypatch.setattr(training, "_train", fail)
     monkeypatch.setattr("bandit_gym.experiments.execution.simulate_block", fail)
-    compare_sb3.compare([WORLD], folder, title="A title", workers=Workers("serial"))
+    monkeypatch.setattr(learning, "make_model", fail)
+    curves = [learning.learn(label, one, range(2), folder) for label, one in VARIANTS.items()]
+    compare_sb3.compare([WORLD], curves, folder, title="A title", workers=Workers("serial"))
 
 
 def test_training_is_done_again_when_its_record_is_missing(tmp_path):
@@ -110,3 +129,41 @@ def test_every_model_of_the_settings_can_be_built(size):
     for world, one in trainings:
         model = training.make_model(world, one)
         assert model.n_envs == one.num_envs
+
+
+def test_training_is_compared_with_what_is_known_exactly():
+    known = {label: round(value, 4) for label, value in bounds().items()}
+    assert known == {"random play": 10.0, "exact Thompson": 12.5489, "best possible": 13.4658}
+
+
+def test_return_of_a_policy_is_the_exact_one():
+    world, model = learning.SHORT, training.make_model(learning.SHORT, MODEL)
+    agent = SB3Agent(model)
+
+    def rule(counts, sums):
+        agent.reset(num_envs=len(counts), seed=0)
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), 0.5)
+        left = 1 - counts.sum(axis=1, keepdims=True) / world.horizon
+        shown = np.concatenate([counts / world.horizon, means, left], axis=1)
+        law = agent.action_probabilities(shown.astype(np.float32)).astype(float)
+        return law / law.sum(axis=1, keepdims=True)
+
+    exact = expected_reward(learning.make_problem(), rule, world.horizon)
+    # A regret is at most 20 ranges of three uniform means, whose squares are 0.3 on average.
+    error = world.horizon * 0.3**0.5 / learning.NUM_EPISODES**0.5
+    assert learning.mean_return(model) == pytest.approx(exact, abs=4 * error)
+
+
+def test_scaled_counts_are_posterior_means_precisions_and_the_time_left():
+    space = training.make_world(learning.SHORT, "counts", 1).single_observation_space
+    counts = torch.tensor([[0.1, 0.4, 0.0, 0.5, 0.75, 0.5, 0.5]])  # 1 of 2, 6 of 8, none of none
+    expected = [4 * 2 / 4 - 2, 4 * 7 / 10 - 2, 0, 2 / 3**0.5 - 1, 2 / 3 - 1, 1, 0]
+    assert ScaledCounts(space, 20)(counts)[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_labels_at_the_ends_of_curves_keep_their_order_and_distance():
+    axes = Figure().subplots()
+    axes.set_ylim(0, 10)
+    label_ends(axes, {"b": End(5.01, "k"), "a": End(5.0, "k"), "far": End(99, "k")})
+    places = {text.get_text(): text.get_position()[1] for text in axes.texts}
+    assert places == pytest.approx({"a": 0.5, "b": 0.5 + SPACING, "far": 1.0})

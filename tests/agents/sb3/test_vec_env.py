@@ -131,3 +131,50 @@ def test_attributes_of_lanes_that_are_not_there_are_refused():
     env = GymnasiumVecEnv(gym.make_vec("BernoulliBandit-v0", 2, autoreset_mode="SameStep"))
     with pytest.raises(IndexError, match="indices must be lanes from 0 to 1, or None for all, got"):
         env.get_attr("problem", indices=[7])
+
+
+def test_time_limit_is_an_end_or_a_cut_as_asked():
+    told = {}
+    for ends_at_horizon in (False, True):
+        env = GymnasiumVecEnv(make_vec("BernoulliBandit-v0", 3), ends_at_horizon=ends_at_horizon)
+        env.seed(4)
+        env.reset()
+        steps = [env.step(np.zeros(3, dtype=int)) for _ in range(20)]
+        told[ends_at_horizon] = [
+            (rewards.tolist(), dones.tolist(), [info.pop("TimeLimit.truncated") for info in infos])
+            for _, rewards, dones, infos in steps
+        ]
+    as_cut, as_end = told[False], told[True]
+    assert [step[:2] for step in as_end] == [step[:2] for step in as_cut]
+    assert [is_cut for _, _, is_cut in as_cut] == [dones for _, dones, _ in as_cut]
+    assert sum(any(dones) for _, dones, _ in as_end) == 2
+    assert not any(any(is_cut) for _, _, is_cut in as_end)
+
+
+def test_ppo_guesses_no_value_beyond_a_time_limit_that_is_the_end(monkeypatch):
+    from stable_baselines3 import PPO
+    from stable_baselines3.common.policies import ActorCriticPolicy
+
+    asked = []
+    guess = ActorCriticPolicy.predict_values
+
+    def count(policy, observations):
+        asked.append(len(observations))
+        return guess(policy, observations)
+
+    monkeypatch.setattr(ActorCriticPolicy, "predict_values", count)
+    guesses = {}
+    for ends_at_horizon in (False, True):
+        worlds = make_vec("BernoulliBandit-v0", 3, observation="counts")
+        env = GymnasiumVecEnv(worlds, ends_at_horizon=ends_at_horizon)
+        asked.clear()
+        PPO("MlpPolicy", env, n_steps=20, batch_size=30, n_epochs=1, seed=0).learn(60)
+        guesses[ends_at_horizon] = list(asked)
+    assert guesses == {False: [1] * 6 + [3], True: [3]}  # one a cut episode; one for the rollout
+
+
+@pytest.mark.parametrize("value", [1, "yes", None, np.True_])
+def test_whether_the_horizon_is_the_end_is_a_bool(value):
+    worlds = make_vec("BernoulliBandit-v0", 3)
+    with pytest.raises(TypeError, match="ends_at_horizon must be True or False, got"):
+        GymnasiumVecEnv(worlds, ends_at_horizon=value)

@@ -386,7 +386,7 @@ def test_rays_blocks_are_asked_for_in_rounds_of_four_a_worker(tmp_path, monkeypa
             rounds.append(len(calls))
             return [function(*arguments) for function, arguments, _ in calls]
 
-    monkeypatch.setattr("bandit_gym.experiments.execution.connect", lambda workers, stack: 1)
+    monkeypatch.setattr("bandit_gym.experiments.crew.connect", lambda workers, stack: 1)
     monkeypatch.setattr("joblib.Parallel", Parallel)
     run_experiment(make_experiment(), tmp_path, workers=Workers("ray"))
     assert rounds == [4, 2]

@@ -1,0 +1,134 @@
+"""Callbacks hear of the run, and neither change nor lose it."""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+from bandit_gym.callbacks import Callback
+from bandit_gym.experiments import execution
+from bandit_gym.experiments.execution import Workers, run_experiment
+from bandit_gym.experiments.experiment import Experiment
+
+SERIAL = Workers("serial")
+EXPERIMENT = Experiment(
+    ["BernoulliBandit-v0"], ["random", "ucb1"], replications=6, horizon=20, block_size=2
+)
+
+
+class Listener(Callback):
+    """Notes what it is told, in which process."""
+
+    def __init__(self):
+        self.told = []
+
+    def on_start(self, experiment, directory):
+        self.told.append(("start", experiment, directory, os.getpid()))
+
+    def on_block(self, outcome):
+        self.told.append(("block", outcome.run, outcome.block, os.getpid()))
+
+    def on_end(self, experiment, directory):
+        self.told.append(("end", experiment, directory, os.getpid()))
+
+
+class Failing(Listener):
+    """Raises at a moment, after it has noted it."""
+
+    def __init__(self, moments, error):
+        super().__init__()
+        self.moments, self.error = moments, error
+
+    def _fail(self, moment):
+        if moment in self.moments:
+            raise self.error
+
+    def on_start(self, *told):
+        super().on_start(*told)
+        self._fail("on_start")
+
+    def on_block(self, *told):
+        super().on_block(*told)
+        self._fail("on_block")
+
+    def on_end(self, *told):
+        super().on_end(*told)
+        self._fail("on_end")
+
+
+def block_files(directory):
+    return {str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*.parquet")}
+
+
+@pytest.fixture(scope="module")
+def files_without(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("without")
+    run_experiment(EXPERIMENT, directory, workers=SERIAL)
+    return block_files(directory)
+
+
+@pytest.mark.parametrize("workers", [SERIAL, Workers("loky", 2)], ids=lambda w: w.backend)
+def test_callbacks_are_told_here_whoever_works_and_change_no_number(
+    tmp_path, files_without, workers, monkeypatch
+):
+    monkeypatch.setattr(execution, "FEW_DECISIONS", -1)  # so that workers do it
+    listener = Listener()
+    run_experiment(EXPERIMENT, tmp_path, workers=workers, callbacks=[listener])
+    assert block_files(tmp_path) == files_without
+    first, *blocks, last = listener.told
+    assert first == ("start", EXPERIMENT, tmp_path, os.getpid())
+    assert last == ("end", EXPERIMENT, tmp_path, os.getpid())
+    told = [(run.name, block, process) for _, run, block, process in blocks]
+    expected = [(run.name, block, os.getpid()) for run in EXPERIMENT.runs for block in range(3)]
+    assert sorted(told) == sorted(expected)
+
+
+@pytest.mark.parametrize("moment", ["on_start", "on_block", "on_end"])
+@pytest.mark.parametrize("error", [ValueError("no room"), SystemExit(3)], ids=["error", "exit"])
+def test_callback_that_raises_is_warned_of_once_and_loses_nothing(
+    tmp_path, files_without, moment, error
+):
+    failing, listener = Failing({moment, "on_end"}, error), Listener()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[failing, listener])
+    assert block_files(tmp_path) == files_without
+    (warning,) = found
+    assert warning.category is RuntimeWarning
+    assert f"callback Failing raised {type(error).__name__}: {error} in {moment}" in str(
+        warning.message
+    )
+    assert len(listener.told) == 8
+    count = {"on_start": 2, "on_block": 3, "on_end": 8}[moment]
+    assert [each[0] for each in failing.told][-1] == "end"
+    assert len(failing.told) == count
+
+
+def test_callback_may_be_interrupted_and_all_are_told_of_the_end(tmp_path):
+    impatient, listener = Failing({"on_block"}, KeyboardInterrupt()), Listener()
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[impatient, listener])
+    assert [each[0] for each in listener.told] == ["start", "end"]
+    assert len(block_files(tmp_path)) == 1
+
+
+def test_callback_that_draws_from_global_generators_changes_no_number(tmp_path, files_without):
+    class Drawing(Callback):
+        def on_block(self, outcome):
+            np.random.random(7)  # noqa: NPY002
+
+    run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[Drawing()])
+    assert block_files(tmp_path) == files_without
+
+
+def test_callback_has_only_to_say_what_it_is_interested_in(tmp_path, recwarn):
+    run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[Callback()])
+    assert list(recwarn) == []
+
+
+@pytest.mark.parametrize("callbacks", [Listener(), [Listener], [print], "TensorBoard", None, [3]])
+def test_what_is_no_list_of_callbacks_is_refused_before_anything_is_done(tmp_path, callbacks):
+    with pytest.raises(TypeError, match="callbacks must be a list of callbacks, objects of sub"):
+        run_experiment(EXPERIMENT, tmp_path / "new", workers=SERIAL, callbacks=callbacks)
+    assert not (tmp_path / "new").exists()
