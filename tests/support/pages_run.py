@@ -49,6 +49,7 @@ REDUCED = {
     r"python scripts/reliability\.py": "--repeats 1 --only receipt",
     r"python scripts/bad_calls\.py": "--scale 0.002",
     r"python scripts/published\.py .*": "--scale 0.005",
+    r"python scripts/does_distance_matter\.py .*": f"{SMALL} --only opposed",
     r"python scripts/optimal\.py .*": "--scale 0.005 --only worst",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",

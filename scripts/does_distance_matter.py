@@ -1,0 +1,67 @@
+"""Does distance from exact Thompson sampling matter? Regret lost against total variation.
+
+Agents and outsiders of several worlds of `fidelity-v1`: how far their law is from the posterior's,
+and what they lose beside exact Thompson sampling in the same worlds with the same noise, at three
+horizons. Runs are kept in the folder; what is there is not run again.
+
+    python scripts/does_distance_matter.py --scale 1
+    python scripts/does_distance_matter.py --scale 0.01 --only opposed    # worlds of that name
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import pandas as pd
+from cost_of_distance import distances, regrets, report
+from cost_of_distance.settings import CONTENDERS, WORLDS
+from pages.command import Task, add_scale, new_parser, scaled
+from pages.page import write_page
+
+from bandit_gym.experiments.backends import Workers
+from bandit_gym.fidelity.suite import load_suite
+from bandit_gym.problem import BanditProblem
+
+SIZES = {"horizon": 1000, "replications": 2000, "histories": 20, "scenarios": 800}
+SEED = 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = new_parser(__doc__, "results/does-distance-matter", 1)
+    add_scale(parser)
+    parser.add_argument("--only", default="", help="worlds whose name contains this text")
+    options = parser.parse_args(arguments)
+    names = [name for name in WORLDS if options.only in name]
+    if not names:
+        parser.error(f"--only must be part of a world's name, got {options.only!r}.")
+    workers = Workers("serial") if options.workers == 1 else Workers(num_workers=options.workers)
+    task = Task(scaled(SIZES, options.scale), options.out, workers)
+    problems = {case.world: case.problem for case in load_suite().cases}
+    found = pd.concat([_measure(name, problems[name], task) for name in names], ignore_index=True)
+    found.to_csv(options.out / "does-distance-matter.csv", index=False)
+    text = report.describe(found, options.scale)
+    sections = report.tell(found, problems, task.sizes["scenarios"])
+    page = options.out / "does-distance-matter.md"
+    write_page(page, report.TITLE, text, sections)
+    print(f"page: {page}")
+    return 0
+
+
+def _measure(name: str, problem: BanditProblem, task: Task) -> pd.DataFrame:
+    """Return a row per agent and horizon in one world."""
+    lost = regrets.play(task, name, problem)
+    histories = distances.come_by(
+        WORLDS[name], problem, regrets.horizons_of(task), task.sizes["histories"], SEED
+    )
+    tables = [
+        distances.measure(each, problem, histories, SEED).assign(agent=each.label)
+        for each in CONTENDERS
+        if name not in each.lacks
+    ]
+    means = pd.concat(tables).groupby(["agent", "horizon"], sort=False).mean().reset_index()
+    return means.merge(lost, on=["agent", "horizon"]).assign(world=name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
