@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 from cost_of_distance import distances, regrets, report
-from cost_of_distance.settings import CONTENDERS, WORLDS
+from cost_of_distance.settings import CONTENDERS, DEAR, WORLDS, Contender
 from pages.command import Task, add_scale, new_parser, scaled
 from pages.page import write_page
 
@@ -31,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = new_parser(__doc__, "results/does-distance-matter", 1)
     add_scale(parser)
     parser.add_argument("--only", default="", help="worlds whose name contains this text")
+    text = "without agents that cost over some 100 µs a decision"
+    parser.add_argument("--without-dear", action="store_true", help=text)
     options = parser.parse_args(arguments)
     names = [name for name in WORLDS if options.only in name]
     if not names:
@@ -38,9 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     workers = Workers("serial") if options.workers == 1 else Workers(num_workers=options.workers)
     task = Task(scaled(SIZES, options.scale), options.out, workers)
     problems = {case.world: case.problem for case in load_suite().cases}
-    found = pd.concat([_measure(name, problems[name], task) for name in names], ignore_index=True)
+    chosen = [each for each in CONTENDERS if each.share > DEAR or not options.without_dear]
+    tables = [_measure(name, problems[name], task, chosen) for name in names]
+    found = pd.concat(tables, ignore_index=True)
     found.to_csv(options.out / "does-distance-matter.csv", index=False)
-    text = report.describe(found, options.scale)
+    command = f"python scripts/does_distance_matter.py --scale {options.scale:g}"
+    command += " --without-dear" * options.without_dear
+    text = report.describe(found, command)
     sections = report.tell(found, problems, task.sizes["scenarios"])
     page = options.out / "does-distance-matter.md"
     write_page(page, report.TITLE, text, sections)
@@ -48,16 +54,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _measure(name: str, problem: BanditProblem, task: Task) -> pd.DataFrame:
+def _measure(
+    name: str, problem: BanditProblem, task: Task, contenders: Sequence[Contender]
+) -> pd.DataFrame:
     """Return a row per agent and horizon in one world."""
-    lost = regrets.play(task, name, problem)
+    chosen = [each for each in contenders if name not in each.lacks]
+    lost = regrets.play(task, name, problem, chosen)
     histories = distances.come_by(
         WORLDS[name], problem, regrets.horizons_of(task), task.sizes["histories"], SEED
     )
     tables = [
         distances.measure(each, problem, histories, SEED).assign(agent=each.label)
-        for each in CONTENDERS
-        if name not in each.lacks
+        for each in chosen
     ]
     means = pd.concat(tables).groupby(["agent", "horizon"], sort=False).mean().reset_index()
     return means.merge(lost, on=["agent", "horizon"]).assign(world=name)

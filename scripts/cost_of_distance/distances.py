@@ -68,7 +68,11 @@ def come_by(
 def measure(
     contender: Contender, problem: BanditProblem, histories: list[History], seed: int
 ) -> pd.DataFrame:
-    """Return a row per history: `tv` over its noise, and `lean`, what the leader gets too much."""
+    """Return a row per history.
+
+    `tv` is the distance over its noise, `lean` what the exact law's favourite gets too much, and
+    `bold` how much more the agent's own favourite gets than the exact law's does there.
+    """
     key = zlib.crc32(f"{contender.label}/{problem}".encode())
     rows = []
     for history, each in zip(
@@ -80,6 +84,7 @@ def measure(
             {
                 "horizon": history.horizon,
                 "tv": float(total_variation(laws, history.law).mean()) - floor,
+                "bold": float((laws.max(axis=1) - history.law.max()).mean()),
                 "lean": float((laws[:, leader] - history.law[leader]).mean()),
             }
         )

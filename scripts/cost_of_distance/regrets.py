@@ -29,7 +29,9 @@ BLOCK_SIZE = 100
 COSTS, GAINS, SAME, OPEN = "costs", "gains", "no difference", "undecided"
 
 
-def play(task: Task, name: str, problem: BanditProblem) -> pd.DataFrame:
+def play(
+    task: Task, name: str, problem: BanditProblem, chosen: Sequence[Contender]
+) -> pd.DataFrame:
     """Return a row per agent and horizon: `lost` with `low` and `high`, per 1,000 steps.
 
     `share` is the part of the exact agent's regret that is lost, and `words` say what it comes to,
@@ -41,9 +43,7 @@ def play(task: Task, name: str, problem: BanditProblem) -> pd.DataFrame:
     references = [_run(task, world, _reference(number), 1.0) for number in range(NUM_REFERENCES)]
     exact = np.mean([_at(horizons, run) for run in references], axis=0)
     rows = []
-    for contender in CONTENDERS:
-        if name in contender.lacks:
-            continue
+    for contender in chosen:
         try:
             run = _run(task, world, contender, contender.share)
         except RuntimeError as error:
@@ -65,7 +65,7 @@ def horizons_of(task: Task) -> list[int]:
 
 def _reference(number: int) -> Contender:
     entry = {"agent": "cost_of_distance.agents:Again", "number": number}
-    return Contender(f"exact, run {number}", entry, "exact")
+    return Contender(f"exact, run {number}", entry)
 
 
 def _run(task: Task, world: dict[str, object], contender: Contender, share: float) -> RunResults:

@@ -33,7 +33,7 @@ GREY = "#555555"
 WHY = """Thompson sampling explores more than pays within so few pulls: the best policy has less
 regret (`agents.bayes_optimal`, [optimal](optimal.md)), and whoever follows the same law with less
 doubt comes nearer to it. *Two draws agree* is such a law, made on purpose: each probability squared
-and their sum brought back to one. *One pull in ten at random* leans the other way. The world is
+and their sum brought back to one. *One pull in ten at random* has more doubt. The world is
 {world}, where the least regret is known between two bounds (95 % confidence). Regret that is
 gained on exact Thompson sampling's; in brackets as a share of what could have been avoided."""
 
@@ -45,21 +45,23 @@ BOLDER = ("paper's race, δ = 0.7, σ = 0.1", "ensemble of 30")
 """Others that gain there."""
 
 
-def describe(found: pd.DataFrame, scale: float) -> str:
+def describe(found: pd.DataFrame, command: str) -> str:
     """Say what was measured, with which command, and what the words mean."""
     made = found.dropna(subset="replications")
     numbers = ", ".join(f"{number:,.0f}" for number in sorted(set(made["replications"]))[::-1])
     *first, last = (f"{t:,}" for t in found["horizon"].unique())
     return (
-        f"Made by `python scripts/does_distance_matter.py --scale {scale:g}`, results version "
+        f"Made by `{command}`, results version "
         f"{RESULTS_VERSION}. {found['agent'].nunique()} agents in {found['world'].nunique()} "
         f"worlds of `fidelity-v1`, looked at after {', '.join(first)} and {last} steps; {numbers} "
         "runs, fewer of agents that cost more.\n\n"
         "*Distance* is the total variation distance (TV) between an agent's law of the next arm "
         "and the exact one, over the noise of counting, on average over histories of exact "
         "Thompson sampling at times spread evenly up to the horizon; of agents that keep what they "
-        "drew (SMC, ensembles) that of a single run. *Lean* is how much more probability the "
-        "leader, the arm that is most likely the best, gets than it should. *Lost* is "
+        "drew (SMC, ensembles) that of a single run. *Bold* is how much more probability the agent "
+        "gives to its own favourite than the exact law does to its, on the same average, and "
+        "*lean* how much more the exact law's favourite gets than it should: who is bold and does "
+        "not lean has another favourite. *Lost* is "
         "pseudo-regret less that of exact Thompson sampling, the mean of "
         f"{NUM_REFERENCES} runs in the same worlds with the same noise, per 1,000 steps. Intervals "
         "hold together for all agents at a horizon (95 %, Bonferroni). Stated beforehand: *no "
@@ -94,21 +96,23 @@ def tell(
             pictures={"does-distance-matter": draw(made)},
             verdicts=_verdicts(made),
         ),
-        Section(
-            "Why leaning to the leader gains", WHY, [markdown_table(optimum)] if optimum else []
-        ),
+        Section("Why less doubt gains", WHY, [markdown_table(optimum)] if optimum else []),
         *worlds,
         Section("What failed", body=["\n".join(lines) or "Nothing."]),
     ]
 
 
 def _verdicts(made: pd.DataFrame) -> list[Verdict]:
-    near, far = made["tv"] <= NEAR, made["tv"] > NEAR
-    to, away = far & (made["lean"] > NEAR), far & (made["lean"] < -NEAR)
+    is_far, first, last = made["tv"] > NEAR, made["horizon"].min(), made["horizon"].max()
+    bold, shy = is_far & (made["bold"] > NEAR), is_far & (made["bold"] < -NEAR)
+    is_right = made["lean"] > NEAR
+    at_first, at_last = made["horizon"] == first, made["horizon"] == last
     return [
-        _claim(made[near], f"Within {NEAR} of the truth there is no difference in regret", SAME),
-        _claim(made[to], f"Farther away, leaning to the leader by over {NEAR} gains", GAINS),
-        _claim(made[away], f"Farther away, leaning away from it by over {NEAR} costs", COSTS),
+        _claim(made[~is_far], f"Within {NEAR} of the truth there is no difference in regret", SAME),
+        _claim(made[shy], "Farther away, an agent that is less sure than the truth costs", COSTS),
+        _claim(made[bold & at_first], f"One that is surer gains in {first:,} steps", GAINS),
+        _claim(made[bold & at_last], f"One that is surer gains in {last:,} steps", GAINS),
+        _claim(made[bold & is_right], "One that is surer of the right arm gains", GAINS),
         _rank_verdict(made),
     ]
 
@@ -140,15 +144,21 @@ def _claim(rows: pd.DataFrame, claim: str, expected: str) -> Verdict:
 
 
 def _rank_verdict(made: pd.DataFrame) -> Verdict:
-    """Say whether the lean orders what is lost better than the distance does."""
+    """Say whether boldness or lean orders what is lost better than the distance does."""
     words, truths = [], []
     for horizon, rows in made.groupby("horizon"):
-        by_tv = stats.spearmanr(rows["tv"], rows["share"]).statistic
-        by_lean = stats.spearmanr(rows["lean"], rows["share"]).statistic
-        words.append(f"at {horizon:,}: {by_lean:+.2f} and {by_tv:+.2f}")
-        truths.append(abs(by_lean) > abs(by_tv))
-    claim = "The lean says more of the regret lost than the distance does (rank correlations)"
-    return Verdict(claim, graded(*truths), "; ".join(words))
+        found = {
+            name: stats.spearmanr(rows[name], rows["share"]).statistic
+            for name in ("tv", "bold", "lean")
+        }
+        words.append(f"at {horizon:,} " + ", ".join(f"{found[n]:+.2f}" for n in found))
+        truths.append(max(abs(found["bold"]), abs(found["lean"])) > abs(found["tv"]))
+    claim = "What is lost goes with the direction more than with the distance"
+    return Verdict(
+        claim,
+        graded(*truths),
+        f"rank correlations with distance, bold and lean: {'; '.join(words)}",
+    )
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, str]]:
@@ -156,7 +166,8 @@ def _rows(table: pd.DataFrame) -> list[dict[str, str]]:
     rows = []
     for agent, at in table.groupby("agent", sort=False):
         last = at.iloc[-1]
-        row = {"agent": str(agent), "distance": f"{last['tv']:.3f}", "lean": f"{last['lean']:+.3f}"}
+        row = {"agent": str(agent), "distance": f"{last['tv']:.3f}"}
+        row |= {name: f"{last[name]:+.3f}" for name in ("bold", "lean")}
         for each in at.itertuples():
             interval = with_ends(Interval(each.estimate, each.low, each.high), 1)
             row[f"lost at {each.horizon:,}, of {each.exact:.1f}"] = f"{interval} {each.words}"
@@ -172,7 +183,7 @@ def average(made: pd.DataFrame) -> pd.DataFrame:
     shares = made.assign(
         share_low=made["low"] / made["exact"], share_high=made["high"] / made["exact"]
     )
-    columns = ["tv", "lean", "share", "share_low", "share_high"]
+    columns = ["tv", "bold", "lean", "share", "share_low", "share_high"]
     groups = shares.groupby(["agent", "horizon"], sort=False)
     return groups[columns].mean().assign(worlds=groups.size()).reset_index()
 
@@ -187,7 +198,7 @@ def _overall(made: pd.DataFrame) -> list[dict[str, str]]:
         at = means[means["agent"] == agent].set_index("horizon")
         row = {"agent": agent, "worlds": str(at["worlds"].iloc[0])}
         row |= {f"distance to {t:,}": f"{each.tv:.3f}" for t, each in at.iterrows()}
-        row |= {"lean": f"{at.loc[last, 'lean']:+.3f}"}
+        row |= {name: f"{at.loc[last, name]:+.3f}" for name in ("bold", "lean")}
         row |= {
             f"lost at {t:,}": f"{each.share:+.0%} [{each.share_low:+.0%}, {each.share_high:+.0%}]"
             for t, each in at.iterrows()
@@ -230,7 +241,7 @@ def draw(made: pd.DataFrame) -> Figure:
         if agent not in means.index:
             continue
         point = means.loc[agent]
-        colour = COLOURS[0] if point.lean > NEAR else COLOURS[1] if point.lean < -NEAR else GREY
+        colour = COLOURS[0] if point.bold > NEAR else COLOURS[1] if point.bold < -NEAR else GREY
         ends = [[point.share - point.share_low], [point.share_high - point.share]]
         axes.errorbar(point.tv, point.share, ends, fmt="o", color=colour, capsize=2, lw=1)
         axes.annotate(
@@ -251,7 +262,6 @@ def _caption(made: pd.DataFrame) -> str:
     last = int(made["horizon"].max())
     return (
         f"Regret lost in {last:,} steps against distance, averages over worlds with their "
-        "intervals. Blue leans to the arm that is most likely the best, red away from it, grey "
-        "neither. **It is not how far a law is from the posterior's that costs, but in which "
-        "direction.**"
+        "intervals. Blue is surer than the exact law, red less sure, grey neither. **What costs is "
+        "not how far a law is from the posterior's, but in which direction.**"
     )

@@ -7,17 +7,10 @@ from typing import Any
 
 from suites.fidelity_v1 import WORLDS as SUITE_WORLDS
 
-WORLDS = {
-    world.name: world
-    for name in (
-        "Bernoulli, Beta(5, 5)",
-        "Gaussian, N(0, 1) cut to [-1, 1]",
-        "Bernoulli, spike and slab",
-        "Bernoulli, two arms opposed",
-    )
-    for world in SUITE_WORLDS
-    if world.name == name
-}
+_SLAB, _OPPOSED = "Bernoulli, spike and slab", "Bernoulli, two arms opposed"
+_NAMES = ("Bernoulli, Beta(5, 5)", "Gaussian, N(0, 1) cut to [-1, 1]", _SLAB, _OPPOSED)
+
+WORLDS = {world.name: world for world in SUITE_WORLDS if world.name in _NAMES}
 """Of `fidelity-v1`: conjugate, truncated, mixture, dependent."""
 
 PARTS = (0.1, 0.3, 1.0)
@@ -46,7 +39,6 @@ class Contender:
     Attributes:
         label: on the page.
         entry: of an experiment.
-        kind: "ours", "paper", "outsider" or "bent", which is exact with its law bent on purpose.
         share: of the replications, less for those that are dear.
         lacks: worlds that it cannot treat, or not within this study's time.
         sampler: `module:name` of a sampler with the same law, where its distance is that one's.
@@ -54,7 +46,6 @@ class Contender:
 
     label: str
     entry: dict[str, Any]
-    kind: str
     share: float = 1.0
     lacks: tuple[str, ...] = ()
     sampler: str = ""
@@ -63,36 +54,34 @@ class Contender:
 def _outsider(label: str, sampler: str, **options: Any) -> Contender:
     sampler = f"outsiders.{sampler}"
     entry = {"agent": "cost_of_distance.agents:Outsider", "sampler": sampler}
-    return Contender(label, entry, "outsider", sampler=sampler, **options)
+    return Contender(label, entry, sampler=sampler, **options)
 
 
 def _paper(delta: float, sigma: float, **options: Any) -> Contender:
     entry = {"agent": "racing_paper", "delta": delta, "sigma": sigma}
-    return Contender(f"paper's race, δ = {delta:g}, σ = {sigma:g}", entry, "paper", **options)
+    return Contender(f"paper's race, δ = {delta:g}, σ = {sigma:g}", entry, **options)
 
 
-_SLAB, _OPPOSED = "Bernoulli, spike and slab", "Bernoulli, two arms opposed"
 _BENT, _MEAN_FIELD = "cost_of_distance.agents:", "outsiders.mean_field:mean_field"
 
 CONTENDERS = (
-    Contender("racing", {"agent": "racing"}, "ours"),
-    Contender("racing, 10 samples", {"agent": "racing", "stopping": 10}, "ours"),
-    Contender("racing, 1 sample", {"agent": "racing", "stopping": 1}, "ours"),
-    _paper(0.1, 0.1, share=DEAR, lacks=(_SLAB, _OPPOSED)),
+    Contender("racing", {"agent": "racing"}),
+    Contender("racing, 10 samples", {"agent": "racing", "stopping": 10}),
+    Contender("racing, 1 sample", {"agent": "racing", "stopping": 1}),
     _paper(0.1, 0.3, share=MIDDLING),
     _paper(0.7, 0.1, share=MIDDLING),
-    Contender("SMC, 1,000 particles", {"agent": "smc"}, "paper", share=MIDDLING),
-    Contender("SMC, 100 particles", {"agent": "smc", "num_particles": 100}, "paper"),
-    Contender("exact, reference prior", {"agent": "exact", "prior": "reference"}, "paper"),
+    Contender("SMC, 1,000 particles", {"agent": "smc"}, share=MIDDLING),
+    Contender("SMC, 100 particles", {"agent": "smc", "num_particles": 100}),
+    Contender("exact, reference prior", {"agent": "exact", "prior": "reference"}),
     _outsider("Laplace", "laplace:laplace", share=MIDDLING),
     _outsider("unadjusted Langevin", "langevin:langevin", share=DEAR),
-    Contender("mean-field variational", {"agent": f"{_BENT}MeanField"}, "outsider", share=DEAR,
+    Contender("mean-field variational", {"agent": f"{_BENT}MeanField"}, share=DEAR,
               lacks=(_OPPOSED,), sampler=_MEAN_FIELD),
     _outsider("moment-matched normal", "moments:moment_matched"),
-    Contender("ensemble of 30", {"agent": "outsiders.ensemble:EnsembleSampling"}, "outsider"),
-    Contender("two draws agree", {"agent": f"{_BENT}Agreeing"}, "bent", share=MIDDLING,
+    Contender("ensemble of 30", {"agent": "outsiders.ensemble:EnsembleSampling"}),
+    Contender("two draws agree", {"agent": f"{_BENT}Agreeing"}, share=MIDDLING,
               lacks=(_OPPOSED,)),
-    Contender("one pull in ten at random", {"agent": f"{_BENT}Wavering"}, "bent"),
+    Contender("one pull in ten at random", {"agent": f"{_BENT}Wavering"}),
 )  # fmt: skip
 
 SHOWN = {
