@@ -10,6 +10,7 @@ horizons. Runs are kept in the folder; what is there is not run again.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -30,13 +31,13 @@ SEED = 0
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = new_parser(__doc__, "results/does-distance-matter", 1)
     add_scale(parser)
-    parser.add_argument("--only", default="", help="worlds whose name contains this text")
+    parser.add_argument("--only", nargs="+", default=[""], help="worlds that have one of these")
     text = "without agents that cost over some 100 µs a decision"
     parser.add_argument("--without-dear", action="store_true", help=text)
     options = parser.parse_args(arguments)
-    names = [name for name in WORLDS if options.only in name]
+    names = [name for name in WORLDS if any(text in name for text in options.only)]
     if not names:
-        parser.error(f"--only must be part of a world's name, got {options.only!r}.")
+        parser.error(f"--only must be part of a world's name, got {' '.join(options.only)!r}.")
     workers = Workers("serial") if options.workers == 1 else Workers(num_workers=options.workers)
     task = Task(scaled(SIZES, options.scale), options.out, workers)
     problems = {case.world: case.problem for case in load_suite().cases}
@@ -46,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found.to_csv(options.out / "does-distance-matter.csv", index=False)
     command = f"python scripts/does_distance_matter.py --scale {options.scale:g}"
     command += " --without-dear" * options.without_dear
+    if names != list(WORLDS):
+        command += f" --only {shlex.join(options.only)}"
     text = report.describe(found, command)
     sections = report.tell(found, problems, task.sizes["scenarios"])
     page = options.out / "does-distance-matter.md"

@@ -96,7 +96,11 @@ def tell(
             pictures={"does-distance-matter": draw(made)},
             verdicts=_verdicts(made),
         ),
-        Section("Why less doubt gains", WHY, [markdown_table(optimum)] if optimum else []),
+        Section(
+            "Why less doubt gains",
+            WHY.format(world=KNOWN),
+            [markdown_table(optimum)] if optimum else [],
+        ),
         *worlds,
         Section("What failed", body=["\n".join(lines) or "Nothing."]),
     ]
@@ -262,6 +266,7 @@ def _caption(made: pd.DataFrame) -> str:
     last = int(made["horizon"].max())
     return (
         f"Regret lost in {last:,} steps against distance, averages over worlds with their "
-        "intervals. Blue is surer than the exact law, red less sure, grey neither. **What costs is "
-        "not how far a law is from the posterior's, but in which direction.**"
+        "intervals. Blue is surer than the exact law, red less sure, grey neither; particles "
+        "that have collapsed are sure of the wrong arm. **What costs is not how far a law is from "
+        "the posterior's, but in which direction.**"
     )

@@ -81,11 +81,11 @@ CONTENDERS = (
     Contender("ensemble of 30", {"agent": "outsiders.ensemble:EnsembleSampling"}),
     Contender("two draws agree", {"agent": f"{_BENT}Agreeing"}, share=MIDDLING,
               lacks=(_OPPOSED,)),
-    Contender("one pull in ten at random", {"agent": f"{_BENT}Wavering"}),
+    Contender("one pull in ten at random", {"agent": f"{_BENT}Wavering"}, lacks=(_OPPOSED,)),
 )  # fmt: skip
 
 SHOWN = {
-    "racing": 1,
+    "racing": -1,
     "moment-matched normal": 1,
     "ensemble of 30": 1,
     "SMC, 100 particles": -1,
