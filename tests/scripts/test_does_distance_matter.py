@@ -10,7 +10,7 @@ from cost_of_distance.regrets import COSTS, GAINS, OPEN, SAME, judge
 from cost_of_distance.settings import CONTENDERS, SHOWN, WORLDS
 from outsiders.mean_field import fit
 from outsiders.target import Target
-from studies import SMALL, run_study
+from pages.page import write_page
 
 from agents import ExactThompson
 from bandit_gym.fidelity.distance import total_variation
@@ -101,15 +101,18 @@ def test_picture_has_seven_marks_at_most_each_of_them_an_agent():
     assert set(SHOWN) <= {each.label for each in CONTENDERS}
 
 
-@pytest.mark.slow
-def test_page_has_all_agents_of_a_world_and_a_picture(shared):
-    done = run_study(f"python scripts/does_distance_matter.py {SMALL} --only opposed", shared)
-    folder = done.folder / "results/does-distance-matter"
-    page = (folder / "does-distance-matter.md").read_text(encoding="utf-8")
-    name = "Bernoulli, two arms opposed"
-    assert all(each.label in page for each in CONTENDERS if name not in each.lacks)
-    assert "## What failed\n\nNothing." in page
-    assert (folder / "does-distance-matter.png").stat().st_size > 10_000
+def test_page_has_what_was_found_what_failed_and_a_picture(tmp_path):
+    row = {"tv": 0.1, "bold": 0.1, "lean": 0.1, "estimate": 1.0, "low": -1.0, "high": 3.0}
+    row |= {"exact": 20.0, "share": 0.05, "replications": 10.0, "world": "w", "words": OPEN}
+    rows = [row | {"agent": agent, "horizon": t} for agent in ("racing", "b") for t in (9, 99)]
+    blank = {"agent": "c", "world": "w", "horizon": 9, "words": "failed: it raised"}
+    found = pd.DataFrame([*rows, blank])
+    sections = report.tell(found, {}, 10)
+    write_page(tmp_path / "page.md", report.TITLE, report.describe(found, "command"), sections)
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "1.0 [-1.0, 3.0] undecided" in page and "+5% [-5%, +15%]" in page
+    assert "- c in w: failed: it raised" in page
+    assert (tmp_path / "does-distance-matter.png").stat().st_size > 5_000
 
 
 def test_unknown_world_is_refused(capsys, tmp_path):

@@ -31,7 +31,7 @@ EXCEPTIONS = {
     r"pytest": "this run",
     r"python scripts/benchmark\.py (.* )?--with-peers.*": "installs other people's libraries",
     r"python scripts/benchmark\.py( --check| --profile| --only harness)?": "minutes, by the clock",
-    r"python scripts/(compare_sb3|cost)\.py": "minutes; their parts have tests of their own",
+    r"python scripts/((compare_sb3|cost)\.py|does_distance_matter\.py .*)": "minutes; have own tests",
     r"python scripts/(golden|make_suite|type_pages)\.py.*": "what tests compare with; the gate's",
     r"python scripts/mutants\.py .*": "breaks lines for an hour",
 }
@@ -49,7 +49,6 @@ REDUCED = {
     r"python scripts/reliability\.py": "--repeats 1 --only receipt",
     r"python scripts/bad_calls\.py": "--scale 0.002",
     r"python scripts/published\.py .*": "--scale 0.005",
-    r"python scripts/does_distance_matter\.py .*": f"{SMALL} --only opposed",
     r"python scripts/optimal\.py .*": "--scale 0.005 --only worst",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
