@@ -104,7 +104,12 @@ def test_picture_has_seven_marks_at_most_each_of_them_an_agent():
 def test_page_has_what_was_found_what_failed_and_a_picture(tmp_path):
     row = {"tv": 0.1, "bold": 0.1, "lean": 0.1, "estimate": 1.0, "low": -1.0, "high": 3.0}
     row |= {"exact": 20.0, "share": 0.05, "replications": 10.0, "world": "w", "words": OPEN}
-    rows = [row | {"agent": agent, "horizon": t} for agent in ("racing", "b") for t in (9, 99)]
+    each = (("racing", 0.1), ("b", 0.3))
+    rows = [
+        row | {"agent": agent, "horizon": t, "tv": tv, "bold": tv, "lean": tv, "share": tv / 2}
+        for agent, tv in each
+        for t in (9, 99)
+    ]
     blank = {"agent": "c", "world": "w", "horizon": 9, "words": "failed: it raised"}
     found = pd.DataFrame([*rows, blank])
     sections = report.tell(found, {}, 10)

@@ -73,7 +73,7 @@ def test_ensemble_tells_the_law_by_which_a_run_decides():
     law = agent.action_probabilities()[0]
     np.testing.assert_allclose(law * 5, np.round(law * 5))
     shares = np.bincount([agent.act()[0] for _ in range(500)], minlength=3) / 500
-    assert (np.abs(shares - law) < 4 * np.sqrt(law * (1 - law) / 500)).all()
+    assert (np.abs(shares - law) <= 4 * np.sqrt(law * (1 - law) / 500)).all()
 
 
 def test_nuts_has_the_moments_of_a_normal_posterior_at_langevins_budget():
