@@ -105,7 +105,8 @@ def measure_problems(names: Sequence[str], options: argparse.Namespace) -> None:
         results = pd.concat(tables, ignore_index=True)
         results.to_csv(options.out / "fidelity.csv", index=False)
     title = "Fidelity: distance from exact Thompson sampling, and its cost"
-    write_page(options.out / "fidelity.md", title, describe(results), tell(results))
+    text = describe(results, options.scale)
+    write_page(options.out / "fidelity.md", title, text, tell(results))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 A *sampler* is a function `(problem, counts, sums, rng, size)` that returns (size, K) means, drawn
 independently from what it takes the posterior to be, with `rng` as the only source of randomness.
+Data are (K,) counts and sums. Where `sampler.is_batched` is true, whole runs hand it all lanes at
+once: (size, K) data, from each row of which one row of means is to be drawn.
 
 Letters: K arms, N lanes.
 """
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any, cast
 
 import numpy as np
@@ -36,7 +38,8 @@ def find_sampler(entry: Entry) -> Sampler | None:
     code = load_agent(entry.target)
     if inspect.isclass(code) or not _takes_sampler_arguments(code):
         return None
-    return partial(cast(Sampler, code), **unpack_options(entry.options))
+    found = partial(cast(Sampler, code), **unpack_options(entry.options))
+    return update_wrapper(found, code)  # with its `is_batched`
 
 
 def _takes_sampler_arguments(code: Any) -> bool:
@@ -87,10 +90,10 @@ class SamplerAgent:
 
     def act(self, observation: Any = None) -> IntArray:
         """Return (N,) arms."""
-        draws = [
-            draw_means(self.sampler, self.problem, data, self.rng, 1, self.where)
-            for data in zip(self.counts, self.sums, strict=True)
-        ]
+        draw = partial(draw_means, self.sampler, self.problem, rng=self.rng, where=self.where)
+        if getattr(self.sampler, "is_batched", False):
+            return best_arms(draw((self.counts, self.sums), size=len(self.counts)), self.rng)
+        draws = [draw(data, size=1) for data in zip(self.counts, self.sums, strict=True)]
         return best_arms(np.concatenate(draws), self.rng)
 
     def observe(self, action: Any, reward: Any, mask: Any = None) -> None:

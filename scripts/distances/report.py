@@ -1,20 +1,13 @@
-"""From the table that `fidelity.py` measured to the sections of its page and one picture."""
+"""From the table that `fidelity.py` measured to the sections of its page."""
 
 from __future__ import annotations
 
-import re
-from itertools import cycle
-
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from pages.figures import add_legend, new_panels
 from pages.page import Section, Verdict, graded, markdown_table
 from scipy import stats
 
-from bandit_gym.results.styles import COLOURS
+from bandit_gym.files import RESULTS_VERSION
 from distances.measure import FAR
-from distances.settings import SETTINGS
 
 LARGEST_EXCESS = 0.02
 FEWEST_EFFECTIVE = 100
@@ -25,12 +18,6 @@ MOVES_SETTING = "smc with moves, 1000 particles"
 PARTICLES_SETTING = "smc, 1000 particles"
 MOST_FALSE_FLAGS = 0.02
 FEWEST_TRUE_FLAGS, MOST_NEAR_FLAGS = 0.9, 0.1
-NUM_COLUMNS = 4
-TICKS = (0, 0.02, 0.05, 0.1, 0.2, 0.5)
-FAMILIES = tuple(dict.fromkeys(setting.family for setting in SETTINGS))
-STYLES = dict(zip(FAMILIES, zip(cycle(COLOURS), cycle("ovs^DP*X"), strict=False), strict=False))
-"""Family of settings -> its colour and its marker."""
-
 
 PROMISES = """An agent is *right* where its excess is at most 0.02. What is promised of that:
 
@@ -45,12 +32,13 @@ PROMISES = """An agent is *right* where its excess is at most 0.02. What is prom
 """What the page says beside its numbers."""
 
 
-def describe(results: pd.DataFrame) -> str:
-    """Say what the page's numbers are."""
+def describe(results: pd.DataFrame, scale: float) -> str:
+    """Say what the page's numbers are, and which command made them."""
     low, high = int(results["decisions"].min()), int(results["decisions"].max())
     decisions = f"{low:,}" if low == high else f"{low:,} to {high:,}"
     return (
-        f"Decisions per point: {decisions}. Seed {results['seed'].iloc[0]}. "
+        f"Made by `python scripts/fidelity.py --scale {scale:g}`, results version "
+        f"{RESULTS_VERSION}. Decisions per point: {decisions}. Seed {results['seed'].iloc[0]}. "
         "*Excess* is the total variation (TV) distance between an agent's action frequencies and "
         "the exact action probabilities, less the distance that as many decisions by exact "
         f"Thompson sampling would show on average.\n\n{PROMISES}"
@@ -69,7 +57,6 @@ def tell(results: pd.DataFrame) -> list[Section]:
     return [
         Section(
             title="Overall: all problems and steps",
-            pictures={"fidelity": draw_figure(results)},
             body=[_markdown(_by_setting(results))],
             verdicts=[verdict(results) for verdict in verdicts],
         ),
@@ -228,45 +215,3 @@ def _markdown(table: pd.DataFrame) -> str:
     """Return a table with its index as the first column; missing numbers are left empty."""
     cells = table.map("{:.4g}".format).where(table.notna(), "").rename(columns=str)
     return markdown_table(cells.reset_index().to_dict("records"))
-
-
-def draw_figure(results: pd.DataFrame) -> Figure:
-    """Draw distance against cost, one panel per problem, averaged over steps.
-
-    Agents that keep what they drew are shown by the law of a single run. The first and the last
-    setting of each family are named.
-    """
-    results = results.assign(distance=results["single_run_excess"].fillna(results["excess"]))
-    problems = list(dict.fromkeys(results["problem"]))
-    figure, panels = new_panels(problems, NUM_COLUMNS, sharex=True, sharey=True)
-    for axes, problem in zip(panels, problems, strict=True):
-        _draw_problem(axes, results[results["problem"] == problem])
-    add_legend(figure, 4)
-    return figure
-
-
-def _draw_problem(axes: Axes, rows: pd.DataFrame) -> None:
-    noise = (rows["floor_high"] - rows["floor"]).median() / rows["step"].nunique() ** 0.5
-    axes.axhspan(-noise, noise, color="#dddddd", lw=0, label="noise of most points, 95 %")
-    columns = ["distance", "microseconds"]
-    means = rows.groupby(["family", "setting"], sort=False)[columns].mean()
-    for family, points in means.groupby(level="family", sort=False):
-        colour, marker = STYLES[str(family)]
-        axes.plot(points["microseconds"], points["distance"], marker + "-", color=colour, lw=1,
-                  ms=5, label=family)  # fmt: skip
-        for (_, setting), point in points.iloc[:: max(1, len(points) - 1)].iterrows():
-            axes.annotate(
-                _short(setting), (point["microseconds"], point["distance"]), fontsize=6,
-                textcoords="offset points", xytext=(3, 3), color=colour,
-            )  # fmt: skip
-    axes.set_yscale("symlog", linthresh=0.02, linscale=1)
-    axes.set_yticks(TICKS, [f"{tick:g}" for tick in TICKS])
-    axes.set_yticks([], minor=True)
-    axes.set(xscale="log", ylim=(-0.012, 0.9), xlabel="processor microseconds per step")
-    axes.set_ylabel("TV distance from exact TS,\nless its noise floor")
-    axes.label_outer()
-
-
-def _short(setting: str) -> str:
-    """Return the numbers in a setting's label, or what follows its comma."""
-    return ", ".join(re.findall(r"\d[\d.]*", setting)) or setting.partition(", ")[2]

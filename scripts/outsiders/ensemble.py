@@ -53,3 +53,9 @@ class EnsembleSampling(Agent):
         start, shift = self.starts[lanes, chosen], self.shifts[lanes, chosen]
         models = (self.weight * start + self.sums + shift) / (self.weight + self.counts)
         return random_argmax(self.rng, models)
+
+    def _law(self) -> np.ndarray:
+        sums, counts = self.sums[:, None], self.counts[:, None]
+        models = (self.weight * self.starts + sums + self.shifts) / (self.weight + counts)
+        is_best = models == models.max(axis=-1, keepdims=True)
+        return (is_best / is_best.sum(axis=-1, keepdims=True)).mean(axis=1)

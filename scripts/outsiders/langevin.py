@@ -22,12 +22,15 @@ STEP, NUM_STEPS = 0.1, 50
 def langevin(
     problem: BanditProblem, counts: np.ndarray, sums: np.ndarray, rng: Generator, size: int
 ) -> np.ndarray:
-    """Draw (size, K) means."""
+    """Draw (size, K) means, given (K,) data or (size, K), a history for each row."""
     target = Target(problem, counts, sums)
     mode, curvature = find_mode(target)
     step = STEP / -curvature
-    line = np.tile(mode, (size, 1))
+    line = np.broadcast_to(mode, (size, problem.num_arms))
     for _ in range(NUM_STEPS):
         slope = np.clip(np.nan_to_num(target.slope(line)), -1 / step, 1 / step)
         line = line + step * slope + np.sqrt(2 * step) * rng.standard_normal(line.shape)
     return target.means(line)
+
+
+langevin.is_batched = True

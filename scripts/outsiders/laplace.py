@@ -17,8 +17,11 @@ from outsiders.target import Target, find_mode
 def laplace(
     problem: BanditProblem, counts: np.ndarray, sums: np.ndarray, rng: Generator, size: int
 ) -> np.ndarray:
-    """Draw (size, K) means."""
+    """Draw (size, K) means, given (K,) data or (size, K), a history for each row."""
     target = Target(problem, counts, sums)
     mode, curvature = find_mode(target)
-    noise = rng.standard_normal((size, len(mode)))
+    noise = rng.standard_normal((size, problem.num_arms))
     return target.means(mode + noise / np.sqrt(-curvature))
+
+
+laplace.is_batched = True

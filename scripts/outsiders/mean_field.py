@@ -22,16 +22,25 @@ NUM_POINTS, NUM_ROUNDS = 30, 20
 def mean_field(
     problem: BanditProblem, counts: np.ndarray, sums: np.ndarray, rng: Generator, size: int
 ) -> np.ndarray:
-    """Draw (size, K) means."""
+    """Draw (size, K) means, given (K,) data or (size, K), a history for each row."""
     target = Target(problem, counts, sums)
+    centre, curvature = fit(target)
+    noise = rng.standard_normal((size, problem.num_arms))
+    return target.means(centre + noise / np.sqrt(-curvature))
+
+
+mean_field.is_batched = True
+
+
+def fit(target: Target) -> tuple[np.ndarray, np.ndarray]:
+    """Return the centres of the normal laws and minus their precisions, shaped as `find_mode`'s."""
     centre, curvature = find_mode(target)
-    uniforms = stats.qmc.Sobol(len(centre), seed=0).random_base2(5)[:NUM_POINTS]
-    points = special.ndtri(np.vstack([uniforms, 1 - uniforms]).clip(1e-9, 1 - 1e-9))
+    uniforms = stats.qmc.Sobol(centre.shape[1], seed=0).random_base2(5)[:NUM_POINTS]
+    points = special.ndtri(np.vstack([uniforms, 1 - uniforms]).clip(1e-9, 1 - 1e-9))[:, None]
     for _ in range(NUM_ROUNDS):
         slopes, curvatures = target.slopes(centre + points / np.sqrt(-curvature))
         average = np.minimum(np.nan_to_num(curvatures).mean(axis=0), curvature / 10)
         curvature = (curvature + np.maximum(average, 10 * curvature)) / 2
         step = np.nan_to_num(slopes).mean(axis=0) / -curvature
         centre = centre + np.clip(step, -1.0, 1.0) / 2
-    noise = rng.standard_normal((size, len(centre)))
-    return target.means(centre + noise / np.sqrt(-curvature))
+    return centre, curvature

@@ -19,10 +19,13 @@ from outsiders.target import prior_moments
 def moment_matched(
     problem: BanditProblem, counts: np.ndarray, sums: np.ndarray, rng: Generator, size: int
 ) -> np.ndarray:
-    """Draw (size, K) means."""
+    """Draw (size, K) means, given (K,) data or (size, K), a history for each row."""
     mean, variance = prior_moments(problem)
     noise = problem.likelihood.reward_std(mean) ** 2
     precision = 1 / variance + counts / noise
     centre = (mean / variance + sums / noise) / precision
     draws = rng.normal(centre, precision**-0.5, (size, problem.num_arms))
     return np.clip(draws, *problem.arm_support().T)
+
+
+moment_matched.is_batched = True

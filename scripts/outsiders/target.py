@@ -3,7 +3,8 @@
 Means with two ends are told by their log-odds between them, means with one by their logarithm, as
 probabilistic programs do (Carpenter et al. 2017, "Stan"). Slopes are numerical.
 
-Letters: S points, K arms.
+Letters: S points, K arms. Data are (K,), or (S, K) with a history for each point; points may have
+further axes in front.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Target:
 
     Args:
         problem: likelihood and prior.
-        counts: (K,) pulls.
-        sums: (K,) total rewards.
+        counts: (K,) or (S, K) pulls.
+        sums: (K,) or (S, K) total rewards.
     """
 
     def __init__(self, problem: BanditProblem, counts: np.ndarray, sums: np.ndarray) -> None:
@@ -56,7 +57,7 @@ class Target:
         return np.where(self.has_both, between, np.where(self.has_one, above, line))
 
     def start(self) -> np.ndarray:
-        """Return (K,) numbers near the average rewards, or near the prior's middle."""
+        """Return numbers near the average rewards, or near the prior's middle, shaped as data."""
         counts, sums = self.data
         average = (sums + prior_moments(self.problem)[0]) / (counts + 1)
         with np.errstate(all="ignore"):
@@ -74,13 +75,17 @@ class Target:
         below, above = self._parts(line, [-STEP, STEP])
         return (above - below) / (2 * STEP)
 
+    def log_density(self, line: np.ndarray) -> np.ndarray:
+        """Return the (S,) log-densities, up to a constant."""
+        return self._own(line).sum(axis=-1) + self.problem.prior.log_density(self.means(line))
+
     def _parts(self, line: np.ndarray, shifts: list[float]) -> np.ndarray:
         """Return (shifts, S, K) log-densities with one arm's number shifted, up to what stays."""
-        by = np.reshape(shifts, (-1, 1, 1))
+        by = np.reshape(shifts, (-1, *[1] * line.ndim))
         own = self._own(line + by)
         if self.problem.offers("arm_log_density"):
             return own + self.problem.prior.arm_log_density(self.means(line + by))
-        each = line[:, None] + by[..., None] * np.eye(line.shape[-1])
+        each = line[..., None, :] + by[..., None] * np.eye(line.shape[-1])
         return own + self.problem.prior.log_density(self.means(each))
 
     def _own(self, line: np.ndarray) -> np.ndarray:
@@ -91,15 +96,17 @@ class Target:
 
 
 def find_mode(target: Target, *, num_steps: int = 30) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (K,) numbers of largest density and the (K,) curvatures there, below zero.
+    """Return the numbers of largest density and the curvatures there, below zero.
+
+    Both are (S, K) as data are, S = 1 if these are (K,).
 
     Newton's method along each arm, no step longer than one, uphill where the density is not curved.
     """
-    line = target.start()[None]
+    line = np.atleast_2d(target.start())
     for _ in range(num_steps):
         slope, curvature = target.slopes(line)
         step = np.clip(slope / np.maximum(np.abs(curvature), 1e-3), -1.0, 1.0)
         line = line + step
         if np.abs(step).max() < 1e-4:
             break
-    return line[0], np.minimum(target.slopes(line)[1][0], -1e-3)
+    return line, np.minimum(target.slopes(line)[1], -1e-3)

@@ -52,6 +52,40 @@ def test_ensemble_keeps_its_models_and_has_the_moments_of_the_posterior():
     np.testing.assert_array_equal(before, agent.starts)
 
 
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: sampler.__name__)
+def test_samplers_treat_many_histories_in_a_call_as_each_alone(sampler):
+    problem = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.2), 2)
+    counts = np.array([[0, 9], [20, 4]])
+    sums = np.array([[0.0, 8.0], [3.0, 2.0]])
+    rows = np.repeat([0, 1], SIZE // 8)
+    together = sampler(problem, counts[rows], sums[rows], np.random.default_rng(0), len(rows))
+    for row in (0, 1):
+        alone = sampler(problem, counts[row], sums[row], np.random.default_rng(1), SIZE // 8)
+        of_row = together[rows == row]
+        noise = 4 * np.sqrt(2 * alone.var(axis=0) / (SIZE // 8))
+        assert (np.abs(of_row.mean(axis=0) - alone.mean(axis=0)) < noise).all()
+
+
+def test_ensemble_tells_the_law_by_which_a_run_decides():
+    agent = EnsembleSampling(BY_HAND, num_models=5)
+    agent.reset(1, seed=0)
+    agent.warm_start(COUNTS, SUMS)
+    law = agent.action_probabilities()[0]
+    np.testing.assert_allclose(law * 5, np.round(law * 5))
+    shares = np.bincount([agent.act()[0] for _ in range(500)], minlength=3) / 500
+    assert (np.abs(shares - law) <= 4 * np.sqrt(law * (1 - law) / 500)).all()
+
+
+def test_nuts_has_the_moments_of_a_normal_posterior_at_langevins_budget():
+    pytest.importorskip("nutpie", reason="pip install 'bayesian-bandit-gym[outsiders]'")
+    from outsiders.nuts import nuts
+
+    means = nuts(BY_HAND, COUNTS, SUMS, np.random.default_rng(0), 200)
+    noise = 4 * np.sqrt(POSTERIOR_VAR / 200)
+    assert (np.abs(means.mean(axis=0) - POSTERIOR_MEAN) < noise).all()
+    assert (np.abs(means.var(axis=0) / POSTERIOR_VAR - 1) < 4 * (2 / 200) ** 0.5).all()
+
+
 @pytest.mark.slow
 def test_page_has_all_agents_and_the_digest(shared):
     command = f"python scripts/fidelity_suite.py {SMALL} --only 'N(0, 1), 30 pulls'"

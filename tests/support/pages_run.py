@@ -32,7 +32,7 @@ EXCEPTIONS = {
     r"pytest": "this run",
     r"python scripts/benchmark\.py (.* )?--with-peers.*": "installs other people's libraries",
     r"python scripts/benchmark\.py( --check| --profile| --only harness)?": "minutes, by the clock",
-    r"python scripts/(compare_sb3|cost)\.py": "minutes; their parts have tests of their own",
+    r"python scripts/((compare_sb3|cost)\.py|does_distance_matter\.py .*)": "minutes",
     r"python scripts/(golden|make_suite|type_pages)\.py.*": "what tests compare with; the gate's",
     r"python scripts/mutants\.py .*": "breaks lines for an hour",
 }

@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 
+from bandit_gym.experiments.entries import read_entries
 from bandit_gym.fidelity.candidates import (
     SamplerAgent,
     best_arms,
     can_be_told,
     draw_means,
+    find_sampler,
     rewards_that_add_up,
     tell_history,
 )
@@ -93,3 +95,32 @@ def test_sampler_agent_gives_each_lane_its_own_data():
     agent.reset(2, seed=0)
     agent.observe(np.array([0, 2]), np.array([1.0, 1.0]))
     np.testing.assert_array_equal(agent.act(), [0, 2])
+
+
+def test_sampler_that_says_so_is_handed_the_data_of_all_lanes_in_a_call():
+    shapes = []
+
+    def certain(problem, counts, sums, rng, size):
+        shapes.append((counts.shape, sums.shape, size))
+        return np.broadcast_to(sums / np.maximum(counts, 1), (size, 3))
+
+    certain.is_batched = True
+    agent = SamplerAgent(PROBLEM, certain, "case")
+    agent.reset(2, seed=0)
+    agent.observe(np.array([0, 2]), np.array([1.0, 1.0]))
+    np.testing.assert_array_equal(agent.act(), [0, 2])
+    assert shapes == [((2, 3), (2, 3), 2)]
+
+
+def test_sampler_keeps_what_it_says_of_itself_among_its_options():
+    (entry,) = read_entries("agents", "agent", [{"agent": f"{__name__}:flat", "level": 0.5}])
+    sampler = find_sampler(entry)
+    assert sampler.is_batched
+    assert (sampler(PROBLEM, *DATA, None, 2) == 0.5).all()
+
+
+def flat(problem, counts, sums, rng, size, *, level):
+    return np.full((size, 3), level)
+
+
+flat.is_batched = True

@@ -1,0 +1,99 @@
+"""What each agent loses beside exact Thompson sampling, in the same worlds with the same noise.
+
+Letters: R replications.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from pages.command import Task
+from pages.simulations import curves, simulate
+
+from bandit_gym.experiments.objects import describe_environments
+from bandit_gym.problem import BanditProblem
+from bandit_gym.results.results import RunResults
+from bandit_gym.results.statistics import mean_interval
+from cost_of_distance.settings import (
+    CONTENDERS,
+    LEVEL,
+    MARGIN,
+    NUM_REFERENCES,
+    PARTS,
+    Contender,
+)
+
+BLOCK_SIZE = 100
+COSTS, GAINS, SAME, OPEN = "costs", "gains", "no difference", "undecided"
+
+
+def play(
+    task: Task, name: str, problem: BanditProblem, chosen: Sequence[Contender]
+) -> pd.DataFrame:
+    """Return a row per agent and horizon: `lost` with `low` and `high`, per 1,000 steps.
+
+    `share` is the part of the exact agent's regret that is lost, and `words` say what it comes to,
+    or what an agent has raised. Intervals hold together for all agents at a horizon (Bonferroni).
+    """
+    horizons = horizons_of(task)
+    (world,) = describe_environments(problem)
+    world["label"] = name
+    references = [_run(task, world, _reference(number), 1.0) for number in range(NUM_REFERENCES)]
+    exact = np.mean([_at(horizons, run) for run in references], axis=0)
+    rows = []
+    for contender in chosen:
+        try:
+            run = _run(task, world, contender, contender.share)
+        except RuntimeError as error:
+            rows += [
+                {"agent": contender.label, "horizon": t, "words": f"failed: {error}"}
+                for t in horizons
+            ]
+            continue
+        own = _at(horizons, run)
+        for t, values, others in zip(horizons, own.T, exact.T, strict=True):
+            rows.append({"agent": contender.label, "horizon": t, **_compare(values, others, t)})
+    return pd.DataFrame(rows)
+
+
+def horizons_of(task: Task) -> list[int]:
+    """Return the numbers of steps after which regret is looked at."""
+    return [max(1, round(part * task.sizes["horizon"])) for part in PARTS]
+
+
+def _reference(number: int) -> Contender:
+    entry = {"agent": "cost_of_distance.agents:Again", "number": number}
+    return Contender(f"exact, run {number}", entry)
+
+
+def _run(task: Task, world: dict[str, object], contender: Contender, share: float) -> RunResults:
+    replications = max(10, round(share * task.sizes["replications"]))
+    found = simulate(
+        task, [world], [contender.entry | {"label": contender.label}], block_size=BLOCK_SIZE,
+        replications=replications,
+    )  # fmt: skip
+    return found[str(world["label"])][contender.label]
+
+
+def _at(horizons: Sequence[int], run: RunResults) -> np.ndarray:
+    """Return the (R, 3) regrets at the horizons, on a line from one recorded step to the next."""
+    found = curves("pseudo_regret", run)
+    return np.array([[np.interp(t, run.steps, curve) for t in horizons] for curve in found])
+
+
+def _compare(own: np.ndarray, exact: np.ndarray, horizon: int) -> dict[str, object]:
+    lost = (own - exact[: len(own)]) * 1000 / horizon
+    regret = exact.mean() * 1000 / horizon
+    interval = mean_interval(lost, confidence=1 - LEVEL / len(CONTENDERS))
+    told = {"replications": len(own), "exact": regret, "share": interval.estimate / regret}
+    return interval._asdict() | told | {"words": judge(*interval[1:], MARGIN * regret)}
+
+
+def judge(low: float, high: float, margin: float) -> str:
+    """Say what an interval of the regret lost comes to."""
+    if low > 0 or high < 0:
+        is_small = max(abs(low), abs(high)) <= margin
+        return SAME if is_small else COSTS if low > 0 else GAINS
+    return SAME if max(abs(low), abs(high)) <= margin else OPEN

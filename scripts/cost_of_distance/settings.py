@@ -1,0 +1,95 @@
+"""The worlds and the agents of the study, as data, and what counts as no difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from suites.fidelity_v1 import WORLDS as SUITE_WORLDS
+
+_SLAB, _OPPOSED = "Bernoulli, spike and slab", "Bernoulli, two arms opposed"
+_NAMES = ("Bernoulli, Beta(5, 5)", "Gaussian, N(0, 1) cut to [-1, 1]", _SLAB, _OPPOSED)
+
+WORLDS = {world.name: world for world in SUITE_WORLDS if world.name in _NAMES}
+"""Of `fidelity-v1`: conjugate, truncated, mixture, dependent."""
+
+PARTS = (0.1, 0.3, 1.0)
+"""Of a run's steps: the horizons at which regret is looked at."""
+
+SHARES = (0.125, 0.375, 0.625, 0.875)
+"""Of a horizon, after which an exact agent's histories are looked at for the distance."""
+
+NUM_REFERENCES = 4
+"""Runs of the exact agent in each world, of which the average is what others are compared with."""
+
+MARGIN = 0.1
+"""Share of the exact agent's regret up to which a difference counts as none; set beforehand."""
+
+LEVEL = 0.05
+
+
+MIDDLING, DEAR = 0.3, 0.12
+"""Shares of the replications for agents that cost above some 15 and 100 µs a decision."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An agent to compare with exact Thompson sampling.
+
+    Attributes:
+        label: on the page.
+        entry: of an experiment.
+        share: of the replications, less for those that are dear.
+        lacks: worlds that it cannot treat, or not within this study's time.
+        sampler: `module:name` of a sampler with the same law, where its distance is that one's.
+    """
+
+    label: str
+    entry: dict[str, Any]
+    share: float = 1.0
+    lacks: tuple[str, ...] = ()
+    sampler: str = ""
+
+
+def _outsider(label: str, sampler: str, **options: Any) -> Contender:
+    sampler = f"outsiders.{sampler}"
+    entry = {"agent": "cost_of_distance.agents:Outsider", "sampler": sampler}
+    return Contender(label, entry, sampler=sampler, **options)
+
+
+def _paper(delta: float, sigma: float, **options: Any) -> Contender:
+    entry = {"agent": "racing_paper", "delta": delta, "sigma": sigma}
+    return Contender(f"paper's race, δ = {delta:g}, σ = {sigma:g}", entry, **options)
+
+
+_BENT, _MEAN_FIELD = "cost_of_distance.agents:", "outsiders.mean_field:mean_field"
+
+CONTENDERS = (
+    Contender("racing", {"agent": "racing"}),
+    Contender("racing, 10 samples", {"agent": "racing", "stopping": 10}),
+    Contender("racing, 1 sample", {"agent": "racing", "stopping": 1}),
+    _paper(0.1, 0.3, share=MIDDLING),
+    _paper(0.7, 0.1, share=MIDDLING),
+    Contender("SMC, 1,000 particles", {"agent": "smc"}, share=MIDDLING),
+    Contender("SMC, 100 particles", {"agent": "smc", "num_particles": 100}),
+    Contender("exact, reference prior", {"agent": "exact", "prior": "reference"}),
+    _outsider("Laplace", "laplace:laplace", share=MIDDLING),
+    _outsider("unadjusted Langevin", "langevin:langevin", share=DEAR),
+    Contender("mean-field variational", {"agent": f"{_BENT}MeanField"}, share=DEAR,
+              lacks=(_OPPOSED,), sampler=_MEAN_FIELD),
+    _outsider("moment-matched normal", "moments:moment_matched"),
+    Contender("ensemble of 30", {"agent": "outsiders.ensemble:EnsembleSampling"}),
+    Contender("two draws agree", {"agent": f"{_BENT}Agreeing"}, share=MIDDLING,
+              lacks=(_OPPOSED,)),
+    Contender("one pull in ten at random", {"agent": f"{_BENT}Wavering"}, lacks=(_OPPOSED,)),
+)  # fmt: skip
+
+SHOWN = {
+    "racing": -1,
+    "ensemble of 30": -1,
+    "SMC, 100 particles": -1,
+    "paper's race, δ = 0.7, σ = 0.1": 1,
+    "two draws agree": 1,
+    "one pull in ten at random": 1,
+}
+"""The marks of the picture, and the side that each name stands on."""

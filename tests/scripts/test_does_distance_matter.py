@@ -1,0 +1,127 @@
+"""The study of what distance costs at a small fraction of its size, and its parts by hand."""
+
+import does_distance_matter
+import numpy as np
+import pandas as pd
+import pytest
+from cost_of_distance import distances, report
+from cost_of_distance.agents import Agreeing, MeanField, Wavering
+from cost_of_distance.regrets import COSTS, GAINS, OPEN, SAME, judge
+from cost_of_distance.settings import CONTENDERS, SHOWN, WORLDS
+from outsiders.mean_field import fit
+from outsiders.target import Target
+from pages.page import write_page
+
+from agents import ExactThompson
+from bandit_gym.fidelity.distance import total_variation
+from bandit_gym.fidelity.suite import load_suite
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
+
+PROBLEM = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
+COUNTS, SUMS = np.array([9, 0, 3]), np.array([6.0, 0.0, 1.0])
+SIZE = 4000
+
+
+@pytest.mark.parametrize(
+    "low, high, words",
+    [
+        (-0.5, 0.9, SAME), (0.2, 0.9, SAME), (-0.9, -0.2, SAME),
+        (0.2, 1.1, COSTS), (-1.1, -0.2, GAINS), (-0.1, 1.1, OPEN), (-3.0, 3.0, OPEN),
+    ],
+)  # fmt: skip
+def test_intervals_come_to_words_by_a_margin_of_one(low, high, words):
+    assert judge(low, high, 1.0) == words
+
+
+@pytest.mark.parametrize("kind, bend", [(Agreeing, 2.0), (Wavering, 1.0)])
+def test_bent_agents_draw_from_the_law_that_they_tell(kind, bend):
+    exact, agent = ExactThompson(PROBLEM), kind(PROBLEM)
+    for each in (exact, agent):
+        each.reset(SIZE, seed=0)
+        each.warm_start(COUNTS, SUMS)
+    law, own = (each.action_probabilities()[0] for each in (exact, agent))
+    bent = law**bend / (law**bend).sum()
+    np.testing.assert_allclose(own, bent if kind is Agreeing else 0.9 * law + 0.1 / 3)
+    shares = np.bincount(agent.act(), minlength=3) / SIZE
+    assert (np.abs(shares - own) < 4 * np.sqrt(own * (1 - own) / SIZE)).all()
+
+
+def test_mean_field_that_fits_one_arm_a_reward_has_the_fit_of_the_sampler():
+    agent = MeanField(PROBLEM)
+    agent.reset(3, seed=0)
+    for arm, count, total in zip(range(3), COUNTS, SUMS, strict=True):
+        for pull in range(count):
+            agent.observe(np.full(3, arm), np.full(3, float(pull < total)))
+    (centre,), (curvature,) = fit(Target(PROBLEM, COUNTS, SUMS))
+    std = (-curvature) ** -0.5
+    # the bound is looked at in 60 points, which differ: a hundredth of a standard deviation
+    assert (np.abs(agent.centres - centre) < 0.03 * std).all()
+    assert (np.abs(agent.stds / std - 1) < 0.03).all()
+
+
+def test_histories_carry_their_exact_law_and_stand_for_each_horizon():
+    name = "Bernoulli, Beta(5, 5)"
+    problem = next(case.problem for case in load_suite().cases if case.world == name)
+    histories = distances.come_by(WORLDS[name], problem, [8, 24], 2, 0)
+    assert [each.horizon for each in histories].count(8) == 4 * 2 == len(histories) / 2
+    assert sorted({int(each.counts.sum()) for each in histories}) == [1, 3, 5, 7, 9, 15, 21]
+    agent = ExactThompson(problem)
+    agent.reset(1, seed=0)
+    agent.warm_start(histories[-1].counts, histories[-1].sums)
+    assert total_variation(agent.action_probabilities()[0], histories[-1].law) < 1e-3
+
+
+@pytest.mark.parametrize("label", ["racing", "SMC, 100 particles", "Laplace", "two draws agree"])
+def test_laws_are_told_drawn_or_counted(label):
+    (contender,) = (each for each in CONTENDERS if each.label == label)
+    law = np.array([0.5, 0.1, 0.4])
+    history = distances.History(10, COUNTS, SUMS, law)
+    laws, floor = distances.find_laws(contender, PROBLEM, history, np.random.SeedSequence(0))
+    np.testing.assert_allclose(laws.sum(axis=1), 1.0)
+    is_told = label in ("SMC, 100 particles", "two draws agree")
+    assert (len(laws), floor > 0) == ((distances.NUM_LANES, False) if is_told else (1, True))
+
+
+def test_a_claim_is_refuted_by_what_is_against_it():
+    rows = pd.DataFrame(
+        {"agent": "a", "world": "b", "horizon": 9, "share": 0.1, "words": SAME}, range(8)
+    )
+    assert report._claim(rows, "none", SAME).holds == "holds"
+    rows.loc[0, "words"] = COSTS
+    verdict = report._claim(rows, "none", SAME)
+    assert verdict.holds == "holds in part" and "a in b at 9 (costs)" in verdict.evidence
+    assert report._claim(rows.assign(words=OPEN), "none", SAME).holds == "undecided"
+    assert report._claim(rows.assign(words=COSTS), "none", GAINS).holds == "does not hold"
+
+
+def test_picture_has_seven_marks_at_most_each_of_them_an_agent():
+    assert len(SHOWN) <= 7
+    assert set(SHOWN) <= {each.label for each in CONTENDERS}
+
+
+def test_page_has_what_was_found_what_failed_and_a_picture(tmp_path):
+    row = {"tv": 0.1, "bold": 0.1, "lean": 0.1, "estimate": 1.0, "low": -1.0, "high": 3.0}
+    row |= {"exact": 20.0, "share": 0.05, "replications": 10.0, "world": "w", "words": OPEN}
+    each = (("racing", 0.1), ("b", 0.3))
+    rows = [
+        row | {"agent": agent, "horizon": t, "tv": tv, "bold": tv, "lean": tv, "share": tv / 2}
+        for agent, tv in each
+        for t in (9, 99)
+    ]
+    blank = {"agent": "c", "world": "w", "horizon": 9, "words": "failed: it raised"}
+    found = pd.DataFrame([*rows, blank])
+    sections = report.tell(found, {}, 10)
+    write_page(tmp_path / "page.md", report.TITLE, report.describe(found, "command"), sections)
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "1.0 [-1.0, 3.0] undecided" in page and "+5% [-5%, +15%]" in page
+    assert "- c in w: failed: it raised" in page
+    assert (tmp_path / "does-distance-matter.png").stat().st_size > 5_000
+
+
+def test_unknown_world_is_refused(capsys, tmp_path):
+    with pytest.raises(SystemExit) as stop:
+        does_distance_matter.main(["--only", "nowhere", "--out", str(tmp_path)])
+    assert stop.value.code == 2
+    assert "--only must be part of a world's name, got 'nowhere'." in capsys.readouterr().err
