@@ -11,6 +11,7 @@ from sphinx.util import logging
 
 project = "bandit-gym"
 html_title = project
+html_math_renderer = "mathml"
 html_theme = "furo"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.mermaid"]
 
@@ -106,6 +107,5 @@ def write_block(self, node):
 def setup(app):
     """Tell Sphinx of all that."""
     app.add_html_math_renderer("mathml", (write_inline, None), (write_block, None))
-    app.config.html_math_renderer = "mathml"
     app.connect("source-read", lead_inside)
     app.connect("env-check-consistency", check_reference)
