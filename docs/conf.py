@@ -13,6 +13,9 @@ project = "bandit-gym"
 html_title = project
 html_math_renderer = "mathml"
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_copyright = False
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.mermaid"]
 
 myst_enable_extensions = ["dollarmath"]
@@ -23,7 +26,7 @@ nb_execution_mode = "force"  # each build runs the tutorials, whatever an earlie
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # seconds a cell, of a machine that has compiled nothing yet
-nb_merge_streams = True
+nb_output_stderr = "remove"  # where progress is shown
 
 default_role = "py:obj"  # a name in backticks leads to what the reference says of it
 suppress_warnings = ["ref.python"]  # names such as `actions`, which several classes have
@@ -43,8 +46,8 @@ ROOMS = (
 )
 """Modules whose public names are all in the reference."""
 
-OUTSIDE = {"SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
-"""Pages that lie outside of this folder, and those here that include them."""
+INCLUDED = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+"""Pages outside of this folder that pages of `project` include."""
 LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:)([^)#\s]+)[^)\s]*\)")
 
 
@@ -56,8 +59,8 @@ def lead_inside(app, name, source):
         target = (folder / link[2]).resolve()
         if target.is_relative_to(app.srcdir):
             return link[0]
-        page = OUTSIDE.get(target.name)
-        return f"[{link[1]}](/{page})" if page else link[1]
+        page = f"/project/{target.stem.lower()}.md"
+        return f"[{link[1]}]({page})" if target.name in INCLUDED else link[1]
 
     source[0] = LINK.sub(lead, source[0])
 
