@@ -26,6 +26,7 @@ nb_execution_mode = "force"  # each build runs the tutorials, whatever an earlie
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # seconds a cell, of a machine that has compiled nothing yet
+nb_merge_streams = True
 nb_output_stderr = "remove"  # where progress is shown
 
 default_role = "py:obj"  # a name in backticks leads to what the reference says of it
