@@ -2,7 +2,7 @@ r"""The truth that samplers are measured against: the probability that each arm 
 
 For a prior independent across arms the posterior is independent too, and
 
-    .. math:: P_i = \int p_i(x) \prod_{j \neq i} F_j(x) \, dx
+.. math:: P_i = \int p_i(x) \prod_{j \neq i} F_j(x) \, dx
 
 with p_i the posterior density of arm i's mean and F_j the distribution function of arm j's: one
 integral per arm, by quadrature, for any number of pulls. For a truncated multivariate normal prior
