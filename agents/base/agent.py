@@ -70,7 +70,7 @@ class Agent(Storable, Holder, LogReader):
 
     @property
     def num_lanes(self) -> int:
-        """Number of rows of `counts`: N, which is 1 for a single run."""
+        """N, the number of rows of `counts`, which is 1 for a single run."""
         return 1 if self.num_envs is None else self.num_envs
 
     @property

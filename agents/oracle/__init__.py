@@ -1,8 +1,8 @@
-"""The truth that samplers are measured against: the probability that each arm is the best.
+r"""The truth that samplers are measured against: the probability that each arm is the best.
 
 For a prior independent across arms the posterior is independent too, and
 
-    P_i = int p_i(x) prod_{j != i} F_j(x) dx
+.. math:: P_i = \int p_i(x) \prod_{j \neq i} F_j(x) \, dx
 
 with p_i the posterior density of arm i's mean and F_j the distribution function of arm j's: one
 integral per arm, by quadrature, for any number of pulls. For a truncated multivariate normal prior
@@ -34,6 +34,8 @@ from agents.posteriors.choosing import oracle_method
 from bandit_gym.checks import check_arms, check_real, check_statistics
 from bandit_gym.problem import BanditProblem, check_problem
 from bandit_gym.typing import FloatArray
+
+__all__ = ["ToleranceError", "action_probabilities", "action_probabilities_with_error"]
 
 QUADRATURE_TOLERANCE = 1e-6
 GIBBS_TOLERANCE = 2e-3

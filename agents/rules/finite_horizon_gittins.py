@@ -31,12 +31,14 @@ DISCRETE = 0.583
 
 
 class FiniteHorizonGittins(PosteriorAgent):
-    """Pull the arm of the largest finite-horizon Gittins index, in the diffusion approximation.
+    r"""Pull the arm of the largest finite-horizon Gittins index, in the diffusion approximation.
 
     The index is the sure payment a pull for which one would as gladly give the arm up for all of
     the r pulls left. Exactly, it is a recursion over the arm's states for every r. Here
 
-        index = mean + Q(Phi(h)) - Q(1/2),   h = h(r / n) - 0.583 / sqrt(n + 1),
+    .. math::
+        \text{index} = \text{mean} + Q(\Phi(h)) - Q(1/2), \quad
+        h = h(r / n) - \frac{0.583}{\sqrt{n + 1}},
 
     with Q the posterior's quantiles, n the variance of a reward over that of the posterior, h(r /
     n) the boundary of Brownian motion, and the second term what waiting for the next whole pull

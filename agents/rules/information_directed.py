@@ -23,14 +23,20 @@ _SAME = 1e-9
 
 
 class InformationDirected(PosteriorAgent):
-    """Pull from the law q over arms that minimises (sum_i q_i gap_i)^2 / sum_i q_i gain_i.
+    r"""Pull from the law q over arms that minimises (sum_i q_i gap_i)^2 / sum_i q_i gain_i.
 
     With p_a the probability that arm a is best and M_ai what is expected of arm i if a is,
 
-        gap_i = sum_a p_a (M_aa - M_ai), the regret that is expected of a pull,
-        gain_i = sum_a p_a (M_ai - mean_i)^2 for "variance" (V-IDS), and
-        gain_i = sum_a p_a KL(M_ai | mean_i) for "information" (IDS), with Bernoulli rewards what
-            a reward is expected to tell of which arm is best, in nats.
+    .. math:: \text{gap}_i = \sum_a p_a (M_{aa} - M_{ai})
+
+    is the regret that is expected of a pull. The gain is
+
+    .. math::
+        \text{gain}_i = \sum_a p_a (M_{ai} - \text{mean}_i)^2
+        \quad \text{or} \quad \sum_a p_a \, \text{KL}(M_{ai} \,|\, \text{mean}_i),
+
+    the first for "variance" (V-IDS), the second for "information" (IDS): with Bernoulli rewards
+    what a reward is expected to tell of which arm is best, in nats.
 
     The best law has at most two arms. With independent arms p and M are integrals over tables of
     the posteriors (`agents.posteriors.best_arm_moments`), with a dependent normal prior averages

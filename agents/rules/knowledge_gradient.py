@@ -23,11 +23,11 @@ _TINY = 1e-300
 
 
 class KnowledgeGradient(PosteriorAgent):
-    """Pull the arm with the largest mean_i + (T - t - 1) v_i, what it pays and what it teaches.
+    r"""Pull the arm with the largest mean_i + (T - t - 1) v_i, what it pays and what it teaches.
 
     With c_i the best of the other arms' means and M_i(m) the posterior mean after m more pulls,
 
-        v_i(m) = E max(M_i(m), c_i) - max(mean_i, c_i).
+    .. math:: v_i(m) = \mathbb{E} \max(M_i(m), c_i) - \max(\text{mean}_i, c_i).
 
     KG takes v_i = v_i(1). One reward may change no decision where several would, and then
     v_i(1) = 0: with Bernoulli arms KG ends up greedy too soon. KG* takes v_i = max_m v_i(m) / m,

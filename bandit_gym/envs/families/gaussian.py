@@ -23,7 +23,7 @@ class GaussianBanditEnv(FamilyEnv):
         - "counts": Box(0, 1, (2K + 1,)), pulls / horizon of each arm, scaled means, time left.
         - "history": Box(0, 1, (K + 2,)), last action one-hot, scaled reward, time left.
 
-        Rewards and empirical means x are scaled to (1 + x / (1 + |x|)) / 2, which tells those
+        Rewards and empirical means x are scaled to (1 + x / (1 + abs(x))) / 2, which tells those
         of order one apart best.
         `bandit_gym.envs.observations` says what can be learned from each.
 

@@ -1,0 +1,61 @@
+"""What the build of the site checks, beside what Sphinx does: the reference is complete."""
+
+import re
+import runpy
+from importlib import import_module
+from types import SimpleNamespace
+
+import pytest
+from documents import ROOT
+
+pytest.importorskip("sphinx", reason="the extra docs is not installed")
+pytest.importorskip("stable_baselines3", reason="the extra sb3 is not installed")
+CONF = runpy.run_path(str(ROOT / "docs" / "conf.py"))
+
+
+def reference(*left_out):
+    """Return a build's environment in which all public names are described but some."""
+    names = {f"{room}.{name}" for room in CONF["ROOMS"] for name in names_of(room)}
+    described = {name: SimpleNamespace(objtype="class") for name in names - set(left_out)}
+    return SimpleNamespace(domains={"py": SimpleNamespace(objects=described)})
+
+
+def names_of(room):
+    return CONF["public_names"](import_module(room))
+
+
+def test_a_public_name_that_is_not_described_is_named(caplog):
+    CONF["check_reference"](None, reference("agents.load"))
+    assert [record.getMessage() for record in caplog.records] == [
+        "not in the reference: agents.load"
+    ]
+
+
+def test_a_name_may_be_described_in_either_of_its_homes(caplog):
+    CONF["check_reference"](None, reference("bandit_gym.Experiment"))
+    assert caplog.records == []
+
+
+def test_every_package_that_says_what_is_public_is_looked_at():
+    found = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for package in ("agents", "bandit_gym")
+        for path in (ROOT / package).rglob("__init__.py")
+        if re.search(r"^__all__ = ", path.read_text(encoding="utf-8"), re.M)
+    }
+    assert found and found <= set(CONF["ROOMS"])
+
+
+@pytest.mark.parametrize(
+    ("link", "shown"),
+    [
+        ("[rules](../agents/rules)", "rules"),
+        ("[it](../SECURITY.md)", "[it](/project/security.md)"),
+        ("[it](priors.md#names)", "[it](priors.md#names)"),
+        ("[it](https://example.org/x)", "[it](https://example.org/x)"),
+    ],
+)
+def test_links_lead_to_pages_or_are_names(link, shown):
+    source = [link]
+    CONF["lead_inside"](SimpleNamespace(srcdir=ROOT / "docs"), "priors", source)
+    assert source == [shown]
