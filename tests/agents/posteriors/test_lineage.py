@@ -84,7 +84,7 @@ def test_collapse_under_a_vague_prior_is_flagged(options):
 
 
 def test_one_surviving_particle_is_flagged_though_it_is_possible():
-    agent = started(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), {}, [10**6] * 2, [5e5, 4e5])
+    agent = started(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), {}, [10**6] * 2, [5e5, 4.999e5])
     told = agent.diagnostics()
     assert not told["is_degenerate"].any() and told["is_unreliable"].all()
 
