@@ -28,7 +28,7 @@ LARGEST_DOUBT = 0.05
 """That an arm is the best, where particles without worth chose it all the same."""
 
 GROWTH = 0.2
-"""Of a lane's pulls, after which doubts are looked at again."""
+"""Of a lane's pulls, after which its doubts are looked at again."""
 
 MOST_MOVES = 10_000
 MOST_PARTICLES = 10**7
@@ -71,7 +71,7 @@ class SMCThompson(Forgetful, PosteriorAgent):
         Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).
     """
 
-    state_names = ("_sure_until",)  # pulls, (N, K); below 0 for arms that are in doubt
+    state_names = ("_sure_arms", "_look_at")
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SMCThompson(Forgetful, PosteriorAgent):
         super().__init__(problem, inner)
         self.inner: ParticlePosterior = inner
         self.num_particles = num_particles
-        self._sure_until = np.empty((0, problem.num_arms))
+        self._sure_arms, self._look_at = np.empty((2, 0))
         self._set_discount(discount)
 
     def _let_forget(self) -> None:
@@ -125,9 +125,9 @@ class SMCThompson(Forgetful, PosteriorAgent):
 
     def _restart(self, mask: np.ndarray) -> None:
         super()._restart(mask)
-        if len(self._sure_until) != len(mask):
-            self._sure_until = np.zeros(self.counts.shape)
-        self._sure_until[mask] = 0.0
+        if len(self._sure_arms) != len(mask):
+            self._sure_arms, self._look_at = np.empty((2, len(mask)))
+        self._sure_arms[mask], self._look_at[mask] = -1, 0
 
     def _clear_right_ones(self, actions: np.ndarray) -> None:
         """Take the flags off decisions that the data leave hardly a doubt of.
@@ -138,18 +138,13 @@ class SMCThompson(Forgetful, PosteriorAgent):
         if not flags.any():
             return
         pulls = self.counts.sum(axis=1)
-        until = self._sure_until[self._lanes, actions]
-        is_open = flags & (np.abs(until) <= pulls)
-        if self._available is not None or not self.inner.grows:
-            is_open = flags
-        if is_open.any():
-            data = actions[is_open], self.counts[is_open], self.sums[is_open]
-            available = None if self._available is None else self._available[is_open]
-            is_sure = self._doubts.bound(*data, available) <= LARGEST_DOUBT
-            until[is_open] = np.where(is_sure, 1.0, -1.0) * (1 + GROWTH) * pulls[is_open]
-            if self._available is None:
-                self._sure_until[self._lanes[is_open], actions[is_open]] = until[is_open]
-        flags &= until <= 0
+        is_due = flags & (pulls >= self._look_at) if self.inner.grows else flags
+        if is_due.any():
+            data = actions[is_due], self.counts[is_due], self.sums[is_due]
+            is_sure = self._doubts.bound(*data) <= LARGEST_DOUBT
+            self._sure_arms[is_due] = np.where(is_sure, actions[is_due], -1)
+            self._look_at[is_due] = (1 + GROWTH) * pulls[is_due] + 1
+        flags &= actions != self._sure_arms
 
     @cached_property
     def _doubts(self) -> Doubts:

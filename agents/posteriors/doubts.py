@@ -55,20 +55,13 @@ class Doubts:
             self._num_rewards = self._reward_variances[:, None] * most_certain
         self._variances = variances
 
-    def bound(
-        self,
-        arms: np.ndarray,
-        counts: np.ndarray,
-        sums: np.ndarray,
-        available: np.ndarray | None = None,
-    ) -> np.ndarray:
+    def bound(self, arms: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return (N,) bounds, from 0 up, of the probability that the given arms are not the best.
 
         Args:
             arms: (N,) one in each lane.
             counts: (N, K) pulls.
             sums: (N, K) total rewards.
-            available: (N, K) which arms are compared; None for all.
         """
         one = arms[:, None]
         mine, theirs = self._num_rewards[arms], self._num_rewards[:, arms].T
@@ -82,8 +75,7 @@ class Doubts:
             )
         doubts = ndtr(-np.sqrt(fall))
         np.put_along_axis(doubts, one, 0.0, axis=1)
-        doubts = np.where(True if available is None else available, doubts, 0.0).sum(axis=1)
-        return np.where(self._is_expected(counts, sums), doubts, 1.0)
+        return np.where(self._is_expected(counts, sums), doubts.sum(axis=1), 1.0)
 
     def _is_expected(self, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return (N,) whether every arm's average is what the prior leads to."""
