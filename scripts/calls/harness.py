@@ -158,6 +158,7 @@ COMMAND_WORDS = {
         *("label", "delta", "num_particles", "scale"),
     ),
     "--workers": ("num_workers",),
+    "--optimal-budget": ("optimal_budget",),
     "--scheduler": ("scheduler",),
     "directory": FOLDER,
     "--out": (*FOLDER, "directory"),

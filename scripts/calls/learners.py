@@ -72,6 +72,7 @@ GOOD = {
     "observe": {"action": [0, 1], "reward": [0, 1]},
     "warm_start": {"counts": [1, 1, 1], "sums": [0, 1, 0]},
 }
+RULE = {"rule": ("scale", "ucb1 options")}
 SOLVED = {"problem": "object", "horizon": "integer"}
 NEEDED = {"optimal": {"horizon": 5}}
 """Name -> options that have no default."""
@@ -82,7 +83,7 @@ ORACLE = {"problem": "object", "counts": "statistics", "sums": "statistics", "to
 def edges() -> list[Edge]:
     add = partial(Edge, "agents")
     made = (
-        add(f"agents.{name}", partial(_make, name), {"problem": "object", **options})
+        add(f"agents.{name}", partial(_make, name), {"problem": "object", **options}, RULE)
         for name, options in OPTIONS.items()
     )
     told = (
