@@ -161,6 +161,7 @@ COMMAND_WORDS = {
     "--optimal-budget": ("optimal_budget",),
     "--scheduler": ("scheduler",),
     "directory": FOLDER,
+    "first": FOLDER,
     "--out": (*FOLDER, "directory"),
     "--csv": ("path",),
     "file": ("experiment", "path"),
