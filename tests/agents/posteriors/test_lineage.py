@@ -107,6 +107,19 @@ def test_camps_that_moves_do_not_join_are_flagged_where_one_wide_camp_is_not():
     assert flagged[0] > 0.9 and flagged[1] < 0.1
 
 
+def test_a_spike_that_holds_all_particles_is_flagged_where_one_beside_it_would_outweigh_them():
+    """The data are 4 standard errors from the spike: a part in a thousand of the prior fits better.
+
+    Half of the particles are in the spike, so that nothing calls for a renewal.
+    """
+    prior = Mixture([TruncatedNormal(0.5, 1e-7), Beta(1.0, 1.0)], [0.5, 0.5])
+    problem, options = BanditProblem(Bernoulli(), prior, 2), MOVED | {"num_particles": 100}
+    agent = started(problem, options, [10**6] * 2, [502_000.0, 502_100.0], 40)
+    is_stuck = (agent.inner.lineage._num_families == 100).all(axis=1)
+    assert is_stuck.sum() > 5 and is_unreliable(agent)[is_stuck].all()
+    assert distances(agent)[is_stuck].mean() > 0.05
+
+
 @pytest.mark.parametrize("options", [{}, MOVED], ids=["paper", "moved"])
 def test_little_data_flag_nothing(options):
     assert not is_unreliable(started(PLAIN, options, [4, 3, 2], [2.0, 1, 1])).any()
