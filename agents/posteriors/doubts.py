@@ -84,7 +84,7 @@ class Doubts:
             variances = self._variances + self._reward_variances / counts
             is_near = np.square(averages - self._means) <= FARTHEST**2 * variances
         is_near |= (averages >= self._ends[0]) & (averages <= self._ends[1])
-        return np.where(counts > 0, is_near, True).all(axis=1)
+        return np.all(is_near | (counts == 0), axis=1)
 
     def _fall(
         self, n: np.ndarray, s: np.ndarray, m: np.ndarray, r: np.ndarray, one: np.ndarray
