@@ -90,13 +90,36 @@ def test_collapsed_particles_are_flagged_but_for_the_arm_that_data_leave_no_doub
 
 def test_a_lane_that_begins_anew_is_looked_at_anew():
     agent = SMCThompson(PLAIN, num_particles=10)
-    agent.reset(2, seed=0)
+    agent.reset(40, seed=0)
     agent.warm_start([300, 300], [180.0, 120.0])
+    assert 0 in agent.act()
+    agent.reset_lanes(np.arange(40) < 39)
+    agent.warm_start([3, 3], [1.0, 1.0])
     agent.act()
-    agent.reset_lanes(np.array([True, False]))
-    agent.warm_start([30_000, 30_000], [15_000.0, 15_010.0])
-    agent.act()
-    assert agent.diagnostics()["is_unreliable"][0]
+    assert agent.diagnostics()["is_unreliable"][:39].all()
+
+
+def test_a_sure_lane_that_takes_another_arm_is_flagged():
+    agent = SMCThompson(PLAIN, num_particles=10)
+    agent.reset(500, seed=0)
+    agent.warm_start([300, 300], [180.0, 120.0])
+    first, second = agent.act(), agent.act()
+    flags = agent.diagnostics()["is_unreliable"]
+    assert ((first == 0) & (second == 1)).any()
+    assert flags[second == 1].all() and not flags[(first == 0) & (second == 0)].any()
+
+
+def test_flags_of_particles_that_are_resampled_stay():
+    agent = SMCThompson(PLAIN, num_particles=10, resampling="systematic")
+    agent.reset(20, seed=0)
+    agent.warm_start([300, 300], [180.0, 120.0])
+    assert 0 in agent.act()
+    assert agent.diagnostics()["is_unreliable"].all()
+
+
+def test_a_heavy_tail_leads_to_averages_of_many_deviations():
+    problem = BanditProblem(Exponential(), InverseGamma(3.0, 2.0), 2)  # beyond 5 in 1 of 126
+    assert bound(problem, 0, [100, 100], [500.0, 100.0]) < 0.01
 
 
 def test_what_was_found_holds_until_the_pulls_have_grown_by_a_fifth():
