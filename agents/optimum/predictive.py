@@ -47,7 +47,7 @@ def check_solvable(problem: BanditProblem, horizon: int) -> None:
             horizon is not positive.
     """
     check_problem(problem)
-    check_integer("horizon", horizon, minimum=1)
+    check_integer("horizon", horizon, minimum=1, maximum=2**62)
     if not isinstance(problem.likelihood, Bernoulli):
         condition = "be Bernoulli(), whose counts are all there is to know"
         raise ValueError(message("problem.likelihood", condition, problem.likelihood))

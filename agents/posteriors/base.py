@@ -188,7 +188,7 @@ class PosteriorAgent(Agent):
         inner: the posterior; `up_to_date` is how rules get at it.
     """
 
-    state_names = ("inner",)
+    state_names: ClassVar[tuple[str, ...]] = ("inner",)
 
     def __init__(self, problem: BanditProblem, inner: Posterior) -> None:
         super().__init__(problem)

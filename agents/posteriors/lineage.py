@@ -27,7 +27,10 @@ LARGEST_SURPRISE = -2.0
 """Log-odds of one more draw that meets the data best against all particles that there are."""
 
 LARGEST_SURPRISE_RENEWED = 5.0
-"""The same for populations that were renewed, whose evidence and narrowing are estimates."""
+"""The same for populations that were renewed, whose evidence and narrowing are estimates.
+
+Where renewal was not called for, the draws of the prior are all still there, and so is the bound.
+"""
 
 EDGES = np.linspace(-1.5, 1.5, 7)
 """Between labels of one arm's means, in standard deviations from their average."""
@@ -120,7 +123,8 @@ class Lineage:
             log_most: (N, G) log-likelihood that the best means can be expected to give.
             num_particles: (N,) that take part.
         """
-        largest = LARGEST_SURPRISE_RENEWED if self._is_renewed else LARGEST_SURPRISE
+        is_renewed = self._num_families < self._num_particles
+        largest = np.where(is_renewed, LARGEST_SURPRISE_RENEWED, LARGEST_SURPRISE)
         surprise = log_most - self._log_evidence - log_mean - self._log_narrowing
         return ~(surprise - np.log(num_particles)[:, None] <= largest)
 

@@ -14,7 +14,7 @@ from agents.posteriors.base import Posterior, PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, check_problem
 
 FIRST_PULLS, MOST_PULLS = 128, 2048
 """Pulls of an arm that a table is made for: doubled as an arm is pulled more, up to the latter."""
@@ -46,6 +46,7 @@ class DiscountedGittins(PosteriorAgent):
 
     def __init__(self, problem: BanditProblem, *, discount: float = 0.99) -> None:
         self.discount = check_real("discount", discount, above=0.0, maximum=0.995)
+        check_problem(problem)
         if not isinstance(problem.likelihood, Bernoulli):
             condition = "be Bernoulli() for DiscountedGittins"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))

@@ -10,8 +10,7 @@ from scipy import special
 
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
-from agents.rules.horizon import DEFAULT_HORIZON, remaining_pulls
-from bandit_gym.checks import check_integer
+from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
 from bandit_gym.problem import BanditProblem
 
 FIRST_POWER = -7
@@ -59,7 +58,7 @@ class FiniteHorizonGittins(PosteriorAgent):
     """
 
     def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:
-        self.horizon = check_integer("horizon", horizon, minimum=1)
+        self.horizon = check_horizon(horizon)
         super().__init__(problem, exact_posterior(problem)[1])
 
     def indices(self) -> np.ndarray:

@@ -5,12 +5,24 @@ Letters: K arms, N lanes, T pulls in an episode, t of them done.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from agents.base import Agent
+from bandit_gym.checks import check_integer
 
 DEFAULT_HORIZON = 1000
 """Pulls in an episode of the project's environments, unless they are told otherwise."""
+
+
+LONGEST = 2**62
+"""Pulls of an episode that can be counted."""
+
+
+def check_horizon(horizon: Any) -> int:
+    """Return the pulls of an episode, from 1."""
+    return check_integer("horizon", horizon, minimum=1, maximum=LONGEST)
 
 
 def remaining_pulls(agent: Agent, horizon: int) -> np.ndarray:

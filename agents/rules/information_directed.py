@@ -12,7 +12,7 @@ from agents.posteriors.base import PosteriorAgent, same_arms
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, check_problem
 
 GAINS = ("variance", "information")
 _TINY = 1e-300
@@ -52,6 +52,7 @@ class InformationDirected(PosteriorAgent):
     """
 
     def __init__(self, problem: BanditProblem, *, gain: str = "variance") -> None:
+        check_problem(problem)
         self.gain = check_choice("gain", gain, GAINS)
         if gain == "information" and not isinstance(problem.likelihood, Bernoulli):
             condition = "be Bernoulli() for gain='information'"

@@ -12,9 +12,9 @@ import numpy as np
 from agents.numerics.choices import among, random_argmax
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
-from agents.rules.horizon import DEFAULT_HORIZON, remaining_pulls
+from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
 from agents.rules.relaxed import Future, first_of_best_sequence, most_pulled, relaxed_index
-from bandit_gym.checks import check_choice, check_integer, message
+from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.problem import BanditProblem
 
@@ -63,7 +63,7 @@ class InformationRelaxation(PosteriorAgent):
         self, problem: BanditProblem, *, penalty: str = "fh", horizon: int = DEFAULT_HORIZON
     ) -> None:
         self.penalty = check_choice("penalty", penalty, PENALTIES)
-        self.horizon = check_integer("horizon", horizon, minimum=1)
+        self.horizon = check_horizon(horizon)
         method, inner = exact_posterior(problem)
         _check_problem(problem, method)
         if penalty == "v_emax":

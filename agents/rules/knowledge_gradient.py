@@ -11,10 +11,10 @@ from scipy import special
 from agents.numerics.families import BETA_LAW
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
-from agents.rules.horizon import DEFAULT_HORIZON, remaining_pulls
-from bandit_gym.checks import check_choice, check_integer, message
+from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
+from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, check_problem
 
 VARIANTS = ("kg", "kg*")
 LARGEST_SIZE = 1e7
@@ -51,8 +51,9 @@ class KnowledgeGradient(PosteriorAgent):
     def __init__(
         self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON, variant: str = "kg"
     ) -> None:
-        self.horizon = check_integer("horizon", horizon, minimum=1)
+        self.horizon = check_horizon(horizon)
         self.variant = check_choice("variant", variant, VARIANTS)
+        check_problem(problem)
         if not isinstance(problem.likelihood, Bernoulli | Gaussian):
             condition = "be Bernoulli or Gaussian for KnowledgeGradient"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))

@@ -9,8 +9,8 @@ import numpy as np
 
 from agents.base import Agent
 from agents.rules.greedy import empirical_means
-from agents.rules.horizon import DEFAULT_HORIZON, remaining_pulls
-from bandit_gym.checks import check_integer, check_real
+from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
+from bandit_gym.checks import check_real
 from bandit_gym.problem import BanditProblem
 
 
@@ -31,7 +31,7 @@ class MOSS(Agent):
         self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON, scale: float = 1.0
     ) -> None:
         super().__init__(problem)
-        self.horizon = check_integer("horizon", horizon, minimum=1)
+        self.horizon = check_horizon(horizon)
         self.scale = check_real("scale", scale, above=0.0)
 
     def _scores(self) -> np.ndarray:

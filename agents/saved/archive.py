@@ -48,7 +48,8 @@ def write_archive(path: Path, content: dict[str, Any]) -> None:
     """
     arrays: list[np.ndarray] = []
     text = to_json({"format": FORMAT, **_put_aside(content, arrays, "")})
-    with replacing(path) as file, ZipFile(file, "w", ZIP_STORED) as archive:
+    opened = replacing(path, is_typed=True)
+    with opened as file, ZipFile(file, "w", ZIP_STORED) as archive:
         archive.writestr(ZipInfo(CONTENT), text)
         for number, array in enumerate(arrays):
             archive.writestr(ZipInfo(f"arrays/{number}.npy"), _to_npy(array))

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
 
-from bandit_gym.checks import message
+from bandit_gym.checks import check_object, message
 
 Infos = list[dict[str, Any]]
 
@@ -112,6 +112,9 @@ class GymnasiumVecEnv(VecEnv):
         except (IndexError, TypeError, ValueError) as error:
             condition = f"be lanes from 0 to {self.num_envs - 1}, or None for all"
             raise IndexError(message("indices", condition, indices)) from error
+        if not hasattr(self.env, check_object("attr_name", attr_name, str)):
+            condition = "be an attribute of the vector environment"
+            raise AttributeError(message("attr_name", condition, attr_name))
         return [getattr(self.env, attr_name) for _ in lanes]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:

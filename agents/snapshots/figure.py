@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agents.snapshots.contracts import Shown
+from bandit_gym.checks import check_object
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +33,11 @@ def draw_posterior(snapshot: Shown, ax: Axes | None, lane: int) -> Axes:
         lane: which lane.
     """
     num_arms = snapshot.counts.shape[1]
-    if ax is None:
+    from matplotlib.axes import Axes
+
+    if ax is not None:
+        check_object("ax", ax, Axes, "leave it out for a figure of its own")
+    else:
         from matplotlib import pyplot
 
         height = min(max(4.8, HEIGHT_PER_ARM * num_arms), TALLEST)

@@ -16,10 +16,14 @@ from numpy.random import Generator
 
 from agents.snapshots.contracts import Held, Owner
 from agents.snapshots.table import as_html, as_text
-from bandit_gym.checks import check_integer, check_real, message
+from bandit_gym.checks import check_integer, check_numbers, check_real, message
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+MOST_VALUES = 10**9
+"""Means of all draws together: 8 GB."""
 
 
 class PosteriorSnapshot:
@@ -77,7 +81,7 @@ class PosteriorSnapshot:
         Args:
             p: probabilities in (0, 1), of any shape, which comes before that of the arms.
         """
-        levels = np.asarray(p, dtype=np.float64)
+        levels = check_numbers("p", p)
         if not ((levels > 0) & (levels < 1)).all():
             raise ValueError(message("p", "be above 0 and below 1", p))
         held = self.settle()
@@ -102,7 +106,7 @@ class PosteriorSnapshot:
         Raises:
             TypeError: if there are only draws, as of particles and of races.
         """
-        places = np.asarray(x, dtype=np.float64)
+        places = check_numbers("x", x)
         found = self.settle().density(places.ravel())
         return self._shaped(found).reshape(*places.shape, *self._shape)
 
@@ -170,7 +174,8 @@ class PosteriorSnapshot:
         return found[..., 0, :] if self.num_envs is None else found
 
     def _draw(self, size: int, rng: Generator) -> np.ndarray:
-        size, held = check_integer("size", size, minimum=1), self.settle()
+        most = MOST_VALUES // self.counts.size
+        size, held = check_integer("size", size, minimum=1, maximum=most), self.settle()
         return self._shaped((held.fork() if held.keeps_state else held).sample_many(rng, size))
 
 

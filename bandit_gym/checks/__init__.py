@@ -15,6 +15,7 @@ from bandit_gym.checks.arguments import (
     check_real,
     check_seed,
 )
+from bandit_gym.checks.arrays import check_kind, check_numbers
 from bandit_gym.checks.calls import call
 from bandit_gym.checks.fit import check_fit, find_misbelief, find_problem, knows_of_arms
 from bandit_gym.checks.lanes import (

@@ -127,17 +127,18 @@ def check_object(name: str, value: Any, kind: type[_T], remedy: str = "") -> _T:
     return value
 
 
-def check_callback(name: str, value: Any) -> None:
-    """Refuse what cannot be called with one argument."""
+def check_callback(name: str, value: Any, num_arguments: int = 1) -> None:
+    """Refuse what cannot be called with so many arguments, one or two."""
     is_good = callable(value)
     if is_good:
         with contextlib.suppress(ValueError):  # which does not tell its arguments
             try:
-                signature(value).bind(None)
+                signature(value).bind(*[None] * num_arguments)
             except TypeError:
                 is_good = False
     if not is_good:
-        raise TypeError(message(name, "be a function of one argument", value))
+        words = "one argument" if num_arguments == 1 else f"{num_arguments} arguments"
+        raise TypeError(message(name, f"be a function of {words}", value))
 
 
 def _integer_rule(minimum: int) -> str:

@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_folder, check_integer, check_real, make_folder
+from bandit_gym.checks import (
+    check_callback,
+    check_folder,
+    check_integer,
+    check_real,
+    make_folder,
+)
 from bandit_gym.experiments.backends import Workers
 from bandit_gym.experiments.crew import Crew, Died
 from bandit_gym.experiments.entries import Entry, read_entries
@@ -119,6 +125,8 @@ def run_suite(
     chosen = load_suite(suite).only(only)
     scale = check_real("scale", scale, above=0.0, maximum=MOST_SCALE)
     seed = check_integer("seed", seed, minimum=0)
+    if on_progress is not None:
+        check_callback("on_progress", on_progress, 2)
     crew_of = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
     calls = list(_calls(entries, chosen, scale, seed))
     found: list[Any] = [None] * len(calls)
@@ -127,7 +135,7 @@ def run_suite(
         numbered = ((number, *call) for number, call in enumerate(calls))
         for done, (call, result) in enumerate(crew.call(_carry_out, numbered), start=1):
             found[call[0]] = _lost(call, result) if isinstance(result, Died) else result
-            if on_progress:
+            if on_progress is not None:
                 on_progress(done, len(calls))
     return _tabulate(chosen, found, _horizon(scale))
 

@@ -49,10 +49,8 @@ def _row(agent: str, table: pd.DataFrame, regrets: pd.DataFrame) -> dict[str, ob
     made = table[table["status"] == MEASURED]
     row: dict[str, object] = {"agent": agent, "decided": len(made), "cases": len(table)}
     row |= _distance(made) | _lost(regrets)
-    if len(made):
-        row |= {"flagged": made["flagged"].mean(), "num_samples": made["num_samples"].mean()}
-        row["microseconds"] = made["microseconds"].median()
-    return row
+    row |= {"flagged": made["flagged"].mean(), "num_samples": made["num_samples"].mean()}
+    return row | {"microseconds": made["microseconds"].median()}
 
 
 def _distance(made: pd.DataFrame) -> dict[str, object]:

@@ -94,7 +94,6 @@ def suite_names() -> list[str]:
     return sorted(file.stem for file in FOLDER.glob("*.json"))
 
 
-@cache
 def load_suite(name: str = DEFAULT_SUITE) -> Suite:
     """Read a suite.
 
@@ -102,7 +101,12 @@ def load_suite(name: str = DEFAULT_SUITE) -> Suite:
         TypeError: if the name is no string.
         ValueError: if there is no such suite; names the nearest.
     """
-    text = suite_file(check_choice("suite", name, suite_names())).read_text(encoding="utf-8")
+    return _read_suite(check_choice("suite", name, suite_names()))
+
+
+@cache
+def _read_suite(name: str) -> Suite:
+    text = suite_file(name).read_text(encoding="utf-8")
     cases = tuple(_read_case(case) for case in from_json(text)["cases"])
     return Suite(name, hashlib.sha256(text.encode()).hexdigest(), cases)
 

@@ -34,7 +34,7 @@ class Moving(Effect):
     ) -> None:
         super().__init__(world)
         given = std, period, probability
-        if given.count(None) != 2:
+        if sum(value is None for value in given) != 2:  # an array equals nothing at once
             raise ValueError(message(WAYS, "be a number and None twice", given))
         self._std = self._period = self._probability = None
         if std is not None:

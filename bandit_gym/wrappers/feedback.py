@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import check_integer, check_mask, message
+from bandit_gym.checks import check_integer, check_kind, check_mask, message
 from bandit_gym.typing import IntArray
 
-FEEDBACK = ("feedback_step", "feedback_action", "feedback_reward")
+FEEDBACK = {"feedback_step": "iu", "feedback_action": "iu", "feedback_reward": "biuf"}
+"""What a step tells, and the kinds of its numbers, as NumPy has them."""
 
 
 def deliver(agent: Any, info: Mapping[str, Any], *, num_taken: Any, mask: Any = None) -> None:
@@ -34,7 +35,7 @@ def deliver(agent: Any, info: Mapping[str, Any], *, num_taken: Any, mask: Any = 
     if not {*FEEDBACK} <= {*info}:
         condition = f"tell {' and '.join(FEEDBACK)}, as worlds of late rewards do"
         raise ValueError(message("info", condition, sorted(info)))
-    steps, actions, rewards = (np.atleast_2d(info[name]) for name in FEEDBACK)
+    steps, actions, rewards = _read_late(info)
     is_here = np.ones(steps.shape, dtype=bool)
     for name, lanes in (("_feedback_step", info.get("_feedback_step")), ("mask", mask)):
         if lanes is not None:
@@ -47,6 +48,16 @@ def deliver(agent: Any, info: Mapping[str, Any], *, num_taken: Any, mask: Any = 
                 agent.observe(int(arms[0]), float(paid[0]))
         elif arrived.any():
             agent.observe(arms, paid, mask=arrived)
+
+
+def _read_late(info: Mapping[str, Any]) -> list[np.ndarray[Any, Any]]:
+    """Return (N, W) steps, actions and rewards as numbers, N = 1 for a single run."""
+    found = [check_kind(name, info[name], kinds) for name, kinds in FEEDBACK.items()]
+    for name, values in zip(FEEDBACK, found, strict=True):
+        if values.shape != found[0].shape:
+            condition = f"have the shape of feedback_step, {found[0].shape}"
+            raise ValueError(message(name, condition, info[name]))
+    return [np.atleast_2d(values) for values in found]
 
 
 def _refuse_untaken(steps: IntArray, num_taken: Any) -> None:

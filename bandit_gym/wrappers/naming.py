@@ -7,6 +7,8 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
+import gymnasium as gym
+
 from bandit_gym.checks import check_choice, check_keys, message
 
 NAMES = ("AvailableArms", "BatchedFeedback", "DelayedReward", "Drift")
@@ -23,8 +25,10 @@ def wrap(env: Any, wrappers: Any) -> Any:
         TypeError: if they are no such list, or an option is of the wrong kind.
         ValueError: if a name or an option is unknown, or a value out of range.
     """
-    for make, options in check_wrappers(wrappers):
+    for settings, (make, options) in zip(wrappers, check_wrappers(wrappers), strict=True):
         env = make(env, **options)
+        if not isinstance(env, gym.Env | gym.vector.VectorEnv):
+            raise TypeError(message("wrapper", "name what makes an environment", settings["name"]))
     return env
 
 
@@ -50,7 +54,9 @@ def _find(name: str) -> Callable[..., Any]:
         found = getattr(import_module("bandit_gym.wrappers"), check_choice("wrapper", name, NAMES))
         return found  # type: ignore[no-any-return]
     try:
-        return getattr(import_module(module), rest)  # type: ignore[no-any-return]
-    except (ImportError, AttributeError, ValueError) as error:
+        found = getattr(import_module(module), rest)
+        signature(found)  # of what cannot be called there is none
+        return found  # type: ignore[no-any-return]
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(message("wrapper", "be an importable class", name, reason)) from error

@@ -117,13 +117,35 @@ COMPARE = {
     "--backend": "name text",
     "--workers": "int text",
     "--scheduler": "address text",
+    "--optimal-budget": "number text",
+}
+REPORT = {
+    "directory": "path text",
+    "--out": "path text",
+    "--format": "name text",
+    "--style": "name text",
+}
+FIDELITY = {
+    "--agents": "agent text",
+    "--out": "path text",
+    "--suite": "name text",
+    "--only": "name text",
+    "--scale": "number text",
+    "--seed": "int text",
+    "--workers": "int text",
 }
 COMMANDS: dict[str, tuple[list[str], dict[str, str]]] = {
     "compare": (["--replications=2", "--horizon=3", "--backend=serial"], COMPARE),
     "run": (["--backend=serial"], {"file": "path text", "--out": "path text"}),
     "resume": (["--backend=serial"], {"directory": "path text"}),
-    "report": ([], {"directory": "path text", "--out": "path text"}),
+    "report": ([], REPORT),
     "export": ([], {"directory": "path text", "--csv": "path text"}),
+    "list": ([], {"what": "name text"}),
+    "diff": ([], {"first": "path text"}),
+    "fidelity": (
+        ["--agents=random", "--only=Beta(1, 1), 20 pulls", "--scale=0.001", "--workers=1"],
+        FIDELITY,
+    ),
 }
 COMMAND_WORDS = {
     "--env": ("env", "horizon"),
@@ -136,8 +158,10 @@ COMMAND_WORDS = {
         *("label", "delta", "num_particles", "scale"),
     ),
     "--workers": ("num_workers",),
+    "--optimal-budget": ("optimal_budget",),
     "--scheduler": ("scheduler",),
     "directory": FOLDER,
+    "first": FOLDER,
     "--out": (*FOLDER, "directory"),
     "--csv": ("path",),
     "file": ("experiment", "path"),
@@ -171,6 +195,7 @@ def _main(command: str, **bad: Any) -> None:
     positional = {"file": "tiny.toml", "directory": STORED} if is_option else {}
     places = [place for name, place in positional.items() if name in types]
     typed = [f"{option}={value}"] if is_option else ["--", value]
+    typed += [STORED] * (command == "diff")
     try:
         code = cli.main(["--traceback", command, *kept, *places, *typed])
     except Exception as error:

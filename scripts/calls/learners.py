@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import agents
+from agents.bayes_optimal import optimal_regret, optimal_value
 from agents.oracle import action_probabilities, action_probabilities_with_error
 from bandit_gym.envs.bandit import BanditEnv
 from bandit_gym.rollout import rollout
@@ -32,20 +33,32 @@ OPTIONS = {
         "max_samples": "integer",
         "unpulled_arms": "name",
     },
-    "exact": {"prior": "name", "method": "name", "num_sweeps": "integer"},
+    "exact": {"prior": "name", "method": "name", "num_sweeps": "integer", "discount": "real"},
     "smc": {
         "num_particles": "integer",
         "resampling": "name",
         "ess_threshold": "real",
         "move": "name",
         "num_moves": "integer",
+        "discount": "real",
     },
     "random": {},
-    "greedy": {"estimate": "name"},
-    "epsilon_greedy": {"epsilon": "real", "estimate": "name"},
-    "ucb1": {"scale": "real"},
-    "kl_ucb": {"c": "real"},
-    "bayes_ucb": {"prior": "name"},
+    "greedy": {"estimate": "name", "discount": "real"},
+    "epsilon_greedy": {"epsilon": "real", "estimate": "name", "discount": "real"},
+    "ucb1": {"scale": "real", "discount": "real"},
+    "kl_ucb": {"c": "real", "discount": "real"},
+    "bayes_ucb": {"prior": "name", "discount": "real"},
+    "ucb_tuned": {},
+    "moss": {"horizon": "integer", "scale": "real"},
+    "top_two": {"beta": "real", "max_draws": "integer", "discount": "real"},
+    "knowledge_gradient": {"horizon": "integer", "variant": "name"},
+    "information_directed": {"gain": "name"},
+    "discounted_gittins": {"discount": "real"},
+    "finite_horizon_gittins": {"horizon": "integer"},
+    "optimistic_gittins": {"pace": "real"},
+    "information_relaxation": {"penalty": "name", "horizon": "integer"},
+    "sliding_window": {"window": "integer", "rule": "rule"},
+    "optimal": {"horizon": "integer"},
 }
 CALLS = {
     "reset": {"num_envs": "integer", "seed": "seed"},
@@ -59,13 +72,18 @@ GOOD = {
     "observe": {"action": [0, 1], "reward": [0, 1]},
     "warm_start": {"counts": [1, 1, 1], "sums": [0, 1, 0]},
 }
+RULE = {"rule": ("scale", "ucb1 options")}
+SOLVED = {"problem": "object", "horizon": "integer"}
+NEEDED = {"optimal": {"horizon": 5}}
+"""Name -> options that have no default."""
+
 ORACLE = {"problem": "object", "counts": "statistics", "sums": "statistics", "tolerance": "real"}
 
 
 def edges() -> list[Edge]:
     add = partial(Edge, "agents")
     made = (
-        add(f"agents.{name}", partial(_make, name), {"problem": "object", **options})
+        add(f"agents.{name}", partial(_make, name), {"problem": "object", **options}, RULE)
         for name, options in OPTIONS.items()
     )
     told = (
@@ -74,10 +92,12 @@ def edges() -> list[Edge]:
         for method, types in CALLS.items()
     )
     asked = (action_probabilities, action_probabilities_with_error)
+    solved = (optimal_value, optimal_regret)
     return [
         *made,
         *told,
         *(add(f"oracle.{f.__name__}", partial(_ask, f), ORACLE) for f in asked),
+        *(add(f.__name__, partial(_solve, f), SOLVED) for f in solved),
         add("make_agent", _make_agent, {"name": "name", "problem": "object"}),
         add(
             "rollout",
@@ -88,7 +108,7 @@ def edges() -> list[Edge]:
 
 
 def _make(name: str, **bad: Any) -> None:
-    agent = agents.make_agent(name, **{"problem": PROBLEM, **bad})
+    agent = agents.make_agent(name, **{"problem": PROBLEM, **NEEDED.get(name, {}), **bad})
     agent.reset(num_envs=2, seed=0)
     for _ in range(3):
         agent.act()
@@ -109,6 +129,10 @@ def _tell(name: str, method: str, **bad: Any) -> None:
 
 def _ask(function: Any, **bad: Any) -> None:
     function(**{"problem": PROBLEM, "counts": [1, 2, 3], "sums": [1, 1, 1], **bad})
+
+
+def _solve(function: Any, **bad: Any) -> None:
+    function(**{"problem": PROBLEM, "horizon": 5, **bad})
 
 
 def _rollout(**bad: Any) -> None:

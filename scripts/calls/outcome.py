@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from calls import harness, learners, trained, worlds
+from calls import harness, known, learners, sessions, trained, worlds, wrapped
 from calls.edges import Call, bad_calls
 from calls.judge import ACCEPTED, HANG, judge
 
@@ -50,8 +50,8 @@ class Outcome(NamedTuple):
 def all_calls() -> tuple[Call, ...]:
     """Return every bad call, in the same order in each process."""
     has_sb3 = find_spec("stable_baselines3") is not None  # an extra
-    of_sb3 = trained.edges() if has_sb3 else []
-    return tuple(bad_calls([*worlds.edges(), *learners.edges(), *harness.edges(), *of_sb3]))
+    rooms = [worlds, wrapped, learners, known, sessions, harness, *([trained] if has_sb3 else [])]
+    return tuple(bad_calls([edge for room in rooms for edge in room.edges()]))
 
 
 def make_all(numbers: Sequence[int], patience: float = PATIENCE) -> Iterator[Outcome]:
@@ -133,6 +133,8 @@ def _furnish(folder: Path) -> None:
     (folder / "empty.toml").touch()
     (folder / "tiny.toml").write_text(TINY)
     (folder / "dangling").symlink_to("nowhere/at/all")
+    (folder / "device").symlink_to("/dev/null")  # itself might be replaced by a careless writer
     harness.run_experiment(harness.tiny(), folder / harness.STORED, workers=harness.SERIAL)
+    known.save_agent(folder / known.SAVED)
     with contextlib.suppress(ImportError):
         trained.make_model().save(folder / trained.SAVED)

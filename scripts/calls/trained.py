@@ -51,7 +51,7 @@ def edges() -> list[Edge]:
         ),
         add("GymnasiumVecEnv", lambda env: _sb3().GymnasiumVecEnv(env), {"env": "object"}),
         add("GymnasiumVecEnv.step", _step, {"actions": "lanes"}),
-        add("GymnasiumVecEnv.get_attr", _attribute, {"indices": "parameter"}),
+        add("GymnasiumVecEnv.get_attr", _attribute, {"attr_name": "name", "indices": "parameter"}),
         add("SB3Agent.act", _act, {"observation": "parameter"}),
     ]
 
@@ -112,8 +112,8 @@ def _step(actions: Any) -> None:
     _vec_env().step(actions)
 
 
-def _attribute(indices: Any) -> None:
-    _vec_env().get_attr("num_envs", indices=indices)
+def _attribute(**bad: Any) -> None:
+    _vec_env().get_attr(**{"attr_name": "num_envs", **bad})
 
 
 def _act(observation: Any) -> None:

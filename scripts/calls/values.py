@@ -29,6 +29,17 @@ def two_arguments(first: Any, second: Any) -> None:
     """Take too many."""
 
 
+def _late(steps: Any, actions: Any = (0,), rewards: Any = (1.0,)) -> dict[str, Any]:
+    """Return what is told of late rewards."""
+    told = {"feedback_step": steps, "feedback_action": actions, "feedback_reward": rewards}
+    return {"regret": 0.0, **told}
+
+
+def _log(**bad: Any) -> dict[str, Any]:
+    """Return a log of one row with something wrong in it."""
+    return {"action": [0], "reward": [1.0], "lane": [0], **bad}
+
+
 THING = Thing()
 
 # fmt: off
@@ -86,7 +97,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "path": (  # `outcome.make` furnishes them; "stored" holds results
         None, THING, 5, 1.5, True, [], {}, b"x", "", "text.py/x",
         "missing", "missing/deeper", "x" * 5000,
-        "a\0b", "\ud800", "/dev/null", "text.py", "bytes.json", "foreign", "dangling",
+        "a\0b", "\ud800", "device", "text.py", "bytes.json", "foreign", "dangling",
     ),
     "entries": (  # {kind} is "env" or "agent", {good} a name
         None, THING, 5, "{good}", {}, [], [None], [5], [[]], [""], ["x"], ["a:b"], [{}],
@@ -94,9 +105,63 @@ VALUES: dict[str, tuple[Any, ...]] = {
         [{"{kind}": "{good}", "grid": {"x": 1}}], ["{good}", "{good}"], ["./x:Y"],
         ["builtins:print"],
     ),
+    "rule": (
+        None, THING, 5, "", "x", "exact ", "racing", b"x", NAN, True, [], {}, {"name": 5},
+        {"name": "x"}, {"name": "optimal"}, {"name": "ucb1", "x": 1}, {"name": "ucb1", "scale": -1},
+        {"name": "sliding_window"}, {"rule": "ucb1"}, {"name": None},
+    ),
+    "delay": (
+        None, THING, "3", NAN, 2.5, -1, HUGE, 10**7, True, [], {}, {"name": "x"}, 1j, {"low": 1},
+        {"name": "uniform"}, {"name": "uniform", "low": 2, "high": 1},
+        {"name": "uniform", "low": -1, "high": 1}, {"name": "uniform", "low": 0, "high": 1, "x": 2},
+        {"name": "geometric", "mean": NAN, "maximum": 5},
+        {"name": "geometric", "mean": 1, "maximum": 10**9},
+    ),
+    "masks": (  # of three arms
+        None, THING, 5, "x", True, NAN, b"x", {}, {"a": 1}, [], [[]], [[True]], [[True] * 7],
+        [[False] * 3], [[1, 0, 2]], [["a", "b", "c"]], [None], [[None, True, True]], RAGGED,
+        [[True] * 3, [0.5, 1, 1]],
+    ),
+    "availability": (  # of three arms in two lanes
+        THING, "x", 1, NAN, True, [], {}, [True] * 3, [[True] * 3], [[True] * 3] * 3,
+        [[True] * 2] * 2, [[False] * 3] * 2, [[True] * 3, [False] * 3], [[1, 0, 2]] * 2,
+        [["a", "b", "c"]] * 2, [[None, True, True]] * 2, [[0.5, 1, 1]] * 2, RAGGED, 1j, HUGE,
+    ),
+    "wrappers": (
+        None, THING, 5, "Drift", {}, [None], [5], [[]], [{}], [{"name": 5}], [{"name": ""}],
+        [{"name": "x"}], [{"name": "a:b"}], [{"name": "builtins:print"}],
+        [{"name": "Drift", "x": 1}], [{"name": "Drift"}], [{"name": "Drift", "std": NAN}],
+        [{"name": "DelayedReward", "delay": -1}], [{"name": "AvailableArms", "masks": []}],
+        [{"name": "BatchedFeedback"}, {"name": "BatchedFeedback"}],
+    ),
+    "told": (  # what a step of a single environment tells of late rewards
+        None, THING, 5, "x", [], True, {1}, b"x", {"regret": 0}, {"feedback_step": [0]},
+        _late(5), _late(-3), _late([3]), _late([-2]), _late([NAN]), _late(["a"]), _late([0], [9]),
+        _late([0], [0], [0.5]), _late([0], [0], [NAN]), _late([0, 0], [0], [1.0]),
+    ),
+    "frame": (  # of three arms and two lanes
+        None, THING, 5, "x", [], {}, [[0, 1]], {"action": [0]}, {"action": [0], "reward": [1]},
+        _log(action=[0, 1]), _log(action=[0.5]), _log(action=[9]), _log(action=["a"]),
+        _log(action=[[0]]), _log(action=None), _log(reward=[NAN]), _log(reward=[0.5]),
+        _log(reward=["x"]), _log(lane=[7]), _log(lane=[-1]),
+    ),
+    "agent objects": (
+        None, THING, 5, "x", b"x", {}, [], [None], [5], [[]], {"a": None}, {"a": 5},
+        {1: "random"}, {"": "random"}, {"a\nb": "random"}, {"a": {}}, {"a": {"agent": 5}},
+        {"a": {"agent": "random", "x": 1}}, ["random", "random"], {"a": two_arguments},
+    ),
+    "env object": (
+        None, THING, 5, "", "x", "BernoulliBandit-v9", "CartPole-v1", [], [None], {}, {"env": 5},
+        {"env": "BernoulliBandit-v0", "x": 1}, {"env": None}, True, 1.5, int, len, b"x",
+        ["BernoulliBandit-v0"] * 2, {"env": "BernoulliBandit-v0", "label": "a\nb"},
+    ),
     "int text": (
         "", " ", "x", "1.5", "-1", "0", "1e3", "nan", "inf", "1" * 5000, "1e18", "0x10",
         "1_000", "½", "1,000", "None", "True", "[1]", "\n", "a\0b",
+    ),
+    "number text": (
+        "", " ", "x", "-1", "nan", "inf", "-inf", "1e400", "1,5", "½", "1_0", "None", "True",
+        "[1]", "0x1", "\n", "a\0b", "1e", "--", "9" * 5000,
     ),
     "agent text": (
         "", " ", ":", "x", "./x:Y", ".x:Y", "a:b", "agents:AGENTS", "builtins:print",
@@ -117,7 +182,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     ),
     "path text": (
         "", " ", "bytes.json/x", ".", "..",
-        "/dev/null", "/dev/null/x", "/proc/x", "x" * 5000, "x" * 300,
+        "device", "/dev/null/x", "/proc/x", "x" * 5000, "x" * 300,
         "text.py", "text.py/x", "bytes.json", "foreign", "dangling", "missing", "missing/x",
         "empty.toml", "torn.json", "a\nb",
     ),

@@ -46,6 +46,7 @@ def _environments() -> list[Edge]:
     add = partial(Edge, "environments")
     ids = {"BernoulliBandit-v0": {}, "GaussianBandit-v0": {"std": "real"}}
     ids["DependentPriorBandit-v0"] = {"dimension": "integer", "arm_seed": "integer"}
+    ids["CustomBandit-v0"] = {"likelihood": "mapping"}
     own = {name: kind for name, kind in WORLD.items() if name not in ("num_arms", "prior")}
     seen = {name: kind for name, kind in WORLD.items() if name != "render_mode"}
     return [

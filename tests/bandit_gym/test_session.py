@@ -216,3 +216,25 @@ def test_agent_of_a_session_that_raises_is_told_like_any_other(session):
 
     with pytest.raises(ValueError, match="broken .* got RuntimeError: I have had enough"):
         bg.compare([broken], **SERIAL)
+
+
+@pytest.mark.parametrize("make", [bg.make, bg.make_vec])
+@pytest.mark.parametrize(
+    ("env", "text"),
+    [
+        ("NoSuchBandit-v0", "env must be an id that gymnasium.make takes, got 'NoSuch.*exist.$"),
+        ("", "env must be an id that gymnasium.make takes, got '';"),
+        (5, "env must be an id or a BanditProblem, got 5.$"),
+    ],
+)
+def test_what_is_no_world_is_one_sentence(make, env, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        make(env)
+
+
+def test_steps_and_progress_are_checked():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    with pytest.raises(TypeError, match="max_episode_steps must be"):
+        bg.make(problem, max_episode_steps=2.5)
+    with pytest.raises(TypeError, match="progress must be a bool, got 'no'"):
+        bg.compare(["random"], progress="no")

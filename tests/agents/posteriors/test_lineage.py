@@ -84,7 +84,7 @@ def test_collapse_under_a_vague_prior_is_flagged(options):
 
 
 def test_one_surviving_particle_is_flagged_though_it_is_possible():
-    agent = started(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), {}, [10**6] * 2, [5e5, 4e5])
+    agent = started(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), {}, [10**6] * 2, [5e5, 4.999e5])
     told = agent.diagnostics()
     assert not told["is_degenerate"].any() and told["is_unreliable"].all()
 
@@ -105,6 +105,19 @@ def test_camps_that_moves_do_not_join_are_flagged_where_one_wide_camp_is_not():
         for prior in (comb, Beta(1.0, 1.0))
     ]
     assert flagged[0] > 0.9 and flagged[1] < 0.1
+
+
+def test_a_spike_that_holds_all_particles_is_flagged_where_one_beside_it_would_outweigh_them():
+    """The data are 4 standard errors from the spike: a part in a thousand of the prior fits better.
+
+    Half of the particles are in the spike, so that nothing calls for a renewal.
+    """
+    prior = Mixture([TruncatedNormal(0.5, 1e-7), Beta(1.0, 1.0)], [0.5, 0.5])
+    problem, options = BanditProblem(Bernoulli(), prior, 2), MOVED | {"num_particles": 100}
+    agent = started(problem, options, [10**6] * 2, [502_000.0, 502_100.0], 40)
+    is_stuck = (agent.inner.lineage._num_families == 100).all(axis=1)
+    assert is_stuck.sum() > 5 and is_unreliable(agent)[is_stuck].all()
+    assert distances(agent)[is_stuck].mean() > 0.05
 
 
 @pytest.mark.parametrize("options", [{}, MOVED], ids=["paper", "moved"])

@@ -1,6 +1,7 @@
 """Agents write the call that builds another one like them; so do problems and priors."""
 
 import copy
+import os
 import pickle
 
 import numpy as np
@@ -71,3 +72,15 @@ def test_problem_is_described_if_an_equal_one_can_be_made_of_it():
         """Has the name of its ancestor, and is another."""
 
     assert describe_problem(BanditProblem(Bernoulli(), Named(1.0, 1.0), 3)) is None
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
+    """As every device does: /dev/null was once a file afterwards."""
+    pipe, world = tmp_path / "pipe", BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    agent = agents.ExactThompson(world)
+    agent.reset(seed=0)
+    os.mkfifo(pipe)
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        agent.save(pipe)
+        assert reader.read().startswith(b"PK")
+    assert pipe.is_fifo()

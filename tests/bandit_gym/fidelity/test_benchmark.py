@@ -127,3 +127,8 @@ def test_results_are_written_as_parquet_table_and_picture(found, tmp_path):
 def test_bad_arguments_are_refused(options, words):
     with pytest.raises((TypeError, ValueError), match=words):
         run_suite(**{"agents": ["exact"], **SMALL} | options)
+
+
+def test_progress_is_told_to_a_function_of_two_arguments_or_to_nobody():
+    with pytest.raises(TypeError, match="on_progress must be a function of 2 arguments, got 0"):
+        run_suite([conjugate], **SMALL, on_progress=0)

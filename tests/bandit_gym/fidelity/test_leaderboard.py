@@ -59,6 +59,13 @@ def test_those_who_decide_more_often_come_first_then_the_nearest():
     assert "0 of 1" in describe_leaderboard(board)
 
 
+def test_where_nobody_decided_there_is_a_board_and_a_picture_all_the_same():
+    board = make_leaderboard(distances("none", np.nan, status="failed"), REGRETS[:0])
+    assert board["microseconds"].isna().all()
+    assert "0 of 1" in describe_leaderboard(board)
+    draw_leaderboard(board)
+
+
 def test_picture_has_seven_labelled_marks_at_most():
     tables = pd.concat([distances(f"agent {i}", 0.01 * i) for i in range(9)])
     axes = draw_leaderboard(make_leaderboard(tables, REGRETS[:0])).axes[0]

@@ -61,3 +61,8 @@ def test_only_keeps_the_cases_that_are_named():
 def test_unknown_suite_is_refused_with_the_nearest_one():
     with pytest.raises(ValueError, match="nearest known one is 'fidelity-v1'"):
         load_suite("fidelity-v0")
+
+
+def test_a_name_that_is_no_text_is_one_sentence():
+    with pytest.raises(TypeError, match=r"suite must be one of 'fidelity-v1', got \['x'\]"):
+        load_suite(["x"])

@@ -1,11 +1,13 @@
 """Means that move: how far, when, and what regret then means."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from worlds import make_world
 
 from agents import ExactThompson, SlidingWindow
 from bandit_gym.rollout import rollout
+from bandit_gym.wrappers import Drift
 from bandit_gym.wrappers.drifting import reflect
 
 
@@ -102,3 +104,9 @@ def test_thompson_that_knows_of_no_drift_loses_as_much_as_chance_where_all_switc
 def test_bad_drift_is_one_sentence(options, text):
     with pytest.raises((TypeError, ValueError), match=text):
         make_world("Drift", options)
+
+
+def test_an_array_is_no_step_of_a_walk():
+    env = gym.make("bandit_gym:BernoulliBandit-v0")
+    with pytest.raises(TypeError, match="std must be a finite number"):
+        Drift(env, std=np.array([0.1, 0.2]))

@@ -83,3 +83,20 @@ def test_bad_deliveries_are_one_sentence_and_change_nothing(bad, text):
     with pytest.raises((TypeError, ValueError), match=text):
         deliver(agent, **told)
     assert not agent.counts.any()
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ({"feedback_step": [np.nan]}, "feedback_step must be integers, .*got .nan."),
+        ({"feedback_step": ["a"]}, "feedback_step must be integers"),
+        ({"feedback_step": [0, 0]}, r"feedback_action must have the shape of .*, \(2,\), got"),
+        ({"feedback_reward": ["x"]}, "feedback_reward must be numbers"),
+    ],
+)
+def test_what_no_step_tells_is_one_sentence_and_changes_nothing(told, text):
+    good = {"regret": 0.0, "feedback_step": [0], "feedback_action": [1], "feedback_reward": [1.0]}
+    agent = new_agent(None)
+    with pytest.raises((TypeError, ValueError), match=text):
+        deliver(agent, good | told, num_taken=1)
+    assert not agent.counts.any()

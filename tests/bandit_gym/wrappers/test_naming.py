@@ -35,6 +35,8 @@ def test_all_wrappers_have_names():
         ([{"name": "Drift", "stdd": 1}], "options of Drift must have no keys but .*'std'"),
         ([3], "wrapper must be a dict with the key 'name', got 3"),
         ([{"name": "no_such_module:X"}], "wrapper must be an importable class, got"),
+        ([{"name": "math:pi"}], "wrapper must be an importable class, got 'math:pi'"),
+        ([{"name": "builtins:print"}], "wrapper must name what makes an environment, got 'bui"),
     ],
 )
 def test_bad_wrappers_are_one_sentence(listed, text):

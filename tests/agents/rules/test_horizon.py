@@ -1,0 +1,33 @@
+"""What rules are told of the horizon, and of the problem."""
+
+import pytest
+
+import agents
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
+
+PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+WITH_HORIZON = [
+    *(agents.FiniteHorizonGittins, agents.InformationRelaxation, agents.KnowledgeGradient),
+    *(agents.MOSS, agents.BayesOptimal),
+]
+
+
+@pytest.mark.parametrize("rule", WITH_HORIZON)
+@pytest.mark.parametrize(
+    ("horizon", "text"),
+    [(0, "a positive integer, got 0"), (10**400, "at most 4611686018427387904, got 1000")],
+    ids=["none", "too many"],
+)
+def test_a_horizon_that_cannot_be_counted_is_one_sentence(rule, horizon, text):
+    with pytest.raises(ValueError, match=f"horizon must be {text}"):
+        rule(PROBLEM, horizon=horizon)
+
+
+@pytest.mark.parametrize(
+    "rule", [agents.KnowledgeGradient, agents.InformationDirected, agents.DiscountedGittins]
+)
+def test_what_is_no_problem_is_one_sentence(rule):
+    with pytest.raises(TypeError, match="problem must be a BanditProblem, got None"):
+        rule(None)
