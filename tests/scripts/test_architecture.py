@@ -14,7 +14,7 @@ from house.walks import DECISIONS, block, decision
 # Settings name priors and likelihoods: experiments list and describe them, and tell agents of them.
 # Since then agents forget (sliding_window) and are saved (saved, loading), and
 # there are a notebook's session, wrappers, and a suite of fidelity that plays and writes reports.
-MOST_ROOMS_AND_ARROWS = {"agents": (17, 30), "bandit_gym": (19, 70)}
+MOST_ROOMS_AND_ARROWS = {"agents": (17, 30), "bandit_gym": (21, 84)}
 SOURCE = """
 from typing import TYPE_CHECKING
 import agents.base
