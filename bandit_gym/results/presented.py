@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from bandit_gym.checks import check_choice
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results import results as stored
-from bandit_gym.results.html.markup import paragraph, table
 from bandit_gym.results.report import contents, describe
 from bandit_gym.results.summary import summarise
 
@@ -36,6 +35,8 @@ class Results(stored.Results):
 
     def _repr_html_(self) -> str:
         """Return the tables as a notebook shows them."""
+        from bandit_gym.results.html.markup import paragraph, table  # brings matplotlib
+
         parts = contents(self)
         return "".join(paragraph(part) if isinstance(part, str) else table(part) for part in parts)
 

@@ -12,7 +12,8 @@ from outsiders.mean_field import fit
 from outsiders.target import Target
 
 from agents import ExactThompson
-from agents.base import Agent, random_argmax
+from agents.base import Agent
+from agents.numerics.choices import random_argmax
 from bandit_gym.experiments.catalogue import load
 from bandit_gym.fidelity.candidates import SamplerAgent
 from bandit_gym.problem import BanditProblem

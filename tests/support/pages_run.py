@@ -46,6 +46,7 @@ REDUCED = {
     r"bandit-gym compare": "--replications 2 --horizon 20",
     r"bandit-gym compare --(agents|env|propensities).*": "--replications 2 --horizon 20",
     r"python scripts/(reproduce|beyond)_paper\.py.*": SMALL,
+    r"python scripts/readings\.py.*": "--scale 0.001 --only table1",
     r"python scripts/fidelity\.py --adversarial.*": "--quick --only 'Gaussian, vague prior'",
     r"python scripts/fidelity_suite\.py .*": f"{SMALL} --only 'N(0, 1), 30 pulls'",
     r"bandit-gym report DIR": "--format png",

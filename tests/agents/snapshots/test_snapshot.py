@@ -192,7 +192,7 @@ def test_agents_without_a_prior_refuse_in_one_sentence(name):
     ("question", "message"),
     [
         (lambda s: s.quantile(1.0), "p must be above 0 and below 1, got 1.0"),
-        (lambda s: s.quantile([0.5, np.nan]), "p must be above 0 and below 1"),
+        (lambda s: s.quantile([0.5, np.nan]), "p must have no NaN"),
         (lambda s: s.interval(0.0), "confidence must be a finite number above 0"),
         (lambda s: s.sample(0), "size must be a positive integer, got 0"),
         (lambda s: s.sample(1, seed=-1), "seed must be a non-negative integer, got -1"),
