@@ -70,7 +70,8 @@ def check_reference(app, env):
     """Warn of every public name that is not in the reference."""
     entries = env.domains["py"].objects.items()
     top = ("class", "exception", "function", "data", "attribute")
-    shown = {id(found) for name, entry in entries if entry.objtype in top and (found := find(name))}
+    named = [find(name) for name, entry in entries if entry.objtype in top]
+    shown = {id(found) for found in named if found is not None}
     for room in ROOMS:
         for name in public_names(import_module(room)):
             if id(resolve_name(f"{room}:{name}")) not in shown:
