@@ -71,7 +71,7 @@ class SMCThompson(Forgetful, PosteriorAgent):
         Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).
     """
 
-    state_names = ("_sure_arms", "_look_at")
+    state_names = state_added = ("_sure_arms", "_look_at")
 
     def __init__(
         self,

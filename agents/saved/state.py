@@ -1,7 +1,8 @@
 """What an object remembers beside what it is built from, as arrays and plain values, and back.
 
 Classes name it in `state_names`; what their ancestors name is remembered too. All else follows from
-the arguments of the object and from this, and is made anew.
+the arguments of the object and from this, and is made anew. Names that older files lack stand in
+`state_added` as well: there an object goes on with what it started with.
 """
 
 from __future__ import annotations
@@ -49,10 +50,11 @@ def set_state(holder: Any, state: Any) -> None:
         ValueError: if an array has another shape, or names are missing or too many.
     """
     names = dict(named_state(holder))
-    if not isinstance(state, dict) or state.keys() != names.keys():
+    added = getattr(holder, "state_added", ())
+    if not isinstance(state, dict) or state.keys() - added != names.keys() - set(added):
         raise ValueError(f"the state of {type(holder).__name__} must name {[*names]}")
-    for name, is_strict in names.items():
-        present = getattr(holder, name, None)
+    for name in state:
+        present, is_strict = getattr(holder, name, None), names[name]
         setattr(holder, name, _renewed(name, present, state[name], is_strict=is_strict))
     if hasattr(holder, "_resume"):
         holder._resume()

@@ -74,7 +74,7 @@ def is_same(first, second):
     )
 
 
-CACHES = {"tables", "_tables", "_pilots", "_sites", "_laws", "witness", "proposal"}
+CACHES = {"_doubts", "tables", "_tables", "_pilots", "_sites", "_laws", "witness", "proposal"}
 """What follows from statistics and is found again when it is asked for; a prior as an option,
 which is the dict that describes it once it is saved."""
 
