@@ -1,5 +1,7 @@
 """Every page runs from top to bottom, and shows what its code and its commands print."""
 
+import shutil
+
 import pytest
 from documents import PAGES, ROOT
 from pages_run import EXCEPTIONS, run_page
@@ -17,9 +19,17 @@ RUN = [
 WITH_SB3 = "stable-baselines3.md"
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """The results that README's first command makes, which other pages go on with."""
+    folder = tmp_path_factory.mktemp("first") / "first"
+    assert main([*FIRST, "--out", str(folder)]) == 0
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page_runs_as_written(page, tmp_path, shared, monkeypatch):
+def test_page_runs_as_written(page, tmp_path, shared, first, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if page.name == WITH_SB3:
         pytest.importorskip("stable_baselines3")
@@ -27,7 +37,7 @@ def test_page_runs_as_written(page, tmp_path, shared, monkeypatch):
 
         torch.set_num_threads(1)  # on shared cores two threads of a small network wait
     if page.name != "README.md":  # which makes these results itself
-        assert main([*FIRST, "--out", "results/first"]) == 0
+        shutil.copytree(first, "results/first")
     names = run_page(page, tmp_path, shared, monkeypatch)
     if page.name == WITH_SB3:
         check_returns(names)
