@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym import results
-from bandit_gym.checks import check_file, check_folder, message
+from bandit_gym.checks import check_choice, check_file, check_folder, message
 from bandit_gym.files import replacing
 
 OK, FAILED = 0, 1
 FOLDER_ONLY = ("format", "style", "latex")
+FORMATS, STYLES = ("png", "svg", "pdf"), ("screen", "paper")
 
 
 def report(options: argparse.Namespace) -> int:
@@ -23,7 +24,11 @@ def report(options: argparse.Namespace) -> int:
     found = results.load_results(options.directory)
     typed = None if options.out is None else check_folder("out", options.out)
     folder = typed or Path(options.directory) / "report"
-    chosen = {name: getattr(options, name) for name in FOLDER_ONLY if getattr(options, name)}
+    given = {name: getattr(options, name) for name in FOLDER_ONLY}
+    chosen = {name: value for name, value in given.items() if value not in (None, False)}
+    for name in chosen.get("format", ()):
+        check_choice("format", name, FORMATS)
+    check_choice("style", chosen.get("style", STYLES[0]), STYLES)
     if options.html and chosen:
         condition = "stand without --format, --style and --latex"
         raise ValueError(message("--html", condition, ", ".join(f"--{name}" for name in chosen)))
@@ -72,11 +77,10 @@ def _take_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", help="folder of tables and figures; default: DIR/report")
     text = "one file, OUT/report.html, instead: opens in a browser, without a network"
     parser.add_argument("--html", action="store_true", help=text)
-    formats = ("png", "svg", "pdf")
-    text = "of figures; may be given again; default: png and svg"
-    parser.add_argument("--format", action="append", choices=formats, help=text)
-    text = "of figures; paper: a column wide, serif, without titles"
-    parser.add_argument("--style", choices=("screen", "paper"), help=text)
+    text = f"of figures: {', '.join(FORMATS)}; may be given again; default: png and svg"
+    parser.add_argument("--format", action="append", help=text)
+    text = "of figures: screen, or paper, a column wide, serif, without titles"
+    parser.add_argument("--style", help=text)
     parser.add_argument("--latex", action="store_true", help="tables.tex too, for booktabs")
 
 

@@ -49,6 +49,19 @@ def test_report_writes_what_is_asked_for(folders, tmp_path):
     assert not any(name.endswith((".png", ".svg")) for name in names)
 
 
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--format=gif", "format must be one of 'png', 'svg', 'pdf', got 'gif'"),
+        ("--style=", "style must be one of 'screen', 'paper', got ''"),
+    ],
+)
+def test_report_refuses_looks_that_it_does_not_know(folders, tmp_path, capsys, option, text):
+    assert main(["report", str(folders / "best"), "--out", str(tmp_path / "new"), option]) == 2
+    told = capsys.readouterr()
+    assert text in told.err and not told.out and not (tmp_path / "new").exists()
+
+
 def test_html_report_is_one_file(folders, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("bandit_gym.results.html.page._library", lambda: "")
     out = str(tmp_path / "new")
