@@ -9,7 +9,7 @@ Letters: N lanes, K arms.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
@@ -24,8 +24,13 @@ from bandit_gym.wrappers.drifting import Moving
 from bandit_gym.wrappers.effects import Effect, Told
 from bandit_gym.wrappers.rules import check_place
 
+if TYPE_CHECKING:
+    Wrapper = VectorWrapper[Any, Any, Any, Any, Any]
+else:  # which is generic since a later Gymnasium than the lowest
+    Wrapper = VectorWrapper
 
-class VectorLaneWrapper(VectorWrapper[Any, Any, Any, Any, Any], RecordConstructorArgs):
+
+class VectorLaneWrapper(Wrapper, RecordConstructorArgs):
     """A vector environment under an effect; a subclass names the effect."""
 
     effect_class: ClassVar[type[Effect]]
