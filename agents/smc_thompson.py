@@ -30,6 +30,9 @@ LARGEST_DOUBT = 0.05
 GROWTH = 0.2
 """Of a lane's pulls, after which its doubts are looked at again."""
 
+MOST_ARMS = 1000
+"""Whose doubts are looked at, since each is compared with each; the flags of more arms stay."""
+
 MOST_MOVES = 10_000
 MOST_PARTICLES = 10**7
 """In a lane; each takes 8 bytes an arm."""
@@ -135,7 +138,7 @@ class SMCThompson(Forgetful, PosteriorAgent):
         What was found holds until a lane's pulls have grown by a part, so that it costs little.
         """
         flags = self._diagnostics["is_unreliable"]
-        if not flags.any():
+        if not flags.any() or self.problem.num_arms > MOST_ARMS:
             return
         pulls = self.counts.sum(axis=1)
         is_due = flags & (pulls >= self._look_at) if self.inner.grows else flags

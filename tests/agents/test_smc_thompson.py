@@ -273,3 +273,12 @@ def test_data_that_have_faded_to_nothing_flag_nothing():
         agent.act()
     assert agent.counts[0, 0] == 0.0
     assert not agent.diagnostics()["is_unreliable"].any()
+
+
+def test_flags_of_very_many_arms_stay_and_cost_no_table_of_pairs():
+    agent = SMCThompson(BanditProblem(Bernoulli(), Beta(1.0, 1.0), num_arms=1001), num_particles=20)
+    agent.reset(num_envs=2, seed=0)
+    for _ in range(30):
+        agent.observe(agent.act(), np.ones(2))
+    assert agent.diagnostics()["is_unreliable"].all()
+    assert "_doubts" not in vars(agent)
