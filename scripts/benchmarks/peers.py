@@ -20,8 +20,10 @@ WORKERS = Path(__file__).parent / "workers"
 HOME = Path(__file__).parents[2] / "results" / "peers"
 NOT_ASKED_FOR = "run with --with-peers"
 PEERS = {
+    "bayesianbandits": ("bayesianbandits==1.5.0",),
     "gymnax": ("gymnax==1.0.1", "jax<0.7", "six"),  # imports six, does not ask for it
     "mabwiser": ("mabwiser==2.7.4",),
+    "particles": ("particles==0.4",),
     "river": ("river==0.26.1",),
     "smpybandits": ("SMPyBandits==0.9.7", "scipy<1.12", "numpy<2"),
 }

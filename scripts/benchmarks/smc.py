@@ -1,9 +1,9 @@
-"""The particle baseline: what a step costs against plain NumPy, and what a lane weighs."""
+"""The particle baseline: what a step costs beside plain NumPy and a library, what a lane weighs."""
 
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -15,8 +15,9 @@ from bandit_gym.problem import BanditProblem
 from benchmarks.games import play_from_start, truncated_problem
 from benchmarks.plain_numpy import ParticleThompson
 from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
-from benchmarks.timing import Row, summarise
-from benchmarks.workers.one_lane import NUM_ARMS
+from benchmarks.timing import Row, rounds_of, summarise
+from benchmarks.workers.one_lane import NUM_ARMS, new_game
+from benchmarks.workers.one_lane import NUM_STEPS as GAME_STEPS
 
 NUM_PARTICLES = 1000
 NUM_STEPS = 50
@@ -63,7 +64,31 @@ def measurements(session: Session) -> Iterator[Measurement]:
         "decision",
         lambda: contestants(problem),
     )
+    yield _library(session, drawn, num_lanes)
     yield Measurement(("smc.memory",), lambda: [_memory(problem, num_lanes, num_particles)])
+
+
+def _library(session: Session, problem: BanditProblem, num_lanes: int) -> Measurement:
+    """Announce the library `particles`, which knows of one lane, beside one of ours and beside many."""
+
+    def contestants() -> Contestants:
+        one, many = (SMCThompson(problem, num_particles=NUM_PARTICLES) for _ in range(2))
+
+        def start() -> tuple[Callable, Callable]:
+            one.reset(seed=0)
+            return one.act, one.observe
+
+        return {
+            "ours, one lane": rounds_of(new_game(start), GAME_STEPS),
+            **play_from_start({f"ours, {num_lanes} lanes": many}, NUM_STEPS, num_lanes),
+            "particles": session.peers.contestant("particles"),
+        }
+
+    ratios = {
+        "smc.one.particles": ("particles", "ours, one lane"),
+        "smc.many.particles": ("particles", f"ours, {num_lanes} lanes"),
+    }
+    return session.match(f"SMC, {NUM_PARTICLES} particles: ", ratios, "decision", contestants)
 
 
 def _memory(problem: BanditProblem, num_lanes: int, num_particles: int) -> Row:
