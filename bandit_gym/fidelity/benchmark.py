@@ -26,6 +26,8 @@ from bandit_gym.experiments.backends import Workers
 from bandit_gym.experiments.crew import Crew, Died
 from bandit_gym.experiments.entries import Entry, read_entries
 from bandit_gym.experiments.objects import describe_agents
+from bandit_gym.experiments.simulation import headline
+from bandit_gym.fidelity.candidates import make_agent
 from bandit_gym.fidelity.leaderboard import draw_leaderboard, make_leaderboard
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, Suite, load_suite
 from bandit_gym.fidelity.trial import FAILED, Game, measure_distance, play_game
@@ -127,6 +129,8 @@ def run_suite(
     seed = check_integer("seed", seed, minimum=0)
     if on_progress is not None:
         check_callback("on_progress", on_progress, 2)
+    for entry in entries:
+        _require_use(entry, chosen)
     crew_of = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
     calls = list(_calls(entries, chosen, scale, seed))
     found: list[Any] = [None] * len(calls)
@@ -138,6 +142,20 @@ def run_suite(
             if on_progress is not None:
                 on_progress(done, len(calls))
     return _tabulate(chosen, found, _horizon(scale))
+
+
+def _require_use(entry: Entry, suite: Suite) -> None:
+    """Refuse an agent that can be made for no case; one that some cases refuse is told there."""
+    words = ""
+    for case in suite.cases:
+        try:
+            make_agent(entry, case.problem, HORIZON, case.name)
+            return
+        except (TypeError, ValueError) as error:
+            words = words or headline(error)
+        except Exception:  # of an agent's own making
+            return
+    raise ValueError(f"agent {entry.label} must fit a case of the suite, got {words}")
 
 
 def _calls(entries: Sequence[Entry], suite: Suite, scale: float, seed: int) -> Iterator[Call]:

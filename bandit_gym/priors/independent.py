@@ -88,7 +88,11 @@ class IndependentPrior(ParametricPrior):
     def _of_arms(self, arms: IntArray) -> list[Any]:
         """Return each parameter, (...) values for the arms or one for all."""
         own = vars(self).values()  # not `_arrays`, which would take half of a single reset
-        return [np.array(value)[arms] if isinstance(value, tuple) else value for value in own]
+        return [_of_arms(value, arms) if isinstance(value, tuple) else value for value in own]
+
+
+def _of_arms(values: tuple[float, ...], arms: IntArray) -> Any:
+    return np.array(values)[arms] if len(values) > 1 else values[0]  # as arrays broadcast
 
 
 @dataclass(frozen=True)

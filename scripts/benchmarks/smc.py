@@ -69,7 +69,7 @@ def measurements(session: Session) -> Iterator[Measurement]:
 
 
 def _library(session: Session, problem: BanditProblem, num_lanes: int) -> Measurement:
-    """Announce the library `particles`, which knows of one lane, beside one of ours and beside many."""
+    """Announce the library `particles`, which knows one lane, beside one of ours and many."""
 
     def contestants() -> Contestants:
         one, many = (SMCThompson(problem, num_particles=NUM_PARTICLES) for _ in range(2))

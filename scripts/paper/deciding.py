@@ -20,7 +20,7 @@ from bandit_gym.results.statistics import Interval
 from bandit_gym.typing import FloatArray
 
 MIN_CLUSTERS = 16
-"""Below it a mean that varies has no interval."""
+"""Below it a mean of several values has no interval."""
 
 VERDICTS = HOLDS, FAILS, UNDECIDED = "holds", "does not", "undecided"
 
@@ -77,17 +77,17 @@ def skewed_interval(values: FloatArray, level: float) -> Interval:
     the skewness out of Student's ratio. Both have closed forms, which resampling has not: at levels
     of one in 100,000 it would take millions of resamples. Such levels are kept for normal values.
     Of 300,000 samples of 64 with a skewness of 1 (gamma, shape 4) an interval of level 2e-5 misses
-    2.0e-5, of skewness 2 (exponential) 6.7e-5; of 16 values 1.1e-4 and 4.4e-4. Numbers that are all
-    equal, or infinite, are what they are.
+    2.0e-5, of skewness 2 (exponential) 6.7e-5; of 16 values 1.1e-4 and 4.4e-4. A single number was
+    worked out, and stands for itself, as do MIN_CLUSTERS and more that are all equal.
 
     References:
         Hall, "On the removal of skewness by transformation" (1992), equation 1.8.
     """
     mean, count = float(np.mean(values)), np.size(values)
+    if 1 < count < MIN_CLUSTERS:
+        return Interval(mean, -math.inf, math.inf)
     if not math.isfinite(mean) or np.ptp(values) == 0:
         return Interval(mean, mean, mean)
-    if count < MIN_CLUSTERS:
-        return Interval(mean, -math.inf, math.inf)
     centred = values - mean
     error = float(np.std(values, ddof=1) / math.sqrt(count))
     bend = float(np.mean(centred**3) / np.mean(centred**2) ** 1.5) / math.sqrt(count)

@@ -24,9 +24,12 @@ from studies import TINY, run_benchmark, run_study
 
 NEEDS_PEERS = {
     *(f"environment.bernoulli.gymnax.t{length}" for length in EPISODES),
+    "exact.one.bayesianbandits",
     "exact.one.mabwiser",
     "exact.one.river",
     "exact.one.smpybandits",
+    "smc.many.particles",
+    "smc.one.particles",
 }
 
 
@@ -200,7 +203,7 @@ def test_every_row_can_be_asked_for_by_its_key():
         ("racing.poisson.bulk", {"racing.poisson.bulk", "racing.poisson.loop"}),
         ("exact.many", {"exact.many.numpy", "exact.many.two", "exact.many.grid"}),
         ("rules.kl-ucb", {"rules.kl-ucb"}),
-        ("smc", {"smc.step", "smc.episode", "smc.memory"}),
+        ("smc.step", {"smc.step"}),
         ("environment.poisson", {"environment.poisson.few.sync", "environment.poisson.few.reset"}),
     ],
 )

@@ -53,9 +53,11 @@ def test_limit_that_is_paired_with_the_values_is_taken_with_its_noise():
     assert Measure(limit + rng.normal(0.5, 0.1, size=50), low=limit).verdict(0.001) == HOLDS
 
 
-def test_few_values_settle_nothing_unless_all_are_equal():
+def test_few_values_settle_nothing_and_one_that_was_worked_out_does():
     assert Measure(np.arange(15.0) + 100, low=0.0).verdict(0.05) == UNDECIDED
-    assert Measure(np.full(4, 1.0), high=2.0).verdict(0.05) == HOLDS
+    assert Measure(np.full(15, 1.0), high=2.0).verdict(0.05) == UNDECIDED
+    assert Measure(np.full(16, 1.0), high=2.0).verdict(0.05) == HOLDS
+    assert Measure(np.full(1, 1.0), high=2.0).verdict(0.05) == HOLDS
 
 
 def test_quantity_that_is_exactly_its_limit_does_not_lie_beyond_it():

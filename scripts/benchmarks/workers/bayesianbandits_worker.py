@@ -1,4 +1,4 @@
-"""bayesianbandits: Thompson sampling for Bernoulli rewards, one decision and one update per step."""
+"""bayesianbandits: Thompson sampling of Bernoulli arms, one decision and one update per step."""
 
 import numpy as np
 from bayesianbandits import Agent, Arm, DirichletClassifier, ThompsonSampling

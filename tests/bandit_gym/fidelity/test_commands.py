@@ -27,6 +27,7 @@ def test_fidelity_keeps_what_others_found_and_exits_1(tmp_path, monkeypatch, cap
         ["--suite", "v9"],
         ["--only", "x?"],
         ["--agents", "nobody"],
+        ["--agents", "exact", "racing:delta=x"],
         ["--seed", "a"],
     ],
 )
