@@ -185,7 +185,7 @@ def measure(
     if isinstance(agent, SMCThompson):
         add_single_run(rows, agent, histories, seeds[1])
     length = setting.options.get("stopping")
-    is_reference = setting.options.get("proposal", "reference") == "reference"
+    is_reference = setting.options.get("proposal") == "reference"
     if isinstance(length, int) and length <= LONGEST_CHECKED and is_reference:
         add_resampling(rows, agent, histories, length, np.random.default_rng(seeds[2]))
     for h, row in enumerate(rows):
