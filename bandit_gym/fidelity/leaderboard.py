@@ -13,8 +13,14 @@ from bandit_gym.results.statistics import mean_interval
 from bandit_gym.results.styles import COLOURS
 
 MOST_MARKS = 7
-CLOSE = 4.0
-"""Ratio of costs within which a mark's name would run into the next mark."""
+NAME = 80, 12
+"""Width and height of a mark's name, which stands to its left where another mark is in the way."""
+
+HIGHEST = 0.02
+"""Distance that the axis reaches at least, so that it has a number beside 0."""
+
+LEAST_RATIO = 100.0
+"""Of the ends of the axis of costs: wide enough for two powers of ten."""
 
 TITLES = {
     "agent": "agent",
@@ -116,26 +122,41 @@ def draw_leaderboard(board: pd.DataFrame) -> Picture:
     figure = Picture(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     shown = board[board["decided"] > 0].head(MOST_MARKS)
-    shown = shown.sort_values("microseconds", kind="stable")
-    costs = shown["microseconds"].to_numpy()
-    is_followed = np.append(costs[1:] < CLOSE * costs[:-1], False)
-    for (_, row), colour, is_left in zip(shown.iterrows(), COLOURS, is_followed, strict=False):
-        _draw_mark(axes, row, colour, is_left)
+    for (_, row), colour in zip(shown.iterrows(), COLOURS, strict=False):
+        below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
+        errors = [[below], [above]]
+        axes.errorbar(
+            row["microseconds"], row["excess"], errors, fmt="o", color=colour, capsize=2, lw=1
+        )
     axes.axhline(0, color="#888888", lw=0.8, ls=":")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=0.01)
     axes.margins(x=0.35, y=0.15)
+    if len(shown):
+        axes.set_xlim(*_room(*axes.get_xlim()))
+    for axis in axes.xaxis, axes.yaxis:
+        axis.set_major_formatter("{x:,g}")
+        axis.set_minor_formatter("")
+    axes.set_ylim(top=max(axes.get_ylim()[1], HIGHEST))
+    marks = axes.transData.transform(shown[["microseconds", "excess"]].to_numpy(dtype=float))
+    for (_, row), colour, mark in zip(shown.iterrows(), COLOURS, marks, strict=False):
+        right, up = (marks - mark).T
+        is_followed = bool(np.any((right > 0) & (right < NAME[0]) & (np.abs(up) < NAME[1])))
+        _draw_name(axes, row, colour, is_followed)
     axes.set_xlabel("processor time of a decision, µs (median over cases)")
     axes.set_ylabel("distance from exact Thompson sampling\n(TV over noise, mean over cases)")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def _draw_mark(axes: Axes, row: pd.Series, colour: str, is_left: bool) -> None:
-    """Draw an agent's mark and its interval, with its name to the left or to the right."""
-    below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
+def _room(low: float, high: float) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis, set apart until it has two powers of ten to name."""
+    apart = max(1.0, LEAST_RATIO / (high / low)) ** 0.5
+    return low / apart, high * apart
+
+
+def _draw_name(axes: Axes, row: pd.Series, colour: str, is_left: bool) -> None:
     point = row["microseconds"], row["excess"]
-    axes.errorbar(*point, [[below], [above]], fmt="o", color=colour, capsize=2, lw=1)
     axes.annotate(
         str(row["agent"]).replace("$", r"\$"), point, xytext=(-7 if is_left else 7, 4),
         ha="right" if is_left else "left", textcoords="offset points", color=colour,

@@ -27,6 +27,8 @@ Entry = Mapping[str, Any]
 
 DEAR_SAMPLES = 10_000
 PILOT_STEPS = 20
+AT_ONCE = 4
+"""Batches that play as one where all have the same world: a step costs little more with them."""
 
 
 class Played(NamedTuple):
@@ -50,7 +52,7 @@ class Trial:
     Attributes:
         name: of the world or its family.
         world: batch -> its environment.
-        lanes: of a batch.
+        lanes: of a batch; batches of a given world play four at a time.
         is_drawn: whether each batch has a world of its own.
         found: what was played already.
     """
@@ -112,11 +114,13 @@ class Sample:
         return np.concatenate(batches)
 
     def _play(self, agent: Entry) -> list[Played]:
-        found, batches = self.trial.found, range(self.task.sizes["batches"] * self.look)
+        found, at_once = self.trial.found, 1 if self.trial.is_drawn else AT_ONCE
+        batches = range(-(-self.task.sizes["batches"] * self.look // at_once))
+        lanes = self.trial.lanes * at_once
         keys = [json.dumps([self.task.sizes["horizon"], agent, batch]) for batch in batches]
         missing = [batch for batch in batches if keys[batch] not in found]
         played = joblib.Parallel(n_jobs=self.task.workers.num_workers or -1)(
-            joblib.delayed(_play_batch)(self.task, self.trial.world(b), agent, b, self.trial.lanes)
+            joblib.delayed(_play_batch)(self.task, self.trial.world(b), agent, b, lanes)
             for b in missing
         )
         found |= {keys[batch]: each for batch, each in zip(missing, played, strict=True)}
