@@ -94,7 +94,7 @@ def _cells(row: pd.Series) -> list[str]:
         f"{row['worst']:.3f}, {row['worst_case']}" if row["decided"] else "",
         _number(row.get("flagged"), "{:.1%}"),
         _number(row.get("num_samples"), "{:.0f}"),
-        _number(row.get("microseconds"), "{:.3g}"),
+        _number(row.get("microseconds"), "{:,.3g}" if row["microseconds"] < 100 else "{:,.0f}"),
         _written(row, "lost", 1),
     ]
 
