@@ -13,7 +13,7 @@ from distances.measure import noise_floor, total_variation
 from distances.settings import PROBLEMS
 from matplotlib.figure import Figure
 from pages.command import Task
-from pages.figures import add_legend, new_panels
+from pages.figures import name_curves, new_panels
 from pages.page import Section, Verdict, graded, markdown_table
 
 from agents import SMCThompson
@@ -55,6 +55,8 @@ def reproduce(task: Task) -> Section:
         "probabilities; mean over runs (worst run). *Noise* is the mean distance of as many "
         "independent exact draws.",
         pictures={"particles": _draw(found)},
+        caption="Particles that are only reweighted end far from the posterior; resampled and "
+        "moved, they stay as near as as many exact draws.",
         body=[_table(found)],
         verdicts=_verdicts(found),
     )
@@ -134,5 +136,5 @@ def _draw(found: pd.DataFrame) -> Figure:
             axes.fill_between(steps, rows["low"], rows["high"], color=look["color"], alpha=0.15)
         axes.axhline(BOUND, color="0.7", linewidth=0.8)
         axes.set(xscale="log", xlabel="step + 1", ylabel="distance of a run's law", ylim=(0, 1))
-    add_legend(figure, 4)
+        name_curves(axes)
     return figure

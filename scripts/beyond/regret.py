@@ -7,13 +7,12 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 from pages.command import Task
-from pages.figures import add_legend, new_panels
+from pages.figures import draw_intervals, new_panels
 from pages.page import Section, Verdict, graded, markdown_table, written
 from pages.simulations import Runs, difference, differences, final_regret, simulate
 from paper.settings import REFERENCE_TS, TRUTH, truncated_normal_world
 
 from bandit_gym.results.statistics import holm, paired_p_value
-from bandit_gym.results.styles import COLOURS
 
 MATCHED = {"agent": "racing", "label": "Racing, matched"}
 MOVING = {"agent": "smc", "resampling": "systematic", "move": "random-walk", "label": "SMC, moves"}
@@ -49,6 +48,8 @@ def reproduce(task: Task) -> Section:
         "correction. Microseconds are of an agent's `act` and `observe` per decision, "
         f"{min(BLOCK_SIZE, replications)} lanes at a time on one core of a busy machine.",
         pictures={"regret": _draw(found)},
+        caption="Agents that draw from the posterior end alike; what they differ in is what a "
+        "decision costs. Bars are 95 % intervals.",
         body=[markdown_table([_cells(row) for row in found.itertuples()])],
         verdicts=[_alike(found, str(agent["label"])) for agent in FAITHFUL]
         + [_behind(found, str(agent["label"])) for agent in BASELINES],
@@ -121,13 +122,9 @@ def _listed(found: pd.DataFrame, label: str) -> str:
 
 def _draw(found: pd.DataFrame) -> Figure:
     worlds = found.groupby("world", sort=False)
-    figure, panels = new_panels(list(worlds.groups), 2)
+    figure, panels = new_panels(list(worlds.groups), 1)
     for axes, (_, rows) in zip(panels, worlds, strict=True):
-        for row, colour in zip(rows.itertuples(), COLOURS, strict=False):
-            mean, low, high = row.regret
-            axes.errorbar(row.cost, mean, [[mean - low], [high - mean]], fmt="o", capsize=3,
-                          color=colour, label=row.agent)  # fmt: skip
-        axes.set(xscale="log", xlabel="microseconds per decision", xlim=(1, 1000), ylim=(0, None))
-        axes.set_ylabel("regret at the horizon")
-    add_legend(figure, 3)
+        named = {f"{row.agent}, {row.cost:.0f} µs": row.regret for row in rows.itertuples()}
+        draw_intervals(axes, named)
+        axes.set(xlabel="regret at the horizon", xlim=(0, None))
     return figure

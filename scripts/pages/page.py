@@ -38,6 +38,7 @@ class Section:
         text: what was chosen and how to read the rest.
         body: Markdown, a paragraph or a table each.
         pictures: name of the file -> figure, shown above the body.
+        caption: what they show, in a sentence; who cannot see them is told it as well.
         verdicts: on the claims about it.
     """
 
@@ -45,6 +46,7 @@ class Section:
     text: str = ""
     body: Sequence[str] = ()
     pictures: Mapping[str, Figure] = field(default_factory=dict)
+    caption: str = ""
     verdicts: Sequence[Verdict] = ()
 
 
@@ -63,8 +65,9 @@ def write_page(page: Path, title: str, text: str, sections: Sequence[Section]) -
     for section in sections:
         for name, figure in section.pictures.items():
             figure.savefig(page.with_name(f"{name}.png"), dpi=DPI)
-        shown = (f"![{name}]({name}.png)" for name in section.pictures)
-        parts += [f"## {section.title}", section.text, *shown, *section.body]
+        shown = (f"![{section.caption or name}]({name}.png)" for name in section.pictures)
+        caption = section.caption and f"*{section.caption}*"
+        parts += [f"## {section.title}", section.text, *shown, caption, *section.body]
     page.write_text("\n\n".join(filter(None, parts)) + "\n", encoding="utf-8")
 
 

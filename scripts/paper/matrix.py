@@ -164,6 +164,8 @@ def summarise(sections: Sequence[Judged]) -> Section:
         text=f"{applicable} cells apply; {total[UNDECIDED]} of them ({share:.0%}) are undecided.",
         body=[_counted("reading", by_reading), _counted("of the paper", by_section)],
         pictures={"readings": _draw(sections)},
+        caption="A row for each claim, a column for each reading: most verdicts are the claim's, "
+        "some the reading's.",
     )
 
 
@@ -195,8 +197,8 @@ def _draw(sections: Sequence[Judged]) -> Figure:
         axes.text(j + 0.5, i + 0.5, mark, ha="center", va="center", fontsize=7)
     labels = [f"{where}  {sentence}" for where, sentence, _ in rows]
     axes.set_yticks(np.arange(len(rows)) + 0.5, [_cut(label) for label in labels], fontsize=6.5)
-    names = [reading.name.replace(", ", "\n").replace("f-n", "f-\nn") for reading in READINGS]
-    axes.set_xticks(np.arange(len(READINGS)) + 0.5, names, fontsize=6.5)
+    names = [reading.name for reading in READINGS]
+    axes.set_xticks(np.arange(len(READINGS)) + 0.5, names, fontsize=7, rotation=60, ha="left")
     axes.tick_params(length=0, top=True, labeltop=True, bottom=False, labelbottom=False)
     axes.invert_yaxis()
     axes.spines[:].set_visible(False)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from pages.command import Task
-from pages.figures import draw_regret, new_panels
+from pages.figures import draw_regret, name_curves, new_panels
 from pages.page import Section, Verdict, graded, markdown_table, written
 from pages.simulations import (
     Runs,
@@ -52,6 +52,7 @@ def reproduce_1a(task: Task) -> Section:
         f"{replications} replications of each: {len(worlds) * replications} in all, where the "
         "paper has 100.",
         pictures={"fig1a": _draw_1a(found)},
+        caption=_compared(found, EXACT),
         verdicts=[
             _no_worse("Racing is competitive with vanilla Thompson sampling", found),
             Verdict(
@@ -70,11 +71,19 @@ def _draw_1a(found: Sequence[Runs]) -> Figure:
     sums = curves("num_samples", *(runs[RACING] for runs in found))
     rates = np.diff(sums, prepend=0, axis=1) / np.diff(steps, prepend=0)
     draw_band(samples, steps, rates, RACING, next(styles()))
-    samples.axhline(400, color="0.4", linestyle=":", label="the paper's average, about 400")
+    samples.plot(steps, np.full(len(steps), 400), ":", color="0.4", label="the paper's 400")
     samples.set(xlabel="step", ylabel="samples per decision", xscale="log", ylim=(0, None))
     for axes in (regret, samples):
-        axes.legend()
+        name_curves(axes)
     return figure
+
+
+def _compared(found: Sequence[Runs], label: str) -> str:
+    """Say how Racing ends up beside another agent, averaged over worlds."""
+    racing, other = (
+        final_regret(*(runs[name] for runs in found)).estimate for name in (RACING, label)
+    )
+    return f"Racing's regret ends at {racing:.0f}, that of {label} at {other:.0f}."
 
 
 def reproduce_1b(task: Task) -> Section:
@@ -106,6 +115,7 @@ def _reproduce_worlds(
         title=title,
         text=f"{choices} {sizes}",
         pictures={name: _draw_worlds(found)},
+        caption=f"{_compared(list(found.values()), SMC)} {_compared(list(found.values()), EXACT)}",
         body=[measure, markdown_table([_row(world, runs) for world, runs in found.items()])],
         verdicts=_verdicts(found),
     )
@@ -130,7 +140,7 @@ def _draw_worlds(found: dict[str, Runs]) -> Figure:
     for axes, runs in zip(panels, found.values(), strict=True):
         draw_regret(axes, {label: [runs[label]] for label in (RACING, THOMPSON, SMC, EXACT)})
         axes.set_xscale("log")
-    panels[0].legend(fontsize="small")
+        name_curves(axes)
     return figure
 
 
