@@ -25,7 +25,7 @@ def make_inference_data(snapshot: Shown, size: int, seed: int) -> Any:
         return statistics[0] if snapshot.num_envs is None else statistics
 
     own = ["arm"] if snapshot.num_envs is None else ["lane", "arm"]
-    groups = {
+    groups: dict[str, Any] = {
         "posterior": {"mean": snapshot.sample(size, seed=seed)[None]},
         "posterior_predictive": {"reward": snapshot.predictive(size, seed=seed)[None]},
         "constant_data": {
