@@ -117,6 +117,7 @@ shortened.""",
     folder="results/readings",
     page="readings",
     lead=summarise,
+    is_parallel=True,
 )
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import joblib
+
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.files import RESULTS_VERSION
 from pages.page import Section, write_page
@@ -49,6 +51,8 @@ class Study:
         num_workers: processes, if the command says nothing; None for all cores.
         page: what the page is called, if it has more than one part.
         lead: what makes a section that goes first of all others.
+        is_parallel: whether parts are carried out side by side, each by one process, since they
+            have nothing in common.
     """
 
     title: str
@@ -58,6 +62,7 @@ class Study:
     num_workers: int | None = None
     page: str = "README"
     lead: Callable[[Sequence[Any]], Section] | None = None
+    is_parallel: bool = False
 
 
 def run_study(study: Study, description: str | None, arguments: Sequence[str] | None) -> int:
@@ -68,7 +73,7 @@ def run_study(study: Study, description: str | None, arguments: Sequence[str] | 
     options = parser.parse_args(arguments)
     is_all = not options.only or "all" in options.only
     names = [name for name in study.parts if is_all or name in options.only]
-    sections = [_run_part(name, study.parts[name], options) for name in names]
+    sections = _run_parts(study, names, options)
     if study.lead is not None:
         sections.insert(0, study.lead(sections))
     page = options.out / f"{names[0] if len(names) == 1 else study.page}.md"
@@ -82,10 +87,20 @@ def run_study(study: Study, description: str | None, arguments: Sequence[str] | 
     return 0
 
 
-def _run_part(name: str, part: Part, options: argparse.Namespace) -> Section:
+def _run_parts(study: Study, names: Sequence[str], options: argparse.Namespace) -> list[Section]:
+    if not study.is_parallel or len(names) == 1:
+        return [_run_part(study.parts[name], name, options, options.workers) for name in names]
+    calls = (joblib.delayed(_run_part)(study.parts[name], name, options, 1) for name in names)
+    found: list[Section] = joblib.Parallel(options.workers or -1)(calls)
+    return found
+
+
+def _run_part(
+    part: Part, name: str, options: argparse.Namespace, num_workers: int | None
+) -> Section:
     print(f"{name} ...", flush=True)
     start = perf_counter()
-    sizes, workers = scaled(part.sizes, options.scale), Workers(num_workers=options.workers)
+    sizes, workers = scaled(part.sizes, options.scale), Workers(num_workers=num_workers)
     section = part.reproduce(Task(sizes, options.out, workers))
     print(f"{name}: {perf_counter() - start:.0f} s", flush=True)
     return section
