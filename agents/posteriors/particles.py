@@ -126,9 +126,9 @@ class ParticlePosterior(Posterior):
         lanes, arms = cells
         if not lanes.size:
             return self._weighed.refresh(self.num_taking_part())
-        if (lanes[1:] > lanes[:-1]).all() and (news[cells] == 1).all():
-            self._learn(rng, lanes, arms, sums[cells] - self.sums[cells])
-        self._absorb(rng, counts, sums)
+        is_single = bool((lanes[1:] > lanes[:-1]).all() and (news[cells] == 1).all())
+        if not is_single or not self._learn(rng, lanes, arms, sums[cells] - self.sums[cells]):
+            self._absorb(rng, counts, sums)
         self.counts[:], self.sums[:] = counts, sums
         self._gains[cells] = self._find_gains(cells)
         return self._weighed.refresh(self.num_taking_part())
@@ -221,7 +221,8 @@ class ParticlePosterior(Posterior):
         are followed.
         """
         with np.errstate(invalid="ignore"):  # NaN where the reference rules out the data
-            return self._gains[:, self._arms].sum(axis=2) + self._log_reference
+            gains = self._gains.reshape(-1, *self._arms.shape)
+            return gains.sum(axis=2) + self._log_reference
 
     def _find_gains(self, cells: Rows) -> np.ndarray:
         """Return (n,) by how much the best means beat those followed, at (n,) lanes and arms."""
@@ -247,8 +248,9 @@ class ParticlePosterior(Posterior):
 
     def _learn(
         self, rng: Generator, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray
-    ) -> None:
-        """Take in one reward in each of the given lanes, but for rewards that need a bridge."""
+    ) -> bool:
+        """Take in a reward in each of the given lanes; False if some are left that need a bridge."""
+        num_lanes = len(lanes)
         groups, columns = np.divmod(arms, self._arms.shape[1])
         is_renewed = self.resampling != "never"
         weighed, rows = self._weighed, (lanes, groups)
@@ -270,6 +272,7 @@ class ParticlePosterior(Posterior):
             self._reference[lanes, arms], 1, rewards
         )
         self._renew(rng, (lanes[is_poor], groups[is_poor]))
+        return len(lanes) == num_lanes
 
     def _columns(self) -> np.ndarray:
         """Return (N, G, D, P) particles, for kernels: one arm's lie side by side in memory."""
