@@ -249,7 +249,7 @@ class ParticlePosterior(Posterior):
     def _learn(
         self, rng: Generator, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray
     ) -> bool:
-        """Take in a reward in each of the given lanes; False if some are left that need a bridge."""
+        """Take in a reward in each of the lanes; return False if some are left for a bridge."""
         num_lanes = len(lanes)
         groups, columns = np.divmod(arms, self._arms.shape[1])
         is_renewed = self.resampling != "never"
