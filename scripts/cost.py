@@ -32,6 +32,7 @@ from agents.base import Agent  # noqa: E402
 from agents.oracle import action_probabilities  # noqa: E402
 from bandit_gym.envs.families.dependent_prior import DependentPriorBanditEnv  # noqa: E402
 from bandit_gym.fidelity.distance import noise_floor, total_variation  # noqa: E402
+from bandit_gym.files import RESULTS_VERSION  # noqa: E402
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson  # noqa: E402
 from bandit_gym.priors import (  # noqa: E402
     Beta,
@@ -104,7 +105,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{title}, {num_arms} arms: {name} ...", file=sys.stderr)
             case = Case(problem, counts, sums, truth)
             found[title, num_arms, name] = find_cost(name, case, sizes)
-    note = f"Made by `python scripts/cost.py --scale {options.scale:g}`."
+    command = f"`python scripts/cost.py --scale {options.scale:g}`"
+    note = f"Made by {command}, results version {RESULTS_VERSION}."
     write_page(options.out / "cost.md", "What a decision costs", f"{note} {TEXT}", sections(found))
     return 0
 
@@ -215,10 +217,10 @@ good for comparisons only."""
 def sections(found: Mapping[tuple[str, int, str], Cost]) -> list[Section]:
     """Return the picture, then a table for each problem."""
     shown = {name: cost for (*place, name), cost in found.items() if tuple(place) == SHOWN}
-    text = f"{SHOWN[0]}, {SHOWN[1]} arms, many lanes. Below the dotted line all is noise."
+    caption = f"{SHOWN[0]}, {SHOWN[1]} arms, many lanes. Below the dotted line all is noise."
     titles = dict.fromkeys(title for title, _, _ in found)
     return [
-        Section("At a glance", text, pictures={"cost": draw(shown)}),
+        Section("At a glance", pictures={"cost": draw(shown)}, caption=caption),
         *(Section(title, body=[table(title, found)]) for title in titles),
     ]
 
