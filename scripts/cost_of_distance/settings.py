@@ -86,7 +86,7 @@ CONTENDERS = (
 
 SHOWN = {
     "racing": -1,
-    "ensemble of 30": -1,
+    "ensemble of 30": 1,
     "SMC, 100 particles": -1,
     "paper's race, δ = 0.7, σ = 0.1": 1,
     "two draws agree": 1,

@@ -136,7 +136,7 @@ def _schedule(found: RunResults) -> list[int]:
 
 
 def _draw_worlds(found: dict[str, Runs]) -> Figure:
-    figure, panels = new_panels(list(found))
+    figure, panels = new_panels(list(found), 2)
     for axes, runs in zip(panels, found.values(), strict=True):
         draw_regret(axes, {label: [runs[label]] for label in (RACING, THOMPSON, SMC, EXACT)})
         axes.set_xscale("log")
