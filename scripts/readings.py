@@ -27,7 +27,7 @@ from agents.racing.stopping import paper_rule
 
 ROWS: dict[str, tuple[str, Callable[[], Iterable[Claim]], dict[str, int]]] = {
     "table1": ("Table 1: reference posteriors", claims.table_1_claims, {}),
-    "theorem1": ("Theorem 1: the promise of a race", claims.theorem_1_claims, {"batches": 8}),
+    "theorem1": ("Theorem 1: the promise of a race", claims.theorem_1_claims, {"batches": 40}),
     "fig1a": (
         "Figure 1a: conjugate prior",
         claims.figure_1a_claims,
