@@ -14,8 +14,8 @@ AGENTS = ("racing", "exact", "smc")
 REPLICATIONS, HORIZON = 100, 1000
 FIRST_SIZE = 2, 10
 TRIVIAL = 2, 5
-LONG_REPLICATIONS = 500
-"""Of a minute and more, so that neither start-up nor the last block decides."""
+LONG_REPLICATIONS = 2500
+"""Of about a minute, so that neither start-up nor the last block decides."""
 README_AGENTS = ("racing_paper", "exact", "smc", "ucb1")
 NEEDED = "import numpy, gymnasium, pandas"
 MAX_REPEATS = 3  # each takes seconds, and varies little
