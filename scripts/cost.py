@@ -25,7 +25,7 @@ if __name__ == "__main__":  # numba refuses another number once threads run, in 
 import numpy as np  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
 from pages.command import add_scale, new_parser, scaled  # noqa: E402
-from pages.page import Section, markdown_table, write_page  # noqa: E402
+from pages.page import Section, markdown_table, short, write_page  # noqa: E402
 
 from agents import ExactThompson, RacingThompson, SMCThompson  # noqa: E402
 from agents.base import Agent  # noqa: E402
@@ -42,6 +42,7 @@ from bandit_gym.priors import (  # noqa: E402
     TruncatedNormal,
 )
 from bandit_gym.problem import BanditProblem  # noqa: E402
+from bandit_gym.results.styles import COLOURS  # noqa: E402
 
 SIZES = {"decisions": 10_000, "milliseconds": 100}
 MOST_LANES = 1000
@@ -232,9 +233,9 @@ def table(title: str, found: Mapping[tuple[str, int, str], Cost]) -> str:
             {
                 "arms": str(num_arms),
                 "agent": name,
-                "one lane, us": f"{cost.single:.3g}",
-                "many, us": f"{cost.many:.3g}",
-                "samples": f"{cost.num_samples:.4g}",
+                "one lane, µs": short(cost.single),
+                "many, µs": short(cost.many),
+                "samples": short(cost.num_samples),
                 "TV": f"{cost.distance:.4f}",
                 "noise": f"{cost.floor:.4f}",
             }
@@ -248,12 +249,19 @@ def draw(costs: Mapping[str, Cost]) -> Figure:
     """Draw microseconds against total variation, a mark for each setting."""
     figure = Figure(figsize=(5.5, 3.6), layout="constrained")
     axes = figure.subplots()
-    for (name, cost), marker in zip(costs.items(), "osD^vP", strict=True):
-        axes.plot(cost.many, max(cost.distance, 1e-4), marker, label=name)
+    for (name, cost), colour in zip(costs.items(), COLOURS, strict=False):
+        place = cost.many, max(cost.distance, 1e-4)
+        axes.plot(*place, "o", color=colour)
+        axes.annotate(
+            name, place, xytext=(0, 7), textcoords="offset points", ha="center", color=colour,
+            fontsize="small",
+        )  # fmt: skip
     axes.axhline(2 * max(cost.floor for cost in costs.values()), linestyle=":", color="grey")
     axes.set(xscale="log", yscale="log")
     axes.set(xlabel="microseconds of a decision", ylabel="total variation from the truth")
-    axes.legend(fontsize="small")
+    axes.margins(x=0.15, y=0.15)
+    for axis in axes.xaxis, axes.yaxis:
+        axis.set_major_formatter("{x:g}")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 

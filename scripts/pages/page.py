@@ -100,3 +100,8 @@ def with_ends(interval: Interval, digits: int = 4) -> str:
         return f"{interval.estimate:.{digits}f} (no interval below {MIN_REPLICATIONS})"
     estimate, low, high = (f"{value:.{digits}f}" for value in interval)
     return f"{estimate} [{low}, {high}]"
+
+
+def short(number: float) -> str:
+    """Write a number with three digits, or all before the point."""
+    return f"{number:,.0f}" if 100 <= abs(number) < math.inf else f"{number:.3g}"

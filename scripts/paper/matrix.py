@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from pages.command import Task
-from pages.page import Section, markdown_table
+from pages.page import Section, markdown_table, short
 
 from bandit_gym.results.statistics import LEVEL, Interval
 from paper.claims import Claim
@@ -61,10 +61,10 @@ class Cell(NamedTuple):
         if self.interval is None:
             return self.words if self.verdict == TOO_DEAR else MARKS[NOT_APPLICABLE][0]
         estimate, low, high = self.interval
-        ends = "" if low == high else f" [{_short(low)}, {_short(high)}], n = {self.count}"
+        ends = "" if low == high else f" [{short(low)}, {short(high)}], n = {self.count}"
         if math.isinf(high):
             ends = f" (no interval below {MIN_CLUSTERS}, n = {self.count})"
-        return f"**{self.verdict}** {_short(estimate)}{ends}{self.words}"
+        return f"**{self.verdict}** {short(estimate)}{ends}{self.words}"
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def settle(claim: Claim, reading: Reading, task: Task, level: float) -> Cell:
         if verdict != UNDECIDED:
             break
     drawn = [limit for limit in (measure.low, measure.high) if np.ndim(limit)]
-    words = f", limit {' and '.join(_short(float(np.mean(limit))) for limit in drawn)}"
+    words = f", limit {' and '.join(short(float(np.mean(limit))) for limit in drawn)}"
     return Cell(verdict, measure.interval(level), len(measure.values), words if drawn else "")
 
 
@@ -206,11 +206,6 @@ def _draw(sections: Sequence[Judged]) -> Figure:
         "   ".join(f"{mark} {verdict}" for verdict, (mark, _) in MARKS.items()), fontsize=8
     )
     return figure
-
-
-def _short(number: float) -> str:
-    """Write a number with three digits, or all before the point."""
-    return f"{number:,.0f}" if 100 <= abs(number) < math.inf else f"{number:.3g}"
 
 
 def _cut(label: str) -> str:
