@@ -173,10 +173,10 @@ def test_paper_regrets_rise_more_along_sigma_than_along_delta():
 
 @pytest.fixture
 def task(tmp_path):
-    return Task({"batches": 2, "horizon": 10}, tmp_path, Workers("serial", 1))
+    return Task({"batches": 4, "horizon": 10}, tmp_path, Workers("serial", 1))
 
 
-@pytest.mark.parametrize(("is_drawn", "count"), [(False, 6), (True, 2)])
+@pytest.mark.parametrize(("is_drawn", "count"), [(False, 12), (True, 4)])
 def test_batch_with_a_world_of_its_own_is_one_cluster(task, is_drawn, count):
     trial = Trial("three arms", lambda batch: WORLD, lanes=3, is_drawn=is_drawn)
     sample = trial.sample(task)
