@@ -37,7 +37,7 @@ def test_page_has_a_table_for_each_problem_and_one_picture(tmp_path, monkeypatch
     monkeypatch.setattr(cost, "problems", lambda: [(*cost.SHOWN, known_case(3).problem)])
     assert cost.main(["--out", str(tmp_path), "--scale", "0.002"]) == 0
     page = (tmp_path / "cost.md").read_text(encoding="utf-8")
-    assert page.count("![cost](cost.png)") == 1 and (tmp_path / "cost.png").exists()
+    assert page.count("](cost.png)") == 1 and (tmp_path / "cost.png").exists()
     for name in cost.SETTINGS:
         assert page.count(f"| {cost.SHOWN[1]} | {name} |") == 1
 

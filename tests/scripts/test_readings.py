@@ -215,7 +215,7 @@ def test_races_are_found_again(task, monkeypatch):
     found = races.Problem(0).sample(task, 1).errors(reading)
     monkeypatch.setattr(races, "race_for_errors", None)
     assert (races.Problem(0).sample(task, 1).errors(reading) == found).all()
-    assert found.shape == (40,)
+    assert found.shape == (80,)
 
 
 def test_smc_has_the_particles_of_the_first_look(task):
