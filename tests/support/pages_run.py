@@ -32,7 +32,7 @@ EXCEPTIONS = {
     r"pytest": "this run",
     r"python scripts/benchmark\.py (.* )?--with-peers.*": "installs other people's libraries",
     r"python scripts/benchmark\.py( --check| --profile| --only harness)?": "minutes, by the clock",
-    r"python scripts/((compare_sb3|cost)\.py|does_distance_matter\.py .*)": "minutes",
+    r"python scripts/((compare_sb3|cost)\.py.*|does_distance_matter\.py .*)": "minutes",
     r"python (-m sphinx|scripts/(golden|make_suite|type_pages)\.py).*": "the gate's; takes minutes",
     r"python scripts/mutants\.py .*": "breaks lines for an hour",
 }
