@@ -129,13 +129,14 @@ def run_suite(
     seed = check_integer("seed", seed, minimum=0)
     if on_progress is not None:
         check_callback("on_progress", on_progress, 2)
-    for entry in entries:
-        _require_use(entry, chosen)
     crew_of = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
     calls = list(_calls(entries, chosen, scale, seed))
     found: list[Any] = [None] * len(calls)
     with contextlib.ExitStack() as stack:
         crew = Crew(crew_of, stack)
+        for (entry, _), refusal in crew.call(_refusal, [(entry, chosen) for entry in entries]):
+            if refusal and not isinstance(refusal, Died):  # of one that died its rows will tell
+                raise ValueError(f"agent {entry.label} must fit a case of the suite, got {refusal}")
         numbered = ((number, *call) for number, call in enumerate(calls))
         for done, (call, result) in enumerate(crew.call(_carry_out, numbered), start=1):
             found[call[0]] = _lost(call, result) if isinstance(result, Died) else result
@@ -144,18 +145,19 @@ def run_suite(
     return _tabulate(chosen, found, _horizon(scale))
 
 
-def _require_use(entry: Entry, suite: Suite) -> None:
-    """Refuse an agent that can be made for no case; one that some cases refuse is told there."""
+def _refusal(entry: Entry, suite: Suite) -> str:
+    """Say why an agent can be made for no case; "" if it can, or fails by more than a refusal."""
     words = ""
     for case in suite.cases:
         try:
             make_agent(entry, case.problem, HORIZON, case.name)
-            return
         except (TypeError, ValueError) as error:
             words = words or headline(error)
-        except Exception:  # of an agent's own making
-            return
-    raise ValueError(f"agent {entry.label} must fit a case of the suite, got {words}")
+        except (Exception, SystemExit):  # of an agent's own making, which its rows will tell
+            return ""
+        else:
+            return ""
+    return words
 
 
 def _calls(entries: Sequence[Entry], suite: Suite, scale: float, seed: int) -> Iterator[Call]:

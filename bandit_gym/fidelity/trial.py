@@ -78,7 +78,7 @@ def measure_distance(
     seeds = SeedSequence(seed, spawn_key=(zlib.crc32(f"{entry.label}/{case.name}".encode()),))
     try:
         made = decide(entry, case, num_decisions, seeds)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return row | {"status": FAILED, "words": headline(error)}
     if made is None:
         words = f"it has no warm_start, and {row['pulls']:,} pulls are over {LONGEST_REPLAY:,}"
@@ -172,6 +172,6 @@ def play_game(entry: Entry, case: SuiteCase, sizes: tuple[int, int], seed: int) 
         seeds = SeedSequence(seed, spawn_key=key)
         steps = islice(play(agent, env, env_seed=seed, agent_seed=seeds), horizon)
         regrets = np.array([step.pseudo_regrets for step in steps], dtype=np.float64).sum(axis=0)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Game(entry.label, case.world, np.empty(0), headline(error))
     return Game(entry.label, case.world, regrets * 1000 / horizon)

@@ -36,3 +36,31 @@ def test_fidelity_refuses_bad_input_in_one_line(arguments, capsys, tmp_path):
     error = capsys.readouterr().err
     assert error.startswith("bandit-gym: error: ") and error.count("\n") == 1
     assert not (tmp_path / "new").exists()
+
+
+LEAVING = """
+import os, sys
+
+class Quits:
+    def __init__(self, problem):
+        leave(0)
+
+    def reset(self, num_envs=None, seed=None): ...
+    def act(self, observation=None): ...
+    def observe(self, action, reward, mask=None): ...
+"""
+
+
+@pytest.mark.parametrize(("way", "workers"), [("sys.exit", "1"), ("os._exit", "2")])
+def test_agent_that_leaves_while_it_is_made_fails_and_leaves_the_others(
+    tmp_path, monkeypatch, capsys, way, workers
+):
+    name = f"leaving_by_{way.replace('.', '_')}"
+    (tmp_path / f"{name}.py").write_text(f"{LEAVING}\nleave = {way}\n")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["--agents", "exact", f"{name}:Quits", "--only", "Beta(5, 5), 100 pulls"]
+    sizes = ["--scale", "0.01", "--workers", workers]
+    assert main(["fidelity", *arguments, *sizes, "--out", "new"]) == 1
+    assert "Quits failed in" in capsys.readouterr().err
+    table = pd.read_parquet(tmp_path / "new" / "distances.parquet")
+    assert table["status"].tolist() == ["measured", "failed"]
