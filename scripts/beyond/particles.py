@@ -55,8 +55,8 @@ def reproduce(task: Task) -> Section:
         "probabilities; mean over runs (worst run). *Noise* is the mean distance of as many "
         "independent exact draws.",
         pictures={"particles": _draw(found)},
-        caption="Particles that are only reweighted end far from the posterior; resampled and "
-        "moved, they stay as near as as many exact draws.",
+        caption="How far the law of a run is from the truth over time, of particles that are only "
+        "reweighted, resampled, or resampled and moved. Bands go from the best run to the worst.",
         body=[_table(found)],
         verdicts=_verdicts(found),
     )

@@ -47,8 +47,8 @@ def reproduce(task: Task) -> Section:
         "printed threshold and the running-maximum scale; the first three settings have the "
         "paper's proposal, the last the matched one.",
         pictures={"thrift": _draw(results)},
-        caption="A matched proposal needs the fewest samples and leaves the least distance: a dot "
-        "for each history, a stroke at their median.",
+        caption="Samples that each setting spends, and the distance that is left: a dot for each "
+        "history, a stroke at their median.",
         body=[markdown_table([_row(name, step, group) for (name, step), group in groups])],
         verdicts=_verdicts(results),
     )

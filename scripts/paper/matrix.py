@@ -164,8 +164,7 @@ def summarise(sections: Sequence[Judged]) -> Section:
         text=f"{applicable} cells apply; {total[UNDECIDED]} of them ({share:.0%}) are undecided.",
         body=[_counted("reading", by_reading), _counted("of the paper", by_section)],
         pictures={"readings": _draw(sections)},
-        caption="A row for each claim, a column for each reading: most verdicts are the claim's, "
-        "some the reading's.",
+        caption="What became of each claim, a row each, under each reading, a column each.",
     )
 
 
