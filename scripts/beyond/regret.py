@@ -48,8 +48,8 @@ def reproduce(task: Task) -> Section:
         "correction. Microseconds are of an agent's `act` and `observe` per decision, "
         f"{min(BLOCK_SIZE, replications)} lanes at a time on one core of a busy machine.",
         pictures={"regret": _draw(found)},
-        caption="Regret of each agent, with what a decision costs it beside its name. Bars are 95 % "
-        "intervals.",
+        caption="Regret of each agent, with what a decision costs it beside its name. Bars are "
+        "95 % intervals.",
         body=[markdown_table([_cells(row) for row in found.itertuples()])],
         verdicts=[_alike(found, str(agent["label"])) for agent in FAITHFUL]
         + [_behind(found, str(agent["label"])) for agent in BASELINES],

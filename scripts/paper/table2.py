@@ -44,8 +44,8 @@ def reproduce(task: Task) -> Section:
         "threshold is negative under its root for large δ. Beta(5, 5) prior, T = "
         f"{task.sizes['horizon']}, {replications} replications instead of the paper's 10.",
         pictures={"table2": _draw(contestants | fitted)},
-        caption="Samples and regrets of each reading over the paper's: a dot for each cell, a stroke "
-        "at their median; 1 would be the paper's.",
+        caption="Samples and regrets of each reading over the paper's: a dot for each cell, a "
+        "stroke at their median; 1 would be the paper's.",
         body=[
             *(_table(name, found) for name, found in contestants.items()),
             "Typical factor between our cells and the paper's, by number of arms "
