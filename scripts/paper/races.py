@@ -14,6 +14,7 @@ from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.typing import FloatArray
 from paper.readings import Reading
 from paper.theorem1 import Case, race_for_errors, random_cases
+from paper.trials import FIRST_BATCH
 
 SIGMA = 0.1
 RACES_PER_BATCH = 250
@@ -54,9 +55,10 @@ class RaceSample(NamedTuple):
     def race(self, reading: Reading) -> FloatArray:
         """Return (3, R) errors, races that could not err, and samples; see `race_for_errors`."""
         case = random_cases(self.number + 1)[-1]
+        num_batches = self.task.sizes["batches"] * self.look
         batches = joblib.Parallel(n_jobs=self.task.workers.num_workers or -1)(
             joblib.delayed(_race_batch)(self.task, case, reading, self.number, batch)
-            for batch in range(self.task.sizes["batches"] * self.look)
+            for batch in range(FIRST_BATCH, FIRST_BATCH + num_batches)
         )
         return np.concatenate(batches, axis=1)
 

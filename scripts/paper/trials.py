@@ -1,9 +1,10 @@
 """Worlds that agents play in for a claim, and what they did there, as one number a cluster.
 
-Batch b of a trial has the seed b and its lanes play together. All agents meet the same means and
-the same reward noise, so that their differences are paired. Where each batch has a world of its own
-(a prior drawn at random, say), a batch is one cluster, whose lanes are averaged: what is said holds
-for the law of the worlds, not for those that were drawn. In a given world every lane is a cluster.
+Batch b of a trial has the seed b and its lanes play together; the first one is `FIRST_BATCH`. All
+agents meet the same means and the same reward noise, so that their differences are paired. Where
+each batch has a world of its own (a prior drawn at random, say), a batch is one cluster, whose
+lanes are averaged: what is said holds for the law of the worlds, not for those that were drawn. In
+a given world every lane is a cluster.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ Entry = Mapping[str, Any]
 
 DEAR_SAMPLES = 10_000
 PILOT_STEPS = 20
+FIRST_BATCH = 1000
+"""Those before were looked at while the study's sizes were chosen, and are no evidence any more."""
+
 AT_ONCE = 4
 """Batches that play as one where all have the same world: a step costs little more with them."""
 
@@ -115,15 +119,16 @@ class Sample:
 
     def _play(self, agent: Entry) -> list[Played]:
         found, at_once = self.trial.found, 1 if self.trial.is_drawn else AT_ONCE
-        batches = range(-(-self.task.sizes["batches"] * self.look // at_once))
+        num_batches = -(-self.task.sizes["batches"] * self.look // at_once)
+        batches = range(FIRST_BATCH, FIRST_BATCH + num_batches)
         lanes = self.trial.lanes * at_once
         keys = [json.dumps([self.task.sizes["horizon"], agent, batch]) for batch in batches]
-        missing = [batch for batch in batches if keys[batch] not in found]
+        missing = {key: batch for key, batch in zip(keys, batches, strict=True) if key not in found}
         played = joblib.Parallel(n_jobs=self.task.workers.num_workers or -1)(
             joblib.delayed(_play_batch)(self.task, self.trial.world(b), agent, b, lanes)
-            for b in missing
+            for b in missing.values()
         )
-        found |= {keys[batch]: each for batch, each in zip(missing, played, strict=True)}
+        found |= dict(zip(missing, played, strict=True))
         return [found[key] for key in keys]
 
 
