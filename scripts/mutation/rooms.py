@@ -19,18 +19,7 @@ ROOMS = {  # sources -> tests that may notice
         "tests/bandit_gym/experiments tests/bandit_gym/test_cli.py",
     ),
     "results": ("bandit_gym/results", "tests/bandit_gym/results"),
-    "rest": (
-        "",
-        "tests/agents/base tests/agents/test_exact_thompson.py tests/agents/test_oracle.py"
-        " tests/agents/test_smc_thompson.py tests/agents/numerics tests/agents/oracle"
-        " tests/agents/rules tests/agents/sb3 tests/bandit_gym/envs tests/bandit_gym/fidelity"
-        " tests/bandit_gym/likelihoods tests/bandit_gym/numerics"
-        " tests/bandit_gym/priors tests/bandit_gym/test_checks.py"
-        " tests/bandit_gym/test_cli.py"
-        " tests/bandit_gym/test_likelihoods.py tests/bandit_gym/test_problem.py"
-        " tests/bandit_gym/test_registration.py tests/bandit_gym/test_rollout.py"
-        " tests/bandit_gym/watching",
-    ),
+    "rest": ("", "tests/agents tests/bandit_gym tests/test_agents.py"),
 }
 
 
