@@ -13,6 +13,7 @@ from agents.numerics.kernels import TINY
 from agents.racing.bank import Bank
 from agents.racing.conjugate import MAX_TABLES, MIN_TABLE_DRAWS
 from agents.racing.leaders import find_leaders as plain_find_leaders
+from agents.racing.leaders import largest_evidence
 from agents.racing.logistic import log_logistic
 from agents.racing.marginal import FAR, fit_marginals
 from agents.racing.matching import effective_share, make_proposal
@@ -336,7 +337,7 @@ def test_features_are_added_up_over_arms(row, last, rng):
     x, out = rng.uniform(0.1, 0.9, size=(3, 7)), np.arange(7.0)
     features = np.array([np.log(x), np.log1p(-x), x, x**2, 1 / x])
     expected = np.arange(7.0) + np.einsum("kf,fkm->m", c, features)
-    add_features(c, x, np.empty((3, 21)), out)
+    add_features(c, x, np.full((3, 21), np.nan), out)
     assert out == pytest.approx(expected)
 
 
@@ -346,6 +347,12 @@ def test_features_are_added_up_over_arms(row, last, rng):
 )
 def test_leader_and_second_are_the_two_largest_and_the_first_of_equal_ones(totals, leader, second):
     assert find_leaders(np.array(totals, dtype=float)) == (leader, second)
+
+
+def test_evidence_of_no_gap_is_none():
+    assert largest_evidence(TILTS, 0.0, 1.0) == 0.0
+    r, psi = TILTS[0]
+    assert largest_evidence(TILTS[:1], 5.0, 1.0) == pytest.approx(5 * r - psi)
 
 
 @pytest.mark.parametrize(

@@ -57,3 +57,10 @@ def test_lanes_of_like_lengths_are_drawn_for_together(rng):
     shares = rng.permutation(np.repeat([0.9, 0.3], NUM_LANES // 2))
     races, num_drawn = _run(self_normalised_rule(1e-9, 12.0, 100), shares, rng)
     assert num_drawn < 1.3 * races.num_samples.sum()
+
+
+def test_few_effective_samples_are_poor_and_short_races_of_equal_weights_are_not(rng):
+    """Below 3, or below nine tenths of the samples."""
+    races = Races.start(fixed_rule(2), rng.gumbel(size=(4, 2)), np.full(4, 2))
+    races.num_samples[:] = 2, 2, 100, 100
+    assert races.is_poor(np.array([1.7, 1.9, 2.9, 3.1])).tolist() == [True, False, True, False]

@@ -70,3 +70,9 @@ def test_a_rare_camp_that_the_data_ask_for_is_drawn_from(prior):
     proposal.follow(np.random.default_rng(0), counts, sums)
     means = proposal.draw(np.random.default_rng(0), np.arange(1), 1000).means
     assert (means[0, 0] > 0.9).mean() > 0.99  # 30 of 30 rewards: the camp has nearly all mass
+
+
+def test_sliced_priors_are_equal_to_themselves_alone():
+    """By fields they could not be compared, which are arrays."""
+    one, other = _take_apart(CAMPS), _take_apart(CAMPS)
+    assert one == one and one != other and len({one, other}) == 2

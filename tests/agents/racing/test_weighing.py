@@ -39,7 +39,14 @@ def test_log_weights_stay_finite_when_products_of_arms_would_not(magnitude, rng)
     np.testing.assert_allclose(log_weights(x, (1.5, 0, 0, 0, 0)), expected, rtol=1e-12)
 
 
-def test_log_weights_are_minus_infinity_outside_the_support():
+@pytest.mark.parametrize(
+    ("support", "expected"),
+    [
+        ((0.2, 0.5), [-np.inf, 0.7, -np.inf]),
+        ((0.2, np.inf), [-np.inf, 0.7, 1.3]),
+        ((-np.inf, 0.5), [0.5, 0.7, -np.inf]),
+    ],
+)
+def test_log_weights_are_minus_infinity_outside_the_support(support, expected):
     x = np.array([[[0.1, 0.3, 0.9], [0.4, 0.4, 0.4]]])
-    out = log_weights(x, (0, 0, 1, 0, 0), support=(0.2, 0.5))
-    np.testing.assert_array_equal(out, [[-np.inf, 0.7, -np.inf]])
+    np.testing.assert_allclose(log_weights(x, (0, 0, 1, 0, 0), support), [expected])
