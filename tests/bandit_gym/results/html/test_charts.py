@@ -67,5 +67,14 @@ def test_curves_are_thinned_to_their_first_and_last_points_and_some_between(coun
     assert (np.diff(kept) > 0).all()
 
 
+def test_half_of_a_thinned_curve_is_even_and_half_in_the_logarithm_of_time():
+    """Of 100 points of a million, 50 are some 20,408 apart, and 50 a factor of 1.326."""
+    kept = charts._thin(10**6, 100)
+    assert 85 < len(kept) <= 100  # the first few steps are rounded to the same
+    assert np.diff(kept).max() == 20_409
+    assert 20 < (kept < 20_000).sum() < 40
+    assert (kept > 500_000).sum() >= 25
+
+
 def test_what_is_not_finite_is_nothing():
     assert charts._round(np.array([1.234567, np.nan, np.inf])) == [1.2346, None, None]
