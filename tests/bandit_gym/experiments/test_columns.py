@@ -1,4 +1,5 @@
 import io
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -90,3 +91,10 @@ def test_texts_that_no_array_can_hold_are_refused(monkeypatch):
     monkeypatch.setattr(columns, "LARGEST_TEXT", 5)
     with pytest.raises(ValueError, match=r"^texts must have at most 5 bytes, got 6\.$"):
         columns.texts(["abc", "abc"])
+
+
+def test_rank_counts_the_better_arms_and_is_blank_in_a_lane_that_has_ended():
+    gaps = np.array([[0.0, 0.2, 0.1], [0.3, 0.0, 0.0], [0.0, 0.2, 0.1]])
+    step = SimpleNamespace(actions=np.array([1, 2, 1]), is_alive=np.array([True, True, False]))
+    now = columns.Standing(step, SimpleNamespace(gaps=gaps), np.ones(3, dtype=int), {})
+    assert COLUMNS["action_rank"].follows(now).tolist() == [2, 0, -1]
