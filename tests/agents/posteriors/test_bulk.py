@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.posteriors.bulk import GAIN, bound_step, may_stand_out, stands_out, trim
+from agents.posteriors.bulk import GAIN, bound_step, cut_step, may_stand_out, stands_out, trim
 
 
 @pytest.mark.parametrize("prior", [[0.0, 3.0], [3.0, 0.0]])
@@ -55,3 +55,17 @@ def test_a_peak_may_stand_out_where_the_likelihood_is_steep_on_either_side(gain,
         places = np.array([steps, steps, 0.0 * steps, [*[-20.0] * first, *gain]])
         assert may_stand_out(places, first + 1) == may
         assert may_stand_out(places, 0) and may_stand_out(places, first + 2)
+
+
+@pytest.mark.parametrize(
+    ("part", "shares"),
+    [(0.5, [0.5]), (0.4, [0.5]), (0.3, [0.3, 0.45, 0.6, 0.75]), (0.2, [0.2, 0.3, 0.4, 0.5])],
+)
+def test_cuts_are_closer_to_the_higher_end(part, shares):
+    """The first is where the parabola has changed by what is allowed, the next half of that on."""
+    cuts = np.full(9, np.nan)
+    num = cut_step(2.0, 4.0, part, True, cuts, 1)
+    assert cuts[1:num] == pytest.approx(2.0 + 2.0 * np.array(shares))
+    num = cut_step(2.0, 4.0, part, False, cuts, 1)
+    assert cuts[1:num] == pytest.approx(4.0 - 2.0 * np.array(shares[::-1]))
+    assert np.isnan(cuts[[0, *range(num, 9)]]).all()

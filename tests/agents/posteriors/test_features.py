@@ -116,3 +116,18 @@ def test_features_in_numpy_make_the_log_likelihood_too(likelihood):
     }[likelihood.name]
     gaps = value - likelihood.log_likelihood(x, n, s)
     np.testing.assert_allclose(gaps, gaps[0], atol=1e-10)
+
+
+def test_polynomials_are_each_steps_own_and_those_at_the_ends_go_on(rng):
+    coordinate = Coordinate(0.01, 0.99)
+    own = make_features(
+        BanditProblem(Geometric(), TruncatedNormal(0.5, 0.3, 0.01, 0.99), 2), coordinate
+    )
+    rows = rng.normal(size=(3, 2, module.DEGREE + 1))
+    features = own._replace(start=-1.0, polynomials=rows)
+    steps, t = np.array([0, 0, 0, 1, 2, 2]), np.array([-0.5, 0.0, 0.5, 0.25, 0.75, 1.5])
+    first, second = np.empty(6), np.empty(6)
+    u = -1.0 + module.STEP * (steps + t)
+    set_features(features, u, first, second, np.empty(6))
+    expected = np.einsum("jfp,jp->fj", rows[steps], t[:, None] ** np.arange(module.DEGREE + 1))
+    np.testing.assert_allclose([first, second], expected)
