@@ -206,8 +206,8 @@ class RacingThompson(Agent):
 
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
+        self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8, or a refusal
         gumbels = self._among(self.rng.gumbel(size=self.counts.shape))  # line 5
-        self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8
         due = (self.counts.sum(axis=1) >= self._vetting.due).nonzero()[0]
         if due.size:
             self._vetting.look_ahead(due)
@@ -223,9 +223,7 @@ class RacingThompson(Agent):
     def _choose(self) -> np.ndarray:
         races = self.race()
         effective_sizes, is_capped = races.effective_sample_size(), races.is_capped()
-        is_unreliable = is_capped | self._proposal.is_unreliable()
-        if not self._proposal.has_equal_weights:
-            is_unreliable |= self._vetting.is_blind
+        is_unreliable = is_capped | self._proposal.is_unreliable() | self._vetting.is_blind
         if not (self._proposal.has_equal_weights or self._vetting.is_sure):
             is_unreliable |= races.is_poor(effective_sizes)
         self._diagnostics = {

@@ -3,7 +3,9 @@
 Few draws from the prior keep weight once there are many data. So of a lane's data only as large a
 part is taken as leaves enough of them: half of them, and half again. Where the prior has a rare
 camp that the data ask for, its draws have come to the fore by then, and a proposal that has not
-seen it shows. That is evidence and no proof: a camp that no draw has met stays unseen.
+seen it shows. That is evidence and no proof: a camp that no draw has met stays unseen. Where all
+of the data lead to such a place shows at least from each arm's average: beyond all draws, nothing
+is known of the prior.
 
 Letters: K arms, M draws, R lanes.
 """
@@ -26,6 +28,9 @@ FAR = 12.0
 """Log-likelihood, beside one for each arm, by which the averages of rewards may explain the data
 better than all draws together do."""
 
+BEYOND = 2.0
+"""Standard errors by which the average of an arm may lie beyond the means of all draws."""
+
 
 class Bank:
     """Draws from a prior, which follow a part of the data.
@@ -36,7 +41,8 @@ class Bank:
     Attributes:
         counts: (R, K) pulls of the part.
         sums: (R, K) their total rewards, in proportion.
-        is_far: (R,) True where no draw comes near what explains the part.
+        is_far: (R,) True where no draw comes near what explains the part, or all draws of an arm
+            are on one side of what it paid.
     """
 
     def __init__(self, problem: BanditProblem) -> None:
@@ -61,6 +67,15 @@ class Bank:
         averages = np.where(self.counts > 0, self.sums / np.maximum(self.counts, 1), self.means[0])
         best = self._log_likelihood(averages[:, None], np.arange(len(counts)))[:, 0]
         self.is_far = best - log_total > FAR + self.problem.num_arms
+        self.is_far |= self._is_beyond(counts, sums).any(axis=1)
+
+    def _is_beyond(self, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Return (R, K) True for arms whose rewards lie beyond all draws of the prior."""
+        pulls = np.maximum(counts, 1)
+        average = sums / pulls
+        nearest = np.clip(average, self.means.min(axis=0), self.means.max(axis=0))
+        error = self.problem.likelihood.reward_std(nearest) / np.sqrt(pulls)
+        return np.asarray((counts > 0) & (abs(average - nearest) > BEYOND * error))
 
     def _log_likelihood(self, means: np.ndarray, lanes: np.ndarray) -> np.ndarray:
         data = self.counts[lanes, None], self.sums[lanes, None]

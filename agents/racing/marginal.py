@@ -9,7 +9,9 @@ the errors of the tables with them, which are below 5e-3 or flagged:
 
 with q_i the density of the draws themselves. If the arms are independent this is constant but for
 those errors, and a sample is as good as a draw from the posterior: where the prior itself says
-what its arms are, it is taken for one.
+what its arms are, it is taken for one. Where that they are independent was found out from draws of
+the prior (`agents.racing.slices`), it may fail where none of these lie and the data lead: so it is
+tried there too, at means that the likelihood alone would have, and the lane is flagged if it does.
 
 Where the prior does not say what its marginals are, normal laws cut to the support of the means
 stand in for them.
@@ -20,6 +22,7 @@ Letters: K arms, N lanes, R of them drawn for, m samples.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +38,7 @@ from agents.posteriors.features import (
     set_means,
 )
 from agents.posteriors.grid import GridPosterior, density_of_table
-from agents.posteriors.mesh_rows import Mesh
+from agents.posteriors.mesh_rows import EDGE, Mesh
 from agents.posteriors.points import invert_table
 from agents.posteriors.quadrature import Coordinate
 from agents.posteriors.tabulation import PosteriorTables
@@ -45,6 +48,12 @@ from agents.racing.slices import SlicedPrior
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
+
+NUM_PLACES, NUM_LEVELS = 1024, 16
+"""Along an arm at which its likelihood is looked at, and levels of it that are tried."""
+
+TEMPER = 0.1
+"""Power of the prior's density that counts beside the likelihood, for arms with few data."""
 
 FAR = 1000.0
 """Standard deviations from the mean at which an unbounded support is cut for a stand-in."""
@@ -85,7 +94,8 @@ class MarginalProposal(Proposal):
         super().__init__(problem)
         marginals = fit_marginals(problem, draws)
         self.has_equal_weights = marginals is problem.prior
-        self._is_exact = self.has_equal_weights and not isinstance(marginals, SlicedPrior)
+        self.is_inferred = isinstance(marginals, SlicedPrior)
+        self._is_exact = self.has_equal_weights and not self.is_inferred
         self.grid = GridPosterior(
             problem if self.has_equal_weights else replace(problem, prior=marginals)
         )
@@ -103,6 +113,42 @@ class MarginalProposal(Proposal):
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where the tables cannot vouch for what they hold."""
         return self.grid.is_unreliable()
+
+    def is_misled(self, lanes: np.ndarray) -> np.ndarray:
+        """Return (R,) True where arms whose independence was inferred have none near the data."""
+        if not self.is_inferred or not len(lanes):
+            return super().is_misled(lanes)
+        rng = np.random.default_rng(0)
+        own = self.draw(rng, lanes, 2 * NUM_LEVELS).means.swapaxes(1, 2)
+        places = np.concatenate([self._likely_means(lane, rng) for lane in lanes])
+        led = places.reshape(own.shape)
+        means = np.concatenate([led, np.where(rng.random(led.shape) < 0.5, led, own)], axis=1)
+        is_product = self.problem.prior.is_product(means.reshape(-1, self.problem.num_arms))
+        return ~is_product.reshape(len(lanes), -1).all(axis=1)
+
+    def _likely_means(self, lane: int, rng: Generator) -> np.ndarray:
+        """Return (2 NUM_LEVELS, K) means that the likelihood of a lane's data asks for.
+
+        Half of them are at the same level in all arms, half at levels that are shuffled.
+        """
+        levels = np.tile((np.arange(NUM_LEVELS) + 0.5) / NUM_LEVELS, (self.problem.num_arms, 1)).T
+        levels = np.concatenate([levels, rng.permuted(levels, axis=0)])
+        x, log_prior = self._places
+        logs = self.problem.likelihood.log_likelihood(x, self.counts[lane], self.sums[lane])
+        logs += TEMPER * log_prior
+        shares = np.exp(logs - logs.max(axis=0)).cumsum(axis=0)
+        columns = zip(shares.T, x.T, levels.T, strict=True)
+        return np.column_stack(
+            [means[np.searchsorted(share, p * share[-1])] for share, means, p in columns]
+        )
+
+    @cached_property
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Means of each arm and their log-densities, both (NUM_PLACES, K)."""
+        mesh, coordinate = self.grid.mesh, Coordinate(*self.grid.mesh.likelihood.ends.tolist())
+        low, high = mesh.cells[:, 0, EDGE], mesh.cells[np.arange(len(mesh.sizes)), mesh.sizes, EDGE]
+        x = coordinate.means(np.linspace(low, high, NUM_PLACES))
+        return x, self.problem.prior.arm_log_density(x)
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""

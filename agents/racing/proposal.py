@@ -50,12 +50,15 @@ class Proposal(Posterior):
         draw_cost: of one mean, in those of a mean drawn from a table.
         has_equal_weights: whether weights are constant, but for errors of tables: then a draw is
             one from the posterior.
+        is_inferred: whether what the draws rest on was inferred from draws of the prior, and not
+            told by it; see `is_misled`.
     """
 
     source = f"{NUM_DRAWS:,} weighted draws"
     state_names = ("expected_samples",)
     draw_cost: ClassVar[float]
     has_equal_weights = False
+    is_inferred = False
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = problem
@@ -81,6 +84,10 @@ class Proposal(Posterior):
     def weigh(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (R, m) log-weights of (R, K, m) means, whatever they were drawn from."""
         raise NotImplementedError
+
+    def is_misled(self, lanes: np.ndarray) -> np.ndarray:
+        """Return (R,) True where what was inferred of the prior fails near the data."""
+        return np.zeros(len(lanes), dtype=bool)
 
     def weighed_laws(self) -> WeighedLaws | None:
         """Return what a compiled loop needs to draw and weigh by itself, or None if it cannot."""

@@ -62,6 +62,19 @@ class SlicedPrior:
         columns = [self._slice(self._twins[arm], x) for arm, x in enumerate(rows.T)]
         return np.column_stack(columns).reshape(means.shape)
 
+    def is_product(self, means: np.ndarray) -> np.ndarray:
+        """Return (M,) True where the density of (M, K) means is that of the slices to rounding."""
+        with np.errstate(invalid="ignore"):
+            columns = [self._slice(arm, x) for arm, x in enumerate(means.T)]
+            joint, parts = self.log_density(means), np.column_stack(columns)
+            whole = parts.sum(axis=-1) - (len(self.point) - 1) * self._height
+            size = 1 + abs(parts).sum(axis=-1) + len(self.point) * abs(self._height)
+            return np.asarray((joint == whole) | (abs(joint - whole) <= ROUNDING * size))
+
+    @cached_property
+    def _height(self) -> float:
+        return float(self.log_density(self.point[None])[0])
+
     @cached_property
     def _twins(self) -> np.ndarray:
         """The (K,) first arms with the same slice, which is looked up once for all of them."""

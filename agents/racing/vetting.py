@@ -17,7 +17,9 @@ them. So a lane is vetted whenever its pulls have doubled, beyond 64 have grown 
   against that among all alike, is what it misses. W is that of a race that was run: the mass that
   it has not met and the few draws that it rests on are judged as one.
 
-A proposal that has no witness is its own, which shows what m draws miss of what many see.
+A proposal that has no witness is its own, which shows what m draws miss of what many see. Where
+proposal or witness rest on what draws of the prior have shown (`Proposal.is_inferred`), that is
+tried once more where the data lead.
 
 Letters: K arms, N lanes, R of them vetted, m samples of a race, M of a witness.
 """
@@ -53,7 +55,7 @@ class Vetting:
     """Vets a proposal in each of N lanes as their data grow.
 
     Arguments:
-        proposal: to vet. One whose weights are equal needs no vetting.
+        proposal: to vet. One whose weights are equal, and known to be, needs no vetting.
         witness: of the posterior; None if the proposal's own draws have to do.
         rule: what ends the races.
 
@@ -73,6 +75,7 @@ class Vetting:
         self.proposal, self.witness, self.rule = proposal, witness, rule
         self.is_sure = isinstance(witness, Proposal)
         self._pilots: dict[bytes, Draws] = {}
+        self._is_vetted = proposal.is_inferred or not proposal.has_equal_weights
 
     def restart(self, mask: np.ndarray) -> None:
         """Forget the (N,) masked lanes."""
@@ -80,7 +83,7 @@ class Vetting:
             self.shares, self.is_blind = np.ones(len(mask)), np.zeros(len(mask), dtype=bool)
             self.due = np.zeros(len(mask), dtype=np.int64)
         self.shares[mask], self.is_blind[mask] = 1.0, False
-        self.due[mask] = NEVER if self.proposal.has_equal_weights else 0
+        self.due[mask] = 0 if self._is_vetted else NEVER
         self._resume()
 
     def _resume(self) -> None:
@@ -89,7 +92,7 @@ class Vetting:
 
     def look_ahead(self, due: np.ndarray) -> None:
         """Renew the lengths of races in the (R,) lanes that are due, if the rule sets any."""
-        if self.rule.enough_size == np.inf:
+        if self.rule.enough_size == np.inf or self.proposal.has_equal_weights:
             return
         self._pilots.clear()
         first, which = self._different(due)
@@ -125,10 +128,15 @@ class Vetting:
 
     def _is_blind(self, lanes: np.ndarray, like: np.ndarray, races: Races) -> np.ndarray:
         """Return (R,) True where (R,) lanes are blind, whose races were as those of (R,) others."""
+        if self.proposal.has_equal_weights:
+            return self.proposal.is_misled(lanes)
         if isinstance(self.witness, Bank):
             return self._has_doubts(self.witness, lanes, races.num_samples[like])
         testimony, log_weights = self._testify(lanes)
-        return miss(testimony, log_weights, races.log_sums_of_others()[like]) > LARGEST_MISS
+        is_blind = miss(testimony, log_weights, races.log_sums_of_others()[like]) > LARGEST_MISS
+        if isinstance(self.witness, Proposal):
+            is_blind |= self.witness.is_misled(np.arange(len(lanes)))
+        return is_blind
 
     def _testify(self, lanes: np.ndarray) -> tuple[Draws, np.ndarray]:
         """Return draws of the posterior for (R,) lanes, and what the proposal weighs them."""
