@@ -31,6 +31,7 @@ ENTRY_KEYS = ("label", "grid")
 """What an entry of an experiment may have beside the options of its environment or agent."""
 
 METHODS = ("reset", "act", "observe")
+NUM_SAMPLER_ARGUMENTS = 5
 
 
 def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
@@ -106,9 +107,24 @@ def environment_options(target: str) -> Parameters:
 
 
 def agent_options(target: str) -> Parameters:
-    """Return the keyword arguments of an agent's constructor, the problem left out."""
-    parameters = _parameters(load_agent(target))
-    return {name: parameter for name, parameter in list(parameters.items())[1:]}
+    """Return the keyword arguments of an agent's constructor, the problem left out.
+
+    Of a sampler those beside what every sampler is given; see `bandit_gym.fidelity.candidates`.
+    """
+    code = load_agent(target)
+    num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else 1
+    return dict(list(_parameters(code).items())[num_given:])
+
+
+def is_sampler(code: Any) -> bool:
+    """Say whether a function takes what a sampler takes, `(problem, counts, sums, rng, size)`."""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [
+        parameter
+        for parameter in inspect.signature(code).parameters.values()
+        if parameter.kind in positional and parameter.default is parameter.empty
+    ]
+    return not inspect.isclass(code) and len(required) == NUM_SAMPLER_ARGUMENTS
 
 
 @cache
@@ -123,8 +139,10 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
         raise ValueError(message("agent", "be a short name or read module:Class", target))
     try:
         found = load(target)
-    except (ImportError, AttributeError, ValueError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
+    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
+        plain = isinstance(error, ImportError | AttributeError | ValueError)
+        words = str(error) if plain else f"{type(error).__name__}: {error}"
+        reason = " ".join(words.split()).rstrip(".")
         raise ValueError(message("agent", "be an importable class", target, reason)) from error
     if not _may_be_agent(found):
         condition = f"be a class with methods {', '.join(METHODS)}, or a function that makes one"

@@ -51,6 +51,8 @@ def parse_number(text: str) -> float | str:
 
 def _named(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return an entry of an experiment."""
+    if not name:
+        raise ValueError(message(kind, "have a name", name))
     if kind in options:
         raise ValueError(message(f"options of {name}", f"not have the key {kind!r}", options))
     return {kind: name, **options}

@@ -215,7 +215,7 @@ def _tabulate(suite: Suite, found: Sequence[Any], horizon: int) -> FidelityResul
 
 def _paired(game: Game, reference: Game) -> pd.DataFrame:
     """Return a row per replication; one without numbers if the runs failed."""
-    words = game.words or reference.words
+    words = game.words or (f"{REFERENCE}: {reference.words}" if reference.words else "")
     blank = np.full(1, np.nan)
     own, exact = (blank, blank) if words else (game.regrets, reference.regrets)
     return pd.DataFrame(

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from bandit_gym.checks import message
-from bandit_gym.experiments.catalogue import load_agent
+from bandit_gym.experiments.catalogue import is_sampler, load_agent
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.packed import unpack_options
 from bandit_gym.likelihoods import Likelihood
@@ -28,7 +28,6 @@ from bandit_gym.typing import FloatArray, IntArray
 
 Sampler = Callable[[BanditProblem, IntArray, FloatArray, Generator, int], FloatArray]
 
-NUM_SAMPLER_ARGUMENTS = 5
 LONGEST_REPLAY = 10_000
 """Pulls that an agent without `warm_start` is shown one by one."""
 
@@ -36,20 +35,10 @@ LONGEST_REPLAY = 10_000
 def find_sampler(entry: Entry) -> Sampler | None:
     """Return the sampler that an entry names, with its options; None if it names an agent."""
     code = load_agent(entry.target)
-    if inspect.isclass(code) or not _takes_sampler_arguments(code):
+    if not is_sampler(code):
         return None
     found = partial(cast(Sampler, code), **unpack_options(entry.options))
     return update_wrapper(found, code)  # with its `is_batched`
-
-
-def _takes_sampler_arguments(code: Any) -> bool:
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    required = [
-        parameter
-        for parameter in inspect.signature(code).parameters.values()
-        if parameter.kind in positional and parameter.default is parameter.empty
-    ]
-    return len(required) == NUM_SAMPLER_ARGUMENTS
 
 
 def make_agent(entry: Entry, problem: BanditProblem, horizon: int, where: str) -> Any:

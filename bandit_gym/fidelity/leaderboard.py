@@ -40,7 +40,7 @@ def make_leaderboard(distances: pd.DataFrame, regrets: pd.DataFrame) -> pd.DataF
 
     The mean of the distances is over the cases in which an agent decided. Its interval adds up the
     noise of single cases. Regret lost is the average over the problems of whole runs, paired by
-    replication, and its interval Student's over replications.
+    replication, and its interval Student's over replications; `games` says over how many of them.
     """
     rows = [
         _row(str(agent), table, regrets[regrets["agent"] == agent])
@@ -74,11 +74,12 @@ def _distance(made: pd.DataFrame) -> dict[str, object]:
 def _lost(regrets: pd.DataFrame) -> dict[str, float]:
     """Return the regret lost, over the problems that were played."""
     played = regrets[regrets["words"] == ""]
+    games = {"games": played["world"].nunique(), "of_games": regrets["world"].nunique()}
     if not len(played):
-        return dict.fromkeys(("lost", "lost_low", "lost_high"), np.nan)
+        return games | dict.fromkeys(("lost", "lost_low", "lost_high"), np.nan)
     lost = (played["regret"] - played["exact_regret"]).groupby(played["replication"]).mean()
     interval = mean_interval(lost.to_numpy())
-    return dict(zip(("lost", "lost_low", "lost_high"), interval, strict=True))
+    return games | dict(zip(("lost", "lost_low", "lost_high"), interval, strict=True))
 
 
 def leaderboard_cells(board: pd.DataFrame) -> list[dict[str, str]]:
@@ -95,8 +96,14 @@ def _cells(row: pd.Series) -> list[str]:
         _number(row.get("flagged"), "{:.1%}"),
         _number(row.get("num_samples"), "{:.0f}"),
         _number(row.get("microseconds"), "{:,.3g}" if row["microseconds"] < 100 else "{:,.0f}"),
-        _written(row, "lost", 1),
+        _written(row, "lost", 1) + _part_of_games(row),
     ]
+
+
+def _part_of_games(row: pd.Series) -> str:
+    """Say of how many problems an average is, if they are not all."""
+    is_all = row["games"] in (0, row["of_games"])
+    return "" if is_all else f" of {row['games']} of {row['of_games']} problems"
 
 
 def _written(row: pd.Series, name: str, digits: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import SeedSequence
 
+from bandit_gym.checks import message
 from bandit_gym.envs import BanditVectorEnv
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.simulation import headline
@@ -135,9 +136,9 @@ def _decide_by_agent(
         begin = process_time()
         arms = check_arms(agent.act(), size, num_arms, case.name)
         seconds = process_time() - begin
-        told = agent.diagnostics() if hasattr(agent, "diagnostics") else {}
-        flags.append(np.broadcast_to(told.get("is_unreliable", False), size))
-        samples.append(np.broadcast_to(told.get("num_samples", np.nan), size))
+        is_unreliable, num_samples = check_diagnostics(agent, size, case.name)
+        flags.append(is_unreliable)
+        samples.append(num_samples)
         counts += np.bincount(arms, minlength=num_arms)
     flagged = float(np.concatenate(flags).mean())
     return Decisions(
@@ -153,6 +154,21 @@ def check_arms(arms: Any, num_lanes: int, num_arms: int, where: str) -> Any:
         name, condition = f"what act returns in {where!r}", f"be {num_lanes} arms below {num_arms}"
         raise ValueError(f"{name} must {condition}, got {arms!r}.")
     return found
+
+
+def check_diagnostics(agent: Any, num_lanes: int, where: str) -> tuple[BoolArray, FloatArray]:
+    """Return (N,) flags and samples of the last decision, False and NaN where none are told."""
+    told = agent.diagnostics() if hasattr(agent, "diagnostics") else {}
+    flags = np.asarray(told.get("is_unreliable", False))
+    samples = np.asarray(told.get("num_samples", np.nan))
+    for key, values, condition, is_right in (
+        ("is_unreliable", flags, "True or False", flags.dtype == bool),
+        ("num_samples", samples, "numbers of at least 0", not (samples < 0).any()),
+    ):
+        if values.shape not in ((), (num_lanes,)) or not is_right:
+            name = f"diagnostics()[{key!r}] in {where!r}"
+            raise ValueError(message(name, f"be {condition} for {num_lanes} lanes", told[key]))
+    return np.broadcast_to(flags, num_lanes), np.broadcast_to(samples, num_lanes)
 
 
 def play_game(entry: Entry, case: SuiteCase, sizes: tuple[int, int], seed: int) -> Game:

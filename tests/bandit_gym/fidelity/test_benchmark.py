@@ -1,9 +1,14 @@
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from agents import ExactThompson
 from bandit_gym.experiments.backends import Workers
 from bandit_gym.fidelity import load_suite, run_suite
+from bandit_gym.fidelity.benchmark import _paired
+from bandit_gym.fidelity.trial import Game
 
 HERE = Workers("serial")
 CASE = "Bernoulli, Beta(5, 5)"
@@ -132,3 +137,31 @@ def test_bad_arguments_are_refused(options, words):
 def test_progress_is_told_to_a_function_of_two_arguments_or_to_nobody():
     with pytest.raises(TypeError, match="on_progress must be a function of 2 arguments, got 0"):
         run_suite([conjugate], **SMALL, on_progress=0)
+
+
+class Boasting(ExactThompson):
+    told: ClassVar = {}
+
+    def diagnostics(self):
+        return self.told
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"is_unreliable": 7.0}, "diagnostics()['is_unreliable'] in"),
+        ({"is_unreliable": np.zeros(3, dtype=bool)}, "must be True or False for"),
+        ({"num_samples": -1}, "must be numbers of at least 0"),
+    ],
+)
+def test_what_an_agent_says_of_itself_must_be_possible(told, words, monkeypatch):
+    monkeypatch.setattr(Boasting, "told", told)
+    case = "Beta(5, 5), 100 pulls"
+    found = run_suite({"boasting": Boasting}, only=case, scale=0.001, workers=Workers("serial"))
+    assert words in found.distances["words"].item()
+
+
+def test_where_the_reference_fails_the_words_are_its_own():
+    failed = Game("exact, the reference", "w", np.empty(0), "OSError: x")
+    table = _paired(Game("mine", "w", np.ones(2)), failed)
+    assert table["words"].tolist() == ["exact, the reference: OSError: x"]

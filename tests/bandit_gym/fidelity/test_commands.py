@@ -28,6 +28,8 @@ def test_fidelity_keeps_what_others_found_and_exits_1(tmp_path, monkeypatch, cap
         ["--only", "x?"],
         ["--agents", "nobody"],
         ["--agents", "exact", "racing:delta=x"],
+        ["--agents", "exact", ""],
+        ["--agents", "bandit_gym.fidelity.suites.nobody:draw"],
         ["--seed", "a"],
     ],
 )
@@ -36,6 +38,28 @@ def test_fidelity_refuses_bad_input_in_one_line(arguments, capsys, tmp_path):
     error = capsys.readouterr().err
     assert error.startswith("bandit-gym: error: ") and error.count("\n") == 1
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("code", ["def (", "raise RuntimeError('no')", "import sys; sys.exit(7)"])
+def test_fidelity_refuses_a_module_that_cannot_be_imported(code, tmp_path, monkeypatch, capsys):
+    (tmp_path / "cannot_be_imported.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    assert main(["fidelity", "--agents", "exact", "cannot_be_imported:Agent"]) == 2
+    error = capsys.readouterr().err
+    assert "agent must be an importable class, got 'cannot_be_imported:Agent'" in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", ["size", "nope"])
+def test_fidelity_refuses_options_that_a_sampler_is_given_or_lacks(
+    option, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "levelled_sampler.py").write_text(
+        "def draw(problem, counts, sums, rng, size, level=0.5): return rng.random((size, 2))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["fidelity", "--agents", f"levelled_sampler:draw:{option}=3"]) == 2
+    assert "options of draw must have no keys but 'level', " in capsys.readouterr().err
 
 
 LEAVING = """

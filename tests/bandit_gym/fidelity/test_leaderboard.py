@@ -47,6 +47,14 @@ def test_mean_excess_and_its_interval_by_hand():
     assert row["lost"] == 3.0
 
 
+def test_regret_lost_says_over_how_many_problems_it_is():
+    regrets = REGRETS.assign(words=np.where(REGRETS["world"] == "v", "it failed", ""))
+    board = make_leaderboard(distances("a", 0.0), regrets)
+    assert board.iloc[0][["lost", "games", "of_games"]].tolist() == [2.0, 1, 2]
+    assert "2.0 [2.0, 2.0] of 1 of 2 problems" in describe_leaderboard(board)
+    assert "problems" not in describe_leaderboard(make_leaderboard(distances("a", 0.0), REGRETS))
+
+
 def test_those_who_decide_more_often_come_first_then_the_nearest():
     tables = [
         distances("few", 0.0).assign(case="case 0"),
