@@ -22,10 +22,12 @@ from cost_of_distance.settings import (
     MARGIN,
     NUM_REFERENCES,
     PARTS,
+    WORLDS,
     Contender,
 )
 
 BLOCK_SIZE = 100
+NUM_INTERVALS = len(CONTENDERS) * len(WORLDS) * len(PARTS)
 COSTS, GAINS, SAME, OPEN = "costs", "gains", "no difference", "undecided"
 
 
@@ -35,7 +37,8 @@ def play(
     """Return a row per agent and horizon: `lost` with `low` and `high`, per 1,000 steps.
 
     `share` is the part of the exact agent's regret that is lost, and `words` say what it comes to,
-    or what an agent has raised. Intervals hold together for all agents at a horizon (Bonferroni).
+    or what an agent has raised. Intervals hold together for all agents, worlds and horizons
+    (Bonferroni).
     """
     horizons = horizons_of(task)
     (world,) = describe_environments(problem)
@@ -48,7 +51,7 @@ def play(
             run = _run(task, world, contender, contender.share)
         except RuntimeError as error:
             rows += [
-                {"agent": contender.label, "horizon": t, "words": f"failed: {error}"}
+                {"agent": contender.label, "horizon": t, "words": _headline(error)}
                 for t in horizons
             ]
             continue
@@ -61,6 +64,12 @@ def play(
 def horizons_of(task: Task) -> list[int]:
     """Return the numbers of steps after which regret is looked at."""
     return [max(1, round(part * task.sizes["horizon"])) for part in PARTS]
+
+
+def _headline(error: RuntimeError) -> str:
+    """Return what was raised in a run, without where: the second line of what the harness says."""
+    lines = str(error).splitlines()
+    return lines[min(1, len(lines) - 1)]
 
 
 def _reference(number: int) -> Contender:
@@ -86,7 +95,7 @@ def _at(horizons: Sequence[int], run: RunResults) -> np.ndarray:
 def _compare(own: np.ndarray, exact: np.ndarray, horizon: int) -> dict[str, object]:
     lost = (own - exact[: len(own)]) * 1000 / horizon
     regret = exact.mean() * 1000 / horizon
-    interval = mean_interval(lost, confidence=1 - LEVEL / len(CONTENDERS))
+    interval = mean_interval(lost, confidence=1 - LEVEL / NUM_INTERVALS)
     told = {"replications": len(own), "exact": regret, "share": interval.estimate / regret}
     return interval._asdict() | told | {"words": judge(*interval[1:], MARGIN * regret)}
 

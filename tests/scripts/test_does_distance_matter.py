@@ -4,7 +4,7 @@ import does_distance_matter
 import numpy as np
 import pandas as pd
 import pytest
-from cost_of_distance import distances, report
+from cost_of_distance import distances, regrets, report
 from cost_of_distance.agents import Agreeing, MeanField, Wavering
 from cost_of_distance.regrets import COSTS, GAINS, OPEN, SAME, judge
 from cost_of_distance.settings import CONTENDERS, SHOWN, WORLDS
@@ -94,6 +94,15 @@ def test_a_claim_is_refuted_by_what_is_against_it():
     assert verdict.holds == "holds in part" and "a in b at 9 (costs)" in verdict.evidence
     assert report._claim(rows.assign(words=OPEN), "none", SAME).holds == "undecided"
     assert report._claim(rows.assign(words=COSTS), "none", GAINS).holds == "does not hold"
+    assert report._claim(rows.assign(words=SAME), "costs", COSTS).holds == "does not hold"
+    rows["words"] = [COSTS] * 6 + [SAME, OPEN]
+    assert report._claim(rows, "costs", COSTS).holds == "holds in part"
+
+
+def test_what_a_run_raised_is_told_in_a_line_without_paths():
+    raised = RuntimeError("a failed in results/data/89:\nValueError: x\n\nTraceback\n  File /y")
+    assert regrets._headline(raised) == "ValueError: x"
+    assert regrets._headline(RuntimeError("x")) == "x"
 
 
 def test_picture_has_seven_marks_at_most_each_of_them_an_agent():
