@@ -111,7 +111,8 @@ skewed (Hall, 1992); of 64 values with a skewness of 2, one of level 2 in 100,00
 7 times in 100,000. No interval knows of losses that are rarer than its values are many: of 64 \
 values that are normal but for 2 %, which are a hundred deviations off, 28 % of such intervals \
 miss the mean, so that the level is that of quantities without such losses. How many values \
-there are was chosen by looking at other batches, none of which counts here. A limit that depends on exact Thompson sampling stands behind the interval. \
+there are was chosen by looking at other batches, none of which counts here. A limit that \
+depends on exact Thompson sampling stands behind the interval. \
 *Too dear* is a race of {DEAR_SAMPLES:,} samples or more in the first {PILOT_STEPS} steps. The \
 supremum is not, at δ = σ = 0.1: line 12 ends any race once 2β(m, δ) < σ, after \
 {_longest_race("printed"):,} samples as printed and {_longest_race("shortened"):,} \

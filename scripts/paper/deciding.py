@@ -77,9 +77,9 @@ def skewed_interval(values: FloatArray, level: float) -> Interval:
     the skewness out of Student's ratio. Both have closed forms, which resampling has not: at levels
     of one in 100,000 it would take millions of resamples. Such levels are kept for normal values.
     Of 300,000 samples of 64 with a skewness of 1 (gamma, shape 4) an interval of level 2e-5 misses
-    2.0e-5, of skewness 2 (exponential) 6.7e-5; of 16 values 1.1e-4 and 4.4e-4. What is rarer than one
-    value in as many as there are is known to no interval. A single number was
-    worked out, and stands for itself, as do MIN_CLUSTERS and more that are all equal.
+    2.0e-5, of skewness 2 (exponential) 6.7e-5; of 16 values 1.1e-4 and 4.4e-4. What is rarer
+    than one value in as many as there are is known to no interval. A single number was worked
+    out, and stands for itself, as do MIN_CLUSTERS and more that are all equal.
 
     References:
         Hall, "On the removal of skewness by transformation" (1992), equation 1.8.
