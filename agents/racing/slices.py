@@ -88,7 +88,7 @@ class SlicedPrior:
 
     def _slice(self, arm: int, x: np.ndarray) -> np.ndarray:
         """Return the log-density of one arm at (M,) means; once, where they are all the same."""
-        is_constant = (x == x[:1]).all()
+        is_constant = len(x) > 0 and (x == x[0]).all()
         means = np.tile(self.point, (1 if is_constant else len(x), 1))
         means[:, arm] = x[: len(means)]
         return np.broadcast_to(self.prior.log_density(means), x.shape)

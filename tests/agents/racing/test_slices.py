@@ -135,3 +135,30 @@ def test_rewards_beyond_all_draws_of_a_prior_are_far():
     sums = np.array([[23, 0], [29, 0], [15, 1], [0, 0]], dtype=float)
     bank.follow(np.random.default_rng(0), counts, sums)
     assert bank.is_far.tolist() == [False, True, True, False]
+
+
+class Box:
+    """Uniform on a part of the likelihood's support that it does not state."""
+
+    def sample(self, rng, shape):
+        return rng.uniform(0.2, 0.4, shape)
+
+    def log_density(self, means):
+        is_inside = ((means > 0.2) & (means < 0.4)).all(axis=-1)
+        return np.where(is_inside, 0.0, -np.inf)
+
+
+def test_slices_that_end_within_the_support_are_drawn_from():
+    """Of 200 rewards in as many pulls an arm is sure to be at the upper end, of 3 it is not."""
+    problem = BanditProblem(Bernoulli(), Box(), 2)
+    proposal = match_proposal(problem)
+    assert isinstance(proposal, MarginalProposal) and proposal.has_equal_weights
+    agent = RacingThompson(problem)
+    agent.reset(1000, seed=0)
+    agent.warm_start([3, 200], [3, 200])
+    share = np.bincount(agent.act(), minlength=2)[1] / 1000
+    x = np.linspace(0.2, 0.4, 20_001)
+    few, many = x**4 - 0.2**4, 201 * x**200  # a distribution function and a density, unnormalised
+    truth = np.trapezoid(few / few[-1] * many, x) / np.trapezoid(many, x)
+    assert share == pytest.approx(truth, abs=4 * 0.5 / np.sqrt(1000))
+    assert not agent.diagnostics()["is_unreliable"].any()
