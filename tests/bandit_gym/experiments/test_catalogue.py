@@ -4,8 +4,10 @@ import pytest
 
 from bandit_gym import ENV_IDS
 from bandit_gym.experiments import catalogue
-from bandit_gym.likelihoods import LIKELIHOODS
-from bandit_gym.priors import PRIORS
+from bandit_gym.experiments.packed import pack
+from bandit_gym.likelihoods import LIKELIHOODS, Bernoulli
+from bandit_gym.priors import PRIORS, Beta
+from bandit_gym.problem import BanditProblem
 
 
 def test_names_are_resolved_to_what_any_process_can_import():
@@ -33,6 +35,11 @@ def test_options_of_an_agent_leave_its_problem_out():
 def test_options_of_an_environment_are_its_constructors():
     assert "num_arms" in catalogue.environment_options("bandit_gym:BernoulliBandit-v0")
     assert "render_mode" in catalogue.environment_options("CartPole-v1")
+
+
+def test_options_of_a_problem_are_the_environments_without_the_problem():
+    options = catalogue.environment_options(pack(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)))
+    assert "problem" not in options and {"means", "render_mode"} <= set(options)
 
 
 @pytest.mark.parametrize("options", [{"label": "a"}, {"grid": {}}, {"arm": 1}], ids=str)
