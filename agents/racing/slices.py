@@ -69,7 +69,8 @@ class SlicedPrior:
             joint, parts = self.log_density(means), np.column_stack(columns)
             whole = parts.sum(axis=-1) - (len(self.point) - 1) * self._height
             size = 1 + abs(parts).sum(axis=-1) + len(self.point) * abs(self._height)
-            return np.asarray((joint == whole) | (abs(joint - whole) <= ROUNDING * size))
+            is_close = np.isfinite(size) & (abs(joint - whole) <= ROUNDING * size)
+            return np.asarray((joint == whole) | is_close)
 
     @cached_property
     def _height(self) -> float:
@@ -108,7 +109,8 @@ def take_apart(problem: BanditProblem, draws: np.ndarray) -> BanditProblem:
     with np.errstate(invalid="ignore"):
         terms = np.array([log_density(means) for means in (first, second, *swapped)])
         differences = abs(terms[0] + terms[1] - terms[2] - terms[3])
-        is_product = (differences <= ROUNDING * (1 + abs(terms).sum(axis=0))).all()
+        sizes = 1 + abs(terms).sum(axis=0)  # infinite where an exchange is impossible
+        is_product = (np.isfinite(sizes) & (differences <= ROUNDING * sizes)).all()
     if not is_product:
         return problem
     point, some = first[terms[0].argmax()], draws.ravel()[:NUM_TWIN_POINTS]

@@ -162,3 +162,25 @@ def test_slices_that_end_within_the_support_are_drawn_from():
     truth = np.trapezoid(few / few[-1] * many, x) / np.trapezoid(many, x)
     assert share == pytest.approx(truth, abs=4 * 0.5 / np.sqrt(1000))
     assert not agent.diagnostics()["is_unreliable"].any()
+
+
+class Band:
+    """The second arm within 0.1 of the first: few exchanges of two draws are possible."""
+
+    def sample(self, rng, shape):
+        first = rng.uniform(0.1, 0.9, shape[:-1])
+        return np.stack([first, first + rng.uniform(-0.1, 0.1, shape[:-1])], axis=-1)
+
+    def log_density(self, means):
+        first, second = means[..., 0], means[..., 1]
+        is_inside = (abs(first - second) < 0.1) & (first > 0.1) & (first < 0.9)
+        return np.where(is_inside, 0.0, -np.inf)
+
+
+def test_arms_that_exclude_each_others_means_are_left_together():
+    problem = BanditProblem(Bernoulli(), Band(), 2)
+    draws = Band().sample(np.random.default_rng(0), (1000, 2))
+    assert not isinstance(take_apart(problem, draws).prior, SlicedPrior)
+    sliced = SlicedPrior(Band(), np.full(2, 0.5), problem.arm_support(), draws.ravel()[:100])
+    means = np.array([[0.45, 0.52], [0.41, 0.59], [0.2, 0.21], [0.05, 0.5]])
+    assert sliced.is_product(means).tolist() == [True, False, False, True]
