@@ -123,7 +123,8 @@ class MarginalProposal(Proposal):
         places = np.concatenate([self._likely_means(lane, rng) for lane in lanes])
         led = places.reshape(own.shape)
         means = np.concatenate([led, np.where(rng.random(led.shape) < 0.5, led, own)], axis=1)
-        is_product = self.problem.prior.is_product(means.reshape(-1, self.problem.num_arms))
+        prior: Any = self.problem.prior
+        is_product = prior.is_product(means.reshape(-1, self.problem.num_arms))
         return ~is_product.reshape(len(lanes), -1).all(axis=1)
 
     def _likely_means(self, lane: int, rng: Generator) -> np.ndarray:
@@ -148,7 +149,8 @@ class MarginalProposal(Proposal):
         mesh, coordinate = self.grid.mesh, Coordinate(*self.grid.mesh.likelihood.ends.tolist())
         low, high = mesh.cells[:, 0, EDGE], mesh.cells[np.arange(len(mesh.sizes)), mesh.sizes, EDGE]
         x = coordinate.means(np.linspace(low, high, NUM_PLACES))
-        return x, self.problem.prior.arm_log_density(x)
+        prior: Any = self.problem.prior
+        return x, prior.arm_log_density(x)
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
