@@ -38,7 +38,7 @@ from agents.posteriors.features import (
     set_means,
 )
 from agents.posteriors.grid import GridPosterior, density_of_table
-from agents.posteriors.mesh_rows import EDGE, Mesh
+from agents.posteriors.mesh_rows import EDGE, HEIGHT, Mesh
 from agents.posteriors.points import invert_table
 from agents.posteriors.quadrature import Coordinate
 from agents.posteriors.tabulation import PosteriorTables
@@ -54,6 +54,9 @@ NUM_PLACES, NUM_LEVELS = 1024, 16
 
 TEMPER = 0.1
 """Power of the prior's density that counts beside the likelihood, for arms with few data."""
+
+LOWEST = -1e4
+"""Log-density that stands for that of a mean which the prior excludes."""
 
 FAR = 1000.0
 """Standard deviations from the mean at which an unbounded support is cut for a stand-in."""
@@ -145,12 +148,16 @@ class MarginalProposal(Proposal):
 
     @cached_property
     def _places(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means of each arm and their log-densities, both (NUM_PLACES, K)."""
+        """Means of each arm and the log-densities of their u, both (NUM_PLACES, K)."""
         mesh, coordinate = self.grid.mesh, Coordinate(*self.grid.mesh.likelihood.ends.tolist())
-        low, high = mesh.cells[:, 0, EDGE], mesh.cells[np.arange(len(mesh.sizes)), mesh.sizes, EDGE]
-        x = coordinate.means(np.linspace(low, high, NUM_PLACES))
-        prior: Any = self.problem.prior
-        return x, prior.arm_log_density(x)
+        cells = [rows[: size + 1] for rows, size in zip(mesh.cells, mesh.sizes, strict=True)]
+        ends = np.array([rows[[0, -1], EDGE] for rows in cells])
+        u = np.linspace(*ends.T, NUM_PLACES)
+        heights = [
+            np.interp(x, rows[:, EDGE], np.maximum(rows[:, HEIGHT], LOWEST))
+            for x, rows in zip(u.T, cells, strict=True)
+        ]
+        return coordinate.means(u), np.column_stack(heights)
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""

@@ -63,18 +63,8 @@ class SlicedPrior:
         return np.column_stack(columns).reshape(means.shape)
 
     def is_product(self, means: np.ndarray) -> np.ndarray:
-        """Return (M,) True where the density of (M, K) means is that of the slices to rounding."""
-        with np.errstate(invalid="ignore"):
-            columns = [self._slice(arm, x) for arm, x in enumerate(means.T)]
-            joint, parts = self.log_density(means), np.column_stack(columns)
-            whole = parts.sum(axis=-1) - (len(self.point) - 1) * self._height
-            size = 1 + abs(parts).sum(axis=-1) + len(self.point) * abs(self._height)
-            is_close = np.isfinite(size) & (abs(joint - whole) <= ROUNDING * size)
-            return np.asarray((joint == whole) | is_close)
-
-    @cached_property
-    def _height(self) -> float:
-        return float(self.log_density(self.point[None])[0])
+        """Return (M,) True where (M, K) means may be exchanged with the point's to no effect."""
+        return exchange(self.prior, means, np.broadcast_to(self.point, means.shape))
 
     @cached_property
     def _twins(self) -> np.ndarray:
@@ -102,16 +92,26 @@ def take_apart(problem: BanditProblem, draws: np.ndarray) -> BanditProblem:
         problem: likelihood and prior.
         draws: (M, K) from the prior, of which pairs exchange the means of random sets of arms.
     """
-    half, log_density = len(draws) // 2, problem.prior.log_density
+    half = len(draws) // 2
     first, second = draws[:half], draws[half : 2 * half]
+    if not exchange(problem.prior, first, second).all():
+        return problem
+    point = first[problem.prior.log_density(first).argmax()]
+    some = draws.ravel()[:NUM_TWIN_POINTS]
+    return replace(problem, prior=SlicedPrior(problem.prior, point, problem.arm_support(), some))
+
+
+def exchange(prior: Prior, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return (M,) True where two of (M, K) means have no mixed difference, to rounding.
+
+    Each pair exchanges a random set of arms, which of two arms is one of them half the time. What
+    the prior excludes must stay excluded.
+    """
     is_moved = np.random.default_rng(0).random(first.shape) < 0.5
     swapped = np.where(is_moved, second, first), np.where(is_moved, first, second)
     with np.errstate(invalid="ignore"):
-        terms = np.array([log_density(means) for means in (first, second, *swapped)])
+        terms = np.array([prior.log_density(means) for means in (first, second, *swapped)])
         differences = abs(terms[0] + terms[1] - terms[2] - terms[3])
-        sizes = 1 + abs(terms).sum(axis=0)  # infinite where an exchange is impossible
-        is_product = (np.isfinite(sizes) & (differences <= ROUNDING * sizes)).all()
-    if not is_product:
-        return problem
-    point, some = first[terms[0].argmax()], draws.ravel()[:NUM_TWIN_POINTS]
-    return replace(problem, prior=SlicedPrior(problem.prior, point, problem.arm_support(), some))
+    sizes = 1 + abs(terms).sum(axis=0)
+    is_impossible = np.isneginf(terms[:2]).any(axis=0) & np.isneginf(terms[2:]).any(axis=0)
+    return np.asarray((np.isfinite(sizes) & (differences <= ROUNDING * sizes)) | is_impossible)
