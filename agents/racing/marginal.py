@@ -151,8 +151,8 @@ class MarginalProposal(Proposal):
         """Means of each arm and the log-densities of their u, both (NUM_PLACES, K)."""
         mesh, coordinate = self.grid.mesh, Coordinate(*self.grid.mesh.likelihood.ends.tolist())
         cells = [rows[: size + 1] for rows, size in zip(mesh.cells, mesh.sizes, strict=True)]
-        ends = np.array([rows[[0, -1], EDGE] for rows in cells])
-        u = np.linspace(*ends.T, NUM_PLACES)
+        low, high = np.array([rows[[0, -1], EDGE] for rows in cells]).T
+        u = np.linspace(low, high, NUM_PLACES)
         heights = [
             np.interp(x, rows[:, EDGE], np.maximum(rows[:, HEIGHT], LOWEST))
             for x, rows in zip(u.T, cells, strict=True)

@@ -96,7 +96,7 @@ def take_apart(problem: BanditProblem, draws: np.ndarray) -> BanditProblem:
     first, second = draws[:half], draws[half : 2 * half]
     if not exchange(problem.prior, first, second).all():
         return problem
-    point = first[problem.prior.log_density(first).argmax()]
+    point = first[np.argmax(problem.prior.log_density(first))]
     some = draws.ravel()[:NUM_TWIN_POINTS]
     return replace(problem, prior=SlicedPrior(problem.prior, point, problem.arm_support(), some))
 
