@@ -63,6 +63,12 @@ def test_real_refuses_the_ends_of_an_open_interval(value):
         checks.check_real("delta", value, above=0, below=1)
 
 
+@pytest.mark.parametrize("value", [-0.1, 1.1])
+def test_real_refuses_what_is_outside_an_open_interval(value):
+    with _refused(ValueError, f"delta must be a finite number above 0 and below 1, got {value}."):
+        checks.check_real("delta", value, above=0, below=1)
+
+
 def test_real_accepts_the_ends_of_a_closed_interval():
     ends = [checks.check_real("share", end, minimum=0, maximum=1) for end in (0, 1)]
     assert ends == [0.0, 1.0]

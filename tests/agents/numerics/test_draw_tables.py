@@ -75,6 +75,13 @@ def test_table_draws_stay_inside_the_support():
     assert 0 < million((0.0, 29.0)).min() and million((29.0, 0.0)).max() < 1
 
 
+def test_table_draws_come_as_near_to_one_as_numbers_do():
+    # The distance of Beta(c + 1, 1) to 1 has a mean and a deviation of 1 / c, here 4.5 eps.
+    c, num_draws = 1e15, 10_000
+    distance = np.mean(1 - draw((c, 0.0), num_draws, seed=1))
+    assert abs(distance - 1 / c) <= np.finfo(float).eps + 5 / c / np.sqrt(num_draws)
+
+
 @every_density
 def test_table_is_the_same_when_built_over_another(coefficients, law):
     del law

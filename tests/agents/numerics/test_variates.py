@@ -1,3 +1,5 @@
+from itertools import chain, repeat
+
 import numpy as np
 import pytest
 from numba import njit
@@ -34,6 +36,27 @@ def test_gamma_draws_each_follow_their_own_shape():
 def test_gammas_are_the_same_uncompiled(shape):
     again = gammas(shape, 2001, draw_gammas=module.draw_gammas)
     np.testing.assert_array_equal(again, gammas(shape, 2001))
+
+
+class Told:
+    """Gives u and x, and from then on numbers whose draw, d itself, is certain to be kept."""
+
+    def __init__(self, u, x):
+        uniforms, normals = chain([u], repeat(0.5)), chain([x], repeat(0.0))
+        self.random, self.standard_normal = uniforms.__next__, normals.__next__
+
+
+@pytest.mark.parametrize("x", [-2.0, -1.0, 1.0, 2.0])
+@pytest.mark.parametrize("shape", [1.0, 5.0, 100.0])
+def test_gamma_draw_is_kept_exactly_where_the_rejection_would_keep_it(shape, x):
+    # With v = (1 + y)^3 that is where u < exp(x^2 / 2 + d (1 - v + log v)).
+    d = shape - 1 / 3
+    v = (1 + x / np.sqrt(9 * d)) ** 3
+    chance = np.exp(x**2 / 2 + d * (1 - v + np.log(v)))
+    out = np.empty(1)
+    for u, kept in ((chance - 1e-9, d * v), (chance + 1e-9, d)):
+        module.draw_gammas(Told(u, x), np.array([shape]), out)
+        assert out[0] == pytest.approx(kept, rel=1e-12)
 
 
 def test_gamma_draws_that_share_a_uniform_number_are_independent():

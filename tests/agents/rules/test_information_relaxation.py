@@ -52,6 +52,11 @@ def test_fh_plays_thompson_sampling_while_the_end_is_far():
     assert abs(share - expected) <= 4 * np.sqrt(expected * (1 - expected) / 4000)
 
 
+def test_fh_plays_the_largest_final_mean_whatever_was_paid_in_all():
+    # Final means are 0.6 and 0.9 or so, with deviations of 0.02 and 0.03; final sums 1080 and 900.
+    assert (agent_after(UNIFORM, [900, 100], [540, 90], 902, 40).act() == 1).all()
+
+
 @pytest.mark.parametrize("penalty", ["fh", "v_zero", "v_emax", "index"])
 def test_last_pull_is_greedy(penalty):
     agent = agent_after(UNIFORM, [10, 1], [6, 0], 1, 20, penalty=penalty)

@@ -214,6 +214,12 @@ def test_one_worker_is_enough():
     assert Workers("loky", 1).num_workers == 1
 
 
+def test_ten_thousand_workers_are_the_most():
+    assert Workers("loky", 10_000).num_workers == 10_000
+    with pytest.raises(ValueError, match="num_workers must be at most 10000, got 10001"):
+        Workers("loky", 10_001)
+
+
 @pytest.mark.parametrize("value", [None, "1"])
 def test_workers_start_without_the_current_folder_and_then_have_the_environment_as_it_was(
     tmp_path, monkeypatch, value

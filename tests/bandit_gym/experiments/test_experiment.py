@@ -310,6 +310,12 @@ def test_zero_is_the_least_seed():
     assert make_experiment(seed=0).seed == 0
 
 
+def test_seeds_have_up_to_128_bits():
+    assert make_experiment(seed=2**128 - 1).seed == 2**128 - 1
+    with pytest.raises(ValueError, match=f"seed must be at most {2**128 - 1}, got {2**128}"):
+        make_experiment(seed=2**128)
+
+
 @pytest.mark.parametrize("horizon", [1000, 10**6])
 def test_log_schedule_is_evenly_spaced_in_log_time(horizon):
     """Each step is T^(1 / 199) times the one before, but for two roundings; at first, one more."""
@@ -345,3 +351,10 @@ def test_blocks_that_no_memory_holds_are_refused():
     with pytest.raises(ValueError, match="block_size, horizon and recording must be such that"):
         make_experiment(horizon=10**15, recording="every")
     assert make_experiment(horizon=10**15).num_blocks
+
+
+def test_blocks_have_up_to_twenty_million_rows():
+    every = {"block_size": 100_000, "recording": "every"}
+    assert make_experiment(**every, horizon=200).horizon == 200
+    with pytest.raises(ValueError, match="recorded steps is at most 20000000, got"):
+        make_experiment(**every, horizon=201)

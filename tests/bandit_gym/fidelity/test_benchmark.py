@@ -102,6 +102,13 @@ def test_exact_loses_nothing_against_exact_and_random_loses_much():
     assert board.index[0] == "exact"
 
 
+@pytest.mark.parametrize(("scale", "num_runs"), [(0.1, 10), (0.5, 25)])
+def test_a_game_has_fifty_runs_times_the_scale_and_ten_at_least(scale, num_runs, monkeypatch):
+    monkeypatch.setattr("bandit_gym.fidelity.benchmark.HORIZON", 1)
+    found = run_suite(["random"], only=GAME, scale=scale, workers=HERE)
+    assert found.regrets["replication"].tolist() == [*range(num_runs)]
+
+
 def test_numbers_depend_on_the_seed_alone_but_for_the_cost():
     one, again, other = (run_suite(["exact"], seed=s, **SMALL).distances for s in (1, 1, 2))
     pd.testing.assert_series_equal(one["tv"], again["tv"])

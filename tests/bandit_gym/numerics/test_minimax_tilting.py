@@ -56,6 +56,16 @@ def test_bound_is_the_largest_value_over_all_x(tilted, rng):
     assert tilted.tilts[-1] == 0.0
 
 
+def test_box_that_is_all_but_around_the_mean_needs_no_tilt():
+    """Each arm in turn is then proposed from its interval, given that those before are at 0."""
+    covariance, corner = np.full((8, 8), 0.6) + 0.4 * np.eye(8), np.ones(8)
+    masses = 1 - 2 * stats.norm.sf(1 / np.diag(np.linalg.cholesky(covariance)))
+    for off in 10.0 ** -np.arange(9, 17):
+        tilted = tilt_box(np.full(8, off), covariance, -corner, corner)
+        assert tilted.tilts == pytest.approx(np.zeros(8), abs=1e-8)
+        assert tilted.log_bound == pytest.approx(np.log(masses).sum(), rel=1e-8)
+
+
 def test_chance_to_be_accepted_is_mass_over_bound(tilted, rng):
     """20,000 proposals; the mass of the box is SciPy's, right to 1e-5."""
     num = 20_000
