@@ -16,6 +16,7 @@ from numpy.random import SeedSequence
 from suites.fidelity_v1 import World
 
 from agents import ExactThompson
+from agents.base import Agent
 from bandit_gym.envs import BanditVectorEnv
 from bandit_gym.experiments.catalogue import load
 from bandit_gym.experiments.entries import read_entries
@@ -74,11 +75,11 @@ def measure(
     `bold` how much more the agent's own favourite gets than the exact law's does there.
     """
     key = zlib.crc32(f"{contender.label}/{problem}".encode())
-    rows = []
+    source, rows = make_source(contender, problem), []
     for history, each in zip(
         histories, SeedSequence(seed, spawn_key=(key,)).spawn(len(histories)), strict=True
     ):
-        laws, floor = find_laws(contender, problem, history, each)
+        laws, floor = find_laws(source, problem, history, each)
         leader = history.law.argmax()
         rows.append(
             {
@@ -91,8 +92,16 @@ def measure(
     return pd.DataFrame(rows)
 
 
+def make_source(contender: Contender, problem: BanditProblem) -> Any:
+    """Return the agent, or the sampler that has its law."""
+    if contender.sampler:
+        return load(contender.sampler)
+    (entry,) = read_entries("agents", "agent", [contender.entry])
+    return make_agent(entry, problem, NUM_DECISIONS, contender.label)
+
+
 def find_laws(
-    contender: Contender, problem: BanditProblem, history: History, seed: SeedSequence
+    source: Any, problem: BanditProblem, history: History, seed: SeedSequence
 ) -> tuple[np.ndarray, float]:
     """Return (N, K) laws, of as many runs, and what counting adds to their distance.
 
@@ -100,26 +109,21 @@ def find_laws(
     drew. Others decide many times, and the frequencies are the law.
     """
     data = history.counts, history.sums
-    if contender.sampler:
-        rng = np.random.default_rng(seed)
-        means = draw_means(
-            load(contender.sampler), problem, data, rng, NUM_DECISIONS, contender.label
-        )
-        arms = best_arms(means, rng)
+    if isinstance(source, Agent):
+        _tell(source, data, seed, NUM_LANES)
+        if source.has_exact_law:
+            return source.action_probabilities(), 0.0
+        _tell(source, data, seed, NUM_DECISIONS)
+        arms = source.act()
     else:
-        agent = _told(contender, problem, data, seed, NUM_LANES)
-        if agent.has_exact_law:
-            return agent.action_probabilities(), 0.0
-        arms = _told(contender, problem, data, seed, NUM_DECISIONS).act()
+        rng = np.random.default_rng(seed)
+        arms = best_arms(
+            draw_means(source, problem, data, rng, NUM_DECISIONS, source.__name__), rng
+        )
     law = np.bincount(arms, minlength=problem.num_arms) / NUM_DECISIONS
     return law[None], noise_floor(history.law, NUM_DECISIONS)[0]
 
 
-def _told(
-    contender: Contender, problem: BanditProblem, data: Any, seed: SeedSequence, num_lanes: int
-) -> Any:
-    (entry,) = read_entries("agents", "agent", [contender.entry])
-    agent = make_agent(entry, problem, NUM_DECISIONS, contender.label)
+def _tell(agent: Agent, data: Any, seed: SeedSequence, num_lanes: int) -> None:
     agent.reset(num_lanes, seed=seed)
     agent.warm_start(*data)
-    return agent

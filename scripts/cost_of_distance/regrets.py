@@ -17,28 +17,28 @@ from bandit_gym.problem import BanditProblem
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import mean_interval
 from cost_of_distance.settings import (
+    ALL,
     CONTENDERS,
+    KINDS,
     LEVEL,
     MARGIN,
     NUM_REFERENCES,
     PARTS,
-    WORLDS,
     Contender,
 )
 
 BLOCK_SIZE = 100
-NUM_INTERVALS = len(CONTENDERS) * len(WORLDS) * len(PARTS)
+NUM_INTERVALS = len(CONTENDERS) * len([*KINDS, ALL]) * len(PARTS)
 COSTS, GAINS, SAME, OPEN = "costs", "gains", "no difference", "undecided"
 
 
 def play(
     task: Task, name: str, problem: BanditProblem, chosen: Sequence[Contender]
 ) -> pd.DataFrame:
-    """Return a row per agent and horizon: `lost` with `low` and `high`, per 1,000 steps.
+    """Return a row per agent and horizon of one world.
 
-    `share` is the part of the exact agent's regret that is lost, and `words` say what it comes to,
-    or what an agent has raised. Intervals hold together for all agents, worlds and horizons
-    (Bonferroni).
+    `lost` are (R,) shares of the `exact` agent's regret, a replication each; where an agent has
+    raised, there are none, and `failure` says what.
     """
     horizons = horizons_of(task)
     (world,) = describe_environments(problem)
@@ -50,14 +50,38 @@ def play(
         try:
             run = _run(task, world, contender, contender.share)
         except RuntimeError as error:
-            rows += [
-                {"agent": contender.label, "horizon": t, "words": _headline(error)}
-                for t in horizons
-            ]
+            failure = {"agent": contender.label, "failure": _headline(error)}
+            rows += [failure | {"horizon": t} for t in horizons]
             continue
         own = _at(horizons, run)
         for t, values, others in zip(horizons, own.T, exact.T, strict=True):
-            rows.append({"agent": contender.label, "horizon": t, **_compare(values, others, t)})
+            lost = (values - others[: len(values)]) / others.mean()
+            told = {"agent": contender.label, "horizon": t, "failure": ""}
+            rows.append(told | {"exact": others.mean(), "lost": lost})
+    return pd.DataFrame(rows)
+
+
+def pool(found: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per kind of prior, `kind`, and of all kinds together, agent and horizon.
+
+    `share` is the part of the exact agent's regret that is lost, with `low` and `high`, and `words`
+    say what it comes to. Worlds share the seeds of their replications: shares are averaged over
+    worlds in each replication, which is the unit of evidence. Intervals hold together for all
+    kinds, agents and horizons (Bonferroni).
+
+    Args:
+        found: rows of several worlds, in which no agent has failed.
+    """
+    rows, each_and_all = [], pd.concat([found, found.assign(kind=ALL)])
+    for key, worlds in each_and_all.groupby(["kind", "agent", "horizon"], sort=False):
+        shares = np.mean(worlds["lost"].tolist(), axis=0)
+        share, low, high = mean_interval(shares, confidence=1 - LEVEL / NUM_INTERVALS)
+        rows.append(
+            dict(zip(("kind", "agent", "horizon"), key, strict=True))
+            | worlds[["tv", "bold", "lean"]].mean().to_dict()
+            | {"worlds": len(worlds), "replications": len(shares)}
+            | {"share": share, "low": low, "high": high, "words": judge(low, high, MARGIN)}
+        )
     return pd.DataFrame(rows)
 
 
@@ -90,14 +114,6 @@ def _at(horizons: Sequence[int], run: RunResults) -> np.ndarray:
     """Return the (R, 3) regrets at the horizons, on a line from one recorded step to the next."""
     found = curves("pseudo_regret", run)
     return np.array([[np.interp(t, run.steps, curve) for t in horizons] for curve in found])
-
-
-def _compare(own: np.ndarray, exact: np.ndarray, horizon: int) -> dict[str, object]:
-    lost = (own - exact[: len(own)]) * 1000 / horizon
-    regret = exact.mean() * 1000 / horizon
-    interval = mean_interval(lost, confidence=1 - LEVEL / NUM_INTERVALS)
-    told = {"replications": len(own), "exact": regret, "share": interval.estimate / regret}
-    return interval._asdict() | told | {"words": judge(*interval[1:], MARGIN * regret)}
 
 
 def judge(low: float, high: float, margin: float) -> str:

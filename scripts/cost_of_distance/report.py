@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
-from pages.page import Section, Verdict, graded, markdown_table, with_ends
+from pages.page import Section, Verdict, graded, markdown_table
 from scipy import stats
 
 from agents.bayes_optimal import optimal_bracket
 from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.problem import BanditProblem
-from bandit_gym.results.statistics import Interval
 from bandit_gym.results.styles import COLOURS
-from cost_of_distance.regrets import COSTS, GAINS, OPEN, SAME
-from cost_of_distance.settings import MARGIN, NUM_REFERENCES, SHOWN
+from cost_of_distance.regrets import COSTS, GAINS, OPEN, SAME, pool
+from cost_of_distance.settings import ALL, CONTENDERS, MARGIN, NUM_REFERENCES, SHOWN
 
 TITLE = "Does distance matter?"
 NEAR = 0.02
@@ -48,8 +48,8 @@ OTHERS = ("paper's race, δ = 0.7, σ = 0.1", "ensemble of 30")
 
 def describe(found: pd.DataFrame, command: str) -> str:
     """Say what was measured, with which command, and what the words mean."""
-    made = found.dropna(subset="replications")
-    numbers = ", ".join(f"{number:,.0f}" for number in sorted(set(made["replications"]))[::-1])
+    sizes = {len(lost) for lost in found["lost"].dropna()}
+    numbers = ", ".join(f"{size:,}" for size in sorted(sizes, reverse=True))
     *first, last = (f"{t:,}" for t in found["horizon"].unique())
     return (
         f"Made by `{command}`, results version "
@@ -64,11 +64,12 @@ def describe(found: pd.DataFrame, command: str) -> str:
         "*lean* how much more the exact law's favourite gets than it should: who is bold and does "
         "not lean has another favourite. *Lost* is "
         "pseudo-regret less that of exact Thompson sampling, the mean of "
-        f"{NUM_REFERENCES} runs in the same worlds with the same noise, per 1,000 steps. Intervals "
-        "hold together for all agents, worlds and horizons (95 %, Bonferroni), but for averages "
-        "over worlds, which have the average width. Stated beforehand: *no "
-        f"difference* is an interval within ±{MARGIN:.0%} of the exact agent's regret; else one "
-        "above 0 *costs*, one below 0 *gains*, and the rest is *undecided*."
+        f"{NUM_REFERENCES} runs in the same worlds with the same noise, as a share of the latter. "
+        "Shares are averaged over worlds in each replication: worlds have its seed in common and "
+        "are no evidence of their own. Intervals hold together for all agents, kinds of priors and "
+        "horizons (95 %, Bonferroni). Stated beforehand: *no difference* is an interval within "
+        f"±{MARGIN:.0%}; else one above 0 *costs*, one below 0 *gains*, and the rest is "
+        "*undecided*."
     )
 
 
@@ -78,33 +79,42 @@ def tell(
     """Return the page's sections, the verdicts with the first.
 
     Args:
-        found: a row per agent, world and horizon, of distances and regrets.
+        found: a row per agent, world and horizon, of distances and of shares of regret lost.
         problems: the worlds by name.
         num_scenarios: of a bound of the least regret.
     """
-    made = found[found["words"].isin(FOUND)]
+    has_failed = found["failure"] != ""
+    made, failed = found[~has_failed], found[has_failed]
     known = made[made["world"] == KNOWN]
     optimum = _optimum(known, problems[KNOWN], num_scenarios) if len(known) else []
-    worlds = [
-        Section(name, body=[markdown_table(_rows(table))])
-        for name, table in made.groupby("world", sort=False)
+    pooled = pool(made)
+    tables = {kind: markdown_table(_rows(rows)) for kind, rows in pooled.groupby("kind")}
+    kinds = [
+        Section(f"{kind} priors".capitalize(), _worlds(rows), [tables[kind]])
+        for kind, rows in made.groupby("kind", sort=False)
     ]
-    failed = found.loc[~found["words"].isin(FOUND), ["agent", "world", "words"]].drop_duplicates()
-    lines = [f"- {agent} in {world}: {words}" for agent, world, words in failed.to_numpy()]
+    told = failed[["agent", "world", "failure"]].drop_duplicates().to_numpy()
+    lines = [f"- {agent} in {world}: {failure}" for agent, world, failure in told]
+    lines += [
+        f"- {each.label}, {' and '.join(each.lacks)} priors: left out, for its time."
+        for each in CONTENDERS
+        if each.lacks
+    ]
+    over_all = pooled[pooled["kind"] == ALL]
     return [
         Section(
             "Regret lost against distance",
-            body=[_caption(made), markdown_table(_overall(made))],
-            pictures={"does-distance-matter": draw(made)},
-            verdicts=_verdicts(made),
+            body=[_caption(over_all), tables[ALL]],
+            pictures={"does-distance-matter": draw(over_all)},
+            verdicts=_verdicts(pooled[pooled["kind"] != ALL]),
         ),
         Section(
             "Why less doubt gains",
             WHY.format(world=KNOWN),
             [markdown_table(optimum)] if optimum else [],
         ),
-        *worlds,
-        Section("What failed", body=["\n".join(lines) or "Nothing."]),
+        *kinds,
+        Section("What failed or was left out", body=["\n".join(lines)]),
     ]
 
 
@@ -124,18 +134,18 @@ def _verdicts(made: pd.DataFrame) -> list[Verdict]:
 
 
 def _claim(rows: pd.DataFrame, claim: str, expected: str) -> Verdict:
-    """Say of how many agents, worlds and horizons a claim holds.
+    """Say of how many agents, kinds of priors and horizons a claim holds.
 
     One that is decided otherwise is against it; what is undecided is neither.
     """
     counts = rows["words"].value_counts()
-    evidence = f"of {len(rows)} agents, worlds and horizons: " + ", ".join(
+    evidence = f"of {len(rows)} agents, kinds of priors and horizons: " + ", ".join(
         f"{counts[word]} {word}" for word in FOUND if word in counts
     )
     against = rows[~rows["words"].isin([expected, OPEN])]
     if len(against):
         evidence += "; against it " + ", ".join(
-            f"{row.agent} in {row.world} at {row.horizon:,} ({row.words})"
+            f"{row.agent}, {row.kind} at {row.horizon:,} ({row.words})"
             for row in against.sort_values("share", key=abs, ascending=False)[
                 :MOST_NAMED
             ].itertuples()
@@ -167,46 +177,27 @@ def _rank_verdict(made: pd.DataFrame) -> Verdict:
     )
 
 
-def _rows(table: pd.DataFrame) -> list[dict[str, str]]:
-    """Return a row per agent in one world, with what is lost at each horizon."""
-    rows = []
-    for agent, at in table.groupby("agent", sort=False):
-        last = at.iloc[-1]
-        row = {"agent": str(agent), "distance": f"{last['tv']:.3f}"}
-        row |= {name: f"{last[name]:+.3f}" for name in ("bold", "lean")}
-        for each in at.itertuples():
-            interval = with_ends(Interval(each.estimate, each.low, each.high), 1)
-            row[f"lost at {each.horizon:,}, of {each.exact:.1f}"] = f"{interval} {each.words}"
-        rows.append(row)
-    return rows
+def _worlds(made: pd.DataFrame) -> str:
+    """Name the worlds of a kind, with the exact agent's regret at each horizon."""
+    regrets = made.groupby("world", sort=False)[["horizon", "exact"]]
+    told = [
+        f"{world} ({', '.join(f'{regret:.1f}' for regret in rows.drop_duplicates()['exact'])})"
+        for world, rows in regrets
+    ]
+    return f"Worlds, and what exact Thompson sampling regrets in each: {'; '.join(told)}."
 
 
-def average(made: pd.DataFrame) -> pd.DataFrame:
-    """Return the averages over worlds of shares of the exact agent's regret, with their intervals.
-
-    Worlds may share the luck of their replications, so that widths are averaged, not shrunk.
-    """
-    shares = made.assign(
-        share_low=made["low"] / made["exact"], share_high=made["high"] / made["exact"]
-    )
-    columns = ["tv", "bold", "lean", "share", "share_low", "share_high"]
-    groups = shares.groupby(["agent", "horizon"], sort=False)
-    return groups[columns].mean().assign(worlds=groups.size()).reset_index()
-
-
-def _overall(made: pd.DataFrame) -> list[dict[str, str]]:
-    """Return a row per agent, over its worlds, the farthest last."""
-    means = average(made)
-    last = means["horizon"].max()
-    order = means[means["horizon"] == last].sort_values("tv")["agent"]
-    rows = []
+def _rows(pooled: pd.DataFrame) -> list[dict[str, str]]:
+    """Return a row per agent, the farthest last, with what is lost at each horizon."""
+    last, rows = pooled["horizon"].max(), []
+    order = pooled[pooled["horizon"] == last].sort_values("tv")["agent"]
     for agent in order:
-        at = means[means["agent"] == agent].set_index("horizon")
-        row = {"agent": agent, "worlds": str(at["worlds"].iloc[0])}
+        at = pooled[pooled["agent"] == agent].set_index("horizon")
+        row = {"agent": agent, "worlds": str(at.loc[last, "worlds"])}
         row |= {f"distance to {t:,}": f"{each.tv:.3f}" for t, each in at.iterrows()}
         row |= {name: f"{at.loc[last, name]:+.3f}" for name in ("bold", "lean")}
         row |= {
-            f"lost at {t:,}": f"{each.share:+.0%} [{each.share_low:+.0%}, {each.share_high:+.0%}]"
+            f"lost at {t:,}": f"{each.share:+.0%} [{each.low:+.0%}, {each.high:+.0%}] {each.words}"
             for t, each in at.iterrows()
         }
         rows.append(row)
@@ -221,14 +212,12 @@ def _optimum(
     for horizon, table in rows.groupby("horizon"):
         bounds = optimal_bracket(problem, int(horizon), num_samples=num_scenarios)
         least = bounds.best - bounds.upper, bounds.best - bounds.lower
-        lost = table.set_index("agent")[["estimate", "exact"]] * horizon / 1000
-        exact = lost["exact"].iloc[0]
+        exact = table["exact"].iloc[0]
+        lost = table.set_index("agent")["lost"].map(np.mean) * exact
         row = {"steps": f"{horizon:,}", "least regret": f"{least[0]:.1f} to {least[1]:.1f}"}
         row |= {"exact Thompson sampling": f"{exact:.1f}"}
         agents = [agent for agent in (BOLD, *OTHERS, SHY) if agent in lost.index]
-        found.append(
-            row | {each: _gained(-lost.loc[each, "estimate"], exact, least) for each in agents}
-        )
+        found.append(row | {each: _gained(-lost[each], exact, least) for each in agents})
     return found
 
 
@@ -237,18 +226,17 @@ def _gained(gain: float, exact: float, least: tuple[float, float]) -> str:
     return f"{gain:+.1f} ({shares[0]:+.0%} to {shares[1]:+.0%})"
 
 
-def draw(made: pd.DataFrame) -> Figure:
+def draw(pooled: pd.DataFrame) -> Figure:
     """Draw what is lost against distance at the last horizon, a named mark for each of seven."""
     figure = Figure(figsize=(6.8, 4.4), layout="constrained")
     axes = figure.subplots()
-    means = average(made)
-    means = means[means["horizon"] == means["horizon"].max()].set_index("agent")
+    means = pooled[pooled["horizon"] == pooled["horizon"].max()].set_index("agent")
     for agent, side in SHOWN.items():
         if agent not in means.index:
             continue
         point = means.loc[agent]
         colour = COLOURS[0] if point.bold > NEAR else COLOURS[1] if point.bold < -NEAR else GREY
-        ends = [[point.share - point.share_low], [point.share_high - point.share]]
+        ends = [[point.share - point.low], [point.high - point.share]]
         axes.errorbar(point.tv, point.share, ends, fmt="o", color=colour, capsize=2, lw=1)
         axes.annotate(
             agent, (point.tv, point.share), xytext=(7 * side, 4), textcoords="offset points",
@@ -263,12 +251,12 @@ def draw(made: pd.DataFrame) -> Figure:
     return figure
 
 
-def _caption(made: pd.DataFrame) -> str:
+def _caption(pooled: pd.DataFrame) -> str:
     """Say what the picture shows; what came of it is for the verdicts."""
-    last = int(made["horizon"].max())
+    last = int(pooled["horizon"].max())
     return (
-        f"Regret lost in {last:,} steps against distance, averages over worlds with their "
-        "intervals. Blue is surer than the exact law, red less sure, grey neither; particles "
+        f"Regret lost in {last:,} steps against distance, averages over all worlds with "
+        "their intervals. Blue is surer than the exact law, red less sure, grey neither; particles "
         "that have collapsed are sure of the wrong arm. An agent that failed in a world is "
         "averaged over the others (the table says over how many)."
     )

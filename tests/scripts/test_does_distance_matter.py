@@ -11,6 +11,7 @@ from cost_of_distance.settings import CONTENDERS, SHOWN, WORLDS
 from outsiders.mean_field import fit
 from outsiders.target import Target
 from pages.page import write_page
+from scipy import stats
 
 from agents import ExactThompson
 from bandit_gym.fidelity.distance import total_variation
@@ -65,8 +66,8 @@ def test_histories_carry_their_exact_law_and_stand_for_each_horizon():
     name = "Bernoulli, Beta(5, 5)"
     problem = next(case.problem for case in load_suite().cases if case.world == name)
     histories = distances.come_by(WORLDS[name], problem, [8, 24], 2, 0)
-    assert [each.horizon for each in histories].count(8) == 4 * 2 == len(histories) / 2
-    assert sorted({int(each.counts.sum()) for each in histories}) == [1, 3, 5, 7, 9, 15, 21]
+    assert [each.horizon for each in histories].count(8) == 2 * 2 == len(histories) / 2
+    assert sorted({int(each.counts.sum()) for each in histories}) == [2, 6, 18]
     agent = ExactThompson(problem)
     agent.reset(1, seed=0)
     agent.warm_start(histories[-1].counts, histories[-1].sums)
@@ -78,7 +79,8 @@ def test_laws_are_told_drawn_or_counted(label):
     (contender,) = (each for each in CONTENDERS if each.label == label)
     law = np.array([0.5, 0.1, 0.4])
     history = distances.History(10, COUNTS, SUMS, law)
-    laws, floor = distances.find_laws(contender, PROBLEM, history, np.random.SeedSequence(0))
+    source = distances.make_source(contender, PROBLEM)
+    laws, floor = distances.find_laws(source, PROBLEM, history, np.random.SeedSequence(0))
     np.testing.assert_allclose(laws.sum(axis=1), 1.0)
     is_told = label in ("SMC, 100 particles", "two draws agree")
     assert (len(laws), floor > 0) == ((distances.NUM_LANES, False) if is_told else (1, True))
@@ -86,12 +88,12 @@ def test_laws_are_told_drawn_or_counted(label):
 
 def test_a_claim_is_refuted_by_what_is_against_it():
     rows = pd.DataFrame(
-        {"agent": "a", "world": "b", "horizon": 9, "share": 0.1, "words": SAME}, range(8)
+        {"agent": "a", "kind": "b", "horizon": 9, "share": 0.1, "words": SAME}, range(8)
     )
     assert report._claim(rows, "none", SAME).holds == "holds"
     rows.loc[0, "words"] = COSTS
     verdict = report._claim(rows, "none", SAME)
-    assert verdict.holds == "holds in part" and "a in b at 9 (costs)" in verdict.evidence
+    assert verdict.holds == "holds in part" and "a, b at 9 (costs)" in verdict.evidence
     assert report._claim(rows.assign(words=OPEN), "none", SAME).holds == "undecided"
     assert report._claim(rows.assign(words=COSTS), "none", GAINS).holds == "does not hold"
     assert report._claim(rows.assign(words=SAME), "costs", COSTS).holds == "does not hold"
@@ -110,22 +112,45 @@ def test_picture_has_seven_marks_at_most_each_of_them_an_agent():
     assert set(SHOWN) <= {each.label for each in CONTENDERS}
 
 
-def test_page_has_what_was_found_what_failed_and_a_picture(tmp_path):
-    row = {"tv": 0.1, "bold": 0.1, "lean": 0.1, "estimate": 1.0, "low": -1.0, "high": 3.0}
-    row |= {"exact": 20.0, "share": 0.05, "replications": 10.0, "world": "w", "words": OPEN}
-    each = (("racing", 0.1), ("b", 0.3))
-    rows = [
-        row | {"agent": agent, "horizon": t, "tv": tv, "bold": tv, "lean": tv, "share": tv / 2}
-        for agent, tv in each
+def rows_of(agent, losses, **told):
+    """Rows of the world with that share of regret lost in each of its replications."""
+    row = {"agent": agent, "kind": "rare", "tv": 0.1, "bold": 0.1, "lean": 0.1, "exact": 20.0}
+    row |= {"failure": ""} | told
+    return [
+        row | {"world": world, "horizon": t, "lost": np.array(lost)}
+        for world, lost in losses.items()
         for t in (9, 99)
     ]
-    blank = {"agent": "c", "world": "w", "horizon": 9, "words": "failed: it raised"}
-    found = pd.DataFrame([*rows, blank])
+
+
+def test_worlds_are_averaged_in_each_replication_which_they_share():
+    luck = np.random.default_rng(0).normal(0.0, 1.0, 40)
+    alike, opposed = {"v": luck, "w": luck}, {"v": 0.5 + luck, "w": 0.5 - luck}
+    rows = [*rows_of("alike", alike), *rows_of("opposed", opposed)]
+    pooled = regrets.pool(pd.DataFrame(rows)).set_index(["kind", "agent", "horizon"])
+    assert len(pooled) == 8 and (pooled["worlds"] == 2).all()
+    one = pooled.loc["rare", "alike", 9]
+    tail = regrets.LEVEL / regrets.NUM_INTERVALS / 2
+    half = stats.t.ppf(1 - tail, 39) * luck.std(ddof=1) / np.sqrt(40)  # as of one world
+    np.testing.assert_allclose([one.share, one.high], [luck.mean(), luck.mean() + half])
+    two = pooled.loc["all", "opposed", 99]
+    np.testing.assert_allclose([two.share, two.low, two.high], 0.5)  # luck that cancels out
+    assert (one.words, two.words) == (OPEN, COSTS)
+
+
+def test_page_has_what_was_found_what_failed_and_a_picture(tmp_path):
+    losses = {"w": np.linspace(-0.1, 0.2, 20)}
+    rows = [
+        *rows_of("racing", losses),
+        *rows_of("b", {"w": losses["w"] + 0.1}, tv=0.3, bold=0.3, lean=0.3),
+    ]
+    failed = {"agent": "c", "world": "w", "kind": "rare", "failure": "it raised"}
+    found = pd.DataFrame([*rows, *(failed | {"horizon": t, "tv": 0.1} for t in (9, 99))])
     sections = report.tell(found, {}, 10)
     write_page(tmp_path / "page.md", report.TITLE, report.describe(found, "command"), sections)
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert "1.0 [-1.0, 3.0] undecided" in page and "+5% [-5%, +15%]" in page
-    assert "- c in w: failed: it raised" in page
+    assert "+5% [-5%, +15%] undecided" in page and "w (20.0, 20.0)" in page and "; 20 runs" in page
+    assert "- c in w: it raised" in page
     assert (tmp_path / "does-distance-matter.png").stat().st_size > 5_000
 
 

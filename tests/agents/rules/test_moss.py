@@ -32,3 +32,8 @@ def test_arm_pulled_more_than_its_share_has_no_bonus():
 def test_horizon_that_is_over_is_refused():
     with pytest.raises(ValueError, match="horizon must be more than the 40 pulls already observed"):
         chosen([20, 20], [9, 9], horizon=40)
+
+
+def test_arm_without_data_comes_first_and_is_divided_by_nothing():
+    with np.errstate(all="raise"):
+        assert (chosen([9, 0], [9, 0], horizon=100) == 1).all()
