@@ -114,5 +114,8 @@ def test_racing_says_that_data_are_impossible_under_the_prior():
     agent.reset(2, seed=0)
     agent.observe([1, 0], [0.0, 1.0])
     agent.warm_start([[0, 0, 0], [0, 50, 0]], [[0, 0, 0], [0, 50, 0]])
-    with pytest.raises(ValueError, match="got -inf at all 200 samples of the race in lane 1"):
+    told = "at all 200 samples of the race in lane 1, whose arm 1 has 50 rewards of total 50 that"
+    with pytest.raises(ValueError, match=told):
         agent.act()
+    agent.reset_lanes(np.array([False, True]))
+    assert agent.act().shape == (2,)

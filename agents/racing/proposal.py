@@ -179,21 +179,43 @@ class Proposal(Posterior):
         """
         for lane in range(len(self.counts)):
             draws = self.draw(np.random.default_rng(0), np.array([lane]), NUM_DRAWS)
-            yield draws.means[0], self._normalise(draws.log_weights)[0], draws.winners[0]
+            weights = self._normalise(draws.log_weights, np.array([lane]))
+            yield draws.means[0], weights[0], draws.winners[0]
 
     def _resample(self, rng: Generator, lanes: np.ndarray) -> np.ndarray:
         draws = self.draw(rng, lanes, NUM_CANDIDATES)
-        shares = self._normalise(draws.log_weights).cumsum(axis=1)
+        shares = self._normalise(draws.log_weights, lanes).cumsum(axis=1)
         chosen = (shares < rng.random((len(lanes), 1)) * shares[:, -1:]).sum(axis=1)
         return draws.means[np.arange(len(lanes)), :, chosen]
 
-    def _normalise(self, log_weights: np.ndarray) -> np.ndarray:
+    def describe_fault(self, lane: int) -> str:
+        """Say what of a lane no draw can explain: of which arm, with its count and sum, if of one.
+
+        It is an arm with none of whose draws, each put into a draw of the prior, data and prior
+        are possible, while they are with another draw of the prior.
+        """
+        rng, problem = np.random.default_rng(0), self.problem
+        drawn = self.draw(rng, np.array([lane]), NUM_CANDIDATES).means[0].T
+        typical = problem.prior.sample(rng, drawn.shape)
+        for arm in np.flatnonzero(self.counts[lane]):
+            data = int(self.counts[lane, arm]), float(self.sums[lane, arm])
+            mixed, shuffled = typical.copy(), typical.copy()
+            mixed[:, arm], shuffled[:, arm] = drawn[:, arm], np.roll(typical[:, arm], 1)
+            logs = problem.likelihood.log_likelihood(drawn[:, arm], *data)
+            logs = logs + problem.prior.log_density(mixed)
+            if np.isneginf(logs).all() and np.isfinite(problem.prior.log_density(shuffled)).any():
+                told = f"{data[0]} rewards of total {data[1]:g}"
+                return f"arm {arm} has {told} that are hardly possible under the prior"
+        return "data are hardly possible under the prior"
+
+    def _normalise(self, log_weights: np.ndarray, lanes: np.ndarray) -> np.ndarray:
         top = log_weights.max(axis=1, keepdims=True)
         if (top == -np.inf).any():
+            lane = int(lanes[top[:, 0].argmin()])
             raise ValueError(
                 "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
-                f"all {log_weights.shape[1]} draws for a lane, whose data are hardly possible "
-                "under the prior."
+                f"all {log_weights.shape[1]} draws for lane {lane}, whose "
+                f"{self.describe_fault(lane)}."
             )
         weights = np.exp(log_weights - top)
         return weights / weights.sum(axis=1, keepdims=True)

@@ -96,7 +96,7 @@ class Races(NamedTuple):
             self._run_rounds(rng, proposal, lanes, available)
         elif laws is not None:
             run_lane_by_lane(rng, laws, self, lanes, self._chunk_size(proposal))
-            self._require_weight(lanes)
+            self._require_weight(proposal, lanes)
         elif not proposal.run_races(rng, self, lanes, self._chunk_size(proposal)):
             self._run_rounds(rng, proposal, lanes)
         proposal.expected_samples = max(1.0, float(self.num_samples.sum()) / len(self.gumbels))
@@ -121,6 +121,7 @@ class Races(NamedTuple):
                 if available is not None:
                     winners = among(draws.means, available[tile][..., None]).argmax(axis=1)
                 is_over.append(self.feed(tile, draws.log_weights, winners))  # lines 9 to 14
+                self._require_weight(proposal, tile[is_over[-1]])
             lanes = np.concatenate([part[~np.concatenate(is_over)], lanes[part.size :]])
 
     def _num_together(self, lanes: np.ndarray) -> int:
@@ -133,13 +134,8 @@ class Races(NamedTuple):
 
         Returns:
             (R,) True where the race is over.
-
-        Raises:
-            ValueError: if a race ended at its last sample with every weight zero.
         """
-        is_over = feed_races(self, lanes, log_weights, winners)
-        self._require_weight(lanes[is_over])
-        return is_over
+        return feed_races(self, lanes, log_weights, winners)
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) (sum w)^2 / sum w^2, between 1 and the number of samples; 0 before any."""
@@ -177,15 +173,16 @@ class Races(NamedTuple):
             size = TILE_SIZE / num_arms
         return max(1, min(round(size), self.rule.cap))
 
-    def _require_weight(self, lanes: np.ndarray) -> None:
+    def _require_weight(self, proposal: Proposal, lanes: np.ndarray) -> None:
         """Refuse races that ended at their last sample with every weight zero."""
         has_none = self.weight_sums[lanes, 0] == 0.0
         if has_none.any():
             lane = lanes[has_none & (self.num_samples[lanes] > 0)][0]
             raise ValueError(
                 "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
-                f"all {self.rule.cap} samples of the race in lane {lane}, whose data are hardly "
-                "possible under the prior; use proposal='matched', ExactThompson or SMCThompson."
+                f"all {self.rule.cap} samples of the race in lane {lane}, whose "
+                f"{proposal.describe_fault(lane)}; use proposal='matched' if it is another, "
+                "ExactThompson or SMCThompson."
             )
 
 

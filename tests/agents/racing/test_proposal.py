@@ -18,8 +18,8 @@ from agents.racing.proposal import (
     split_lanes,
     weighted_quantile,
 )
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 PROBLEM = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
@@ -119,8 +119,33 @@ def test_a_posterior_without_weight_is_refused(ask, rng):
         ValueError, match="must be above -inf at some draw .* got -inf at all 10000"
     ):
         getattr(proposal, ask)()
-    with pytest.raises(ValueError, match="got -inf at all 1000 draws"):
+    with pytest.raises(ValueError, match="at all 1000 draws for lane 0, whose data are hardly"):
         proposal.sample(rng)
+
+
+def test_an_arm_whose_data_no_draw_explains_is_named_where_it_is_one_alone(rng):
+    class Opposed:
+        """Both means are within 0.01 of a line on which they add up to 1."""
+
+        def sample(self, rng, shape):
+            first = rng.random(shape[:-1])
+            second = (1 - first + rng.uniform(-0.01, 0.01, first.shape)).clip(0, 1)
+            return np.stack([first, second], axis=-1)
+
+        def log_density(self, means):
+            return np.where(abs(means.sum(axis=-1) - 1) <= 0.01, 0.0, -np.inf)
+
+    proposal = make_proposal(BanditProblem(Bernoulli(), Opposed(), 2), "reference")
+    proposal.follow(rng, np.array([[9, 9]]), np.array([[9.0, 9.0]]))
+    assert proposal.describe_fault(0) == "data are hardly possible under the prior"  # of two arms
+    problem = BanditProblem(Gaussian(0.1), TruncatedNormal(0.5, 0.1), 2)
+    proposal = make_proposal(problem, "reference")
+    proposal.follow(rng, np.array([[1, 0], [1, 1]]), np.array([[7.0, 0.0], [0.5, -7.0]]))
+    told = [proposal.describe_fault(lane) for lane in range(2)]
+    assert told == [
+        "arm 0 has 1 rewards of total 7 that are hardly possible under the prior",
+        "arm 1 has 1 rewards of total -7 that are hardly possible under the prior",
+    ]
 
 
 def test_lanes_are_split_into_tiles_that_a_cache_holds():
