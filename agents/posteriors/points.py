@@ -102,12 +102,18 @@ def accumulate(u: np.ndarray, density: np.ndarray, points: np.ndarray) -> float:
 
 @inner
 def fill_guide(points: np.ndarray, guide: np.ndarray) -> None:
-    """Set the last point with a mass of at most j / M before it, for each j."""
-    k = 0
-    for j in range(len(guide)):
-        while points[k + 1, MASS] * len(guide) <= j:
-            k += 1
-        guide[j] = k
+    """Set the last point with a mass of at most j / M before it, for each j.
+
+    Points are counted rather than looked for, which no processor could foretell the steps of.
+    """
+    num = len(guide)
+    guide[:] = 0
+    for k in range(1, num):
+        first = math.ceil(points[k, MASS] * num)
+        if 0 <= first < num:
+            guide[first] += 1
+    for j in range(1, num):
+        guide[j] += guide[j - 1]
 
 
 @inner
