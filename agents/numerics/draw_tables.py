@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.numerics.compiled import inner
+from bandit_gym.numerics.compiled import inner, inner_maker
 
 NUM_CELLS = 64
 MAX_BLOCKS = 2048
@@ -102,7 +102,7 @@ def describe(numbers: np.ndarray, c0: float, c1: float, num_cells: int) -> None:
     numbers[WIDTH] = (numbers[END] - numbers[LOW]) / num_cells
 
 
-@inner
+@inner_maker
 def build_draw_table(
     c0: float, c1: float, numbers: np.ndarray, cells: np.ndarray, offsets: np.ndarray
 ) -> None:

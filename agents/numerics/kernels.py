@@ -19,7 +19,7 @@ from numpy.random import Generator
 from agents.numerics.draw_tables import DrawTables, draw_from_table, keep_draw_table
 from agents.numerics.families import BETA, GAMMA, NORMAL
 from agents.numerics.variates import draw_gammas
-from bandit_gym.numerics.compiled import inner, kernel, threaded_kernel
+from bandit_gym.numerics.compiled import inner, inner_maker, kernel, threaded_kernel
 
 TINY = 1e-300
 ALMOST_ONE = 1 - 2.0**-53
@@ -71,7 +71,7 @@ class Draws(NamedTuple):
     winners: np.ndarray
 
 
-@inner
+@inner_maker
 def make_draws(num_lanes: int, num_arms: int, num_samples: int) -> Draws:
     """Return room for draws, all of weight 1."""
     means = np.empty((num_lanes, num_arms, num_samples))
@@ -127,7 +127,7 @@ def combine_gammas(rng: Generator, laws: MeanLaws, out: np.ndarray, other: np.nd
                 out[j] = ALMOST_ONE if is_high else TINY
 
 
-@inner
+@inner_maker
 def draw_from_kept_table(
     rng: Generator,
     law: MeanLaws,

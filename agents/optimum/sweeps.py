@@ -73,7 +73,7 @@ def _raise_strip(arm, block, s, places, record):  # type: ignore[no-untyped-def]
     paid = failed + strides[block, arm, arm]
     row_step, step = strides[block, arm, num_arms - 2], strides[block, arm, num_arms - 1]
     mean_at = ((arm % len(means)) * most + solved.stage.counts[block, arm]) * most
-    table, own = means.ravel(), worth[arm]
+    table, own = means.reshape(means.size), worth[arm]
     if arm == num_arms - 1:
         after = (later, failed, paid, row_step, 1)
         _raise_to_last_arm(own, solved.values, (table, mean_at, 0), after, places)

@@ -22,7 +22,7 @@ from agents.posteriors.features import set_means
 from agents.posteriors.partial_means import Sums, look_up, make_sums, sum_means
 from agents.posteriors.points import MASS, PLACE
 from agents.posteriors.tabulation import PosteriorTables
-from bandit_gym.numerics.compiled import inner, kernel
+from bandit_gym.numerics.compiled import inner, inner_maker, kernel
 
 MOST_STEPS = 64
 """Between nodes, with two points of Gauss's rule each."""
@@ -53,7 +53,7 @@ def find_range(points: np.ndarray, farthest: np.ndarray) -> float:
     return low
 
 
-@inner
+@inner_maker
 def find_nodes(points: np.ndarray, nodes: np.ndarray) -> int:
     """Set `nodes` to ends of steps over which to integrate for the best arm; return how many.
 
@@ -77,7 +77,7 @@ def find_nodes(points: np.ndarray, nodes: np.ndarray) -> int:
     return num + 2
 
 
-@inner
+@inner_maker
 def add_moments(
     ends: np.ndarray, points: np.ndarray, sums: Sums, nodes: np.ndarray, means: np.ndarray
 ) -> None:

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.numerics.compiled import inner, kernel
+from bandit_gym.numerics.compiled import inner, inner_maker, kernel
 from bandit_gym.typing import FloatArray
 
 WIDTH = 3.5
@@ -104,12 +104,13 @@ def condition(target: GibbsTarget, lane: int, arm: int, means: FloatArray, c: Fl
     for j in range(means.size):
         if j != arm:
             pull -= precision[j] * (means[j] - target.mean[j])
-    c[:] = target.coefficients[lane, arm]
+    for k in range(c.size):
+        c[k] = target.coefficients[lane, arm, k]
     c[2] += pull
     c[3] -= 0.5 * precision[arm]
 
 
-@inner
+@inner_maker
 def sweep_arms(rng: Generator, means: np.ndarray, target: GibbsTarget, lane: int) -> None:
     """Renew one lane's (K,) means, strictly inside the box, one arm after the other."""
     c = np.empty(5)

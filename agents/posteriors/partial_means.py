@@ -12,7 +12,7 @@ import numpy as np
 from agents.posteriors.features import set_means
 from agents.posteriors.points import DENSITY, MASS, PLACE
 from agents.posteriors.tabulation import PosteriorTables
-from bandit_gym.numerics.compiled import inner, kernel
+from bandit_gym.numerics.compiled import inner, inner_maker, kernel
 
 
 class Sums(NamedTuple):
@@ -29,7 +29,7 @@ class Sums(NamedTuple):
     spare: np.ndarray
 
 
-@inner
+@inner_maker
 def make_sums(num_arms: int, num_points: int) -> Sums:
     """Return room for the sums of K tables."""
     shape, spare = (num_arms, num_points), np.empty((3, 2 * num_points - 1))

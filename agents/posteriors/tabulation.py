@@ -146,7 +146,8 @@ def build_posterior_table(
     v, u, out = spare[0, : new.size], spare[1, : len(points)], spare[2, : len(points)]
     error = np.inf
     for _ in range(MAX_SPREADS):
-        v[:] = new
+        for j in range(new.size):
+            v[j] = new[j]
         place_points(cells, v, u, out)
         weigh(likelihood, data, u, out, rest[2:])
         top = largest_of(out)

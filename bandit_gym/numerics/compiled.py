@@ -41,7 +41,7 @@ INNER_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 SAID = "BANDIT_GYM_KEEPS_NO_COMPILED_CODE"
 """In the environment: whether the user knows."""
 
-_inner_functions: set[FunctionType] = set()
+_inner_options: dict[FunctionType, dict[str, Any]] = {}
 
 
 def kernel(function: Any) -> Any:
@@ -83,9 +83,22 @@ def _say_that_nothing_is_kept() -> None:
 
 
 def inner(function: Any) -> Any:
-    """Let kernels call a function, compiled, which in Python stays as it is."""
-    _inner_functions.add(function)
-    return register_jitable(**INNER_OPTIONS)(function)
+    """Let kernels call a function, compiled, which in Python stays as it is.
+
+    It works on the arrays of its callers, and neither makes nor is handed back any: so nobody has
+    to count who holds them, which would take a tenth of the time of tables.
+    """
+    return _let_kernels_call(function, counts_references=False)
+
+
+def inner_maker(function: Any) -> Any:
+    """Let kernels call a function as `inner` does, but for those that make arrays."""
+    return _let_kernels_call(function, counts_references=True)
+
+
+def _let_kernels_call(function: Any, *, counts_references: bool) -> Any:
+    _inner_options[function] = INNER_OPTIONS | {"_nrt": counts_references}
+    return register_jitable(**_inner_options[function])(function)
 
 
 class KernelFiles:
@@ -190,8 +203,8 @@ def _describe(value: Any, names: tuple[str, ...], seen: set[FunctionType]) -> It
     if isinstance(value, Dispatcher):
         yield repr(value.targetoptions)
         yield from _describe_function(value.py_func, seen)
-    elif isinstance(value, FunctionType) and value in _inner_functions:
-        yield repr(INNER_OPTIONS)
+    elif isinstance(value, FunctionType) and value in _inner_options:
+        yield repr(_inner_options[value])
         yield from _describe_function(value, seen)
     elif isinstance(value, ModuleType):
         for name in names:
