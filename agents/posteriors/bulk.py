@@ -52,11 +52,13 @@ def weigh(
 
 @inner
 def largest_of(x: np.ndarray) -> float:
-    """Return the largest of x (m,)."""
-    largest = -np.inf
-    for j in range(x.size):
-        largest = max(largest, x[j])
-    return largest
+    """Return the largest of x (m,), of four parts: comparisons of one wait for each other."""
+    a, b, c, d = -np.inf, -np.inf, -np.inf, -np.inf
+    for j in range(0, x.size - 3, 4):
+        a, b, c, d = max(a, x[j]), max(b, x[j + 1]), max(c, x[j + 2]), max(d, x[j + 3])
+    for j in range(x.size - x.size % 4, x.size):
+        a = max(a, x[j])
+    return max(max(a, b), max(c, d))
 
 
 @inner
