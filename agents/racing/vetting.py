@@ -74,6 +74,8 @@ class Vetting:
     ) -> None:
         self.proposal, self.witness, self.rule = proposal, witness, rule
         self.is_sure = isinstance(witness, Proposal)
+        # A bank's part of the data is for another than the one that races, whose lanes stay found.
+        self._scout = proposal.fork() if isinstance(witness, Bank) else proposal
         self._pilots: dict[bytes, Draws] = {}
         self._is_vetted = proposal.is_inferred or not proposal.has_equal_weights
 
@@ -150,14 +152,13 @@ class Vetting:
 
     def _has_doubts(self, bank: Bank, lanes: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
         """Return (R,) True where a bank has draws that races of (R,) samples miss, or none."""
-        rng, rows = np.random.default_rng(0), np.arange(len(lanes))
-        counts, sums = self.proposal.counts, self.proposal.sums
-        bank.follow(rng, counts[lanes], sums[lanes])
-        self.proposal.follow(rng, bank.counts, bank.sums)
-        log_weights = self.proposal.weigh(rows, bank.draw(rng, rows, NUM_WITNESSES).means)
-        pilots = self.proposal.draw(rng, rows, NUM_PILOTS)
+        rng, rows, scout = np.random.default_rng(0), np.arange(len(lanes)), self._scout
+        bank.follow(rng, self.proposal.counts[lanes], self.proposal.sums[lanes])
+        scout.expected_samples = self.proposal.expected_samples
+        scout.follow(rng, bank.counts, bank.sums)
+        log_weights = scout.weigh(rows, bank.draw(rng, rows, NUM_WITNESSES).means)
+        pilots = scout.draw(rng, rows, NUM_PILOTS)
         weights, log_scale = scale_weights(pilots.log_weights)
-        self.proposal.follow(rng, counts, sums)
         log_sums = np.log(num_samples * np.maximum(weights.mean(axis=1), SMALLEST)) + log_scale
         log_chances = -np.logaddexp(0.0, log_weights - log_sums[:, None])
         return (log_chances < LOG_UNSEEN).any(axis=1) | bank.is_far
