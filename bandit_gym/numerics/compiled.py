@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -37,6 +38,9 @@ from numba.extending import register_jitable
 from bandit_gym.files import write_atomically
 
 INNER_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
+
+PLAIN = {"tuple", "float", "int", "bool", "None", "np.uint64"}
+"""What functions may return that count no references."""
 
 SAID = "BANDIT_GYM_KEEPS_NO_COMPILED_CODE"
 """In the environment: whether the user knows."""
@@ -87,7 +91,13 @@ def inner(function: Any) -> Any:
 
     It works on the arrays of its callers, and neither makes nor is handed back any: so nobody has
     to count who holds them, which would take a tenth of the time of tables.
+
+    Raises:
+        TypeError: if it says that it returns an array, which would be freed while it is held.
     """
+    returned = str(function.__annotations__.get("return"))
+    if not PLAIN.issuperset(re.findall(r"[\w.]+", returned)):
+        raise TypeError(f"{function.__name__} must be an inner_maker to return a {returned}.")
     return _let_kernels_call(function, counts_references=False)
 
 
