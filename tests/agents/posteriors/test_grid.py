@@ -78,6 +78,7 @@ def test_spike_beside_a_slab_is_held_wherever_the_data_lie(width, pulls):
         average, std = total / pulls, 0.5 / np.sqrt(pulls)
         truth = reached(problem, pulls, total, [(0.5, width), (average, std)], found)
         assert np.abs(truth - LEVELS).max() < PROMISE
+        assert posterior.tables.errors.max() < PROMISE  # or points would be placed again
         assert not posterior.is_unreliable().any()
 
 
@@ -129,10 +130,13 @@ def test_lane_is_flagged_where_the_prior_is_too_deep_to_be_known():
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_lane_is_flagged_where_all_its_mass_is_350_below_the_top_of_the_prior(side):
-    """Prior and data of deviations 1e-3 and 1e-4 overlap in half a deviation of the prior."""
+    """Prior and data of deviations 1e-3 and 1e-4 overlap from 0.65 deviations of the prior below.
+
+    At 26.4 that is from 25.75^2 / 2 = 332 to 27.05^2 / 2 = 366 below: at one end alone too deep.
+    """
     problem = BanditProblem(Gaussian(), Normal(0.0, 1e-3), 2)
     pulls = 10**8
-    for deviations, is_flagged in ((25.0, False), (28.0, True)):
+    for deviations, is_flagged in ((25.0, False), (26.4, False), (28.0, True)):
         total = side * deviations * 1e-3 * (1 + 1e-2) * pulls  # the prior draws back by a hundredth
         posterior = follow(problem, [[pulls, pulls]], [[total, total]])
         assert posterior.is_unreliable().tolist() == [is_flagged]

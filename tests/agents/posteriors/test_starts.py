@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from agents.posteriors.chains import GibbsTarget
-from agents.posteriors.starts import FAR, bring_near, keep_inside, make_target
+from agents.posteriors.starts import FAR, bring_near, guess_means, keep_inside, make_target
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
@@ -29,6 +29,22 @@ def test_chains_start_inside_the_box_where_the_middle_is_outside():
     counts, sums = np.array([[0, 10**6]]), np.array([[0.0, 5e6]])
     near = bring_near(problem, np.array([[0.3, 0.3]]), counts, sums)
     assert ((near > 0) & (near < 1)).all() and near[0, 1] > 0.9
+
+
+@pytest.mark.parametrize(("prior_mean", "end"), [(0.5 + 40, 1.0), (0.5 - 40, 0.0)])
+def test_chains_beside_an_end_of_the_box_are_not_rounded_onto_it(prior_mean, end):
+    """The middle is 40 deviations off, beyond the end that is the next number to where they are."""
+    prior = TruncatedMultivariateNormal(prior_mean, np.eye(2).tolist(), low=0.0, high=1.0)
+    beside = np.nextafter(np.full((1, 2), end), 0.5)
+    nothing = np.zeros((1, 2))
+    near = bring_near(BanditProblem(Gaussian(), prior, 2), beside, nothing, nothing)
+    np.testing.assert_array_equal(near, beside)
+
+
+def test_guesses_lie_strictly_inside_the_box_whatever_was_paid():
+    problem = _dependent(Gaussian(), CORRELATED)
+    guess, _ = guess_means(problem, np.array([[4, 4]]), np.array([[-8.0, 8.0]]))
+    assert guess.tolist() == [[np.nextafter(0.0, 1.0), np.nextafter(1.0, 0.0)]]
 
 
 def test_target_holds_what_the_kernels_read():
