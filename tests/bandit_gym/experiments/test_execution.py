@@ -246,6 +246,22 @@ def test_a_block_that_failed_is_tried_last(tmp_path):
     assert len(outcomes) == 5
 
 
+def test_blocks_that_failed_are_tried_again_first_blocks_first(tmp_path):
+    agents = ["stub_agents:Raising", {"agent": "stub_agents:Raising", "at": 2}]
+    experiment = make_experiment(agents=agents)
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    _, outcomes = run_and_watch(experiment, tmp_path, workers=SERIAL)
+    assert [outcome.block for outcome in outcomes] == [0, 0, 1, 1, 2, 2]
+
+
+def test_blocks_that_failed_and_are_no_longer_asked_for_are_left_alone(tmp_path):
+    agents = ["stub_agents:Raising"]
+    run_experiment(make_experiment(agents=agents), tmp_path, workers=SERIAL)
+    fewer = make_experiment(agents=agents, replications=8)
+    _, outcomes = run_and_watch(fewer, tmp_path, workers=SERIAL)
+    assert [outcome.block for outcome in outcomes] == [0, 1]
+
+
 def test_a_constructor_that_kills_its_process_is_refused_before_anything_runs(tmp_path):
     experiment = make_experiment(agents=["random", "stub_agents:Stillborn"])
     with pytest.raises(ValueError, match="agent Stillborn must be able to play .*WorkerDied"):
