@@ -7,6 +7,7 @@ from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results.comparison import compare, describe_comparison
 from bandit_gym.results.results import load_results
+from bandit_gym.results.statistics import holm, paired_p_value
 
 MINE = {"agent": "stub_agents:Constant", "label": "mine"}
 
@@ -55,6 +56,18 @@ def test_chance_alone_is_undecided(play):
     comparison = compare(first, second)
     assert comparison.rows["verdict"].tolist() == ["undecided"]
     assert not comparison.is_different
+
+
+def test_p_values_are_corrected_for_all_pairs(play):
+    worlds = [{"env": ENV, "num_arms": num_arms} for num_arms in (2, 3, 5)]
+    first = play("a", [{"agent": "epsilon_greedy", "epsilon": 0.5, "label": "mine"}], worlds)
+    second = play("b", [{"agent": "random", "label": "mine"}], worlds)
+    raw = [
+        paired_p_value(other.final("pseudo_regret") - found.final("pseudo_regret"))
+        for found, other in zip(first.runs, second.runs, strict=True)
+    ]
+    corrected = compare(first, second).rows["p_holm"].tolist()
+    assert corrected == holm(raw).tolist() != raw
 
 
 def test_below_ten_replications_nothing_is_tested(play):

@@ -157,6 +157,14 @@ def test_aggregate_is_the_interquartile_mean_over_environments(results):
     assert table["score_iqm"].tolist() == pytest.approx([0.7 / (0.9 - 1.6 / 3), 0.0])
 
 
+def test_aggregate_leaves_out_the_outer_quarters_of_all_scores(telling):
+    table = aggregate(telling).set_index("agent")
+    for agent, scores in normalised_scores(telling).items():
+        middle = stats.trim_mean(scores, 0.25, axis=None)
+        assert table.loc[agent, "score_iqm"] == pytest.approx(middle)
+        assert middle != pytest.approx(scores.mean())
+
+
 def test_lower_bound_exists_for_fixed_means_only(results, telling):
     """Gaps 0.7 and 0.4 over the divergences of 0.2 and 0.5 from 0.9."""
     slope = sum(
