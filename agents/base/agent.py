@@ -258,6 +258,8 @@ class Agent(Storable, Holder, LogReader):
         """Say whether (N,) choices are arms; one is looked at in a tenth of the time of arrays."""
         if len(choices) == 1:
             return 0 <= choices.item(0) < self.problem.num_arms
+        if choices.dtype == np.int64:  # seen as unsigned, a negative choice is a huge one
+            return bool(choices.view(np.uint64).max() < self.problem.num_arms)
         return bool(choices.min() >= 0 and choices.max() < self.problem.num_arms)
 
     def _require_reset(self) -> None:
