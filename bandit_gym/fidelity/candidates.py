@@ -19,6 +19,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from bandit_gym.checks import message
+from bandit_gym.checks.arrays import as_numbers
 from bandit_gym.experiments.catalogue import is_sampler, load_agent
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.packed import unpack_options
@@ -108,10 +109,9 @@ def draw_means(
     """
     found = sampler(problem, data[0].copy(), data[1].copy(), rng, size)
     name, shape = f"what the sampler returns in {where!r}", (size, problem.num_arms)
-    try:
-        means = np.asarray(found, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(message(name, f"be numbers of shape {shape}", found)) from None
+    means = as_numbers(found)
+    if means is None:
+        raise ValueError(message(name, f"be numbers of shape {shape}", found))
     if means.shape != shape:
         raise ValueError(message(name, f"have shape {shape}", means.shape))
     if not np.isfinite(means).all():

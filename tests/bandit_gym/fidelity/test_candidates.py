@@ -32,6 +32,8 @@ def draw(returned):
         ([[0.5, np.nan, 0.5]] * 2, r"'case 7' must be finite, got nan\."),
         ([[0.5, 0.5, 1.5]] * 2, r"'case 7' must lie in the support of arm 2, \[0, 1\], got 1\.5\."),
         ("means", r"'case 7' must be numbers of shape \(2, 3\), got 'means'\."),
+        (np.full((2, 3), "0.5"), r"'case 7' must be numbers of shape \(2, 3\), got array"),
+        (np.full((2, 3), 0.5 + 0.1j), r"'case 7' must be numbers of shape \(2, 3\), got array"),
         (None, r"'case 7' must"),
     ],
 )
