@@ -97,6 +97,17 @@ def test_a_signal_that_is_ignored_stays_so():
         signal.signal(signal.SIGHUP, before)
 
 
+def test_a_signal_that_somebody_handles_is_left_to_them():
+    heard = []
+    before = signal.signal(signal.SIGHUP, lambda number, frame: heard.append(number))
+    try:
+        with stopping_in_order():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert heard == [signal.SIGHUP]
+
+
 def test_another_thread_than_the_main_one_leaves_signals_alone():
     def work():
         with stopping_in_order():

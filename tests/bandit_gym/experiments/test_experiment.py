@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bandit_gym.experiments.entries import content_digest
 from bandit_gym.experiments.experiment import (
+    FORMAT,
     NUM_LOG_STEPS,
     Experiment,
     load_experiment,
@@ -31,6 +33,15 @@ def test_experiment_has_one_run_per_environment_and_agent():
         ("PoissonBandit-v0", "random"),
         ("PoissonBandit-v0", "ucb1"),
     ]
+
+
+def test_runs_without_propensities_are_named_as_before_there_were_any():
+    run, other = (make_experiment(propensities=wanted).runs[0] for wanted in (False, True))
+    settings = {"environment": run.environment.settings, "agent": run.agent.settings}
+    settings |= {name: getattr(run, name) for name in ("horizon", "seed", "recording")}
+    settings |= {"format": FORMAT, "block_size": run.block_size}
+    assert run.digest == content_digest(settings)
+    assert other.digest == content_digest(settings | {"propensities": True})
 
 
 def test_experiment_survives_a_round_trip_through_json():

@@ -26,6 +26,8 @@ def test_diagnostics_come_out_as_they_went_in():
 
 def test_without_diagnostics_there_are_none():
     assert read_map(open_parquet(RUN, written(RUN)).read([OWN])[OWN]) == {}
+    no_rows = pa.array([], pa.map_(pa.string(), pa.float64()))
+    assert read_map(pa.chunked_array([no_rows])) == {}
 
 
 def test_another_runs_block_is_refused():
