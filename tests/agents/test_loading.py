@@ -74,8 +74,10 @@ def is_same(first, second):
     )
 
 
-CACHES = {"_doubts", "tables", "_tables", "_pilots", "_sites", "_laws", "witness", "proposal"}
-CACHES |= {"_scout"}
+CACHES = {
+    *("_doubts", "tables", "_tables", "_pilots", "_sites", "_laws", "_scout"),
+    *("witness", "proposal"),
+}
 """What follows from statistics and is found again when it is asked for, as what a bank is weighed
 by is brought to its data each time; a prior as an option, which is the dict that describes it once
 it is saved."""

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from agents.posteriors.bulk import GAIN, bound_step, cut_step, may_stand_out, stands_out, trim
+from agents.posteriors.bulk import (
+    GAIN,
+    bound_step,
+    cut_step,
+    largest_of,
+    may_stand_out,
+    stands_out,
+    trim,
+)
 
 
 @pytest.mark.parametrize("prior", [[0.0, 3.0], [3.0, 0.0]])
@@ -69,3 +77,11 @@ def test_cuts_are_closer_to_the_higher_end(part, shares):
     num = cut_step(2.0, 4.0, part, False, cuts, 1)
     assert cuts[1:num] == pytest.approx(4.0 - 2.0 * np.array(shares[::-1]))
     assert np.isnan(cuts[[0, *range(num, 9)]]).all()
+
+
+@pytest.mark.parametrize("size", range(1, 10))
+def test_the_largest_is_found_wherever_it_is(size):
+    for place in range(size):
+        x = np.full(size, -np.inf)
+        x[place] = -3.0
+        assert largest_of(x) == -3.0
