@@ -1,12 +1,28 @@
 """The numbers that this results version promises: see `scripts/golden.py`."""
 
 import json
+import os
+import subprocess
+import sys
 
 import golden
 import pytest
 from golden import CASES
 
 from bandit_gym.files import RESULTS_VERSION
+
+
+def run_python(code, **environment):
+    found = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=golden.ROOT / "scripts",
+        env=os.environ | environment,
+    )
+    return found.stdout
+
 
 on_reference_machine = pytest.mark.skipif(
     not golden.is_reference_machine(), reason="package versions differ from constraints.txt"
@@ -22,6 +38,16 @@ def test_numbers_are_those_of_the_results_version(case):
         "raise RESULTS_VERSION in bandit_gym/files.py, say why in CHANGELOG.md, and run "
         "python scripts/golden.py --renew"
     )
+
+
+@on_reference_machine
+def test_linear_algebra_of_another_processor_draws_the_same_numbers():
+    worlds = ("Poisson", "DependentPrior")  # sums of products, and matrices
+    cases = [case for case in CASES if case[0].startswith(worlds)]
+    code = f"import golden; print(*[golden.digest(*case) for case in {cases!r}])"
+    found = run_python(code, OPENBLAS_CORETYPE="Prescott")  # runs on every x86
+    digests = golden.load()["digests"]
+    assert found.split() == [digests[golden.name_case(*case)] for case in cases]
 
 
 @pytest.mark.filterwarnings("ignore")

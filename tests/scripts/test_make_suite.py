@@ -13,7 +13,14 @@ def test_first_world_of_a_kind_is_made_as_it_is_stored(kind):
     world = next(world for world in WORLDS if world.kind == kind)
     stored = json.loads(suite_file(NAME).read_text(encoding="utf-8"))["cases"]
     own = [case for case in stored if case["world"] == world.name]
-    assert make_suite.are_same(list(make_suite.make_cases(world)), own)
+    assert make_suite.are_same(make_suite.remake(own), own)
+
+
+def test_histories_of_a_world_have_its_pulls_and_rewards_of_its_kind():
+    world = next(world for world in WORLDS if world.kind == "rare")
+    found = list(make_suite.histories(world))
+    assert [counts.sum() for counts, _ in found] == list(world.pulls)
+    assert all(((sums >= 0) & (sums <= counts)).all() for counts, sums in found)
 
 
 def test_other_cases_are_not_the_same():

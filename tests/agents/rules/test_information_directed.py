@@ -35,6 +35,17 @@ def test_equal_arms_have_equal_shares():
     assert best_laws(np.full((1, 4), 0.2), np.full((1, 4), 0.1)).tolist() == [[0.25] * 4]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_last_digits_decide_nothing(seed):
+    # two pairs of equal arms, as two processors may round them; equal in one of two, and in both
+    gaps, gains = np.array([[0.2, 0.2, 0.5, 0.5]]), np.array([[0.1, 0.1, 0.4, 0.4]])
+    last = 1 + 1e-15 * np.random.default_rng(seed).normal(size=(3, 1, 4))
+    for own in (gaps, gains), (np.full((1, 4), 0.2), gains), (gaps, np.full((1, 4), 0.1)):
+        found = best_laws(own[0] * last[0], own[1] * last[1])
+        np.testing.assert_allclose(found, best_laws(*own), rtol=0, atol=1e-9)
+    assert best_laws(0.2 * last[2], 0.1 * last[1])[0] == pytest.approx(0.25)
+
+
 def test_least_regret_decides_where_nothing_is_told():
     assert best_laws(np.array([[1e-9, 0.3]]), np.zeros((1, 2))).tolist() == [[1.0, 0.0]]
 
