@@ -72,6 +72,17 @@ def test_workers_end_with_their_parent_in_the_midst_of_a_compiled_loop(
         assert f"stopped by {number.name}" in process.stderr.read()
 
 
+@pytest.fixture
+def unheard():
+    """No signal to stop is ignored, as it is where `nohup` runs the tests."""
+    numbers = signal.SIGTERM, signal.SIGHUP
+    before = [signal.signal(number, signal.SIG_DFL) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("unheard")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_stop_is_an_interrupt_with_an_exit_code_of_its_own(number):
     with pytest.raises(KeyboardInterrupt) as caught, stopping_in_order():
@@ -81,6 +92,7 @@ def test_a_signal_to_stop_is_an_interrupt_with_an_exit_code_of_its_own(number):
     assert str(caught.value) == f"stopped by {number.name}"
 
 
+@pytest.mark.usefixtures("unheard")
 def test_what_is_done_at_a_signal_is_put_back():
     before = signal.getsignal(signal.SIGTERM)
     with stopping_in_order():
