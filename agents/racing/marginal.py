@@ -173,7 +173,7 @@ class MarginalProposal(Proposal):
     def run_races(self, rng: Generator, races: Races, lanes: np.ndarray, chunk_size: int) -> bool:
         """Run races whose samples weigh the same; see `Proposal.run_races`."""
         if self._is_exact:
-            run_exactly(rng, self._laws, races, lanes, chunk_size)
+            run_exactly(rng, self._laws.tables, races, lanes, chunk_size)
         return self._is_exact
 
     def weigh(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -259,30 +259,43 @@ def draw_exactly(
         lanes: (R,) the lanes, of N, to draw for.
         draws: receives means and winners; their weights are left as they are.
     """
-    num_lanes, num_arms, num_samples = draws.means.shape
-    u, spare, best = np.empty(num_samples), np.empty(num_samples), np.empty(num_samples)
-    for r in range(num_lanes):
-        best[:] = -np.inf
-        for arm in range(num_arms):
-            points, guide = tables.points[lanes[r], arm], tables.guides[lanes[r], arm]
-            for j in range(num_samples):
-                u[j], _ = invert_table(points, guide, rng.random())
-            set_means(ends, u, draws.means[r, arm], spare)
-            compare_means(rng, draws.means[r], arm, best, draws.winners[r])
+    spare, best = np.empty(draws.means.shape[2]), np.empty(draws.means.shape[2])
+    for r in range(lanes.size):
+        draw_places(rng, tables, lanes[r], draws.means[r], best, draws.winners[r])
+        for u in draws.means[r]:
+            set_means(ends, u, u, spare)
+
+
+@inner
+def draw_places(
+    rng: Generator,
+    tables: PosteriorTables,
+    lane: int,
+    u: np.ndarray,
+    best: np.ndarray,
+    winners: np.ndarray,
+) -> None:
+    """Draw u (K, m), with which means rise, of all arms; find the `best` (m,) and its arm."""
+    best[:] = -np.inf
+    for arm in range(u.shape[0]):
+        points, guide, places = tables.points[lane, arm], tables.guides[lane, arm], u[arm]
+        for j in range(places.size):
+            places[j], _ = invert_table(points, guide, rng.random())
+        compare_means(rng, u, arm, best, winners)
 
 
 @kernel
 def run_exactly(
-    rng: Generator, laws: MarginalLaws, races: Races, lanes: np.ndarray, chunk_size: int
+    rng: Generator, tables: PosteriorTables, races: Races, lanes: np.ndarray, chunk_size: int
 ) -> None:
-    """Draw and race, a lane at a time; see `draw_exactly` and `run_lane_by_lane`."""
+    """Draw and race, a lane at a time; see `draw_places` and `run_lane_by_lane`."""
     num_arms = races.gumbels.shape[1]
     for r in range(lanes.size):
         lane, is_over = lanes[r : r + 1], False
         while not is_over:
             size = min(chunk_size, races.lengths[lane[0]] - races.num_samples[lane[0]])
             draws = make_draws(1, num_arms, size)
-            draw_exactly(rng, laws.tables, laws.mesh.likelihood.ends, lane, draws)
+            draw_places(rng, tables, lane[0], draws.means[0], np.empty(size), draws.winners[0])
             is_over = feed_races(races, lane, draws.log_weights, draws.winners)[0]
 
 
