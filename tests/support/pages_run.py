@@ -41,10 +41,12 @@ EXCEPTIONS = {
 OPTIONAL = {"mlflow": "fifty packages", "wandb": "twenty-five packages"}
 """Packages whose code is run where they are installed, and what they would bring."""
 
+FIRST = "--replications 2 --horizon 20 --backend serial"
+"""Of a comparison: no workers, which would take longer to start than to work."""
+
 REDUCED = {
     r"python scripts/benchmark\.py --quick --clock .*": "--json found.json",
-    r"bandit-gym compare": "--replications 2 --horizon 20",
-    r"bandit-gym compare --(agents|env|propensities).*": "--replications 2 --horizon 20",
+    r"bandit-gym compare( --(agents|env|propensities).*)?": FIRST,
     r"python scripts/(reproduce|beyond)_paper\.py.*": SMALL,
     r"python scripts/readings\.py.*": "--scale 0.001 --only table1",
     r"python scripts/fidelity\.py --adversarial.*": "--quick --only 'Gaussian, vague prior'",
