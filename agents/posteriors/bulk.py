@@ -87,18 +87,31 @@ def insert(places: np.ndarray, num: int, new: np.ndarray) -> None:
 
 
 @inner
-def trim(places: np.ndarray, num: int, threshold: float) -> int:
-    """Leave out the places at either end between which there is no mass; return how many stay."""
-    first, last = 0, num - 1
+def trim(places: np.ndarray, num: int, threshold: float) -> tuple[int, float]:
+    """Leave out the places at either end between which log-densities are below a threshold.
+
+    Returns:
+        how many stay, and the mass that hardly less is left out than, per e^threshold.
+    """
+    first, last, lost = 0, num - 1, 0.0
     while first < last and not bound_step(places, first) > threshold:
+        lost += bound_mass(places, first, threshold)
         first += 1
     while first < last and not bound_step(places, last - 1) > threshold:
+        lost += bound_mass(places, last - 1, threshold)
         last -= 1
     if first > 0 and first < last:
         for row in range(4):
             for k in range(first, last + 1):
                 places[row, k - first] = places[row, k]
-    return last - first + 1 if first < last else 0
+    return (last - first + 1 if first < last else 0), lost
+
+
+@inner
+def bound_mass(places: np.ndarray, k: int, unit: float) -> float:
+    """Return what the mass between a place and the next one hardly exceeds, per e^unit."""
+    height = bound_step(places, k) - unit
+    return math.exp(height) * (places[U, k + 1] - places[U, k]) if height > -LOG_REACH else 0.0
 
 
 @inner
@@ -118,13 +131,16 @@ def find_top(places: np.ndarray) -> float:
 
 
 @inner
-def cut_steps(places: np.ndarray, cells: np.ndarray, top: float, cuts: np.ndarray) -> int:
+def cut_steps(
+    places: np.ndarray, cells: np.ndarray, top: float, reach: float, cuts: np.ndarray
+) -> int:
     """Find where to look in steps that are no jump and in which the log-density may change much.
 
     Args:
         places: (4, m).
         cells: (C + 1, NUM_COLUMNS) of the mesh.
         top: the largest log-density.
+        reach: below it, as in `find_bulk`.
         cuts: (m,) receives v, in order, as far as there is room.
 
     Returns:
@@ -134,7 +150,7 @@ def cut_steps(places: np.ndarray, cells: np.ndarray, top: float, cuts: np.ndarra
     for k in range(places.shape[1] - 1):
         bound = bound_step(places, k)
         depth = top - bound
-        if not depth < LOG_REACH or num + NUM_CUTS > cuts.size:
+        if not depth < reach or num + NUM_CUTS > cuts.size:
             continue
         left, right = places[PRIOR, k] + places[GAIN, k], places[PRIOR, k + 1] + places[GAIN, k + 1]
         is_long = places[U, k + 1] - places[U, k] > SHORTEST * (1.0 + abs(places[U, k]))
@@ -216,9 +232,14 @@ def stands_out(places: np.ndarray, peak: np.ndarray, k: int) -> bool:
 
 @inner
 def find_bulk(
-    likelihood: Features, data: Data, cells: np.ndarray, places: np.ndarray, spare: np.ndarray
-) -> int:
-    """Look for where the posterior has mass, and return at how many places, 0 if it has none.
+    likelihood: Features,
+    data: Data,
+    cells: np.ndarray,
+    reach: float,
+    places: np.ndarray,
+    spare: np.ndarray,
+) -> tuple[int, float]:
+    """Look for where the posterior has mass: where log-densities are at most `reach` below the top.
 
     Looks at the ends of all cells and at the mean that the data favour. Between two of these, prior
     and likelihood are hardly above the larger of their values at the ends, so that no mass hides
@@ -228,8 +249,13 @@ def find_bulk(
         likelihood: of the rewards.
         data: what the arm paid.
         cells: (C + 1, NUM_COLUMNS) of the mesh, the arm's own.
+        reach: of a spike, less mass may be within it than in what is wide and low.
         places: (4, C + 1 + NUM_MORE) receives places from end to end of the mass, in the first.
         spare: (7, C + 1 + NUM_MORE) overwritten.
+
+    Returns:
+        how many places there are, 0 if there is no mass, and what the mass beyond them hardly
+        exceeds, where the density is 1 at its top.
     """
     num, new, rest = len(cells), spare[:4], spare[4:]
     place_edges(likelihood, data, cells, places[:, :num])
@@ -241,13 +267,15 @@ def find_bulk(
                 insert(places, num, new[:, :1])
                 num += 1
     top = find_top(places[:, :num])
-    num = trim(places, num, top - LOG_REACH)
+    first_top = top
+    num, before = trim(places, num, top - reach)
     for _ in range(MAX_ROUNDS):
-        num_new = cut_steps(places[:, :num], cells, top, new[V])
+        num_new = cut_steps(places[:, :num], cells, top, reach, new[V])
         if num_new == 0 or num + num_new > places.shape[1]:
             break
         look(likelihood, data, cells, new[:, :num_new], rest)
         insert(places, num, new[:, :num_new])
         num += num_new
         top = max(top, find_top(new[:, :num_new]))
-    return trim(places, num, top - LOG_REACH)
+    num, lost = trim(places, num, top - reach)
+    return num, math.exp(-reach) * (lost + before * math.exp(first_top - top))

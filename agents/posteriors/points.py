@@ -45,19 +45,22 @@ def spread(v: np.ndarray, weights: np.ndarray, new: np.ndarray) -> None:
 
 
 @inner
-def sum_roots(u: np.ndarray, log_density: np.ndarray, weights: np.ndarray) -> None:
+def sum_roots(u: np.ndarray, log_density: np.ndarray, weights: np.ndarray) -> float:
     """Set `weights` (m,) to the sum of roots of the masses of the steps up to each of u (m,).
 
-    Masses are by the trapezoidal rule; `log_density` (m,) is overwritten.
+    Masses are twice those of the trapezoidal rule, where the density is 1 at its top, and their sum
+    is returned; `log_density` (m,) is overwritten.
     """
     top = largest_of(log_density)
     for j in range(u.size):
         log_density[j] -= top
     exp_all(log_density, weights)
-    weights[0] = 0.0
+    weights[0], total = 0.0, 0.0
     for j in range(1, u.size):
         mass = (u[j] - u[j - 1]) * (log_density[j - 1] + log_density[j])
         weights[j] = weights[j - 1] + math.sqrt(mass)
+        total += mass
+    return total
 
 
 @inner

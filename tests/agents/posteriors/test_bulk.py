@@ -26,10 +26,12 @@ def test_places_are_left_out_on_either_side_up_to_the_steps_that_have_mass():
     places = np.zeros((4, 7))
     places[0] = places[1] = np.arange(7.0)
     places[2] = [0.0, 0.0, 5.0, 9.0, 7.0, 1.0, 1.0]
-    assert trim(places, 7, 4.0) == 5
+    num, lost = trim(places, 7, 4.0)
+    assert num == 5
+    assert lost == pytest.approx(np.exp(-4.0) + np.exp(-3.0))  # of steps of length 1
     assert places[0, :5].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert places[2, :5].tolist() == [0.0, 5.0, 9.0, 7.0, 1.0]
-    assert trim(places, 5, 10.0) == 0
+    assert trim(places, 5, 10.0)[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from numpy.polynomial.legendre import leggauss
+from scipy import stats
+from scipy.special import betaln
 
 from agents import ExactThompson
 from agents.posteriors.grid import GridPosterior
@@ -10,7 +12,7 @@ from agents.posteriors.mesh import find_twins, make_mesh
 from agents.posteriors.mesh_rows import EDGE, HEIGHT, to_coordinate
 from agents.posteriors.quadrature import Coordinate
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
-from bandit_gym.priors import Beta, Normal, TruncatedNormal
+from bandit_gym.priors import Beta, Mixture, Normal, TruncatedNormal
 from bandit_gym.priors.mixtures import spike_and_slab
 from bandit_gym.problem import BanditProblem
 
@@ -80,6 +82,30 @@ def test_spike_beside_a_slab_is_held_wherever_the_data_lie(width, pulls):
         assert np.abs(truth - LEVELS).max() < PROMISE
         assert posterior.tables.errors.max() < PROMISE  # or points would be placed again
         assert not posterior.is_unreliable().any()
+
+
+@pytest.mark.parametrize("width", [1e-7, 1e-9, 1e-10])
+def test_what_is_wide_is_kept_however_high_the_spike_beside_it(width):
+    """The spike is 10^10 times as high as a density that has 30 % of the mass."""
+    prior = spike_and_slab(0.5, width, Beta(1.0, 1.0), 0.7)
+    slab = 0.3 * np.exp(betaln(121, 81) + 200 * np.log(2))
+    spike = 0.7 / (0.7 + slab)  # that the arm with 120 rewards of 200 has its mean in the spike
+    wins = 0.7 * stats.beta.sf(0.5, 121, 81) + 0.3 * 121 / 202  # over an arm without data, if not
+    found = follow(BanditProblem(Bernoulli(), prior, 2), [[200, 0]], [[120, 0]])
+    law = found.best_arm_probabilities()[0, 0]
+    assert law == pytest.approx(0.5 * spike + wins * (1 - spike), abs=2 * PROMISE)
+    assert not found.is_unreliable().any()
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_lost"),
+    [((109.0, 0.5), False), ((109.0, 0.03), True), ((0.03, 109.0), False), ((0.003, 109.0), True)],
+)
+def test_lane_is_flagged_where_mass_lies_nearer_to_an_end_than_means_have_digits(ends, is_lost):
+    """Means have 15 digits below 1, where (1e-15)^0.03 = 0.35, and 300 above 0: (1e-300)^0.003."""
+    prior = Mixture((TruncatedNormal(0.5, 1e-4), Beta(*ends)), (0.9, 0.1))
+    posterior = follow(BanditProblem(Bernoulli(), prior, 2), [[0, 0]], [[0, 0]])
+    assert posterior.is_unreliable().tolist() == [is_lost]
 
 
 def test_data_inside_a_hole_of_the_support_lie_at_its_edges():
