@@ -23,7 +23,7 @@ FEWEST = 10
 LARGEST_NOISE = 0.04
 """Expected total variation of a law of the best arm, beyond that of as many independent draws."""
 
-LARGEST_SURPRISE = -2.0
+LARGEST_SURPRISE = -2.3
 """Log-odds of one more draw that meets the data best against all particles that there are."""
 
 LARGEST_SURPRISE_RENEWED = 5.0

@@ -21,6 +21,7 @@ from bandit_gym.priors import (
     TruncatedMultivariateNormal,
     TruncatedNormal,
 )
+from bandit_gym.priors.mixtures import spike_and_slab
 from bandit_gym.problem import BanditProblem
 
 CORRELATED = TruncatedMultivariateNormal(0.5, [[1.0, 0.8, 0.3], [0.8, 1.0, 0.4], [0.3, 0.4, 1.0]])
@@ -282,3 +283,13 @@ def test_flags_of_very_many_arms_stay_and_cost_no_table_of_pairs():
         agent.observe(agent.act(), np.ones(2))
     assert agent.diagnostics()["is_unreliable"].all()
     assert "_doubts" not in vars(agent)
+
+
+def test_lanes_whose_particles_met_too_little_of_a_slab_beside_a_spike_are_flagged():
+    """Some three of 500 draws of the slab lie near the data: the slab's weight is off by half."""
+    problem = BanditProblem(Bernoulli(), spike_and_slab(0.5, 1e-4, Beta(1.0, 1.0), 0.5), 3)
+    agent = SMCThompson(problem)
+    agent.reset(300, seed=0)
+    agent.warm_start([32_152, 32_152, 40], [16_346, 16_076, 20])  # three errors from the spike
+    agent.act()
+    assert agent.diagnostics()["is_unreliable"].mean() > 0.97
