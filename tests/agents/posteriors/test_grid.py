@@ -97,6 +97,14 @@ def test_what_is_wide_is_kept_however_high_the_spike_beside_it(width):
     assert not found.is_unreliable().any()
 
 
+def test_density_is_that_of_the_law_where_it_is_conjugate_and_0_outside():
+    """Of Beta(3, 5) and Beta(1, 1) from tables, whose density is a line between points."""
+    found = follow(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), [[6, 0]], [[2, 0]])
+    x = np.array([-0.1, 0.05, 0.3, 0.8, 1.1])
+    truth = np.stack([stats.beta.pdf(x, 3, 5), stats.beta.pdf(x, 1, 1)], axis=1)
+    np.testing.assert_allclose(found.density(x)[:, 0], truth, rtol=0.02, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("ends", "is_lost"),
     [((109.0, 0.5), False), ((109.0, 0.03), True), ((0.03, 109.0), False), ((0.003, 109.0), True)],
