@@ -91,7 +91,7 @@ def trim(places: np.ndarray, num: int, threshold: float) -> tuple[int, float]:
     """Leave out the places at either end between which log-densities are below a threshold.
 
     Returns:
-        how many stay, and the mass that hardly less is left out than, per e^threshold.
+        how many stay, and what the mass that is left out hardly exceeds, in units of e^threshold.
     """
     first, last, lost = 0, num - 1, 0.0
     while first < last and not bound_step(places, first) > threshold:
@@ -109,7 +109,7 @@ def trim(places: np.ndarray, num: int, threshold: float) -> tuple[int, float]:
 
 @inner
 def bound_mass(places: np.ndarray, k: int, unit: float) -> float:
-    """Return what the mass between a place and the next one hardly exceeds, per e^unit."""
+    """Return what the mass between a place and the next hardly exceeds, in units of e^unit."""
     height = bound_step(places, k) - unit
     return math.exp(height) * (places[U, k + 1] - places[U, k]) if height > -LOG_REACH else 0.0
 
@@ -249,7 +249,7 @@ def find_bulk(
         likelihood: of the rewards.
         data: what the arm paid.
         cells: (C + 1, NUM_COLUMNS) of the mesh, the arm's own.
-        reach: of a spike, less mass may be within it than in what is wide and low.
+        reach: beyond 21 something wide may hold mass beside a spike that is e^21 times as high.
         places: (4, C + 1 + NUM_MORE) receives places from end to end of the mass, in the first.
         spare: (7, C + 1 + NUM_MORE) overwritten.
 
