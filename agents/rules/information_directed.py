@@ -96,9 +96,9 @@ def best_laws(gaps: np.ndarray, gains: np.ndarray) -> np.ndarray:
     """Return the (N, K) laws that minimise the ratio; pairs of arms that are as good share evenly.
 
     For arms i and j the ratio is convex in the share of i. It is least where its derivative
-    vanishes, at gap_j / (gap_i - gap_j) - 2 gain_j / (gain_i - gain_j), or at an end: at that of
-    the better arm where they differ in one of the two alone. Differences by rounding are none, or
-    else another processor's last digits would decide.
+    vanishes, at gap_j / (gap_i - gap_j) - 2 gain_j / (gain_i - gain_j), or at an end, as it does
+    where they differ in one of the two at most. Differences by rounding are none, or else another
+    processor's last digits would decide.
 
     Args:
         gaps: (N, K) expected regrets, at least 0.
@@ -107,9 +107,8 @@ def best_laws(gaps: np.ndarray, gains: np.ndarray) -> np.ndarray:
     gap_i, gap_j, gain_i, gain_j = gaps[..., None], gaps[:, None], gains[..., None], gains[:, None]
     with np.errstate(all="ignore"):
         root = gap_j / (gap_i - gap_j) - 2 * gain_j / (gain_i - gain_j)
-    root = np.where(np.isclose(gain_i, gain_j, _SAME, 0), gap_i <= gap_j * (1 + _SAME), root)
-    root = np.where(np.isclose(gap_i, gap_j, _SAME, 0), gain_i >= gain_j * (1 - _SAME), root)
-    root = np.clip(root, 0.0, 1.0)
+    is_end = np.isclose(gap_i, gap_j, _SAME, 0) | np.isclose(gain_i, gain_j, _SAME, 0)
+    root = np.clip(np.where(is_end, 1.0, root), 0.0, 1.0)
     shares = np.stack([np.ones_like(root), root], axis=1)  # (N, 2, K, K); an end is an arm alone
     regret = shares * gap_i[:, None] + (1 - shares) * gap_j[:, None]
     gain = shares * gain_i[:, None] + (1 - shares) * gain_j[:, None]
