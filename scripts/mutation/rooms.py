@@ -20,13 +20,16 @@ ROOMS = {  # sources -> tests that may notice
     ),
     "results": ("bandit_gym/results", "tests/bandit_gym/results"),
     "rest": ("", "tests/agents tests/bandit_gym tests/test_agents.py"),
+    "both": ("", "tests/agents tests/bandit_gym tests/contracts tests/test_agents.py"),
 }
 
 
 def sources_of(room: str) -> list[Path]:
-    """Return the files of a room; those of the rest are in no other room."""
+    """Return the files of a room; those of the rest are in no other room, both have all."""
     folders = {name: ROOT / sources for name, (sources, _) in ROOMS.items() if sources}
     if room in folders:
         return sorted(folders[room].rglob("*.py"))
     both = [*(ROOT / "agents").rglob("*.py"), *(ROOT / "bandit_gym").rglob("*.py")]
+    if room == "both":
+        return sorted(both)
     return sorted(path for path in both if not set(folders.values()) & set(path.parents))
