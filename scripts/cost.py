@@ -30,7 +30,7 @@ from pages.page import Section, markdown_table, short, write_page  # noqa: E402
 from agents import ExactThompson, RacingThompson, SMCThompson  # noqa: E402
 from agents.base import Agent  # noqa: E402
 from agents.oracle import action_probabilities  # noqa: E402
-from bandit_gym.envs.families.dependent_prior import DependentPriorBanditEnv  # noqa: E402
+from bandit_gym.envs.families import dependent_prior  # noqa: E402
 from bandit_gym.fidelity.distance import noise_floor, total_variation  # noqa: E402
 from bandit_gym.files import RESULTS_VERSION  # noqa: E402
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson  # noqa: E402
@@ -120,8 +120,7 @@ def problems() -> list[tuple[str, int, BanditProblem]]:
         for num_arms in NUMS_OF_ARMS
     ]
     dependent = [
-        (DEPENDENT, num_arms, DependentPriorBanditEnv.make_problem(num_arms))
-        for num_arms in NUMS_OF_ARMS[:2]
+        (DEPENDENT, num_arms, dependent_prior.problem(num_arms)) for num_arms in NUMS_OF_ARMS[:2]
     ]
     return independent + dependent
 

@@ -3,12 +3,14 @@
 import subprocess
 import sys
 import warnings
+from functools import partial
 from importlib import import_module
+from typing import Any
 
 import gymnasium as gym
 import pytest
 from families import ALL_ENV_IDS
-from gymnasium.envs.registration import EnvSpec, registry
+from gymnasium.envs.registration import EnvSpec
 
 import bandit_gym
 
@@ -33,12 +35,11 @@ def test_spec_has_the_promised_limit_and_entry_points(env_id: str) -> None:
     assert isinstance(spec.vector_entry_point, str)
 
 
-def test_register_envs_changes_nothing_when_called_again() -> None:
-    before = dict(registry)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        bandit_gym.register_envs()
-    assert all(registry[env_id] is spec for env_id, spec in before.items())
+@pytest.mark.parametrize("make", [gym.make, partial(gym.make_vec, num_envs=2)], ids=["one", "two"])
+@pytest.mark.parametrize("env_id", ALL_ENV_IDS)
+def test_a_misspelt_option_is_refused_with_the_nearest(env_id: str, make: Any) -> None:
+    with pytest.raises(ValueError, match="got 'num_arm'; the nearest known one is 'num_arms'"):
+        make(env_id, num_arm=3)
 
 
 def test_import_loads_nothing_heavy() -> None:

@@ -8,7 +8,7 @@ from agents.oracle import action_probabilities
 from agents.posteriors.tabulation import fill_guide
 from agents.racing.marginal import MarginalProposal, fit_marginals
 from agents.racing.matching import effective_share, match_proposal
-from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
+from bandit_gym.envs.families import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Gamma, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import LogitNormal

@@ -10,7 +10,7 @@ from agents import RacingThompson
 from agents.oracle import action_probabilities
 from agents.racing.matching import effective_share, match_proposal
 from agents.racing.normal import NormalProposal, _cut_box, factorise
-from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
+from bandit_gym.envs.families import unit_vector_covariance
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem

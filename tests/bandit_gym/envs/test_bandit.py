@@ -21,7 +21,7 @@ from gymnasium.wrappers import (
 )
 
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
-from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
+from bandit_gym.envs.families import unit_vector_covariance
 from bandit_gym.envs.observations import OBSERVATIONS
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, Gamma
@@ -315,7 +315,7 @@ BAD_ARGUMENTS = [
     ({"observation": "counts"}, ValueError, "horizon must be given where observation is 'counts'"),
     ({"horizon": 0}, ValueError, "horizon must be a positive integer, got 0"),
     ({"horizon": 5.0}, TypeError, "horizon must be a positive integer, got 5.0"),
-    ({"limit": 5}, TypeError, "unexpected keyword argument 'limit'"),
+    ({"limit": 5}, ValueError, "got 'limit'"),
     ({"prior": {"name": "betta", "alpha": 1, "beta": 1}}, ValueError, "'beta'"),
 ]
 

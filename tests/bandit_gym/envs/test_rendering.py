@@ -15,7 +15,7 @@ from families import ALL_ENV_IDS, ALL_LIKELIHOODS
 from gymnasium.error import ResetNeeded
 
 from bandit_gym.envs import rendering
-from bandit_gym.envs.intervals import likelihood_interval
+from bandit_gym.envs.rendering import likelihood_interval
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
 
 every_id = pytest.mark.parametrize("env_id", ALL_ENV_IDS)

@@ -22,7 +22,7 @@ from gymnasium import register
 Path(__file__).with_name("trace").write_text("imported")
 register(
     "Mine-v0",
-    entry_point=bernoulli.BernoulliBanditEnv,
+    entry_point=bernoulli,
     vector_entry_point=bernoulli.make_vec,
     max_episode_steps=9,
 )

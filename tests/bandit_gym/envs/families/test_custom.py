@@ -4,7 +4,7 @@ import gymnasium as gym
 import pytest
 from geometric import Geometric
 
-from bandit_gym.envs.families.custom import DEFAULTS
+from bandit_gym.envs.families import DEFAULT_PRIORS
 from bandit_gym.likelihoods import LIKELIHOODS, Gaussian
 from bandit_gym.priors import Gamma
 
@@ -22,7 +22,7 @@ def problem(**options):
 def test_a_named_likelihood_is_the_problem_of_its_environment(name):
     known = gym.make(f"bandit_gym:{name.title()}Bandit-v0").unwrapped.problem
     assert problem(likelihood=name) == known
-    assert problem(likelihood={"name": name}).prior == DEFAULTS[name]
+    assert problem(likelihood={"name": name}).prior == DEFAULT_PRIORS[name]
 
 
 def test_a_likelihood_has_its_parameters():
