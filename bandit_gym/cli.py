@@ -121,7 +121,6 @@ def _carry_out(
                 workers=workers,
                 on_progress=on_progress,
                 changed=options.changed,
-                optimal_budget=options.optimal_budget,
             )
     except experiments.OutdatedError as error:
         options.changed = _ask(error)
@@ -132,7 +131,7 @@ def _carry_out(
         raise
     except (OSError, BrokenExecutor) as error:
         return _stop(str(error), folder, FAILED)
-    return _show(experiment, folder)
+    return _show(experiment, folder, options)
 
 
 def _ask(error: experiments.OutdatedError) -> str:
@@ -144,12 +143,14 @@ def _ask(error: experiments.OutdatedError) -> str:
     return answer
 
 
-def _show(experiment: experiments.Experiment, folder: Path) -> int:
+def _show(experiment: experiments.Experiment, folder: Path, options: argparse.Namespace) -> int:
     found = results.load_results(folder, experiment)
     print(results.describe(found))
     for path in results.draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: bandit-gym report {folder}")
+    for world, line in experiments.least_regrets(experiment) if options.optimal else ():
+        print(f"Least possible regret in {world}: {line}")
     return FAILED if found.failed else OK
 
 
@@ -238,10 +239,9 @@ def _take_workers(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--scheduler", help="address of a running Dask scheduler or Ray head")
 
 
-def _take_optimal_budget(parser: argparse.ArgumentParser) -> None:
-    text = "that finding a world's least possible regret may take; default: 5, in trials 0"
-    number = experiments.parse_number
-    parser.add_argument("--optimal-budget", type=number, metavar="SECONDS", help=text)
+def _take_optimal(parser: argparse.ArgumentParser) -> None:
+    text = "compute the least regret that is possible, where the recursion has room for it"
+    parser.add_argument("--optimal", action="store_true", help=text)
 
 
 def _take_changed(parser: argparse.ArgumentParser) -> None:
@@ -262,15 +262,15 @@ COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
     _compare: (
         "run agents in one environment and report",
         *(experiments.take_world, _take_agents),
-        *(_take_out, _take_workers, _take_optimal_budget, _take_changed),
+        *(_take_out, _take_workers, _take_optimal, _take_changed),
     ),
     _run: (
         "run an experiment file (TOML or JSON) and report",
-        *(_take_file, _take_out, _take_workers, _take_optimal_budget, _take_changed),
+        *(_take_file, _take_out, _take_workers, _take_optimal, _take_changed),
     ),
     _resume: (
         "go on with an experiment that was interrupted",
-        *(reading.take_directory, _take_trust, _take_workers, _take_optimal_budget, _take_changed),
+        *(reading.take_directory, _take_trust, _take_workers, _take_optimal, _take_changed),
     ),
     **watching.COMMANDS,
     **reading.COMMANDS,

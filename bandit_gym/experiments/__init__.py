@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bandit_gym.experiments.manifest import read_manifest
     from bandit_gym.experiments.objects import describe_agents, describe_environments, own_names
     from bandit_gym.experiments.progress import progress_on_stderr
+    from bandit_gym.experiments.simulation import least_regrets
     from bandit_gym.experiments.terminal import (
         NobodyReadsError,
         OneLineParser,
@@ -59,6 +60,7 @@ __getattr__, __dir__ = lend(
         "describe_environments": "objects",
         "fit_terminal": "terminal",
         "importing_from": "trust",
+        "least_regrets": "simulation",
         "load_experiment": "experiment",
         "own_names": "objects",
         "parse_agent": "typed",

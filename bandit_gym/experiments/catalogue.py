@@ -150,12 +150,6 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
     return found  # type: ignore[no-any-return]
 
 
-def load_optimal_line() -> Callable[..., Any]:
-    """Return what bounds the least regret in a problem: `agents.optimum.line.optimal_line`."""
-    agent_names()  # which refuses another package of that name
-    return load("agents.optimum.line:optimal_line")  # type: ignore[no-any-return]
-
-
 def _may_be_agent(found: Any) -> bool:
     if inspect.isclass(found):
         return all(callable(getattr(found, name, None)) for name in METHODS)

@@ -19,7 +19,6 @@ from bandit_gym.experiments.changes import CHOICES
 from bandit_gym.experiments.crew import Call, Crew, Died
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.opening import open_parquet
-from bandit_gym.experiments.optimum_search import check_budget, find_optima
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
 from bandit_gym.experiments.storage import Store, has_receipts
 from bandit_gym.experiments.trust import find_code
@@ -60,7 +59,6 @@ def run_experiment(
     workers: Workers | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     changed: str = "refuse",
-    optimal_budget: float | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Store:
     """Simulate the blocks that the folder does not hold yet, and store each as it comes.
@@ -79,9 +77,6 @@ def run_experiment(
             module, a file that an option names or the engine's results version is another now:
             "refuse" them; "recompute", which moves them to `superseded/N/`; or "keep" them, which
             marks every table and figure.
-        optimal_budget: seconds that the least regret which is possible in an environment, or bounds
-            of it, may take to find, by estimate; 0 does without. None is 5, and 0 if the experiment
-            has at most 5,000 decisions. See `optimum_search`.
         callbacks: called in this process; one that raises is warned of, and the run goes on. See
             `bandit_gym.callbacks`.
 
@@ -99,7 +94,6 @@ def run_experiment(
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
     check_callback("on_progress", on_progress)
     check_choice("changed", changed, CHOICES)
-    check_budget(optimal_budget)
     callbacks = check_callbacks(callbacks)
     with contextlib.ExitStack() as stack:
         crew = Crew(workers, stack)
@@ -119,7 +113,6 @@ def run_experiment(
             _store(store, outcome)
             on_progress(Progress(total, len(complete), done, damaged, outcome))
             tell(outcome)
-        find_optima(store, experiment, optimal_budget, crew.call)
     return store
 
 

@@ -25,9 +25,9 @@ from threadpoolctl import ThreadpoolController
 
 from bandit_gym.checks import check_fit, find_misbelief, message
 from bandit_gym.experiments.beliefs import PRIOR, believe, without_told
-from bandit_gym.experiments.catalogue import load_agent, takes_prior
+from bandit_gym.experiments.catalogue import load, load_agent, takes_prior
 from bandit_gym.experiments.columns import to_parquet
-from bandit_gym.experiments.experiment import Run
+from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
@@ -111,6 +111,19 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
     return agent, env
+
+
+def least_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Yield each environment's label, and its least possible regret or why there is none."""
+    for run in {run.environment: run for run in experiment.runs}.values():
+        env = make_world(run)
+        try:
+            if env is not env.unwrapped or not getattr(env, "draws_means", False):
+                raise ValueError("it is for worlds that draw their means from a prior, unwrapped.")
+            optimal_regret = load("agents.bayes_optimal:optimal_regret")
+            yield run.environment.label, f"{optimal_regret(_problem(env), run.horizon):.2f}"
+        except (TypeError, ValueError) as error:
+            yield run.environment.label, f"unknown; {error}"
 
 
 def make_world(run: Run) -> gym.vector.VectorEnv:

@@ -4,7 +4,6 @@
     blocks/RUN/00000.parquet      one block of a run, tidy: one row per replication and step
     receipts/RUN/00000.json       its checksum and how it came about: versions, seconds, host
     failures/RUN/00000.txt        the traceback of a block that raised
-    optimum/WORLD.json            the least regret that is possible in an environment; see `optimum`
     superseded/1/                 what no longer fitted, as a folder of the same kind
 
 A block counts once its receipt is there and fits: the receipt is written last, and both files come
@@ -167,31 +166,6 @@ class Store:
         paths = {number: self._failure_path(run, number) for number in numbers}
         files = {number: path for number, path in paths.items() if path.is_file()}
         return {n: path.read_text("utf-8", "replace") or "unknown" for n, path in files.items()}
-
-    def write_optimum(self, run: Run, found: dict[str, Any]) -> None:
-        """Store what was found of the least regret in a run's world."""
-        self._make_way(path := self._optimum_path(run))
-        write_atomically(path, _seal(self._world_stamp(run) | found))
-
-    def read_optimum(self, run: Run) -> dict[str, Any] | None:
-        """Return what was found; None if nothing was, or it is damaged or of another origin."""
-        with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
-            stored = _read_receipt(str(self._optimum_path(run)))
-            if self._world_stamp(run).items() <= stored.items():
-                return stored
-        return None
-
-    def _world_stamp(self, run: Run) -> dict[str, Any]:
-        stamp = self.manifest.stamp(run)
-        return {
-            "environment": run.environment.digest,
-            "horizon": run.horizon,
-            "results_version": stamp["results_version"],
-            "sources": stamp["sources"]["environment"],
-        }
-
-    def _optimum_path(self, run: Run) -> Path:
-        return self.directory / "optimum" / f"{run.environment.digest[:16]}.json"
 
     def _make_way(self, path: Path) -> None:
         """Move a folder, which cannot be overwritten, from where a file is to be."""

@@ -23,7 +23,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
-from bandit_gym.results.bounds import draw_lower_bound, draw_optimum
+from bandit_gym.results.bounds import draw_lower_bound
 from bandit_gym.results.curves import RANK_NAMES, rank_shares, rates
 from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths, performance_profile
@@ -109,16 +109,13 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     """Draw the mean regret of each agent over time, with bands.
 
     Over log time logarithmic growth is a straight line. For a fixed instance the Lai-Robbins slope
-    is drawn as a dotted line that starts where the bound's C log t does; where means are drawn
-    afresh, the least regret that is possible in so many steps, or what is between its bounds, if it
-    is known.
+    is drawn as a dotted line that starts where the bound's C log t does.
     """
     figure, axes = _new_curves(runs)
     for found, style in zip(runs, styles(), strict=False):
         draw_band(axes, found.steps, found.curves("pseudo_regret"), found.run.agent.label, style)
     top = axes.get_ylim()[1]  # the bound holds in the long run and may lie far above at first
     draw_lower_bound(axes, runs[0])
-    draw_optimum(axes, runs[0])
     axes.set_xscale(time_scale)
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION}")
     axes.set_ylim(0, top)

@@ -105,8 +105,8 @@ def draw_regret(results: Results, directory: Path) -> list[Path]:
 
 
 def closing_notes(results: Results, rows: Sequence[Row]) -> list[str]:
-    """Say how verdicts are reached, what nobody can do better than, and what is missing."""
-    return [*_verdict_note(results, rows), *_optimum_note(results), *_warnings(results)]
+    """Say how verdicts are reached, and what is missing."""
+    return [*_verdict_note(results, rows), *_warnings(results)]
 
 
 def _verdict_note(results: Results, rows: Sequence[Row]) -> Iterator[str]:
@@ -117,15 +117,6 @@ def _verdict_note(results: Results, rows: Sequence[Row]) -> Iterator[str]:
             f"p < {LEVEL} after Holm's correction for the {count} comparisons of this report; "
             "undecided otherwise."
         )
-
-
-def _optimum_note(results: Results) -> Iterator[str]:
-    """Say what regret nobody can avoid in each environment, in one paragraph."""
-    worlds = {found.run.environment: found.optimum for found in results.runs if found.is_usable}
-    texts = {world.label: optimum.describe() for world, optimum in worlds.items() if optimum}
-    lines = [f"Least possible regret in {label}: {text}" for label, text in texts.items() if text]
-    if lines:
-        yield "\n".join(lines)
 
 
 def version_notes(results: Results) -> Iterator[str]:

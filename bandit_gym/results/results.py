@@ -17,7 +17,6 @@ from bandit_gym.experiments.columns import COLUMNS, OWN, stored_columns
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.opening import open_parquet, read_map
-from bandit_gym.experiments.optimum import Optimum, read_optimum
 from bandit_gym.experiments.storage import Store
 from bandit_gym.typing import FloatArray, IntArray
 
@@ -80,13 +79,11 @@ class RunResults:
         run: the run.
         blocks: the stored blocks that are whole, in their order.
         failures: block -> traceback of the blocks that raised.
-        optimum: what is known of the least regret in its world; None if nothing was stored.
     """
 
     run: Run
     blocks: tuple[Block, ...]
     failures: dict[int, str]
-    optimum: Optimum | None = None
 
     @property
     def replications(self) -> IntArray:
@@ -256,8 +253,7 @@ def _open_run(store: Store, experiment: Experiment, run: Run) -> tuple[RunResult
         for number, text in store.read_failures(run).items()
         if number not in blocks and number < experiment.num_blocks
     }
-    optimum = read_optimum(store, run)
-    return RunResults(run, tuple(blocks.values()), failures, optimum), refused
+    return RunResults(run, tuple(blocks.values()), failures), refused
 
 
 def _open_block(store: Store, experiment: Experiment, run: Run, number: int) -> Block:

@@ -6,7 +6,6 @@ from fixed_instance import ENV, FIXED
 
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.optimum import Optimum
 from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.results import report
 from bandit_gym.results.report import describe, draw_regret, write_report
@@ -177,42 +176,3 @@ def test_blocks_made_with_different_versions_are_told(results):
     mixed = dataclasses.replace(results, runs=(changed, *results.runs[1:]))
     assert "Blocks were made with different versions: {'numpy': '0.0'}; {" in report.describe(mixed)
     assert "different versions" not in report.describe(results)
-
-
-def describe_with(results, optimum):
-    runs = tuple(dataclasses.replace(found, optimum=optimum) for found in results.runs)
-    return describe(dataclasses.replace(results, runs=runs))
-
-
-@pytest.mark.parametrize(
-    ("optimum", "cell", "words"),
-    [
-        (("exact", [50], [7.0], [7.0]), " 5.00 ± 0.00 ", "7.00, of the Bayes-optimal policy."),
-        (("bracket", [50], [5.0], [10.0]), " 3.5 to 7.0 ", "between 5.0 and 10.0, with 95 % conf"),
-        (("bracket", [50], [-1.0], [10.0]), " over 3.5 ", "between 0.0 and 10.0, with 95 % conf"),
-    ],
-)
-def test_report_compares_with_the_least_possible_regret(results, optimum, cell, words):
-    text = describe_with(results, Optimum(*optimum))
-    assert text.count("  times optimal  ") == 2 and cell in text
-    labels = [environment.label for environment in results.experiment.environments]
-    for label in labels:
-        assert f"Least possible regret in {label}: {words}" in text
-
-
-@pytest.mark.parametrize(
-    ("optimum", "words"),
-    [
-        (Optimum("none", seconds=16.6), "not computed; it would take some 17 s (--optimal-budget"),
-        (Optimum("none", reason="no prior.", is_asked=True), "unknown; no prior."),
-        (Optimum("none", reason="no prior."), None),
-        (None, None),
-    ],
-)
-def test_report_without_the_least_regret_has_no_column_and_says_why_if_asked(
-    results, optimum, words
-):
-    text = describe_with(results, optimum)
-    assert "times optimal" not in text
-    assert text.count("Least possible regret") == (2 if words else 0)
-    assert words is None or words in text

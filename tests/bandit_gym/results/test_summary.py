@@ -8,7 +8,6 @@ from scipy import stats
 
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.optimum import Optimum
 from bandit_gym.results.results import load_results, paired_differences
 from bandit_gym.results.statistics import holm, mean_interval, paired_p_value
 from bandit_gym.results.summary import (
@@ -211,35 +210,3 @@ def test_scores_over_all_environments_have_an_interval(results):
     assert worst["score_iqm_low"] <= worst["score_iqm"] <= worst["score_iqm_high"]
     assert worst["replications"] == 30
     assert best["agent"] == "best"
-
-
-EXACT = Optimum("exact", [50], [7.0], [7.0])
-BRACKET = Optimum("bracket", [50], [5.0], [10.0])
-
-
-def times_optimal(results, optimum):
-    """Return estimate, low and high of the first run, whose regret is 35 in every replication."""
-    runs = (dataclasses.replace(results.runs[0], optimum=optimum),)
-    table = summarise(dataclasses.replace(results, runs=runs))
-    return table.iloc[0].filter(regex="^times_optimal(_low|_high)?$").tolist()
-
-
-def test_times_optimal_is_the_regret_over_the_least(results):
-    assert times_optimal(results, EXACT) == pytest.approx([5.0, 5.0, 5.0])
-
-
-def test_times_optimal_between_bounds_has_what_either_allows_and_no_estimate(results):
-    assert times_optimal(results, BRACKET) == pytest.approx([np.nan, 3.5, 7.0], nan_ok=True)
-
-
-def test_times_optimal_over_a_bound_of_nothing_has_no_upper_end(results):
-    found = times_optimal(results, BRACKET._replace(lower=[-1.0]))
-    assert found == pytest.approx([np.nan, 3.5, np.inf], nan_ok=True)
-
-
-NOBODY_LOSES = Optimum("exact", [50], [0.0], [0.0])
-
-
-@pytest.mark.parametrize("optimum", [None, Optimum("none", seconds=17.0), NOBODY_LOSES])
-def test_times_optimal_is_unknown_where_the_least_is_or_is_nothing(results, optimum):
-    assert np.isnan(times_optimal(results, optimum)).all()

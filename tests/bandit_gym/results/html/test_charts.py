@@ -1,9 +1,6 @@
-import dataclasses
-
 import numpy as np
 import pytest
 
-from bandit_gym.experiments.optimum import Optimum
 from bandit_gym.results.html import charts
 from bandit_gym.results.html.charts import make_charts, make_profile
 
@@ -37,18 +34,6 @@ def test_pulls_are_told_by_rank(made):
 
 def test_agents_that_draw_and_flag_nothing_have_no_charts_of_it(made):
     assert [chart.title for chart in made][3:] == []
-
-
-def test_least_possible_regret_is_a_line_of_no_agent(results):
-    optimum = Optimum("bracket", [1, 50], [-0.5, 3.0], [0.5, 5.0])
-    runs = tuple(dataclasses.replace(found, optimum=optimum) for found in results.runs)
-    known = dataclasses.replace(results, runs=runs)
-    chart = next(make_charts(known, known.experiment.environments[0], 200))
-    bounds = [(line.name, line.y) for line in chart.lines if line.agent < 0]
-    assert [line for line in bounds if "log t" not in line[0]] == [
-        ("least possible, at least", [0.0, 3.0]),
-        ("least possible, at most", [0.5, 5.0]),
-    ]
 
 
 def test_profile_counts_replications_below_each_level(results):
