@@ -14,11 +14,11 @@ from pathlib import Path
 
 from bandit_gym.checks import check_callback, check_choice, check_folder, check_object
 from bandit_gym.experiments.backends import Workers
+from bandit_gym.experiments.blocks import open_parquet
 from bandit_gym.experiments.callbacks import Callback, check_callbacks, telling
 from bandit_gym.experiments.changes import CHOICES
 from bandit_gym.experiments.crew import Call, Crew, Died
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.opening import open_parquet
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
 from bandit_gym.experiments.storage import Store, has_receipts
 from bandit_gym.experiments.trust import find_code

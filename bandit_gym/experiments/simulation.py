@@ -25,8 +25,8 @@ from threadpoolctl import ThreadpoolController
 
 from bandit_gym.checks import check_fit, find_misbelief, message
 from bandit_gym.experiments.beliefs import PRIOR, believe, without_told
+from bandit_gym.experiments.blocks import to_parquet
 from bandit_gym.experiments.catalogue import load, load_agent, takes_prior
-from bandit_gym.experiments.columns import to_parquet
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder

@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
 from bandit_gym.results.bounds import draw_lower_bound

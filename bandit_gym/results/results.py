@@ -13,10 +13,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from bandit_gym.checks import check_choice, check_object, check_path, message
-from bandit_gym.experiments.columns import COLUMNS, OWN, stored_columns
+from bandit_gym.experiments.blocks import COLUMNS, OWN, open_parquet, read_map, stored_columns
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.opening import open_parquet, read_map
 from bandit_gym.experiments.storage import Store
 from bandit_gym.typing import FloatArray, IntArray
 

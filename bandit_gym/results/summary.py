@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bandit_gym.checks import check_object
-from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results import statistics
 from bandit_gym.results.results import Results, RunResults, line_up, paired_differences

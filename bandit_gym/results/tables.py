@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results.cells import (
     NOTHING,

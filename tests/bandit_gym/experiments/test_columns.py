@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bandit_gym.experiments import columns
-from bandit_gym.experiments.columns import OWN, stored_columns, to_parquet
+from bandit_gym.experiments.blocks import OWN, stored_columns, to_parquet
 from bandit_gym.experiments.experiment import Experiment
 
 COLUMNS = stored_columns(propensities=False)

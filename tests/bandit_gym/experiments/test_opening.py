@@ -2,9 +2,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bandit_gym.experiments.columns import OWN, to_parquet
+from bandit_gym.experiments.blocks import OWN, open_parquet, read_map, to_parquet
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.opening import open_parquet, read_map
 
 SETTINGS = {"environments": ["BernoulliBandit-v0"], "agents": ["random"], "block_size": 2}
 (RUN,) = Experiment(**SETTINGS, horizon=3).runs

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from fixed_instance import BEST, ENV, FIXED, WORST
 
-from bandit_gym.experiments.columns import stored_columns
+from bandit_gym.experiments.blocks import stored_columns
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results.report import describe

@@ -1,7 +1,7 @@
-"""The columns of stored results, each declared once: what it means, and who computes it.
+"""The columns of stored blocks, each declared once, and blocks as Parquet files.
 
-Recording asks this table what to add up and what to keep, the files have its columns in its order,
-and tables and figures take their words from it.
+Recording asks this table what to keep, files have its columns in its order, and tables and figures
+take their words from it. A new column is one entry.
 """
 
 from __future__ import annotations
@@ -19,7 +19,25 @@ import pyarrow.parquet as pq
 from bandit_gym.checks import message
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.rollout import Step
-from bandit_gym.typing import FloatArray, IntArray
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
+
+
+class Chunk(NamedTuple):
+    """Some consecutive steps of N lanes, to be taken in at once.
+
+    Attributes:
+        numbers: (C,) which steps they are, from 1.
+        actions: (C, N) arms played.
+        before: (N,) arms played in the step before them, -1 before the first.
+        is_alive: (C, N) False once the lane's episode has ended.
+        steps: C of them, for all else.
+    """
+
+    numbers: IntArray
+    actions: IntArray
+    before: IntArray
+    is_alive: BoolArray
+    steps: list[Step]
 
 
 class World:
@@ -32,33 +50,38 @@ class World:
         self.is_best = self.gaps == 0
         self.counts = np.zeros(means.shape, dtype=np.int64)
 
-
-@dataclass
-class Standing:
-    """Where the N lanes stand after a recorded step, for all that needs the true means.
-
-    Attributes:
-        step: the last one.
-        world: the true means and the pulls so far.
-        lengths: (N,) steps of each lane's episode so far.
-        sums: name -> (N,) sums over these steps.
-    """
-
-    step: Step
-    world: World
-    lengths: IntArray
-    sums: dict[str, FloatArray]
-
-    @cached_property
+    @property
     def favourites(self) -> FloatArray:
         """(N, K) weights of the most pulled arm; where several are, all the same."""
-        counts = self.world.counts
-        is_favourite = counts == counts.max(axis=1, keepdims=True)
+        is_favourite = self.counts == self.counts.max(axis=1, keepdims=True)
         return is_favourite / is_favourite.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
 
 
+@dataclass
+class Standing:
+    """Where the N lanes stand after a recorded step.
+
+    Attributes:
+        step: the last one.
+        lengths: (N,) steps of each lane's episode so far.
+        kept: name -> (N,) what the columns that follow the steps have come to.
+        world: the true means and the pulls so far; None where the environment tells no means.
+    """
+
+    step: Step
+    lengths: IntArray
+    kept: dict[str, np.ndarray]
+    world: World | None
+
+    @cached_property
+    def favourites(self) -> FloatArray:
+        """(N, K) weights of the most pulled arm."""
+        assert self.world is not None
+        return self.world.favourites
+
+
 class Column(NamedTuple):
-    """A column of the results; of the four that may compute it, one does, or else the agent.
+    """A column of the results. One of the five that may compute it does, or else the agent.
 
     What agents tell as diagnostics is added up over steps.
 
@@ -67,8 +90,9 @@ class Column(NamedTuple):
         type: of its values: float with NaN, or int with -1, where nothing is known; str; or dict.
         of_block: from the run and the block's number, one value or what broadcasts to (N, S).
         adds: (N,) values of a step that are added up, None where the environment tells none.
-        shows: (N,) values of the last step, None where it has none.
-        follows: (N,) values that follow from where the lanes stand.
+        follows: from the (N,) value so far (None at first) and a chunk of steps, the value after.
+        shows: (N,) values that follow from where the lanes stand, None where that is not known.
+        of_means: the same where the true means are told.
         unit: of its values; means of shares are estimated as such.
         title: what tables of estimates and figures call it; those without one are not in them.
         definition: of `title`, in their words, per step if it is a sum.
@@ -78,39 +102,54 @@ class Column(NamedTuple):
     type: type = float
     of_block: Callable[[Run, int], Any] | None = None
     adds: Callable[[Step], np.ndarray | None] | None = None
-    shows: Callable[[Step], np.ndarray | None] | None = None
-    follows: Callable[[Standing], np.ndarray] | None = None
+    follows: Callable[[np.ndarray | None, Chunk], np.ndarray] | None = None
+    shows: Callable[[Standing], np.ndarray | None] | None = None
+    of_means: Callable[[Standing, World], np.ndarray] | None = None
     unit: str = ""
     title: str = ""
     definition: str = ""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether agents fill it."""
+        ways = (self.of_block, self.adds, self.follows, self.shows, self.of_means)
+        return self.type is float and not any(ways)
 
 
 def _optimal_pulls(step: Step) -> np.ndarray | None:
     return None if step.pseudo_regrets is None else step.pseudo_regrets == 0
 
 
-def _action_rank(now: Standing) -> np.ndarray:
-    gaps, actions = now.world.gaps, now.step.actions
-    pulled = gaps[np.arange(len(actions)), actions][:, None]
-    return np.where(now.step.is_alive, (gaps < pulled).sum(axis=1), -1)
+def _last_switch(so_far: np.ndarray | None, chunk: Chunk) -> np.ndarray:
+    previous = np.vstack([chunk.before, chunk.actions[:-1]])
+    has_switched = (chunk.actions != previous) & (previous >= 0) & chunk.is_alive
+    latest = (has_switched * chunk.numbers[:, None]).max(axis=0)
+    return latest if so_far is None else np.maximum(so_far, latest)
 
 
-def _realised_regret(now: Standing) -> FloatArray:
-    return now.world.best * now.lengths - now.sums["reward"]
+def _action_rank(now: Standing, world: World) -> np.ndarray:
+    actions = now.step.actions
+    pulled = world.gaps[np.arange(len(actions)), actions][:, None]
+    return np.where(now.step.is_alive, (world.gaps < pulled).sum(axis=1), -1)
 
 
-def _propensity(step: Step) -> np.ndarray | None:
-    told = step.propensities
-    return None if told is None else np.where(step.is_alive, told, np.nan)
+def _propensity(now: Standing) -> np.ndarray | None:
+    told = now.step.propensities
+    return None if told is None else np.where(now.step.is_alive, told, np.nan)
 
 
-def _is_exact(step: Step) -> np.ndarray | None:
-    told = step.propensities
-    return None if told is None else np.where(step.is_alive, int(step.has_exact_law), -1)
+def _is_exact(now: Standing) -> np.ndarray | None:
+    step = now.step
+    return (
+        None if step.propensities is None else np.where(step.is_alive, int(step.has_exact_law), -1)
+    )
 
 
 LARGEST_TEXT = 2**31 - 1
 OWN = "diagnostics"
+KEYS = ("experiment", "env", "agent", "replication", "step")
+"""Columns without which a block says nothing."""
+
 PROPENSITIES = ("propensity", "propensity_is_exact")
 """Columns of runs that record them alone."""
 
@@ -143,7 +182,7 @@ COLUMNS = {
     "action": Column(
         "arm played in step t; -1 if the episode had ended",
         int,
-        shows=lambda step: np.where(step.is_alive, step.actions, -1),
+        shows=lambda now: np.where(now.step.is_alive, now.step.actions, -1),
     ),
     "propensity": Column(
         "probability with which the agent played the arm of step t; NaN if the episode had ended",
@@ -158,7 +197,7 @@ COLUMNS = {
     "action_rank": Column(
         "number of arms with a larger mean than the one played in step t; -1 if unknown",
         int,
-        follows=_action_rank,
+        of_means=_action_rank,
     ),
     "pseudo_regret": Column(
         "sum over steps of max(means) - means[action]",
@@ -169,28 +208,35 @@ COLUMNS = {
     ),
     "realised_regret": Column(
         "sum over steps of max(means) - reward",
-        follows=_realised_regret,
+        of_means=lambda now, world: world.best * now.lengths - now.kept["reward"],
         unit="reward",
         title="realised regret",
         definition="best mean - reward",
     ),
     "uniform_regret": Column(
         "sum over steps of max(means) - average mean: what uniform play would lose",
-        follows=lambda now: now.world.mean_gaps * now.lengths,
+        of_means=lambda now, world: world.mean_gaps * now.lengths,
         unit="reward",
     ),
     "reward": Column("sum of the rewards", adds=lambda step: step.rewards, unit="reward"),
     "optimal_pulls": Column("number of pulls of a best arm", adds=_optimal_pulls, unit="pulls"),
+    "last_switch": Column(
+        "the last step at which the agent changed its arm; 0 if it never has",
+        int,
+        follows=_last_switch,
+        unit="step",
+        title="last switch",
+    ),
     "simple_regret": Column(
         "max(means) minus the mean of the most pulled arm (average over ties)",
-        follows=lambda now: (now.world.gaps * now.favourites).sum(axis=1),
+        of_means=lambda now, world: (world.gaps * now.favourites).sum(axis=1),
         unit="reward",
         title="simple regret",
         definition="best mean - mean of the most pulled arm",
     ),
     "best_arm_found": Column(
         "1 if the most pulled arm is a best one (average over ties)",
-        follows=lambda now: (now.world.is_best * now.favourites).sum(axis=1),
+        of_means=lambda now, world: (world.is_best * now.favourites).sum(axis=1),
         unit="share",
         title="best arm found",
     ),
@@ -209,11 +255,7 @@ COLUMNS = {
 }
 """Every column of a table of results, in order."""
 
-DIAGNOSTICS = tuple(
-    name
-    for name, column in COLUMNS.items()
-    if column.type is float and not any((column.adds, column.shows, column.follows))
-)
+DIAGNOSTICS = tuple(name for name, column in COLUMNS.items() if column.is_told)
 """The columns that agents fill."""
 
 
@@ -292,3 +334,31 @@ def texts(values: Sequence[str]) -> pa.Array:
         raise ValueError(message("texts", f"have at most {LARGEST_TEXT} bytes", int(ends[-1])))
     buffers = (pa.py_buffer(part) for part in (ends.astype(np.int32), b"".join(encoded)))
     return pa.StringArray.from_buffers(len(values), *buffers)
+
+
+def open_parquet(run: Run, data: pa.Buffer) -> pq.ParquetFile:
+    """Open what `to_parquet` has written for a block of the run.
+
+    Raises:
+        ValueError: if it is something else.
+    """
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(f"block must be a Parquet file, got an error: {error}.") from error
+    num_rows, found = run.block_size * len(run.steps), file.metadata.num_rows
+    missing = [name for name in KEYS if name not in file.schema_arrow.names]
+    if found != num_rows or missing:
+        raise ValueError(
+            f"block must have {num_rows} rows and the columns {', '.join(KEYS)}, got {found} rows "
+            f"without {missing}."
+        )
+    return file
+
+
+def read_map(values: pa.ChunkedArray) -> dict[str, FloatArray]:
+    """Return name -> (rows,) values of what `to_parquet` has put into the column of maps."""
+    maps = values.combine_chunks()
+    num_names = len(maps.keys) // max(len(maps), 1)
+    table = maps.items.to_numpy().reshape(len(maps), num_names)
+    return dict(zip(maps.keys[:num_names].to_pylist(), table.T, strict=True))
