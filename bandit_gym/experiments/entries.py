@@ -18,15 +18,23 @@ from numbers import Integral, Real
 from typing import Any
 
 from bandit_gym.checks import message
-from bandit_gym.experiments.beliefs import describe_belief, told_prior, without_told
 from bandit_gym.experiments.catalogue import (
     ENTRY_KEYS,
+    describe_belief,
     resolve_agent,
     resolve_environment,
     short_name,
+    told_prior,
+    without_told,
 )
-from bandit_gym.experiments.packed import packed_names, pickles_of, shown, take_in
-from bandit_gym.experiments.sources import find_sources
+from bandit_gym.experiments.packed import (
+    packed_names,
+    pickles_of,
+    shown,
+    source_of,
+    take_in,
+)
+from bandit_gym.experiments.provenance import find_sources
 
 LARGEST_GRID = 10_000
 """Points that a grid of an experiment may have."""
@@ -99,7 +107,7 @@ class Entry:
 
     def sources(self) -> dict[str, str]:
         """Return what its results depend on beside its settings: file -> digest."""
-        packed = {name: name.rpartition(".")[2] for name in packed_names(self._names_and_options)}
+        packed = {name: source_of(name) for name in packed_names(self._names_and_options)}
         return find_sources(self.target, self.options) | packed
 
     @cached_property

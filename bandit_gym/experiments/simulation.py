@@ -24,9 +24,15 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from bandit_gym.checks import check_fit, find_misbelief, message
-from bandit_gym.experiments.beliefs import PRIOR, believe, without_told
 from bandit_gym.experiments.blocks import to_parquet
-from bandit_gym.experiments.catalogue import load, load_agent, takes_prior
+from bandit_gym.experiments.catalogue import (
+    PRIOR,
+    believe,
+    load,
+    load_agent,
+    takes_prior,
+    without_told,
+)
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
@@ -162,7 +168,6 @@ def _problem(env: gym.vector.VectorEnv) -> Any:
 def try_run(run: Run) -> str:
     """Say why agent and environment cannot be built or do not fit each other; "" if they do."""
     try:
-        run.renew()
         agent, env = build(run)
         check_fit(agent, env, warns=run.agent.told is None)
         _check_size(agent, run)
@@ -236,8 +241,6 @@ _prepared: dict[Run, Prepared] = {}
 def _prepare(run: Run, sources: Sources | None) -> Prepared:
     """Get ready, once per run and process."""
     if run not in _prepared or _prepared[run].sources != sources:
-        if run.renew():
-            _prepared.clear()
         if sources not in (None, run.sources()):
             raise RuntimeError(
                 f"sources must be the same in all processes, got others in process {os.getpid()} "

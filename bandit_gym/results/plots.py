@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,7 +28,6 @@ from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths, performance_profile
 from bandit_gym.results.styles import (
     FORMATS,
-    TITLE_WIDTH,
     USUAL_WIDTH,
     Look,
     drawing_in,
@@ -71,7 +69,7 @@ def draw_all(results: Results, style: str = "screen") -> Iterator[tuple[str, Fig
     if len(results.experiment.environments) > 1:
         with drawing_in(style) as finish:
             figure = finish(draw_performance_profile(results))
-        yield "performance-profile", _marked(figure, results)
+        yield "performance-profile", figure
 
 
 def draw_each(
@@ -85,13 +83,13 @@ def draw_each(
                 figure = draw(runs)
                 figure = figure and finish(figure)
             if figure is not None:
-                yield f"{number:02d}-{name}", _marked(figure, results)
+                yield f"{number:02d}-{name}", figure
 
 
 def draw_one(results: Results, environment: Entry, name: str) -> Figure | None:
     """Draw one of FIGURES for an environment with results, where there is something to draw."""
     figure = FIGURES[name](results.usable(environment))
-    return figure and _marked(figure, results)
+    return figure and figure
 
 
 def save(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
@@ -220,14 +218,6 @@ def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0)
     return figure, axes
-
-
-def _marked(figure: Figure, results: Results) -> Figure:
-    """Write above the title what the results have to say of themselves."""
-    if results.mark:
-        title = f"{literal(textwrap.fill(results.mark, TITLE_WIDTH))}\n{figure.get_suptitle()}"
-        figure.suptitle(title, fontsize="medium")
-    return figure
 
 
 def _shown(label: str) -> str:

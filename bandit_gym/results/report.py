@@ -81,8 +81,7 @@ def write_report(
         "timing": pd.DataFrame(timing(results)),
     }
     for name, table in tables.items():
-        marked = table.assign(mark=results.mark) if results.mark else table
-        write_atomically(directory / f"{name}.csv", to_csv(marked))
+        write_atomically(directory / f"{name}.csv", to_csv(table))
     text = describe(results, details=True)
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     if latex:
@@ -120,19 +119,12 @@ def _verdict_note(results: Results, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def version_notes(results: Results) -> Iterator[str]:
-    """Say what a reader must know before any number: versions, and results that were kept."""
+    """Say what a reader must know before any number: that another version drew them."""
     if results.version != RESULTS_VERSION:
         yield (
             f"These are results of version {results.version}; this package draws those of version "
             f"{RESULTS_VERSION}, other numbers for the same settings. Do not compare the two."
         )
-    if results.others:
-        yield (
-            f"Left out: {len(results.others)} blocks of another origin than the folder's, "
-            f"for example {results.others[0]}."
-        )
-    if results.mark:
-        yield f"{results.mark}."
 
 
 def _warnings(results: Results) -> Iterator[str]:

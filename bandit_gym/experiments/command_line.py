@@ -1,11 +1,20 @@
-"""Entries of an experiment, and their sizes, as they are typed on a command line."""
+"""The command line: what is typed as entries of an experiment, and what is printed.
+
+Terminals may have few letters, and readers of pipes may have seen enough.
+"""
 
 from __future__ import annotations
 
 import argparse
+import codecs
+import contextlib
 import json
+import os
 import re
-from typing import Any
+import select
+import sys
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 from bandit_gym.checks import message
 from bandit_gym.files import from_json, without_repeats
@@ -76,3 +85,55 @@ def _parse_json(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(message("--env-options", 'be like {"num_arms": 5}', text))
     return found
+
+
+PLAIN = {"±": "+/-", "µ": "u", "−": "-", "…": "..."}
+"""What stands for signs of ours where there are none."""
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as everything else here does, and ends with exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the line and end."""
+        self.exit(2, f"bandit-gym: error: {message}; see {self.prog} --help.\n")
+
+
+class NobodyReadsError(Exception):
+    """The reader of the standard output has gone, as `head` does; there is nobody to be told."""
+
+
+def fit_terminal() -> None:
+    """Let everything be printed: in letters that the terminal has, or else as escapes."""
+    codecs.register_error("bandit_gym.plain", _in_plain_letters)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # somebody's own stream
+            stream.reconfigure(errors="bandit_gym.plain")  # type: ignore[union-attr]
+
+
+@contextlib.contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Raise NobodyReadsError instead of BrokenPipeError, if it is the standard output's."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _is_unread(sys.stdout.fileno()):
+            raise
+        # what is still to be flushed at the end of the process goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise NobodyReadsError from None
+
+
+def _is_unread(handle: int) -> bool:
+    """Say whether a pipe has no reader left."""
+    poll = select.poll()
+    poll.register(handle, 0)  # errors are told of in any case
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(PLAIN.get(letter, ascii(letter)[1:-1]) for letter in letters), error.end
