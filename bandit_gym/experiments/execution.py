@@ -7,6 +7,7 @@ needs no shared disk.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,9 +112,10 @@ def run_experiment(
     check_callback("on_progress", on_progress)
     check_object("recompute", recompute, bool)
     callbacks = check_callbacks(callbacks)
-    _check_buildable(experiment, folder)
     stamps = {run: make_stamp(run.sources()) for run in experiment.runs}
     with contextlib.ExitStack() as stack:
+        executor = stack.enter_context(Executor(workers))
+        _check_buildable(executor, experiment, folder)
         store = stack.enter_context(Store.claimed(folder, experiment))
         found = _survey(store, experiment, stamps)
         changed = _describe_stale(found, stamps)
@@ -123,9 +125,8 @@ def run_experiment(
                 f"{changed}; choose --recompute (in Python recompute=True) to replace them."
             )
         total = len(experiment.runs) * experiment.num_blocks
-        if _is_little(experiment, total - len(found.complete)) and workers.backend == "loky":
-            workers = Workers("serial")
-        executor = stack.enter_context(Executor(workers))
+        if _is_little(experiment, total - len(found.complete)):
+            executor.stay_here()
         counts = total, len(found.complete)
         on_progress(Progress(*counts, 0, tuple(found.damaged), None, changed))
         tell = stack.enter_context(telling(callbacks, experiment, folder))
@@ -141,10 +142,17 @@ def run_experiment(
     return store
 
 
-def _check_buildable(experiment: Experiment, directory: Path) -> None:
-    """Refuse an agent that cannot be built, or not for its world; those seen before are skipped."""
-    for run in experiment.runs:
-        problem = "" if has_receipts(directory, run) else try_run(run)
+def _check_buildable(executor: Executor, experiment: Experiment, directory: Path) -> None:
+    """Refuse an agent that cannot be built, or not for its world; those seen before are skipped.
+
+    What a user wrote may take its process down, and is tried in one that may be lost.
+    """
+    new = [run for run in experiment.runs if not has_receipts(directory, run)]
+    own = [run for run in new if any(run.sources().values())]
+    here = ((run, try_run(run)) for run in new if run not in own)
+    there = ((run, found) for (run,), found in executor.call(try_run, [(run,) for run in own]))
+    for run, found in itertools.chain(here, there):
+        problem = f"WorkerDied: {found.reason}" if isinstance(found, Died) else found
         if problem:
             raise ValueError(
                 f"agent {run.agent.label} must be able to play {run.environment.label}, "

@@ -99,6 +99,11 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
     def __exit__(self, *error: Any) -> bool | None:
         return self._stack.__exit__(*error)
 
+    def stay_here(self) -> None:
+        """Start none of this machine's other processes; a cluster stays what was asked for."""
+        if self._pool is None and self._workers.backend == "loky":
+            self._workers = Workers("serial")
+
     def call(
         self, function: Callable[..., Any], calls: Iterable[Call]
     ) -> Iterator[tuple[Call, Any]]:
