@@ -307,13 +307,14 @@ def test_law_of_exact_thompson_is_that_of_quadrature(num_arms):
 
 
 def test_ties_are_shared():
-    agent = make_setting("greedy, conjugate", 1, 0)
+    agent = make_agent("greedy", CONJUGATE, estimate="average")
+    agent.reset(1, seed=0)
     agent.warm_start([[2, 2, 2, 1]], [[1.0, 1.0, 0.0, 0.0]])
     assert agent.action_probabilities().tolist() == [[0.5, 0.5, 0.0, 0.0]]
 
 
 def test_epsilon_is_spread_over_all_arms():
-    agent = make_agent("epsilon_greedy", CONJUGATE, epsilon=0.2)
+    agent = make_agent("epsilon_greedy", CONJUGATE, epsilon=0.2, estimate="average")
     agent.reset(seed=0)
     agent.warm_start([1, 1, 1, 1], [0.0, 1.0, 0.0, 0.0])
     np.testing.assert_allclose(agent.action_probabilities(), [0.05, 0.85, 0.05, 0.05])
