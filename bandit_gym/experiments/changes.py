@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from bandit_gym.checks import check_choice
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.experiments.manifest import MANIFEST, Manifest
+from bandit_gym.experiments.manifest import MANIFEST, Manifest, check_sources
 from bandit_gym.files import to_json
 
 CHOICES = ("refuse", "recompute", "keep")
@@ -75,6 +75,7 @@ def find_misfits(directory: Path, wanted: Manifest) -> Iterator[Misfit]:
                     data = file.read()
                 if as_written not in data:  # a tenth of the time that reading it as JSON takes
                     receipt = json.loads(data)
+                    check_sources(receipt["sources"])
                     stamp = {name: receipt[name] for name in expected}
                     yield Misfit(run, Path(path).stem, stamp)
 

@@ -110,9 +110,14 @@ def _read(experiment: Any, sources: Any, results_version: Any, kept: Any) -> Man
     check_keys("experiment", experiment, required=names, optional=["propensities"])
     entries = {name: _read_entries(name, experiment[name]) for name in ("environments", "agents")}
     version = check_integer("results_version", results_version, minimum=0)
+    check_sources(sources)
+    return Manifest(Experiment(**(experiment | entries)), sources, version, str(kept))
+
+
+def check_sources(sources: Any) -> None:
+    """Refuse what is no table of tables."""
     if not isinstance(sources, dict) or not all(isinstance(v, dict) for v in sources.values()):
         raise TypeError(message("sources", "be a table of tables", sources))
-    return Manifest(Experiment(**(experiment | entries)), sources, version, str(kept))
 
 
 def _read_entries(name: str, listed: Any) -> tuple[Entry, ...]:

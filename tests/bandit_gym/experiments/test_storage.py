@@ -275,12 +275,26 @@ def test_atomic_write_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"old"}
 
 
-def make_older(store, run):
-    """Make the receipt of a block look as if an older engine had written it."""
+def change_receipt(store, run, **changes):
+    """Change the receipt of a block, and its checksum with it."""
     path = store.directory / "receipts" / run.name / "00000.json"
-    receipt = json.loads(path.read_bytes()) | {"results_version": RESULTS_VERSION - 1}
+    receipt = json.loads(path.read_bytes()) | changes
     del receipt["checksum"]
     path.write_bytes(_seal(receipt))
+
+
+def make_older(store, run):
+    """Make the receipt of a block look as if an older engine had written it."""
+    change_receipt(store, run, results_version=RESULTS_VERSION - 1)
+
+
+@pytest.mark.parametrize("sources", ["mine.py", None, 5, {"agent": "mine.py"}])
+def test_a_receipt_whose_sources_are_no_table_is_damaged(store, run, sources):
+    store.write_block(run, 0, b"block", {})
+    change_receipt(store, run, sources=sources)
+    again = create(store.directory, make_experiment())  # not refused, as code that changed is
+    with pytest.raises(ValueError, match="must be the receipt of block 0"):
+        again.read_block(run, 0)
 
 
 def test_store_refuses_to_add_to_results_of_another_version(store, run):
