@@ -6,6 +6,7 @@ A name that is about to change stands here once, so that a rename edits this fil
 from pathlib import Path
 
 import numpy as np
+from numpy.random import Generator, Philox
 
 from agents import make_agent
 from agents.base.agent import Agent
@@ -13,6 +14,9 @@ from bandit_gym.experiments import Experiment, run_experiment
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results import Results, load_results
 from bandit_gym.rollout import Rollout
+
+OBSERVATIONS = ("constant", "counts", "history")
+"""What environments may show to agents."""
 
 PAPERS_SMC = "smc"
 """The paper's SMC: particles that are weighed and never resampled."""
@@ -24,6 +28,12 @@ MOVED_SMC = "smc", {"resampling": "systematic", "move": "random-walk"}
 def problem_of(env) -> BanditProblem:
     """Return the problem of an environment, single or vector, wrapped or not."""
     return env.unwrapped.problem
+
+
+def lane_stream(seed: int, *, episode: int, purpose: str) -> Generator:
+    """Return the numbers of which a lane makes the "means" or the "noise" of an episode."""
+    number = {"means": 0, "noise": 1}[purpose]
+    return Generator(Philox(key=seed, counter=[0, 0, episode, number]))
 
 
 def agent_for(env, name: str, **options) -> Agent:
