@@ -10,7 +10,13 @@ from numpy.random import Generator, Philox
 
 from agents import make_agent
 from agents.base.agent import Agent
+from bandit_gym.envs.intervals import likelihood_interval as likelihood_interval
 from bandit_gym.experiments import Experiment, run_experiment
+from bandit_gym.likelihoods import Likelihood
+from bandit_gym.likelihoods.lai_robbins import lai_robbins_slope as lai_robbins_slope
+from bandit_gym.priors import CAPABILITIES, Prior, TruncatedNormal
+from bandit_gym.priors.base import offers
+from bandit_gym.priors.consistency import find_drift as find_drift
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results import Results, load_results
 from bandit_gym.rollout import Rollout
@@ -34,6 +40,21 @@ def lane_stream(seed: int, *, episode: int, purpose: str) -> Generator:
     """Return the numbers of which a lane makes the "means" or the "noise" of an episode."""
     number = {"means": 0, "noise": 1}[purpose]
     return Generator(Philox(key=seed, counter=[0, 0, episode, number]))
+
+
+def check_prior(prior: Prior, likelihood: Likelihood, num_arms: int) -> None:
+    """Raise or warn where a prior of a user's own is wrong."""
+    BanditProblem(likelihood, prior, num_arms)
+
+
+def check_likelihood(likelihood: Likelihood) -> None:
+    """Raise where a likelihood of a user's own is wrong."""
+    BanditProblem(likelihood, TruncatedNormal(0.5, 0.1), 3)
+
+
+def offered_by(prior: Prior) -> set[str]:
+    """Return what a prior offers beside `sample`, by the names of the methods or rules."""
+    return {name for name in CAPABILITIES if offers(prior, name)}
 
 
 def agent_for(env, name: str, **options) -> Agent:
