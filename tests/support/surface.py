@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.random import Generator, Philox
 
+import bandit_gym
 from agents import make_agent
 from agents.base.agent import Agent
 from bandit_gym.envs.intervals import likelihood_interval as likelihood_interval
@@ -40,6 +41,13 @@ def lane_stream(seed: int, *, episode: int, purpose: str) -> Generator:
     """Return the numbers of which a lane makes the "means" or the "noise" of an episode."""
     number = {"means": 0, "noise": 1}[purpose]
     return Generator(Philox(key=seed, counter=[0, 0, episode, number]))
+
+
+def make_world(problem: BanditProblem, num_envs: int | None = None, **options):
+    """Make an environment of a problem; given `num_envs`, a vector one."""
+    if num_envs is None:
+        return bandit_gym.make(problem, **options)
+    return bandit_gym.make_vec(problem, num_envs, **options)
 
 
 def check_prior(prior: Prior, likelihood: Likelihood, num_arms: int) -> None:
