@@ -25,6 +25,9 @@ from bandit_gym.rollout import Rollout
 OBSERVATIONS = ("constant", "counts", "history")
 """What environments may show to agents."""
 
+MISSPELT = "num_arm"
+"""A keyword of `make`, of which an error names this much."""
+
 PAPERS_SMC = "smc"
 """The paper's SMC: particles that are weighed and never resampled."""
 
