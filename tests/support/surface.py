@@ -3,6 +3,7 @@
 A name that is about to change stands here once, so that a rename edits this file and no contract.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,13 @@ from bandit_gym.priors.base import offers
 from bandit_gym.priors.consistency import find_drift as find_drift
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results import Results, load_results
-from bandit_gym.rollout import Rollout
+from bandit_gym.rollout import BanditAgent, Environment, Rollout, Step, play
 
 OBSERVATIONS = ("constant", "counts", "history")
 """What environments may show to agents."""
+
+AGENTS_CLOCK = "bandit_gym.rollout.perf_counter"
+"""What tells the time that agents take."""
 
 MISSPELT = "num_arm"
 """A keyword of `make`, of which an error names this much."""
@@ -86,6 +90,11 @@ def lane_sums(agent: Agent) -> np.ndarray:
 def regret_of(found: Rollout) -> np.ndarray:
     """Return the (N, T) regret of each pull."""
     return found.pseudo_regret
+
+
+def steps_of(agent: BanditAgent, env: Environment) -> Iterator[Step]:
+    """Play an episode and yield what happened in each step."""
+    return play(agent, env, env_seed=0, agent_seed=np.random.SeedSequence(0))
 
 
 def run_and_load(experiment: Experiment, folder: Path, **options) -> Results:
