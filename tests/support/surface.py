@@ -5,6 +5,7 @@ A name that is about to change stands here once, so that a rename edits this fil
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator, Philox
@@ -20,7 +21,7 @@ from bandit_gym.priors import CAPABILITIES, Prior, TruncatedNormal
 from bandit_gym.priors.base import offers
 from bandit_gym.priors.consistency import find_drift as find_drift
 from bandit_gym.problem import BanditProblem
-from bandit_gym.results import Results, load_results
+from bandit_gym.results import Results, load_results, summarise
 from bandit_gym.rollout import BanditAgent, Environment, Rollout, Step, play
 
 OBSERVATIONS = ("constant", "counts", "history")
@@ -28,6 +29,9 @@ OBSERVATIONS = ("constant", "counts", "history")
 
 AGENTS_CLOCK = "bandit_gym.rollout.perf_counter"
 """What tells the time that agents take."""
+
+REGRET_CHART = "pseudo-regret"
+"""What loggers call the regret summed over time."""
 
 MISSPELT = "num_arm"
 """A keyword of `make`, of which an error names this much."""
@@ -101,3 +105,15 @@ def run_and_load(experiment: Experiment, folder: Path, **options) -> Results:
     """Run an experiment in a folder and return its results."""
     run_experiment(experiment, folder, **options)
     return load_results(folder)
+
+
+def curves_of(results: Results, agent: str) -> np.ndarray:
+    """Return the (N, T) regret of an agent, by its label, summed over time."""
+    (found,) = (found for found in results.runs if found.run.agent.label == agent)
+    return found.curves("pseudo_regret")
+
+
+def summary_of(results: Results, agent: str) -> Any:
+    """Return an agent's row of the table of results, by its label."""
+    (row,) = (row for row in summarise(results).itertuples() if row.agent == agent)
+    return row
