@@ -1,11 +1,25 @@
+import re
+import warnings
+
 import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from surface import AGENTS_CLOCK, agent_for, lane_counts, problem_of, regret_of, steps_of
+from surface import (
+    AGENTS_CLOCK,
+    agent_for,
+    lane_counts,
+    make_world,
+    problem_of,
+    regret_of,
+    steps_of,
+)
 
-from agents import ExactThompson
+from agents import ExactThompson, UniformRandom
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import Beta, Gamma, Normal, TruncatedMultivariateNormal
+from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
 from bandit_gym.wrappers import AvailableArms, DelayedReward, wrap
 
@@ -191,3 +205,80 @@ def test_agents_that_know_of_no_available_arms_are_refused():
     env = AvailableArms(gym.make("bandit_gym:BernoulliBandit-v0", num_arms=3))
     with pytest.raises(TypeError, match=r"agent must have act\(observation, available=...\)"):
         rollout(Tape(), env, seed=0)
+
+
+BELIEFS = {
+    "impossible rewards": (
+        BanditProblem(Bernoulli(), Beta(1, 1), 3),
+        BanditProblem(Poisson(), Gamma(2, 1), 3),
+    ),
+    "negative rewards": (
+        BanditProblem(Exponential(), Gamma(2, 1), 3),
+        BanditProblem(Gaussian(), Normal(0, 1), 3),
+    ),
+}
+
+
+@pytest.mark.parametrize(("believed", "world"), BELIEFS.values(), ids=BELIEFS)
+def test_an_agent_for_which_the_worlds_rewards_are_impossible_is_refused(believed, world):
+    rule = "agent must believe in rewards that the environment pays, as .*, got"
+    with pytest.raises(ValueError, match=rule):
+        rollout(UniformRandom(believed), make_world(world), seed=0, horizon=3)
+
+
+def test_another_likelihood_is_warned_of_where_the_rollout_was_called():
+    agent = UniformRandom(BanditProblem(Gaussian(0.5), Normal(0.5, 1), 3))
+    world = make_world(BanditProblem(Bernoulli(), Beta(1, 1), 3))
+    with pytest.warns(UserWarning, match="environment's likelihood, Bernoulli") as told:
+        assert rollout(agent, world, seed=0, horizon=3).rewards.shape == (1, 3)
+    assert [warning.filename for warning in told] == [__file__]
+
+
+class OfArrays:
+    """A prior that is equal to itself alone, as one with arrays in it may be."""
+
+    def __init__(self, high):
+        self.edges = np.array([0.0, high])
+
+    def sample(self, rng, shape):
+        return rng.uniform(*self.edges, shape)
+
+    def log_density(self, means):
+        is_inside = (means >= self.edges[0]) & (means <= self.edges[1])
+        return np.where(is_inside.all(axis=-1), 0.0, -np.inf)
+
+
+class Nameless(OfArrays):
+    """A prior that neither compares nor pickles."""
+
+    def __init__(self, high):
+        super().__init__(high)
+        self.secret = lambda: None
+
+
+COVARIANCE = [[1.0, 0.5], [0.5, 1.0]]
+PRIORS = {
+    "another": (Beta(2, 1), Beta(1, 1), True),
+    "equal": (TruncatedMultivariateNormal(0.5, COVARIANCE),) * 2 + (False,),
+    "equal content": (OfArrays(1.0), OfArrays(1.0), False),
+    "other content": (OfArrays(1.0), OfArrays(0.5), True),
+    "that cannot be compared": (Nameless(1.0), Nameless(1.0), False),
+}
+
+
+@pytest.mark.parametrize(("believed", "true", "is_told"), PRIORS.values(), ids=PRIORS)
+def test_another_prior_is_warned_of_and_an_equal_one_is_not(believed, true, is_told):
+    agent, world = (BanditProblem(Bernoulli(), prior, 2) for prior in (believed, true))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        rollout(UniformRandom(agent), make_world(world), seed=0, horizon=3)
+    rule = "agent must have the environment's prior, .*, got .*; its results are those of a"
+    assert [bool(re.search(rule, str(each.message))) for each in told] == [True] * is_told
+
+
+@pytest.mark.parametrize("mode", ["vector_entry_point", "sync"])
+def test_the_problem_of_a_vector_environment_is_found(mode):
+    env = gym.make_vec("BernoulliBandit-v0", num_envs=2, num_arms=3, vectorization_mode=mode)
+    agent = UniformRandom(BanditProblem(Bernoulli(), Beta(2, 1), 3))
+    with pytest.warns(UserWarning, match="agent must have the environment's prior"):
+        rollout(agent, env, seed=0, horizon=3)

@@ -130,6 +130,20 @@ def test_lanes_by_the_thousand_are_those_of_their_seeds(env_id):
         assert rewards[:, lane].tolist() == expected.tolist()
 
 
+def test_streams_of_neighbours_are_not_correlated():
+    """Of lanes, of episodes, of steps, and of means and noise."""
+    num_envs = 5000
+    venv = gym.make_vec("GaussianBandit-v0", num_envs, num_arms=2)
+    columns = []
+    for seed in (0, None):
+        means = venv.reset(seed=seed)[1]["means"]
+        rewards = [venv.step(np.zeros(num_envs, dtype=int))[1] for _ in range(2)]
+        columns += [*means.T, *(reward - means[:, 0] for reward in rewards)]
+    rows = np.concatenate([columns, np.roll(columns, 1, axis=1)])
+    correlations = np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
+    assert np.abs(correlations).max() <= 4 / num_envs**0.5
+
+
 def test_native_equals_async():
     native = make_native("BernoulliBandit-v0", observation="counts", max_episode_steps=4)
     options = {"num_arms": NUM_ARMS, "observation": "counts", "horizon": 4, "max_episode_steps": 4}
