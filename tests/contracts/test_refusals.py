@@ -94,7 +94,7 @@ ENVIRONMENTS = [
     (
         "DependentPrior",
         {"dimension": 9},
-        "dimension must be at least num_arms=10, got 9; .*singular",
+        "dimension must be at least num_arms=10, got 9; .*",
     ),
     (
         "DependentPrior",
