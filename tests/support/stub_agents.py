@@ -150,3 +150,27 @@ class Absorbed(Constant):
             (self.folder / str(os.getpid())).touch()
             ctypes.PyDLL(None).sleep(self.seconds)  # keeps Python's lock
         return super().act(observation)
+
+
+class Moody(Constant):
+    """Raises while there is a file `hold` in its folder."""
+
+    def __init__(self, problem, *, folder):
+        super().__init__(problem)
+        self.folder = Path(folder)
+
+    def act(self, observation=None):
+        if self.t == 50 and (self.folder / "hold").exists():
+            self.refuse()
+        return super().act(observation)
+
+    def refuse(self):
+        raise RuntimeError("not now")
+
+
+class Held(Moody):
+    """Tells where it is at work, and hears nothing for a minute, as in a compiled loop."""
+
+    def refuse(self):
+        (self.folder / f"at-work-{os.getpid()}").touch()
+        ctypes.PyDLL(None).sleep(60)  # keeps Python's lock

@@ -3,13 +3,19 @@
 A name that is about to change stands here once, so that a rename edits this file and no contract.
 """
 
+import hashlib
+import json
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from agents import make_agent
 from agents.base.agent import Agent
-from bandit_gym.experiments import Experiment, run_experiment
+from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results import Results, load_results
 from bandit_gym.rollout import Rollout
@@ -50,3 +56,73 @@ def run_and_load(experiment: Experiment, folder: Path, **options) -> Results:
     """Run an experiment in a folder and return its results."""
     run_experiment(experiment, folder, **options)
     return load_results(folder)
+
+
+SERIAL = Workers("serial")
+"""This process does the work."""
+
+CUMULATIVE_REGRET = "pseudo_regret"
+"""The column of the regret summed over time."""
+
+
+class Watched(NamedTuple):
+    """What a run tells as it goes on.
+
+    Attributes:
+        stored: number of blocks that were there before.
+        done: agent and number of each block simulated since, in the order of being finished.
+        damaged: names of the blocks that are computed again because their files are damaged.
+    """
+
+    stored: int
+    done: list[tuple[str, int]]
+    damaged: tuple[str, ...]
+
+
+def run_and_watch(experiment: Experiment, folder: Path, workers: Workers = SERIAL) -> Watched:
+    """Run an experiment in a folder and return what it tells."""
+    told: list[Any] = []
+    run_experiment(experiment, folder, workers=workers, on_progress=told.append)
+    outcomes = [each.outcome for each in told if each.outcome is not None]
+    done = [(outcome.run.agent.label, outcome.block) for outcome in outcomes]
+    return Watched(told[0].num_stored, done, told[0].damaged)
+
+
+def failures_of(results: Results) -> dict[str, dict[int, str]]:
+    """Return agent -> block -> what was raised, of the blocks that failed."""
+    return {found.run.agent.label: found.failures for found in results.runs if found.failures}
+
+
+def files_of(folder: Path, kind: str = "blocks") -> dict[str, bytes]:
+    """Return name -> bytes of the stored blocks of a folder, or of their receipts."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted((folder / kind).rglob("*.*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def receipts_of(folder: Path) -> list[dict[str, Any]]:
+    """Return what is stored about each block beside its rows."""
+    return [json.loads(data) for data in files_of(folder, "receipts").values()]
+
+
+def rewrite_receipt(path: Path, changes: Mapping[str, Any]) -> None:
+    """Change a receipt as its writer would have, its checksum included."""
+    receipt = json.loads(path.read_bytes()) | changes
+    del receipt["checksum"]
+    text = json.dumps(receipt, indent=2).removesuffix("\n}")
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(f'{text},\n  "checksum": "{checksum}"\n}}\n')
+
+
+def tables_of(results: Results) -> dict[str, pd.DataFrame]:
+    """Return the tables whose numbers a report shows: one by run, one over all environments."""
+    from bandit_gym.results import aggregate
+
+    return {"summary": results.table(), "aggregate": aggregate(results)}
+
+
+def charts_in(page: str) -> int:
+    """Return the number of charts in the text of a report's page."""
+    return len(re.findall(r'<figure data-chart="', page))
