@@ -14,6 +14,7 @@ from surface import (
     SERIAL,
     failures_of,
     files_of,
+    pretend,
     receipts_of,
     rewrite_receipt,
     run_and_watch,
@@ -22,6 +23,7 @@ from surface import (
 from bandit_gym import load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, Workers, run_experiment
+from bandit_gym.files import RESULTS_VERSION
 
 SUPPORT = Path(__file__).parents[1] / "support"
 OWN = {"agent": "stub_agents:Telling", "tells": {"mood": -1.5}, "label": "own"}
@@ -479,14 +481,10 @@ def test_blocks_of_another_results_version_are_refused_and_named(tmp_path):
 
 def test_results_of_another_version_say_so_before_any_number(tmp_path):
     run_experiment(make_experiment("random"), tmp_path, workers=SERIAL)
-    for path in [*(tmp_path / "receipts").rglob("*.json"), tmp_path / "experiment.json"]:
-        version = json.loads(path.read_bytes())["results_version"]
-        if path.name != "experiment.json":
-            rewrite_receipt(path, {"results_version": version - 1})
-        else:
-            content = json.loads(path.read_bytes()) | {"results_version": version - 1}
-            path.write_text(json.dumps(content))
-    assert str(load_results(tmp_path)).startswith(f"These are results of version {version - 1};")
+    pretend(tmp_path, version=RESULTS_VERSION - 1)
+    assert str(load_results(tmp_path)).startswith(
+        f"These are results of version {RESULTS_VERSION - 1};"
+    )
 
 
 # -- Runs that are stopped ----------------------------------------------------------------------

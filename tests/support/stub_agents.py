@@ -97,6 +97,20 @@ class Telling(Constant):
         return {name: np.full(self.num_envs, value) for name, value in self.tells.items()}
 
 
+class Dicing(Constant):
+    """Tells what it has drawn, each lane by itself."""
+
+    def __init__(self, problem, *, arm=0, prior=None):
+        super().__init__(problem, arm=arm)
+
+    def reset(self, num_envs=None, seed=None):
+        super().reset(num_envs, seed)
+        self.rng = np.random.default_rng(seed)
+
+    def diagnostics(self):
+        return {"draw": self.rng.random(self.num_envs)}
+
+
 class Doubting(Constant):
     """Vouches for none of its first ten decisions."""
 

@@ -116,6 +116,25 @@ def rewrite_receipt(path: Path, changes: Mapping[str, Any]) -> None:
     path.write_text(f'{text},\n  "checksum": "{checksum}"\n}}\n')
 
 
+def pretend(folder: Path, *, version: int, of_worlds: Mapping[str, str] | None = None) -> None:
+    """Make a folder look as if another engine, or other code of its worlds, had drawn it.
+
+    Args:
+        folder: of results.
+        version: of the engine.
+        of_worlds: file -> digest of the user's own files that the worlds depend on.
+    """
+    path = folder / "experiment.json"
+    content = json.loads(path.read_text()) | {"results_version": version}
+    files = dict(of_worlds or {})
+    for environment in load_results(folder).experiment.environments:
+        content["sources"][environment.digest] = files
+    path.write_text(json.dumps(content))
+    for receipt in (folder / "receipts").rglob("*.json"):
+        sources = json.loads(receipt.read_bytes())["sources"] | {"environment": files}
+        rewrite_receipt(receipt, {"results_version": version, "sources": sources})
+
+
 def tables_of(results: Results) -> dict[str, pd.DataFrame]:
     """Return the tables whose numbers a report shows: one by run, one over all environments."""
     from bandit_gym.results import aggregate
