@@ -6,7 +6,8 @@ A name that is about to change stands here once, so that a rename edits this fil
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -145,3 +146,29 @@ def tables_of(results: Results) -> dict[str, pd.DataFrame]:
 def charts_in(page: str) -> int:
     """Return the number of charts in the text of a report's page."""
     return len(re.findall(r'<figure data-chart="', page))
+
+
+def adversarial_worlds() -> Sequence[Any]:
+    """Return the hard cases, each with `name`, `problem`, `counts`, `sums` and `law`."""
+    from bandit_gym.fidelity.adversarial import CASES
+
+    return CASES
+
+
+def adversarial_verdict(agent: str, case: str, **options: Any) -> str:
+    """Return what becomes of an agent in a hard case: right, flagged, refused or WRONG.
+
+    Args:
+        agent: short name, or "smc, moved".
+        case: name of the case.
+        options: of the agent, in place of its usual ones.
+    """
+    from bandit_gym.fidelity.judge import judge
+    from bandit_gym.fidelity.settings import SETTINGS
+
+    labels = {"smc, moved": "SMC, moved", "smc": "SMC, paper"}
+    setting = next(s for s in SETTINGS if labels.get(agent, agent) in (s.label, s.agent))
+    if options:
+        setting = replace(setting, options=options)
+    (found,) = (each for each in adversarial_worlds() if each.name == case)
+    return judge(setting, found, scale=0.01).verdict
