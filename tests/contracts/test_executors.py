@@ -192,6 +192,19 @@ def test_a_folder_whose_name_is_no_text_is_like_any_other(tmp_path, serial):
     assert len(load_results(folder).frame()) == 3 * 12 * 60
 
 
+def test_stored_files_follow_the_umask_and_a_folder_that_is_a_link_is_followed(tmp_path):
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "results").symlink_to(tmp_path / "scratch")
+    before = os.umask(0o027)
+    try:
+        run_experiment(make_experiment("random"), tmp_path / "results" / "out", workers=SERIAL)
+    finally:
+        os.umask(before)
+    paths = [path for path in (tmp_path / "scratch" / "out").rglob("0*.*")]
+    assert len(paths) == 2 * 3
+    assert {path.stat().st_mode & 0o777 for path in paths} == {0o640}
+
+
 # -- Order and progress -------------------------------------------------------------------------
 
 
@@ -308,6 +321,13 @@ def test_a_failure_is_forgotten_once_the_block_is_stored(tmp_path):
 def test_an_agent_that_cannot_be_built_is_refused_before_anything_runs(tmp_path, agent, message):
     with pytest.raises(ValueError, match=message):
         run_experiment(make_experiment("random", agent), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_agent_that_cannot_hold_a_block_is_refused_before_anything_runs(tmp_path):
+    experiment = make_experiment({"agent": "smc", "num_particles": 10**7}, block_size=50)
+    with pytest.raises(ValueError, match="ValueError: block_size must be at most 5, for all that"):
+        run_experiment(experiment, tmp_path / "out", workers=SERIAL)
     assert not (tmp_path / "out").exists()
 
 
@@ -567,6 +587,24 @@ def test_a_stopped_run_keeps_its_blocks_leaves_no_process_and_resumes_to_the_sam
     assert kept.items() <= files_of(tmp_path / "out", "receipts").items()
     run_experiment(experiment, tmp_path / "undisturbed", workers=SERIAL)
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_a_run_under_nohup_goes_on_when_its_terminal_closes(tmp_path):
+    experiment = make_experiment({"agent": "stub_agents:Tired", "seconds": 0.001})
+    (tmp_path / "settings.json").write_text(json.dumps(experiment.to_dict()))
+    command = ["run", tmp_path / "settings.json", "--backend", "serial", "--out", tmp_path / "out"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bandit_gym", *map(str, command)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(SUPPORT), *sys.path])},
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    while not files_of(tmp_path / "out", "receipts") and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(timeout=60) == 0
+    assert len(files_of(tmp_path / "out")) == 3
 
 
 @pytest.mark.slow

@@ -5,11 +5,12 @@ import re
 
 import gymnasium as gym
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from documents import blocks
 from fixed_instance import FIXED
 from numpy.random import SeedSequence
-from surface import CUMULATIVE_REGRET, SERIAL, files_of, receipts_of
+from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, receipts_of
 
 from bandit_gym import load_results
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
@@ -347,9 +348,119 @@ def test_receipts_tell_how_a_block_came_about(tmp_path):
     play(tmp_path, environments=[ENV], agents=["random"])
     for receipt in receipts_of(tmp_path):
         assert receipt["decisions"] == 3 * 8
+        assert receipt["sources"] == {"environment": {}, "agent": {}}
         assert 0 < receipt["agent_seconds"] < receipt["seconds"]
         assert {"python", "numpy", "gymnasium"} <= set(receipt["versions"])
         assert {"run", "block", "sha256", "results_version", "sources", "process"} <= set(receipt)
+
+
+# -- Columns ------------------------------------------------------------------------------------
+
+BY_HAND = {
+    "action": [0, 0, 1, 2],
+    "action_rank": [2, 2, 1, 0],
+    CUMULATIVE_REGRET: [0.7, 1.4, 1.8, 1.8],
+    "uniform_regret": [1.1 / 3 * t for t in (1, 2, 3, 4)],
+    "optimal_pulls": [0, 0, 0, 1],
+    "simple_regret": [0.7, 0.7, 0.7, 0.7],
+    "best_arm_found": [0, 0, 0, 0],
+    "num_samples": [1, 3, 6, 10],
+}
+"""Of means 0.2, 0.5 and 0.9, whose gaps are 0.7, 0.4 and 0, and the arms 0, 0, 1, 2."""
+
+
+def test_columns_of_a_known_episode_are_those_worked_out_by_hand(tmp_path):
+    scripted = {"agent": "stub_agents:Scripted", "arms": [0, 0, 1, 2]}
+    frame = play(tmp_path, environments=[FIXED], agents=[scripted], horizon=4)
+    for _, rows in frame.groupby("replication"):
+        for column, values in BY_HAND.items():
+            assert rows[column].tolist() == pytest.approx(values), column
+        realised = 0.9 * rows["step"] - rows["reward"]
+        assert rows["realised_regret"].tolist() == pytest.approx(realised.tolist())
+    assert set(frame["reward"]) > {0.0, 1.0}
+
+
+def test_where_arms_are_pulled_equally_often_columns_are_averages_over_them(tmp_path):
+    scripted = {"agent": "stub_agents:Scripted", "arms": [2, 1]}
+    frame = play(tmp_path, environments=[FIXED], agents=[scripted], horizon=2, replications=1)
+    assert frame["simple_regret"].tolist() == pytest.approx([0.0, 0.2])
+    assert frame["best_arm_found"].tolist() == [1.0, 0.5]
+
+
+def test_recorded_steps_have_the_sums_over_all_steps(tmp_path):
+    """Of 300 steps 200 at most are recorded, and t (t + 1) / 2 samples were told of after t."""
+    scripted = {"agent": "stub_agents:Scripted", "arms": [0, 1, 2]}
+    frame = play(tmp_path, environments=[FIXED], agents=[scripted], horizon=300, replications=1)
+    steps = frame["step"].to_numpy()
+    assert len(steps) < 200
+    assert frame["num_samples"].tolist() == (steps * (steps + 1) / 2).tolist()
+    regrets = np.cumsum(np.tile([0.7, 0.4, 0.0], 100))
+    assert frame[CUMULATIVE_REGRET].to_numpy() == pytest.approx(regrets[steps - 1])
+
+
+def test_a_lane_stays_as_it_was_once_its_episode_has_ended(tmp_path):
+    """Lane i ends after 2 + i steps; nothing is recorded of arms that nothing pulled."""
+    scripted = {"agent": "stub_agents:Scripted", "arms": [0]}
+    frame = play(tmp_path, environments=["stub_worlds:Short-v0"], agents=[scripted], horizon=6)
+    for replication, rows in frame.groupby("replication"):
+        end = 2 + replication % 3
+        assert rows["action"].tolist() == [0] * end + [-1] * (6 - end)
+        assert rows["optimal_pulls"].iloc[-1] in (0, end)
+        regret, reward = (rows[name].to_numpy() for name in (CUMULATIVE_REGRET, "reward"))
+        assert (regret[end - 1 :] == regret[-1]).all() and (reward[end - 1 :] == reward[-1]).all()
+        assert regret[-1] == pytest.approx(end * regret[0])
+        assert rows["num_samples"].tolist()[end - 1 :] == [end * (end + 1) / 2] * (7 - end)
+    assert [receipt["decisions"] for receipt in receipts_of(tmp_path)] == [2 + 3 + 4] * 2
+
+
+def test_files_say_what_their_columns_mean_and_are_sorted(tmp_path):
+    play(tmp_path, environments=[ENV], agents=["random"])
+    path = sorted((tmp_path / "blocks").rglob("*.parquet"))[1]
+    table = pq.read_table(path)
+    told = {field.name: field.metadata[b"description"].decode() for field in table.schema}
+    assert told[CUMULATIVE_REGRET] == "sum over steps of max(means) - means[action]"
+    assert all(told.values())
+    keys = [tuple(row.values()) for row in table.select(["replication", "step"]).to_pylist()]
+    assert keys == [(replication, step) for replication in (3, 4, 5) for step in range(1, 9)]
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        *(({name: [0, 0, 0]}, "no names of recorded columns") for name in ("reward", "agent")),
+        ({"num_samples": [1, -1, 1]}, "finite numbers of at least 0 as its 'num_samples'"),
+        ({"mood": [1, 2]}, "real numbers of shape (3,) as its 'mood'"),
+        ({"mood": "good"}, "real numbers of shape (3,) as its 'mood'"),
+        ({"mood": [None, 1, 2]}, "real numbers of shape (3,) as its 'mood'"),
+    ],
+    ids=str,
+)
+def test_diagnostics_that_no_column_can_hold_fail_in_one_sentence(tmp_path, says, message):
+    saying = {"agent": "stub_agents:Saying", "says": says, "label": "saying"}
+    assert play(tmp_path, environments=[ENV], agents=[saying]).empty
+    (failure, *_) = failures_of(load_results(tmp_path))["saying"].values()
+    assert message in failure.partition("\n")[0]
+
+
+def test_propensities_weigh_logged_rewards_to_the_value_of_another_policy(tmp_path):
+    """The other policy plays arm 0 always; under the uniform prior that pays 1 / 2 on average."""
+    sizes = {"replications": 200, "horizon": 30, "block_size": 200, "propensities": True}
+    worlds = [{"env": ENV, "num_arms": 3}]
+    logged = play(tmp_path, environments=worlds, agents=["exact"], **sizes)
+    paid = logged.groupby("replication")["reward"].diff().fillna(logged["reward"])
+    assert np.allclose(logged["propensity"][logged["step"] == 1], 1 / 3, atol=1e-6)
+    weights = (logged["action"] == 0) / logged["propensity"]
+    values = (weights * paid).groupby(logged["replication"]).mean()
+    error = values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - 0.5) < 4 * error
+    assert paid.mean() - 0.5 > 4 * paid.std() / np.sqrt(len(paid))
+
+
+@pytest.mark.parametrize(("options", "expected"), [({}, 8), ({"horizon": 9}, 9)])
+def test_an_agent_that_takes_a_horizon_is_told_that_of_the_run(tmp_path, options, expected):
+    timed = {"agent": "stub_agents:Timed", **options}
+    frame = play(tmp_path, environments=[ENV], agents=[timed])
+    assert set(frame[frame["step"] == 1]["told"]) == {expected}
 
 
 # -- Priors that agents are told ----------------------------------------------------------------

@@ -19,6 +19,7 @@ from surface import (
     pretend,
     receipts_of,
     rewrite_receipt,
+    run_with_optimum,
     tables_of,
 )
 
@@ -236,6 +237,46 @@ def test_scores_over_worlds_are_interquartile_means_of_shares_of_uniform_play(re
         assert found["replications"] == REPLICATIONS
 
 
+def test_only_replications_that_both_have_are_paired_and_scored(folder, rows, tmp_path):
+    """Of ucb1 the first block in the fixed world is missing: replications 8 to 21 are left."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    lost = next(path for path in (copy / "blocks").iterdir() if "--ucb1--" in path.name)
+    (lost / "00000.parquet").unlink()
+    tables = tables_of(load_results(copy))
+    regret, reference = (final(rows, "fixed", agent)[8:] for agent in ("ucb1", "random"))
+    found = tables["summary"].set_index(["env", "agent"]).loc["fixed", "ucb1"]
+    assert found["replications"] == 14
+    assert found["difference"] == pytest.approx((regret - reference).mean())
+    scores = [
+        final(rows, env, "ucb1")[8:] / final(rows, env, "ucb1", "uniform_regret")[left].mean()
+        for env, left in (("fixed", slice(8, None)), ("drawn", slice(None)))
+    ]
+    found = tables["aggregate"].set_index("agent").loc["ucb1"]
+    assert found["replications"] == 14
+    assert found["score_iqm"] == pytest.approx(stats.trim_mean(np.ravel(scores), 0.25))
+
+
+def test_regret_is_compared_with_the_least_possible_where_that_was_sought(tmp_path):
+    """0.9021 of two uniform arms and 20 pulls: section 6.9 of the design, another recursion."""
+    worlds = [{"env": ENV, "num_arms": n, "label": f"{n} arms"} for n in (2, 6)]
+    experiment = Experiment(worlds, ["random"], replications=12, horizon=20)
+    results = run_with_optimum(experiment, tmp_path)
+    exact, bracket = results.table().to_dict("records")
+    names = ["times_optimal", "times_optimal_low", "times_optimal_high"]
+    regrets = [exact[name.replace("times_optimal", CUMULATIVE_REGRET)] for name in names]
+    assert [exact[n] for n in names] == pytest.approx([each / 0.9021 for each in regrets], rel=1e-4)
+    assert np.isnan(bracket["times_optimal"])
+    assert 1 < bracket["times_optimal_low"] < bracket["times_optimal_high"]
+    line = lines_of(results.plot(env="2 arms"))["least possible"]
+    assert (line.get_xdata()[-1], line.get_ydata()[-1]) == (20, pytest.approx(0.9021, abs=5e-5))
+    assert {"least possible, at least", "least possible, at most"} <= set(
+        lines_of(results.plot(env="6 arms"))
+    )
+    text = str(results)
+    assert "Least possible regret in 2 arms: 0.90, of the Bayes-optimal policy." in text
+    assert "Least possible regret in 6 arms: between " in text
+
+
 @pytest.mark.slow
 def test_intervals_cover_the_truth_in_95_of_100_experiments(tmp_path):
     """A thousand experiments of 30 replications: uniform play, less any one arm, loses 0."""
@@ -383,6 +424,40 @@ def test_rate_of_lai_and_robbins_is_drawn_for_fixed_means_only(results):
     line = fixed[f"Lai-Robbins rate, {slope:.1f} log t"]
     assert line.get_ydata() == pytest.approx(slope * np.log(range(1, 41)))
     assert not any("Lai-Robbins" in name for name in drawn)
+
+
+def test_rate_of_lai_and_robbins_does_not_squeeze_the_curves(tmp_path):
+    """Means this close make its slope about 37; uniform play loses 30 * 0.01."""
+    world = {"env": ENV, "num_arms": 3, "means": [0.49, 0.50, 0.51]}
+    run_experiment(
+        Experiment([world], ["random"], replications=5, horizon=30), tmp_path, workers=SERIAL
+    )
+    axes = load_results(tmp_path).plot().axes[0]
+    assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] < 1
+    assert max(axes.lines[-1].get_ydata()) > 100
+
+
+def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
+    """Samples told of after t steps are t (t + 1) / 2; of arms 0 and 2 in turn half are best."""
+    agent = {"agent": "stub_agents:Scripted", "arms": [0, 2], "label": "mine"}
+    experiment = Experiment([FIXED], [agent], replications=2, horizon=300)
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    results = load_results(tmp_path)
+    line = results.plot(kind="samples").axes[0].lines[0]
+    steps = line.get_xdata()
+    assert 100 < len(steps) < 200
+    expected = np.diff(steps * (steps + 1) / 2, prepend=0) / np.diff(steps, prepend=0)
+    assert line.get_ydata() == pytest.approx(expected)
+    best = results.plot(kind="arm-choice").axes[0].collections[0].get_paths()[0].vertices
+    assert 10 < len({x for x, _ in best}) <= 41  # 40 spans of steps
+    assert 0.4 < np.mean([y for _, y in best if y > 0]) < 0.6
+
+
+def test_28_agents_can_be_told_apart(tmp_path):
+    agents = [{"agent": "ucb1", "scale": 1.0 + number} for number in range(28)]
+    run_experiment(Experiment([ENV], agents, replications=2, horizon=3), tmp_path, workers=SERIAL)
+    lines = load_results(tmp_path).plot().axes[0].lines
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 28
 
 
 def test_figures_say_what_they_show(results, folder):
@@ -543,6 +618,7 @@ HARM = [
     "=1+1",
     "@a $5 and $6",
     "-1",
+    'a "b" \\ # é ]',
 ]
 WORLD = "</script><b> $\\alpha$"
 
@@ -616,7 +692,7 @@ def test_page_of_nothing_says_so_and_shows_the_experiment(harmful, tmp_path):
     shutil.copy(harmful / "experiment.json", tmp_path)
     assert main(["report", str(tmp_path), "--html", "--out", str(tmp_path / "new")]) == 0
     text = (tmp_path / "new" / "report.html").read_text("utf-8")
-    assert "Not complete: 8 of 8 blocks are missing." in text
+    assert "Not complete: 9 of 9 blocks are missing." in text
     assert "[[agents]]" in text and charts_in(text) == 0
 
 
@@ -737,6 +813,7 @@ def folders(tmp_path_factory):
         "half": (drawn, [{**greedy, "epsilon": 0.5}], {}),
         "chance": (drawn, [{**greedy, "epsilon": 1.0}], {}),
         "other": ([FIXED], [{**worst, "label": "other"}], {}),
+        "failing": ([FIXED], [{"agent": "stub_agents:Raising", "at": 9, "label": "mine"}], {}),
     }
     for name, (worlds, agents, changes) in plans.items():
         sizes = {"replications": 12, "horizon": 10} | changes
@@ -797,6 +874,7 @@ def test_diff_corrects_for_all_pairs(folders, capsys):
         ("seeded", "seed 0 in the first, 1 in the second"),
         ("longer", "horizon 10 in the first, 11 in the second"),
         ("half", "only in the first"),
+        ("failing", "failed in the second"),
     ],
 )
 def test_diff_says_why_runs_are_no_partners(folders, capsys, second, reason):

@@ -120,6 +120,43 @@ class Dicing(Constant):
         return {"draw": self.rng.random(self.num_envs)}
 
 
+class Scripted(Constant):
+    """Plays an arm for each step, all lanes the same, and tells of as many samples as steps."""
+
+    def __init__(self, problem, *, arms):
+        super().__init__(problem)
+        self.arms = arms
+
+    def act(self, observation=None):
+        super().act(observation)
+        return np.full(self.num_envs, self.arms[(self.t - 1) % len(self.arms)])
+
+    def diagnostics(self):
+        return {"num_samples": np.full(self.num_envs, self.t)}
+
+
+class Saying(Constant):
+    """Tells what it is told to say, in whatever form."""
+
+    def __init__(self, problem, *, says):
+        super().__init__(problem)
+        self.says = says
+
+    def diagnostics(self):
+        return self.says
+
+
+class Timed(Constant):
+    """Tells for how long it was told that it plays."""
+
+    def __init__(self, problem, *, horizon):
+        super().__init__(problem)
+        self.horizon = horizon
+
+    def diagnostics(self):
+        return {"told": np.full(self.num_envs, self.horizon)}
+
+
 class Doubting(Constant):
     """Vouches for none of its first ten decisions."""
 

@@ -80,13 +80,28 @@ class Watched(NamedTuple):
     damaged: tuple[str, ...]
 
 
-def run_and_watch(experiment: Experiment, folder: Path, workers: Workers = SERIAL) -> Watched:
-    """Run an experiment in a folder and return what it tells."""
+def run_and_watch(
+    experiment: Experiment, folder: Path, workers: Workers = SERIAL, *, recompute: bool = False
+) -> Watched:
+    """Run an experiment in a folder and return what it tells.
+
+    Args:
+        experiment: what to run.
+        folder: of its results.
+        workers: who does the work.
+        recompute: whether to draw again what changed code had drawn.
+    """
     told: list[Any] = []
-    run_experiment(experiment, folder, workers=workers, on_progress=told.append)
+    options: dict[str, Any] = {"changed": "recompute"} if recompute else {}
+    run_experiment(experiment, folder, workers=workers, on_progress=told.append, **options)
     outcomes = [each.outcome for each in told if each.outcome is not None]
     done = [(outcome.run.agent.label, outcome.block) for outcome in outcomes]
     return Watched(told[0].num_stored, done, told[0].damaged)
+
+
+def run_with_optimum(experiment: Experiment, folder: Path) -> Results:
+    """Run an experiment, find the least possible regret of its worlds, and return the results."""
+    return run_and_load(experiment, folder, workers=SERIAL, optimal_budget=5.0)
 
 
 def failures_of(results: Results) -> dict[str, dict[int, str]]:
@@ -172,3 +187,20 @@ def adversarial_verdict(agent: str, case: str, **options: Any) -> str:
         setting = replace(setting, options=options)
     (found,) = (each for each in adversarial_worlds() if each.name == case)
     return judge(setting, found, scale=0.01).verdict
+
+
+def verdict_of(
+    laws: np.ndarray, is_flagged: np.ndarray, truth: np.ndarray, num_draws: int | None = None
+) -> str:
+    """Return the verdict on decisions.
+
+    Args:
+        laws: (D, K) of each decision, certain of its arm unless known.
+        is_flagged: (D,) whether its agent calls it unreliable.
+        truth: (K,) exact law.
+        num_draws: that each law is made of, where it is that of a run.
+    """
+    from bandit_gym.fidelity.judge import _verdict, gap_of
+
+    gap, silent = (gap_of(laws[chosen], truth, num_draws) for chosen in (slice(None), ~is_flagged))
+    return _verdict(gap, float(is_flagged.mean()), silent)
