@@ -163,12 +163,16 @@ def test_an_agent_that_fails_makes_the_exit_code_1_and_leaves_the_others(tmp_pat
     assert "Left out: Raising" in told.out and "\nrandom " in told.out
 
 
-def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, capsys):
+@pytest.mark.parametrize("is_silent", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, capsys, is_silent):
+    """The port is taken, but nothing listens; or something does that is no scheduler."""
     pytest.importorskip("distributed")
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # taken, but nothing listens
-        address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
-        own = ["--agents", "stub_agents:Constant"]  # for which little work would need nobody else
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        if is_silent:
+            taken.listen()
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        own = ["--agents", "stub_agents:Constant"]  # which no process of ours does
         options = ["--backend", "dask", "--scheduler", address]
         assert main(["compare", *own, *options, "--out", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
@@ -471,6 +475,14 @@ def test_reading_imports_nothing_from_the_current_folder(home, out, command):
     assert call(home, *command) == (0, "", set())
 
 
+def test_other_agents_that_python_finds_first_are_named_and_not_run(tmp_path, monkeypatch, capsys):
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").write_text("raise SystemError('this is run')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["list", "agents"]) == 2
+    assert f"got '{tmp_path}/agents/__init__.py'" in capsys.readouterr().err
+
+
 def test_commands_leave_the_search_path_as_it_was(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -540,14 +552,20 @@ def test_comments_and_layout_are_no_change(project, capsys):
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "label"),
+    ("name", "old", "new", "said", "again"),
     [
-        ("helper.py", "SHIFT = 0", "SHIFT = 1", "1 of 3 agents changed since: helper.py"),
-        ("model.json", "0", "1", "1 of 3 agents changed since: .*model.json"),
-        ("laws.py", "Beta(1.0", "Beta(9.0", "1 of 2 environments changed since: laws.py"),
+        ("helper.py", "0", "1", "1 of 3 agents changed since: helper.py", ["Shifted"] * 2),
+        ("model.json", "0", "1", "1 of 3 agents changed since: .*model.json", ["moody"] * 2),
+        (
+            "laws.py",
+            "(1.0",
+            "(9.0",
+            "1 of 2 environments changed since: laws.py",
+            ["random", "Shifted", "moody"],
+        ),
     ],
 )
-def test_helpers_files_and_priors_that_are_named_count(project, name, old, new, label):
+def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, new, said, again):
     """One agent imports a helper, one names a file, and one world names a prior."""
     (project / "helper.py").write_text("SHIFT = 0\n")
     (project / "model.json").write_text("0")
@@ -563,8 +581,10 @@ def test_helpers_files_and_priors_that_are_named_count(project, name, old, new, 
         run_experiment(experiment, project / "out", workers=SERIAL)
         assert run_and_watch(experiment, project / "out").done == []
         (project / name).write_text((project / name).read_text().replace(old, new))
-        with pytest.raises(FileExistsError, match=f"{label}.*--recompute"):
+        with pytest.raises(FileExistsError, match=f"{said}.*--recompute"):
             run_experiment(experiment, project / "out", workers=SERIAL)
+        watched = run_and_watch(experiment, project / "out", recompute=True)
+        assert [agent for agent, _ in watched.done] == again
     finally:
         for module in ("helper", "laws", "shifted"):
             sys.modules.pop(module, None)
@@ -575,6 +595,6 @@ def test_an_edit_reaches_workers_that_live_on(project):
     played = []
     for old, new in (("ARM = 0", "ARM = 0"), ("ARM = 0", "ARM = 1"), ("ARM = 1", "ARM = 0")):
         edit(project, old, new)
-        run_experiment(experiment, project / "out", workers=Workers("loky", 2), changed="recompute")
+        run_and_watch(experiment, project / "out", Workers("loky", 2), recompute=True)
         played.append(set(actions_of_mine(project)))
     assert played == [{0}, {1}, {0}]

@@ -6,9 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from surface import SERIAL, adversarial_verdict, adversarial_worlds
+from surface import SERIAL, adversarial_verdict, adversarial_worlds, verdict_of
 
 from agents import ExactThompson
+from agents.oracle import (
+    GIBBS_TOLERANCE,
+    action_probabilities,
+    action_probabilities_with_error,
+)
 from bandit_gym.cli import main
 from bandit_gym.fidelity import load_suite, run_suite
 
@@ -128,6 +133,40 @@ def test_adversarial_set_covers_likelihoods_arms_and_pulls():
     assert (min(pulls), max(pulls)) == (0, 10**9)
 
 
+@pytest.mark.parametrize("kind", ["conjugate", "truncated", "mixture", "rare"])
+def test_stored_answers_agree_with_the_oracle(kind):
+    few = [case for case in load_suite().cases if case.kind == kind and len(case.law) <= 10]
+    for case in few[::3]:
+        law, error = action_probabilities_with_error(case.problem, case.counts, case.sums)
+        # 1e-9: digits that another processor may round otherwise
+        assert np.abs(law - case.law).max() <= case.error + error + 1e-9, case.name
+
+
+def test_stored_answers_of_dependent_arms_agree_with_a_long_chain():
+    case = load_suite().only("Bernoulli, two arms opposed, 10 pulls").cases[0]
+    tolerance = 5 * GIBBS_TOLERANCE
+    found = action_probabilities(case.problem, case.counts, case.sums, tolerance=tolerance)
+    assert np.abs(found - case.law).max() <= 2 * tolerance  # which is two standard errors
+
+
+HARD_CASES = [pytest.param(case, id=case.name) for case in adversarial_worlds()]
+
+
+@pytest.mark.parametrize("case", HARD_CASES)
+def test_laws_of_hard_cases_are_the_oracles_wherever_it_answers(case):
+    assert case.law.shape == (len(case.counts),) and (case.law >= 0).all()
+    assert case.law.sum() == pytest.approx(1.0)
+    if len(set(zip(case.counts, case.sums, strict=True))) == 1:
+        assert case.law == pytest.approx(1 / len(case.counts), abs=1e-6)  # arms all alike
+    if not case.problem.offers("arm_log_density"):
+        return
+    try:
+        law, error = action_probabilities_with_error(case.problem, case.counts, case.sums)
+    except (RuntimeError, ValueError):
+        pytest.skip("the oracle says that it cannot")
+    assert np.abs(law - case.law).sum() / 2 <= len(law) * (error + 1e-6)
+
+
 # -- Distances ----------------------------------------------------------------------------------
 
 
@@ -138,7 +177,9 @@ def test_samplers_of_the_posterior_are_within_noise(found, agent):
 
 
 @pytest.mark.parametrize(
-    ("agent", "law"), [("uniform", np.full(10, 0.1)), ("first", np.eye(10)[0])], ids=str
+    ("agent", "law"),
+    [("uniform", np.full(10, 0.1)), ("first", np.eye(10)[0]), ("spoilt", np.full(10, 0.1))],
+    ids=["uniform", "first", "ties at random"],
 )
 def test_whoever_is_wrong_is_as_far_as_the_two_laws_are(found, agent, law):
     truth = np.abs(LAW - law).sum() / 2
@@ -169,8 +210,11 @@ def test_what_fails_in_a_case_is_told_there_and_the_rest_is_kept(found):
 
 def test_agents_without_warm_start_are_shown_short_histories_and_no_long_ones():
     agents = {"shown": Shown}
-    short = run_suite(agents, only="Beta(5, 5), 100 pulls", scale=1e-3, workers=SERIAL)
-    assert short.distances["low"].item() <= 0
+    for only in (f"{CASE}, 100", "Gaussian, N(0, 1), 30", "Poisson, ", "exponential, "):
+        found = run_suite(agents, only=only, scale=1e-3, workers=SERIAL).distances
+        measured = found[found["status"] == "measured"]
+        assert (measured["low"] <= 0).all() and len(measured) >= 1
+        assert not (found["status"] == "failed").any()
     many = "Beta(1, 1), 1,000,000 pulls"
     long = run_suite(agents, only=many, scale=1e-3, workers=SERIAL)
     assert long.distances["status"].tolist() == ["not applicable"] and not long.failures
@@ -326,6 +370,42 @@ def test_an_agent_that_believes_in_another_prior_is_wrong():
         assert adversarial_verdict("exact", case) == "right"
 
 
+TRUTH = np.array([0.85, 0.15])
+WRONG_LAW = np.array([0.0, 1.0])
+
+
+def made(is_wrong):
+    """A thousand decisions: wrong ones take the second arm, all others have the true law."""
+    return np.where(np.asarray(is_wrong)[:, None], WRONG_LAW, TRUTH)
+
+
+FIRST = np.arange(1000) < 300
+NONE, ALL = np.zeros(1000, dtype=bool), np.ones(1000, dtype=bool)
+
+
+@pytest.mark.parametrize(
+    ("is_wrong", "is_flagged", "verdict"),
+    [
+        (NONE, NONE, "right"),
+        (NONE, ALL, "right"),
+        (FIRST, NONE, "WRONG"),
+        (FIRST, FIRST, "flagged"),  # those in silence are right
+        (FIRST, np.arange(1000) >= 100, "flagged"),  # nine in ten are, though the others are wrong
+        (FIRST, np.arange(1000) >= 101, "WRONG"),
+    ],
+    ids=["right", "right in doubt", "wrong", "those flagged", "nine in ten", "fewer"],
+)
+def test_verdicts_follow_from_distances_and_flags(is_wrong, is_flagged, verdict):
+    assert verdict_of(made(is_wrong), is_flagged, TRUTH) == verdict
+    assert verdict_of(made(is_wrong), is_flagged, TRUTH, num_draws=1000) == verdict
+
+
+def test_runs_that_are_wrong_by_turns_are_wrong_though_their_average_is_right():
+    laws = np.eye(2)[(np.arange(1000) >= 850).astype(int)]
+    assert verdict_of(laws, NONE, TRUTH) == "right"
+    assert verdict_of(laws, NONE, TRUTH, num_draws=1000) == "WRONG"
+
+
 def test_an_agent_that_cannot_is_refused_where_it_names_one_that_can():
     assert adversarial_verdict("exact", "Bernoulli, rare camp, density only") == "refused"
 
@@ -351,6 +431,15 @@ def test_an_agent_that_cannot_is_refused_where_it_names_one_that_can():
 def test_bad_arguments_are_refused(options, words):
     with pytest.raises((TypeError, ValueError), match=words):
         run_suite(**{"agents": ["exact"], **SMALL} | options)
+
+
+@pytest.mark.parametrize("option", ["size", "nope"])
+def test_options_that_a_sampler_is_given_or_lacks_are_refused(option):
+    def draw(problem, counts, sums, rng, size, level=0.5):
+        return rng.random((size, 2))
+
+    with pytest.raises(ValueError, match="options of draw must have no keys but 'level', "):
+        run_suite([{"agent": draw, option: 3}], **SMALL)
 
 
 # -- The command --------------------------------------------------------------------------------
