@@ -11,7 +11,7 @@ from pathlib import Path
 import gymnasium
 import pandas as pd
 import pytest
-from surface import SERIAL, receipts_of, run_and_watch
+from surface import SERIAL, files_of, receipts_of, run_and_watch
 
 from agents import AGENTS
 from bandit_gym import ENV_IDS, Workers, __version__, load_results
@@ -551,10 +551,27 @@ def test_comments_and_layout_are_no_change(project, capsys):
     assert capsys.readouterr().err.endswith("4 blocks, 4 of them stored already\n")
 
 
+OWN_FILES = {
+    "kit/__init__.py": "",
+    "kit/deep.py": "SHIFT = 0\n",
+    "kit/tools.py": "from .deep import SHIFT\n",
+    "laws.py": "from bandit_gym.priors import Beta\nPRIOR = Beta(1.0, 1.0)\n",
+    "model.json": "0",
+    "shifted.py": """
+from kit.tools import SHIFT
+from stub_agents import Constant
+
+class Shifted(Constant):
+    def act(self, observation=None):
+        return super().act(observation) + SHIFT
+""",
+}
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "said", "again"),
     [
-        ("helper.py", "0", "1", "1 of 3 agents changed since: helper.py", ["Shifted"] * 2),
+        ("kit/deep.py", "0", "1", "1 of 3 agents changed since: kit/deep.py", ["Shifted"] * 2),
         ("model.json", "0", "1", "1 of 3 agents changed since: .*model.json", ["moody"] * 2),
         (
             "laws.py",
@@ -566,13 +583,10 @@ def test_comments_and_layout_are_no_change(project, capsys):
     ],
 )
 def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, new, said, again):
-    """One agent imports a helper, one names a file, and one world names a prior."""
-    (project / "helper.py").write_text("SHIFT = 0\n")
-    (project / "model.json").write_text("0")
-    (project / "laws.py").write_text("from bandit_gym.priors import Beta\nPRIOR = Beta(1.0, 1.0)\n")
-    (project / "shifted.py").write_text(
-        "import helper\nfrom stub_agents import Constant\nclass Shifted(Constant): pass\n"
-    )
+    """One agent imports a package, one names a file, and one world names a prior."""
+    (project / "kit").mkdir()
+    for file, text in OWN_FILES.items():
+        (project / file).write_text(text)
     worlds = [ENV, {"env": ENV, "prior": "laws:PRIOR", "label": "own"}]
     moody = {"agent": "stub_agents:Moody", "folder": str(project / "model.json"), "label": "moody"}
     sizes = {"replications": 2, "horizon": 5}
@@ -585,8 +599,10 @@ def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, 
             run_experiment(experiment, project / "out", workers=SERIAL)
         watched = run_and_watch(experiment, project / "out", recompute=True)
         assert [agent for agent, _ in watched.done] == again
+        run_experiment(experiment, project / "fresh", workers=SERIAL)
+        assert files_of(project / "out") == files_of(project / "fresh")
     finally:
-        for module in ("helper", "laws", "shifted"):
+        for module in ("kit", "kit.tools", "kit.deep", "laws", "shifted"):
             sys.modules.pop(module, None)
 
 

@@ -301,13 +301,30 @@ def test_intervals_cover_the_truth_in_95_of_100_experiments(tmp_path):
 # -- Text ---------------------------------------------------------------------------------------
 
 
+def written(found, name):
+    """An estimate with half the width of its interval, or with both ends where it is lopsided."""
+    mean, low, high = (found[f"{name}{end}"] for end in ("", "_low", "_high"))
+    star = "*" if found[f"{name}_is_doubtful"] else ""
+    if abs(high + low - 2 * mean) < 0.05:
+        return f"{mean:.1f} ± {high - mean:.1f}{star}"
+    return f"{mean:.1f} [{low:.1f}, {high:.1f}]{star}"
+
+
 def test_text_tells_the_numbers_of_the_table(results, table):
-    lines = [line.split() for line in str(results).splitlines()]
+    lines = str(results).splitlines()
     for (env, agent), found in table.iterrows():
-        block = next(i for i, line in enumerate(lines) if line[:1] == [f"{env}:"])
-        line = next(each for each in lines[block:] if each[:1] == [agent])
-        assert line[1] == f"{found[CUMULATIVE_REGRET]:.1f}"
-        assert (found["verdict"] or "-") in line
+        block = next(i for i, line in enumerate(lines) if line.startswith(f"{env}: "))
+        line = next(each for each in lines[block:] if each.startswith(f"{agent} "))
+        assert f" {written(found, CUMULATIVE_REGRET)} " in line
+        if agent != "random":
+            p_value = found["p_holm"]
+            told = "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+            assert f" {written(found, 'difference')} " in line
+            assert f" {told} " in line
+            assert f" {found['verdict']} " in line
+        assert f" {found['best_arm_found']:.0%} " in line
+    assert (table["difference_is_doubtful"] | table[f"{CUMULATIVE_REGRET}_is_doubtful"]).any()
+    assert "fewer than 100 replications: the interval may be too short." in str(results)
 
 
 def test_text_tells_each_agents_numbers_by_hand(tmp_path):

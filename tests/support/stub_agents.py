@@ -80,13 +80,6 @@ class Tired(Constant):
         return super().act(observation)
 
 
-class Confessing(Constant):
-    """Tells in which process it lives."""
-
-    def diagnostics(self):
-        return {"process": np.full(self.num_envs, os.getpid())}
-
-
 class Telling(Constant):
     """Tells diagnostics of its own."""
 
@@ -195,20 +188,6 @@ class Strange(Constant):
                 "markup": ValueError("[/x]"),
                 "late": ValueError("\n\x1b[31mred\x07"),
             }[self.kind]
-        return super().act(observation)
-
-
-class Absorbed(Constant):
-    """Tells where it is at work, and then hears nothing, as in a compiled loop."""
-
-    def __init__(self, problem, *, folder, seconds=60):
-        super().__init__(problem)
-        self.folder, self.seconds = Path(folder), seconds
-
-    def act(self, observation=None):
-        if self.t == 50:
-            (self.folder / str(os.getpid())).touch()
-            ctypes.PyDLL(None).sleep(self.seconds)  # keeps Python's lock
         return super().act(observation)
 
 
