@@ -89,10 +89,10 @@ def test_run_finds_modules_in_the_current_folder_as_well(home):
     assert start(home, cwd=".")[2] == {"."}
 
 
-@pytest.mark.parametrize("cwd", ["project", "elsewhere"])
-def test_resume_needs_no_question_where_the_user_has_run_the_same_code(home, out, cwd):
+def test_resume_needs_no_question_where_the_user_has_run_the_same_code(home, out):
     lose_blocks(out)
-    assert call(home, "resume", out, "--backend", "serial", cwd=cwd)[::2] == (0, {"project"})
+    resume = ["resume", out, "--backend", "serial"]
+    assert call(home, *resume, cwd="elsewhere")[::2] == (0, {"project"})
 
 
 def test_resume_with_trust_runs_and_is_asked_once(home, out):
