@@ -770,10 +770,14 @@ def test_figures_show_every_label_as_it_is(harmful, kind):
 
 
 def test_text_and_tables_show_every_label_as_it_is(harmful, tmp_path):
-    out = ["--out", str(tmp_path), "--latex", "--format", "svg"]
-    assert main(["report", str(harmful), *out]) == 0
-    text, latex = ((tmp_path / name).read_text("utf-8") for name in ("report.txt", "tables.tex"))
+    text = str(load_results(harmful))
     assert all(f"\n{label} " in text for label in HARM)
+    agents = [{"agent": "ucb1", "scale": 1.0 + n, "label": HARM[n]} for n in (0, 1)]
+    experiment = Experiment([FIXED], agents, replications=2, horizon=3)
+    run_experiment(experiment, tmp_path / "out", workers=SERIAL)
+    options = ["--latex", "--format", "svg", "--out", str(tmp_path)]
+    assert main(["report", str(tmp_path / "out"), *options]) == 0
+    latex = (tmp_path / "tables.tex").read_text("utf-8")
     assert r"\textless{}script\textgreater{}alert(1)\textless{}/script\textgreater{} &" in latex
     assert r"\$x\$ \%\{y\} \&lt;b\&gt; {[}/red{]} \_a\_ &" in latex
 
