@@ -55,11 +55,12 @@ class UntrustedError(ValueError):
 @contextlib.contextmanager
 def importing_from(*folders: str) -> Iterator[None]:
     """Let modules be found in these folders too, after all that is installed."""
-    sys.path += folders
+    added = [folder for folder in folders if folder not in sys.path]
+    sys.path += added
     try:
         yield
     finally:
-        for folder in folders:
+        for folder in added:
             with contextlib.suppress(ValueError):  # the code that ran may have changed it
                 sys.path.remove(folder)
 

@@ -16,10 +16,14 @@ ROOMS = {  # sources -> tests that may notice
     ),
     "experiments": (
         "bandit_gym/experiments",
-        "tests/bandit_gym/experiments tests/bandit_gym/test_cli.py",
+        "tests/bandit_gym/experiments tests/contracts/test_executors.py "
+        "tests/contracts/test_experiments.py tests/contracts/test_commands.py",
     ),
-    "results": ("bandit_gym/results", "tests/bandit_gym/results"),
-    "rest": ("", "tests/agents tests/bandit_gym tests/test_agents.py"),
+    "results": (
+        "bandit_gym/results",
+        "tests/bandit_gym/results tests/contracts/test_results.py",
+    ),
+    "rest": ("", "tests/agents tests/bandit_gym tests/contracts tests/test_agents.py"),
     "both": ("", "tests/agents tests/bandit_gym tests/contracts tests/test_agents.py"),
 }
 

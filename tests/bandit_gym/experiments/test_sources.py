@@ -1,10 +1,6 @@
 """Edits of what a run depends on, one at a time, and what is computed again."""
 
-import ast
 import io
-import json
-import os
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -16,7 +12,6 @@ from bandit_gym.cli import main
 from bandit_gym.experiments.changes import OutdatedError
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.manifest import read_manifest
 from bandit_gym.experiments.sources import find_sources
 from bandit_gym.results import load_results, write_report
 
@@ -117,101 +112,9 @@ def edit(project, name, old, new):
     path.write_text(path.read_text().replace(old, new))
 
 
-EDITS = {
-    "agent": ("mine.py", "self.arm)", "1 + self.arm)", {"mine", "model"}),
-    "helper": ("kit/deep.py", "SHIFT = 0", "SHIFT = 1", {"mine", "model"}),
-    "constant": ("mine.py", "ARM = 0", "ARM = 1", {"mine", "model"}),
-    "prior": ("laws.py", "Beta(1.0", "Beta(9.0", {"mine", "model", "random"}),
-    "model": ("model.json", "0", "1", {"model"}),
-}
-
-
-def final_actions(directory):
-    results = load_results(directory)
-    return {found.run.agent.label: found.curves("action")[0, -1] for found in results.runs}
-
-
-@pytest.mark.parametrize("case", EDITS)
-def test_an_edit_is_refused_then_recomputed_for_what_depends_on_it(project, tmp_path, case):
-    name, old, new, changed = EDITS[case]
-    simulate(project, tmp_path / "out")
-    edit(project, name, old, new)
-    said = {
-        "prior": "1 of 1 environments changed since: laws.py",
-        "model": f"1 of 3 agents changed since: {project / 'model.json'}",
-    }.get(case, f"2 of 3 agents changed since: {name}")
-    with pytest.raises(OutdatedError) as caught:
-        simulate(project, tmp_path / "out")
-    assert said in str(caught.value)
-    again, news = simulate(project, tmp_path / "out", changed="recompute")
-    assert again == changed
-    assert news.startswith(said)
-    fresh = tmp_path / "fresh"
-    simulate(project, fresh)
-    assert block_bytes(tmp_path / "out") == block_bytes(fresh)
-
-
 def block_bytes(directory):
     paths = (directory / "blocks").rglob("*.parquet")
     return {path.relative_to(directory): path.read_bytes() for path in paths}
-
-
-@pytest.mark.parametrize("case", ["agent", "helper", "constant"])
-def test_edits_change_what_is_played_in_this_process(project, tmp_path, case):
-    name, old, new, _ = EDITS[case]
-    simulate(project, tmp_path / "out")
-    edit(project, name, old, new)
-    simulate(project, tmp_path / "out", changed="recompute")
-    assert final_actions(tmp_path / "out")["mine"] == 1
-
-
-def test_an_edit_reaches_workers_that_live_on(project, tmp_path):
-    two = Workers("loky", 2)
-    played = []
-    for old, new in (("", ""), ("SHIFT = 0", "SHIFT = 1"), ("SHIFT = 1", "SHIFT = 0")):
-        edit(project, "kit/deep.py", old, new)
-        simulate(project, tmp_path / "out", workers=two, changed="recompute")
-        played.append(final_actions(tmp_path / "out")["mine"])
-    assert played == [0, 1, 0]
-
-
-def test_comments_and_layout_change_nothing(project, tmp_path):
-    simulate(project, tmp_path / "out")
-    edit(project, "mine.py", "# the arm", "# which arm\n\n")
-    edit(project, "kit/deep.py", "SHIFT = 0", "SHIFT  =  (0)")
-    assert simulate(project, tmp_path / "out") == (set(), "")
-
-
-def test_another_current_folder_changes_nothing(project, tmp_path):
-    experiment = make_experiment(project)
-    file = tmp_path / "experiment.json"
-    file.write_text(json.dumps(experiment.to_dict()))
-    command = [sys.executable, "-m", "bandit_gym", "run", str(file), "--backend", "serial"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(project), *sys.path])}
-    for folder in (project, tmp_path):
-        done = subprocess.run(
-            [*command, "--out", str(tmp_path / "out")],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-    assert "6 blocks, 6 of them stored already" in done.stderr
-
-
-@pytest.mark.parametrize("seed", ["1", "2", "3"])
-def test_sources_are_listed_in_an_order_that_hashing_does_not_change(project, seed):
-    code = (
-        "from bandit_gym.experiments.sources import find_sources as f; print([*f('mine:Mine', {})])"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(project), *sys.path])}
-    printed = subprocess.check_output(
-        [sys.executable, "-c", code], env=environment | {"PYTHONHASHSEED": seed}, text=True
-    )
-    listed = ast.literal_eval(printed)
-    assert len(listed) > 2
-    assert listed == sorted(listed)
 
 
 def test_what_no_longer_fits_is_set_aside_as_a_folder_that_can_be_read(project, out):
@@ -261,29 +164,6 @@ def test_kept_blocks_are_said_again_at_the_next_run(project, out):
     assert load_results(out).mark == ""
 
 
-def test_new_agents_and_worlds_run_alone(project, out):
-    simulate(project, out)
-    more = make_experiment(
-        project,
-        environments=["world:World-v0", "BernoulliBandit-v0"],
-        agents=["mine:Mine", make_experiment(project).agents[1], "random", "ucb1"],
-    )
-    seen = []
-    run_experiment(more, out, workers=SERIAL, on_progress=seen.append)
-    assert (seen[0].num_stored, seen[0].num_blocks) == (6, 16)
-
-
-def test_fewer_replications_leave_blocks_and_manifest_and_give_the_first_ones(project, out):
-    simulate(project, out)
-    before = {path: path.read_bytes() for path in out.rglob("*.*")}
-    few = make_experiment(project, replications=3)
-    run_experiment(few, out, workers=SERIAL)
-    assert {path: path.read_bytes() for path in before} == before
-    assert read_manifest(out).experiment.replications == 4
-    first, all_of_it = (load_results(out, experiment).runs[2] for experiment in (few, None))
-    assert first.final("reward").tolist() == all_of_it.final("reward")[:3].tolist()
-
-
 def compare(project, out, *arguments):
     settings = ["--env", "world:World-v0", "--agents", "mine:Mine", "--out", str(out)]
     sizes = ["--replications", "2", "--horizon", "5", "--backend", "serial"]
@@ -324,13 +204,6 @@ def test_a_terminal_is_asked(project, tmp_path, monkeypatch, capsys, answer, cod
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert compare(project, tmp_path / "out") == code
     assert "Recompute (r), keep (k)" in capsys.readouterr().err
-
-
-def test_what_comes_with_the_project_or_is_installed_has_no_sources():
-    assert find_sources("agents:UCB1", {}) == {}
-    assert find_sources("agents.sb3:saved_model", {"path": "no/such/file"}) == {}
-    assert find_sources("numpy.random:Generator", {}) == {}
-    assert find_sources("CartPole-v1", {}) == {}
 
 
 def test_sources_follow_names_in_texts_and_relative_imports(project):
