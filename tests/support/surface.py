@@ -3,35 +3,29 @@
 A name that is about to change stands here once, so that a rename edits this file and no contract.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.random import Generator, Philox
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.random import Generator, Philox
 
 import bandit_gym
 from agents import make_agent
 from agents.base.agent import Agent
 from bandit_gym.envs.intervals import likelihood_interval as likelihood_interval
-from bandit_gym.experiments import Experiment, run_experiment
+from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.likelihoods.lai_robbins import lai_robbins_slope as lai_robbins_slope
 from bandit_gym.numerics.threads import limited_to as limited_to
 from bandit_gym.priors import CAPABILITIES, Prior, TruncatedNormal
 from bandit_gym.priors.base import offers
 from bandit_gym.priors.consistency import find_drift as find_drift
-from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results import Results, load_results, summarise
 from bandit_gym.rollout import BanditAgent, Environment, Rollout, Step, play
@@ -129,6 +123,8 @@ def summary_of(results: Results, agent: str) -> Any:
     """Return an agent's row of the table of results, by its label."""
     (row,) = (row for row in summarise(results).itertuples() if row.agent == agent)
     return row
+
+
 SERIAL = Workers("serial")
 """This process does the work."""
 
