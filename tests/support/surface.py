@@ -50,3 +50,12 @@ def run_and_load(experiment: Experiment, folder: Path, **options) -> Results:
     """Run an experiment in a folder and return its results."""
     run_experiment(experiment, folder, **options)
     return load_results(folder)
+
+
+def started(name: str, problem: BanditProblem, num_envs: int | None, *data, **options) -> Agent:
+    """Make an agent of seed 1 and warm it up with counts and sums, if given."""
+    agent = make_agent(name, problem, **options)
+    agent.reset(num_envs, seed=1)
+    if data:
+        agent.warm_start(*data)
+    return agent
