@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 from geometric import Geometric
+from scipy import stats
 from scipy.interpolate import CubicSpline
 from scipy.special import expit
 from surface import MOVED_SMC, started
@@ -284,3 +285,83 @@ def answers(snapshot):
         *(snapshot.mean(), snapshot.std(), snapshot.quantile(0.7)),
         *(snapshot.best_arm_probabilities(), snapshot.sample(2, seed=3)),
     ]
+
+
+KNOWN = {
+    "beta": (Bernoulli(), Beta(2.0, 3.0), lambda n, s: stats.beta(2 + s, 3 + n - s)),
+    "bathtub": (Bernoulli(), Beta(0.5, 0.5), lambda n, s: stats.beta(0.5 + s, 0.5 + n - s)),
+    "gamma": (Poisson(), Gamma(2.0, 3.0), lambda n, s: stats.gamma(2 + s, scale=1 / (3 + n))),
+    "inverse gamma": (
+        Exponential(),
+        InverseGamma(6.0, 5.0),
+        lambda n, s: stats.invgamma(6 + n, scale=5 + s),
+    ),
+    "normal": (
+        Gaussian(0.5),
+        Normal(1.0, 2.0),
+        lambda n, s: stats.norm((0.25 + 4 * s) / (0.25 + 4 * n), (0.25 + 4 * n) ** -0.5),
+    ),
+}
+
+
+def cut_normal(n, s):
+    """Return the posterior of TruncatedNormal(0.4, 0.2) on [0, 1] after rewards of deviation 1."""
+    mean, std = (10 + s) / (25 + n), (25 + n) ** -0.5
+    return stats.truncnorm((0 - mean) / std, (1 - mean) / std, mean, std)
+
+
+KNOWN["cut normal"] = (Gaussian(1.0), TruncatedNormal(0.4, 0.2, 0.0, 1.0), cut_normal)
+
+
+@pytest.mark.parametrize("method", ["auto", "grid"])
+@pytest.mark.parametrize("name", KNOWN)
+def test_laws_that_are_known_are_told_after_no_data_and_after_a_million(name, method):
+    likelihood, prior, law = KNOWN[name]
+    data = [(0, 0.0), (1, 1.0), (10, 3.0), (1000, 300.0), (10**6, 6e5)]
+    counts, sums = (
+        np.array(column)[:, None].repeat(2, axis=1) for column in zip(*data, strict=True)
+    )
+    problem = BanditProblem(likelihood, prior, 2)
+    snapshot = started("exact", problem, 5, counts, sums, method=method).posterior()
+    levels = np.array([1e-3, 0.01, 0.05, 0.2, 0.4, 0.5, 0.6, 0.8, 0.95, 0.99, 0.999])
+    found = snapshot.quantile(levels)
+    for lane, (n, s) in enumerate(data):
+        reached = law(n, s).cdf(found[:, lane, 0])
+        assert np.abs(reached - levels).max() < 1e-3  # what tables promise
+        mean, std = law(n, s).mean(), law(n, s).std()
+        assert snapshot.mean()[lane] == pytest.approx([mean] * 2, abs=1e-3 * std)
+        assert snapshot.std()[lane] == pytest.approx([std] * 2, rel=5e-3)
+
+
+REFERENCES = [  # after 5 rewards of total 3: the last column of Table 1
+    (BanditProblem(Bernoulli(), Beta(2, 2), 2), stats.beta(4, 3)),
+    (BanditProblem(Exponential(), InverseGamma(2, 2), 2), stats.invgamma(6, scale=4)),
+    (BanditProblem(Gaussian(2.0), Normal(0, 1), 2), stats.norm(0.6, 2 / np.sqrt(5))),
+    (BanditProblem(Poisson(), Gamma(2, 2), 2), stats.gamma(3.5, scale=1 / 5)),
+]
+
+
+@pytest.mark.parametrize(
+    ("problem", "law"), REFERENCES, ids=lambda each: getattr(each, "prior", "")
+)
+def test_reference_posteriors_are_those_of_table_1(problem, law):
+    agent = started("exact", problem, None, [5, 5], [3.0, 3.0], prior="reference")
+    for level in (0.01, 0.3, 0.9):
+        found = agent.posterior().quantile(level)
+        np.testing.assert_allclose(found, law.ppf(level), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "is_proper"),
+    [(Bernoulli(), True), (Exponential(), True), (Gaussian(), False), (Poisson(), False)],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_arms_without_a_posterior_come_first(likelihood, is_proper):
+    """Of Gaussian and Poisson rewards, whose references are improper."""
+    problem = BanditProblem(likelihood, CONJUGATE.get(likelihood, Normal(0.0, 1.0)), 3)
+    agent = started("exact", problem, 300, [3, 0, 0], [2.0, 0.0, 0.0], prior="reference")
+    posterior = agent.posterior()
+    assert np.isinf(posterior.quantile(0.5)[0]).tolist() == [False, not is_proper, not is_proper]
+    if not is_proper:
+        assert posterior.best_arm_probabilities()[0].tolist() == [0.0, 0.5, 0.5]
+        assert set(agent.act().tolist()) == {1, 2}
