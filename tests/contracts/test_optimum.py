@@ -134,7 +134,7 @@ def test_regret_of_thompson_sampling_is_the_known_one():
 
 
 def test_one_pull_and_all_that_is_known_leave_the_best_mean():
-    """Their sum over T = 1 is E max: 5 / 6 of five uniform arms; 3 / 4 of Beta(1, 1), Beta(2, 1)."""
+    """Their sum over T = 1 is E max: 5 / 6 of five uniform arms, 3 / 4 of these two."""
     law, grid = TruncatedNormal(0.4, 0.2), np.linspace(0, 1, 20_001)
     chances = integrate.cumulative_simpson(np.exp(law.arm_log_density(grid)), x=grid, initial=0)
     best = {
