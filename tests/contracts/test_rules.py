@@ -1,8 +1,10 @@
 """Each rule pulls the arm that its formula says, worked out anew in plain NumPy and SciPy."""
 
+from itertools import product
+
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 from surface import started
 
 from agents.oracle import action_probabilities
@@ -105,6 +107,15 @@ def knowledge_gradient(counts, sums):
     return mean + left * (after - np.maximum(mean, rival))
 
 
+def gaussian_knowledge_gradient(counts, sums):
+    precision, left = 1 + 4 * counts, HORIZON - counts.sum(axis=1, keepdims=True) - 1
+    mean = 4 * sums / precision
+    rival = np.array([[np.delete(row, i).max() for i in range(3)] for row in mean])
+    std = np.sqrt(1 / precision - 1 / (precision + 4))  # of the mean after one more pull
+    z = -np.abs(mean - rival) / std
+    return mean + left * std * (stats.norm.pdf(z) + z * stats.norm.cdf(z))
+
+
 def optimistic_gittins(counts, sums):
     """v = E max(x, discounted v), with a discount of 1 - 1 / (100 + t)."""
 
@@ -148,6 +159,10 @@ RULES = {
     "knowledge_gradient": (
         *("knowledge_gradient", UNIFORM, {"horizon": HORIZON, "variant": "kg"}),
         knowledge_gradient,
+    ),
+    "knowledge_gradient, Gaussian": (
+        *("knowledge_gradient", PROBLEMS["Gaussian"], {"horizon": HORIZON, "variant": "kg"}),
+        gaussian_knowledge_gradient,
     ),
     "optimistic_gittins": ("optimistic_gittins", UNIFORM, {}, optimistic_gittins),
 }
@@ -243,3 +258,80 @@ def test_information_directed_has_the_least_ratio_of_all_laws(gain, rng):
         least = ((laws @ gaps) ** 2 / (laws @ gains)).min()
         assert (law @ gaps) ** 2 / (law @ gains) <= least * 1.01
         assert np.count_nonzero(law > 1e-6) <= 2
+
+
+def test_kg_star_looks_as_many_pulls_ahead_as_is_worth_most():
+    """By sums over all outcomes of m = 1 ... 40 pulls; the agent looks at some m, to 3 %."""
+    left, rng = 40, np.random.default_rng(0)
+    counts = rng.multinomial(60, [0.5, 0.3, 0.2], NUM_LANES)
+    sums = rng.binomial(counts, 0.5)
+    a, b = 1 + sums, 1 + counts - sums
+    mean = a / (a + b)
+    gains = np.zeros(mean.shape)
+    for lane, arm in np.ndindex(mean.shape):
+        rival = np.delete(mean[lane], arm).max()
+        for m in range(1, left + 1):
+            s = np.arange(m + 1)
+            after = np.maximum((a[lane, arm] + s) / (a + b + m)[lane, arm], rival)
+            told = stats.betabinom.pmf(s, m, a[lane, arm], b[lane, arm]) @ after
+            gain = (told - max(mean[lane, arm], rival)) / m
+            gains[lane, arm] = max(gains[lane, arm], gain)
+    scores = mean + left * gains
+    second, first = np.sort(scores, axis=1)[:, -2:].T
+    is_clear = first - second > 0.03 * left * gains.max(axis=1)
+    options = {"horizon": 61 + left, "variant": "kg*"}
+    agent = started("knowledge_gradient", UNIFORM, NUM_LANES, counts, sums, **options)
+    assert is_clear.mean() > 0.6
+    assert (agent.act() == scores.argmax(axis=1))[is_clear].all()
+
+
+def sampled_futures(rng, num, counts, sums, left):
+    """Return (num, left + 1, 2) posterior laws' successes and failures as an arm is pulled on."""
+    a, b = 1 + np.array(sums), 1 + np.array(counts) - np.array(sums)
+    means = rng.beta(a, b, (num, 2))
+    rewards = (rng.random((num, left, 2)) < means[:, None]).cumsum(axis=1)
+    wins = np.concatenate([np.zeros((num, 1, 2)), rewards], axis=1)
+    pulls = np.arange(left + 1)[None, :, None]
+    return a + wins, b + pulls - wins
+
+
+def expected_maxima(a, b):
+    """Return (num, H + 1, H + 1) E max of both arms after any pulls of each, by trapezoids."""
+    x = np.linspace(0, 1, 101)
+    below = special.betainc(a[..., None], b[..., None], x)
+    return 1 - np.trapezoid(below[:, :, None, 0] * below[:, None, :, 1], x, axis=-1)
+
+
+@pytest.mark.parametrize("penalty", ["fh", "v_zero", "v_emax"])
+def test_information_relaxation_starts_the_best_sequence_of_a_sampled_future(penalty, rng):
+    """All sequences of the four pulls left are tried in 1,500 futures; shares of 1,000 lanes."""
+    counts, sums, left, num = [6, 1], [4, 1], 4, 1500
+    a, b = sampled_futures(rng, num, counts, sums, left)
+    means = a / (a + b)
+    maxima = expected_maxima(a, b) if penalty == "v_emax" else None
+    best, starts = np.full(num, -np.inf), np.zeros((num, 2))
+    for arms in product(range(2), repeat=left):
+        n, total = [0, 0], np.zeros(num)
+        for step, arm in enumerate(arms):
+            after = [n[0] + (arm == 0), n[1] + (arm == 1)]
+            total = total + means[:, n[arm], arm]
+            if penalty == "v_emax":
+                price = maxima[:, after[0], after[1]] - maxima[:, n[0], n[1]]
+                total = total - (left - step - 1) * price
+            n = after
+        arm = arms[0] if penalty != "v_zero" else int(n[1] > n[0])
+        share = np.eye(2)[arm] if penalty != "v_zero" or n[0] != n[1] else np.full(2, 0.5)
+        is_better, is_equal = total > best + 1e-9, np.abs(total - best) <= 1e-9
+        starts[is_better] = 0
+        starts[is_better | is_equal] += share
+        best = np.maximum(best, total)
+    expected = (starts / starts.sum(axis=1, keepdims=True))[:, 1].mean()
+    if penalty == "fh":  # the arm of the larger mean after all pulls that are left
+        expected = (means[:, left - 1, 1] > means[:, left - 1, 0]).mean()
+    options = {"penalty": penalty, "horizon": left + sum(counts)}
+    agent = started("information_relaxation", UNIFORM_2, 1000, counts, sums, **options)
+    found = (agent.act() == 1).mean()
+    assert abs(found - expected) <= 4 * np.sqrt(0.25 / 1000 + 0.25 / num)
+
+
+UNIFORM_2 = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
