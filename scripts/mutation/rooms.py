@@ -8,18 +8,19 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {  # sources -> tests that may notice
     "racing": (
         "agents/racing",
-        "tests/agents/racing tests/agents/test_racing.py tests/agents/test_racing_thompson.py",
+        "tests/contracts/test_racing.py tests/contracts/test_laws.py",
     ),
     "posteriors": (
         "agents/posteriors",
-        "tests/agents/posteriors tests/agents/test_posteriors.py",
+        "tests/contracts/test_posteriors.py tests/contracts/test_laws.py "
+        "tests/agents/test_exact_thompson.py tests/agents/test_smc_thompson.py",
     ),
     "experiments": (
         "bandit_gym/experiments",
         "tests/bandit_gym/experiments tests/bandit_gym/test_cli.py",
     ),
     "results": ("bandit_gym/results", "tests/bandit_gym/results"),
-    "rest": ("", "tests/agents tests/bandit_gym tests/test_agents.py"),
+    "rest": ("", "tests/agents tests/bandit_gym tests/contracts"),
 }
 
 
