@@ -1,8 +1,8 @@
 import numpy as np
 
 from agents import TopTwoThompson
-from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
-from bandit_gym.priors import Beta, InverseGamma, TruncatedMultivariateNormal
+from bandit_gym.likelihoods import Bernoulli, Exponential
+from bandit_gym.priors import Beta, InverseGamma
 from bandit_gym.problem import BanditProblem
 
 COUNTS, SUMS = np.array([8, 5, 3, 0]), np.array([4.0, 2.0, 2.0, 0.0])
@@ -26,9 +26,3 @@ def test_challenger_of_a_sure_leader_is_the_arm_hardest_to_tell_from_it():
 def test_leader_without_an_expectation_has_a_challenger():
     problem = BanditProblem(Exponential(), InverseGamma(0.5, 1.0), 2)
     assert set(chosen(problem, [0, 9], [0.0, 1e-9], 50, max_draws=0).tolist()) == {0, 1}
-
-
-def test_dependent_prior_is_served():
-    prior = TruncatedMultivariateNormal(0.5, [[1.0, 0.9], [0.9, 1.0]])
-    problem = BanditProblem(Gaussian(), prior, 2)
-    assert chosen(problem, [3, 1], [1.0, 2.0], 4).shape == (4,)
