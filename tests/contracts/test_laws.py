@@ -11,7 +11,7 @@ import pytest
 from geometric import Geometric
 from scipy import stats
 from scipy.special import betaln, expit, logit, logsumexp
-from surface import MOVED_SMC, lane_counts, lane_sums, started
+from surface import MOVED_SMC, PAPERS_SMC, lane_counts, lane_sums, started
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
@@ -128,7 +128,7 @@ AGENTS = {
     "racing, reference": ("racing", {"proposal": "reference", "stopping": 500}, 4000),
     "racing_paper": ("racing_paper", {"delta": 0.1, "sigma": 0.02, "scale": "weight"}, 1000),
     "smc, moves": (MOVED_SMC[0], MOVED_SMC[1] | {"num_particles": 1000}, 150),
-    "smc_paper": ("smc", {"num_particles": 1000}, 150),
+    "smc_paper": (PAPERS_SMC, {"num_particles": 1000}, 150),
 }
 """Name and options of agents, and the lanes that they play in."""
 
@@ -354,7 +354,7 @@ OFF = {
         *([100, 200, 300], [50, 100, 160]),
     ),
     "a spike that particles never meet": (
-        *("smc", {}, bernoulli(spike_and_slab(0.5, 1e-4, Beta(1.0, 1.0), 0.5))),
+        *(PAPERS_SMC, {}, bernoulli(spike_and_slab(0.5, 1e-4, Beta(1.0, 1.0), 0.5))),
         *([32_152, 32_152, 40], [16_346, 16_076, 20]),  # three errors from the spike
     ),
     "a camp that all arms share": (

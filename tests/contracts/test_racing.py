@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from geometric import Geometric
-from surface import started
+from surface import lane_counts, started
 
 from agents import RacingThompson
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
@@ -230,7 +230,7 @@ def test_a_race_under_the_supremum_is_never_shorter_than_under_the_largest_seen(
     for scale in ("value", "supremum"):
         agent = RacingThompson.paper(problem, sigma=0.3, scale=scale)
         for seed in range(40):
-            agent.reset(seed=seed)
+            agent.reset(1, seed=seed)
             agent.act()
             lengths.append(agent.diagnostics()["num_samples"].item())
     by_value, by_supremum = np.array(lengths).reshape(2, 40)
@@ -253,7 +253,7 @@ def test_arms_without_a_posterior_can_be_pulled_first_in_random_order(problem):
     agent.observe(first, np.ones(2000))
     for _ in range(3):
         agent.observe(agent.act(), np.ones(2000))
-    assert (agent.counts == 1).all()
+    assert (lane_counts(agent) == 1).all()
 
 
 BERNOULLI = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
