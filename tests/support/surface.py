@@ -270,3 +270,12 @@ def verdict_of(
 
     gap, silent = (gap_of(laws[chosen], truth, num_draws) for chosen in (slice(None), ~is_flagged))
     return _verdict(gap, float(is_flagged.mean()), silent)
+
+
+def started(name: str, problem: BanditProblem, num_envs: int | None, *data, **options) -> Agent:
+    """Make an agent of seed 1 and warm it up with counts and sums, if given."""
+    agent = make_agent(name, problem, **options)
+    agent.reset(num_envs, seed=1)
+    if data:
+        agent.warm_start(*data)
+    return agent
