@@ -105,6 +105,11 @@ def exact_method(problem: BanditProblem) -> str:
     raise ValueError(f"problem.prior must {_any_need(problem)}, got {problem.prior!r}; {OTHERS}.")
 
 
+def has_exact_posterior(problem: BanditProblem) -> bool:
+    """Say whether one of METHODS can treat the problem."""
+    return any(kind.fits(problem) for kind in KINDS.values())
+
+
 def oracle_method(problem: BanditProblem) -> str:
     """Return "grid" where the oracle can integrate each arm, "gibbs" where it runs long chains.
 

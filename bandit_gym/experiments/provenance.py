@@ -205,11 +205,12 @@ def check_trust(directory: Path, codes: Iterable[Code]) -> None:
 @contextlib.contextmanager
 def importing_from(*folders: str) -> Iterator[None]:
     """Let modules be found in these folders too, after all that is installed."""
-    sys.path += folders
+    added = [folder for folder in folders if folder not in sys.path]
+    sys.path += added
     try:
         yield
     finally:
-        for folder in folders:
+        for folder in added:
             with suppress(ValueError):  # the code that ran may have changed it
                 sys.path.remove(folder)
 
@@ -297,6 +298,9 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield from (base, *(f"{base}{joint}{alias.name}" for alias in node.names))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from (match[1] for match in [NAMED.fullmatch(node.value)] if match)
+        elif isinstance(node, ast.Call) and "import_module" in vars(node.func).values():
+            names = (getattr(argument, "value", None) for argument in node.args)
+            yield from (name for name in names if isinstance(name, str))
 
 
 def _absolute(names: Iterable[str], spec: ModuleSpec) -> Iterator[str]:
