@@ -274,6 +274,7 @@ ARMWISE, NATURAL = {"log_density", "arm_log_density"}, "natural_parameters"
         (Beta, set()),
     ],
     ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_prior_offers_what_it_has_and_no_more(prior, expected):
     assert offered_by(prior) == expected
