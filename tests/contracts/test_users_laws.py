@@ -273,7 +273,7 @@ ARMWISE, NATURAL = {"log_density", "arm_log_density"}, "natural_parameters"
         (prior_with(arm_log_density=lambda self, means: np.zeros_like(means)), ARMWISE),
         (Beta, set()),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_prior_offers_what_it_has_and_no_more(prior, expected):
     assert offered_by(prior) == expected
