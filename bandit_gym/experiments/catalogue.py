@@ -11,7 +11,6 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -21,7 +20,7 @@ import gymnasium as gym
 
 from bandit_gym.checks import NAMED, check_choice, check_keys, message
 from bandit_gym.experiments.packed import is_packed, shown, unpack
-from bandit_gym.experiments.provenance import Code, find_code, find_module
+from bandit_gym.experiments.provenance import Code, find_code, find_module, find_sources
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
 from bandit_gym.wrappers.naming import NAMES, check_wrappers
@@ -47,6 +46,7 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
         _check_options(f"options of {shown(name)}", environment_options(name), options)
         return name
     target = f"bandit_gym:{name}" if name in ENV_IDS else name
+    find_sources(target, options)  # which forgets modules that have changed
     try:
         parameters = environment_options(target)
     except (gym.error.Error, ImportError, TypeError, ValueError, AttributeError) as error:
@@ -67,6 +67,7 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
         ValueError: if the agent is unknown or has no such option; names the nearest.
     """
     target = name if ":" in name else agent_names()[check_choice("agent", name, agent_names())]
+    find_sources(target, options)  # which forgets modules that have changed
     own = without_told(options)
     _check_options(f"options of {short_name(target)}", agent_options(target), own)
     return target
@@ -128,7 +129,6 @@ def is_sampler(code: Any) -> bool:
     return not inspect.isclass(code) and len(required) == NUM_SAMPLER_ARGUMENTS
 
 
-@cache
 def load_agent(target: str) -> Callable[..., BanditAgent]:
     """Import an agent's class.
 

@@ -31,7 +31,6 @@ from bandit_gym.experiments.packed import (
     packed_names,
     pickles_of,
     shown,
-    source_of,
     take_in,
 )
 from bandit_gym.experiments.provenance import find_sources
@@ -107,7 +106,7 @@ class Entry:
 
     def sources(self) -> dict[str, str]:
         """Return what its results depend on beside its settings: file -> digest."""
-        packed = {name: source_of(name) for name in packed_names(self._names_and_options)}
+        packed = {name: name.rpartition(".")[2] for name in packed_names(self._names_and_options)}
         return find_sources(self.target, self.options) | packed
 
     @cached_property

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -27,8 +28,13 @@ CALLS_PER_WORKER = 2
 
 MOST_WORKERS = 10_000
 SCHEDULER_TIMEOUT = 6.0
+ADDRESS = re.compile(r"(\w+://)?[^\s:/]+:\d+")
 ASK_TO_STOP = ("SIGTERM", "SIGHUP")
 """Signals by which a system asks a process to stop, if it knows them; Ctrl-C is Python's own."""
+
+SAFE_PATH = "PYTHONSAFEPATH"
+"""With it in the environment, new processes look for no module in the current folder before they
+are told where to; else they would take anybody's numpy.py."""
 
 PR_SET_PDEATHSIG = 1
 
@@ -55,7 +61,9 @@ class Workers:
             number = check_integer("num_workers", self.num_workers, minimum=1, maximum=MOST_WORKERS)
             object.__setattr__(self, "num_workers", number)
         if self.scheduler is not None:
-            check_object("scheduler", self.scheduler, str)
+            if not ADDRESS.fullmatch(check_object("scheduler", self.scheduler, str)):
+                condition = "be an address like tcp://host:8786"
+                raise ValueError(message("scheduler", condition, self.scheduler))
             if self.backend != "dask":
                 raise ValueError(
                     f"scheduler must be None for the backend {self.backend!r}, got "
@@ -191,28 +199,29 @@ def _loky(workers: Workers) -> Iterator[Pool]:
     from joblib import cpu_count  # which knows of a container's share of the cores
     from joblib.externals.loky import ProcessPoolExecutor
 
-    number = workers.num_workers or cpu_count()
-    # Workers look for no module in the current folder before they are told where to.
-    path = os.getcwd(), sys.path.copy(), os.environ.get("PYTHONSAFEPATH")
-    pool = ProcessPoolExecutor(
-        number,
-        initializer=_begin,
-        initargs=(os.getpid(), *path),
-        env={"PYTHONSAFEPATH": "1"},
-    )
+    number, before = workers.num_workers or cpu_count(), os.environ.get(SAFE_PATH)
+    path = os.getcwd(), sys.path.copy(), before
+    _set_safe_path("1")
     is_done = False
+    pool = ProcessPoolExecutor(number, initializer=_begin, initargs=(os.getpid(), *path))
     try:
         yield Pool(pool.submit, CALLS_PER_WORKER * number)
         is_done = True
     finally:
         pool.shutdown(wait=is_done, kill_workers=not is_done)
+        _set_safe_path(before)
+
+
+def _set_safe_path(value: str | None) -> None:
+    os.environ.pop(SAFE_PATH, None)
+    if value is not None:
+        os.environ[SAFE_PATH] = value
 
 
 def _begin(parent: int, folder: str, path: list[str], safe_path: str | None) -> None:
     """Start a worker: where its parent is, with what it can import, and Ctrl-C left to it."""
     end_with_parent(parent)
-    if safe_path is None:
-        os.environ.pop("PYTHONSAFEPATH", None)
+    _set_safe_path(safe_path)
     os.chdir(folder)
     sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -9,8 +9,9 @@ import numpy as np
 
 from bandit_gym.checks import message
 from bandit_gym.experiments.catalogue import agent_names
+from bandit_gym.experiments.digests import importable_name
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.packed import importable_name, pack, packed_names, shown
+from bandit_gym.experiments.packed import pack, packed_names, shown
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import prior_from_dict
 from bandit_gym.problem import BanditProblem

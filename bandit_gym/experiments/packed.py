@@ -8,16 +8,13 @@ folders of results, but the name.
 
 from __future__ import annotations
 
-import inspect
 import pickle
 import re
-import sys
 from collections.abc import Mapping
-from hashlib import sha256
-from types import FunctionType
 from typing import Any
 
 from bandit_gym.checks import message
+from bandit_gym.experiments.digests import digest_of
 
 PREFIX = "<own>:"
 """What no module can be called."""
@@ -45,7 +42,7 @@ def pack(value: Any) -> str:
     except Exception as error:  # of any kind, as what an object holds may be anything
         reason = f"{type(error).__name__}: {error}".rstrip(".")
         raise TypeError(message(label, "be picklable", value, reason)) from error
-    name = f"{PREFIX}{UNNAMED.sub('_', label)}.{_digest(value, pickled)}"
+    name = f"{PREFIX}{UNNAMED.sub('_', label)}.{digest_of(value)[:16]}"
     _pickles[name] = pickled
     _objects[name] = value
     return name
@@ -103,37 +100,3 @@ def pickles_of(value: Any) -> dict[str, bytes]:
 def take_in(pickles: Mapping[str, bytes]) -> None:
     """Keep what another process has sent; it is unpickled when it is first used."""
     _pickles.update(pickles)
-
-
-def source_of(name: str) -> str:
-    """Return a digest of all that a packed object is made of, as this process has it."""
-    return sha256(_pickles[name]).hexdigest()[:16] if name in _pickles else ""
-
-
-def importable_name(value: Any) -> str | None:
-    """Return `module:name` of a class or function that any process can import; None if none can."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
-    found = sys.modules.get(module or "")
-    has_home = module in sys.builtin_module_names or getattr(found, "__file__", None) is not None
-    if module == "__main__" or not has_home or getattr(found, name, None) is not value:
-        return None
-    return f"{module}:{name}"
-
-
-def _digest(value: Any, pickled: bytes) -> str:
-    """Return 16 digits of what is written of an object; random streams follow from them.
-
-    They are the same in any session that knows the source. Of a function that is its source with
-    its defaults and what it encloses, of a class its source, of an object its class and its
-    attributes; elsewhere it is the pickle.
-    """
-    code = value if isinstance(value, type | FunctionType) else type(value)
-    parts: Any = () if code is value else vars(value)
-    if isinstance(value, FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        parts = value.__defaults__, value.__kwdefaults__, cells
-    try:
-        told = (importable_name(code) or inspect.getsource(code)).encode() + pickle.dumps(parts)
-    except Exception:  # of a shell, or of parts that only cloudpickle can hold
-        told = pickled
-    return sha256(told).hexdigest()[:16]

@@ -18,6 +18,7 @@ import ast
 import contextlib
 import hashlib
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -41,8 +42,9 @@ LOADER, MODEL = "agents.sb3:saved_model", "saved model"
 Stamp = dict[str, Any]
 """What a block was drawn from: its `results_version`, and by part `sources`, file -> digest."""
 
-_imported: dict[Path, str] = {}
-"""Files of the user's modules -> digests, as this process first found them."""
+_BORN = time.time()
+_imported: dict[str, str] = {}
+"""The user's own modules -> digests, as this process has them."""
 
 
 class OutdatedError(FileExistsError):
@@ -118,15 +120,10 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
         named; empty where everything comes with the project.
 
     Raises:
-        RuntimeError: if a module has changed since this process first found it.
+        RuntimeError: if the script that runs has changed since.
     """
     modules = _find_modules(target, options)
-    for module in modules.values():
-        if _imported.setdefault(module.file, module.digest) != module.digest:
-            raise RuntimeError(
-                f"{module.file} must be as it was when it was imported, got another; start a new "
-                "process."
-            )
+    _renew(modules)
     found = {module.path: module.digest for module in modules.values()}
     for text in texts(options):
         for path in named_files(text):
@@ -218,6 +215,32 @@ def importing_from(*folders: str) -> Iterator[None]:
 def _named(kind: str, name: str) -> Code:
     module = name.rpartition(":")[0]
     return Code(kind, name, find_module(module) if module else None)
+
+
+def _renew(modules: Mapping[str, Module]) -> None:
+    """Forget the user's modules if one of these has changed since its import, to be imported anew.
+
+    All of them go, so that none goes on with an old one that it has imported.
+    """
+    if any(_is_outdated(name, module) for name, module in modules.items()):
+        if "__main__" in modules:
+            file = modules["__main__"].file
+            raise RuntimeError(f"{file} must be as it was when it was started; start it anew.")
+        forgotten = {*_imported, *modules}
+        for name in forgotten:
+            sys.modules.pop(name, None)
+        for env_id, spec in list(gym.registry.items()):
+            if not forgotten.isdisjoint(_entry_modules(spec)):
+                del gym.registry[env_id]
+        _imported.clear()
+    _imported.update((name, module.digest) for name, module in modules.items())
+
+
+def _is_outdated(name: str, module: Module) -> bool:
+    if name in _imported:
+        return _imported[name] != module.digest
+    # imported by others, we do not know when
+    return name in sys.modules and module.file.stat().st_mtime > _BORN
 
 
 def _find_modules(target: str, options: Mapping[str, Any]) -> dict[str, Module]:

@@ -19,7 +19,6 @@ from surface import (
     pretend,
     receipts_of,
     rewrite_receipt,
-    run_with_optimum,
     tables_of,
 )
 
@@ -254,27 +253,6 @@ def test_only_replications_that_both_have_are_paired_and_scored(folder, rows, tm
     found = tables["aggregate"].set_index("agent").loc["ucb1"]
     assert found["replications"] == 14
     assert found["score_iqm"] == pytest.approx(stats.trim_mean(np.ravel(scores), 0.25))
-
-
-def test_regret_is_compared_with_the_least_possible_where_that_was_sought(tmp_path):
-    """0.9021 of two uniform arms and 20 pulls: section 6.9 of the design, another recursion."""
-    worlds = [{"env": ENV, "num_arms": n, "label": f"{n} arms"} for n in (2, 6)]
-    experiment = Experiment(worlds, ["random"], replications=12, horizon=20)
-    results = run_with_optimum(experiment, tmp_path)
-    exact, bracket = results.table().to_dict("records")
-    names = ["times_optimal", "times_optimal_low", "times_optimal_high"]
-    regrets = [exact[name.replace("times_optimal", CUMULATIVE_REGRET)] for name in names]
-    assert [exact[n] for n in names] == pytest.approx([each / 0.9021 for each in regrets], rel=1e-4)
-    assert np.isnan(bracket["times_optimal"])
-    assert 1 < bracket["times_optimal_low"] < bracket["times_optimal_high"]
-    line = lines_of(results.plot(env="2 arms"))["least possible"]
-    assert (line.get_xdata()[-1], line.get_ydata()[-1]) == (20, pytest.approx(0.9021, abs=5e-5))
-    assert {"least possible, at least", "least possible, at most"} <= set(
-        lines_of(results.plot(env="6 arms"))
-    )
-    text = str(results)
-    assert "Least possible regret in 2 arms: 0.90, of the Bayes-optimal policy." in text
-    assert "Least possible regret in 6 arms: between " in text
 
 
 @pytest.mark.slow
