@@ -4,19 +4,14 @@ from numba import njit
 from scipy import stats
 
 from agents import ExactThompson
-from agents.oracle import action_probabilities, action_probabilities_with_error
-from agents.oracle import chains as long_chains
-from agents.oracle.chains import monte_carlo_error
-from agents.oracle.panels import ToleranceError
 from agents.posteriors import chains, gibbs
 from agents.posteriors.chains import Axes, GibbsTarget
 from agents.posteriors.conjugate import likelihood_coefficients
 from agents.posteriors.starts import make_target
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 
-COUNTS, SUMS = np.array([0, 4, 30]), np.array([0.0, 2.0, 14.0])
 LIKELIHOODS = [Bernoulli(), Exponential(), Gaussian(), Poisson()]
 CORRELATED = [[1.0, 0.8], [0.8, 1.0]]
 
@@ -31,21 +26,6 @@ def gibbs_sweep(rng, means, target, num_sweeps):
 def _dependent(likelihood, covariance, **box):
     prior = TruncatedMultivariateNormal(0.5, covariance, **box)
     return BanditProblem(likelihood, prior, len(covariance))
-
-
-def _triangle_integral(problem, counts, sums):
-    """Return P(the first of two arms is best) by quadrature over mu_1 and mu_2 = mu_1 * t."""
-    nodes, weights = np.polynomial.legendre.leggauss(80)
-    x, t = np.meshgrid((nodes + 1) / 2, (nodes + 1) / 2, indexing="ij")
-    area = np.outer(weights, weights) * x
-
-    def mass(means, n, s):
-        log_likelihood = problem.likelihood.log_likelihood(means, n, s).sum(axis=-1)
-        return (area * np.exp(problem.prior.log_density(means) + log_likelihood)).sum()
-
-    below = np.stack([x, x * t], axis=-1)
-    first, second = mass(below, counts, sums), mass(below[..., ::-1], counts, sums)
-    return first / (first + second)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
@@ -116,78 +96,6 @@ def test_sweep_samples_the_normal_posterior_when_the_box_is_wide(rng):
     tolerance = 4 * product.std() / np.sqrt(num_lanes)
     assert abs(product.mean() - covariance[0, 1]) <= tolerance
     assert abs(means[:, 0].var() - variance) <= 4 * variance * np.sqrt(2 / num_lanes)
-
-
-@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda each: each.name)
-def test_probabilities_equal_quadrature_when_the_covariance_is_diagonal(likelihood):
-    dependent = _dependent(likelihood, np.diag([0.04, 0.09, 0.01]).tolist())
-    independent = BanditProblem(likelihood, TruncatedNormal(0.5, (0.2, 0.3, 0.1)), 3)
-    probabilities, error = action_probabilities_with_error(dependent, COUNTS, SUMS, tolerance=5e-3)
-    expected = action_probabilities(independent, COUNTS, SUMS)
-    assert np.abs(probabilities - expected).max() <= 2 * error  # error is two standard errors
-
-
-@pytest.mark.parametrize("mean", [0.0, -0.3, 1.2])
-def test_probabilities_equal_quadrature_when_the_prior_mean_is_no_possible_mean(mean):
-    prior = TruncatedMultivariateNormal(mean, np.diag([0.04, 0.09, 0.04]).tolist())
-    dependent = BanditProblem(Bernoulli(), prior, 3)
-    independent = BanditProblem(Bernoulli(), TruncatedNormal(mean, (0.2, 0.3, 0.2)), 3)
-    counts, sums = np.array([0, 4, 30]), np.array([0.0, 0.0, 30.0 * (mean > 1)])
-    probabilities, error = action_probabilities_with_error(dependent, counts, sums, tolerance=5e-3)
-    expected = action_probabilities(independent, counts, sums)
-    assert np.abs(probabilities - expected).max() <= 2 * error
-
-
-@pytest.mark.parametrize(
-    ("counts", "sums"), [([0, 0], [0, 0]), ([5, 0], [4, 0]), ([50, 40], [20, 19])]
-)
-def test_probabilities_match_a_double_integral_when_arms_are_correlated(counts, sums):
-    problem = _dependent(Bernoulli(), CORRELATED)
-    probabilities, error = action_probabilities_with_error(problem, counts, sums, tolerance=4e-3)
-    expected = _triangle_integral(problem, np.array(counts), np.array(sums))
-    assert abs(probabilities[0] - expected) <= 2 * error
-    assert error <= 4e-3
-
-
-def test_probabilities_follow_the_arms_when_they_are_relabelled():
-    covariance = np.array([[1.0, 0.6, 0.2], [0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])
-    order = np.array([2, 0, 1])
-    there, error = action_probabilities_with_error(
-        _dependent(Bernoulli(), covariance.tolist()), COUNTS, SUMS, tolerance=5e-3
-    )
-    moved = _dependent(Bernoulli(), covariance[np.ix_(order, order)].tolist())
-    back = action_probabilities(moved, COUNTS[order], SUMS[order], tolerance=5e-3)
-    assert np.abs(back - there[order]).max() <= 2 * (error + 5e-3)
-
-
-def test_probabilities_are_the_same_when_computed_again():
-    problem = _dependent(Bernoulli(), CORRELATED)
-    first, second = (action_probabilities(problem, [3, 1], [1, 1], tolerance=0.02) for _ in "ab")
-    np.testing.assert_array_equal(first, second)
-
-
-def test_tolerance_out_of_reach_raises_with_the_achieved_error(monkeypatch):
-    monkeypatch.setattr(long_chains, "MAX_BATCH", 32)
-    problem = _dependent(Bernoulli(), CORRELATED)
-    with pytest.raises(ToleranceError, match="two standard errors are .* chains agree") as caught:
-        action_probabilities(problem, [0, 0], [0, 0], tolerance=1e-5)
-    assert 1e-5 < caught.value.error < 0.1
-
-
-def test_monte_carlo_error_is_two_standard_errors_when_batches_are_independent(rng):
-    wins = rng.binomial(100, 0.3, (200, 50, 1))
-    error, ratio = monte_carlo_error(wins / 100)
-    expected = 2 * np.sqrt(0.3 * 0.7 / (100 * 200 * 50))
-    # The larger of two estimates; that by 50 chains has a relative standard error of 1/sqrt(98).
-    assert expected * (1 - 4 / np.sqrt(2 * 199 * 50)) <= error <= expected * (1 + 4 / np.sqrt(98))
-    assert ratio <= long_chains.LARGEST_VARIANCE_RATIO
-
-
-def test_monte_carlo_error_shows_chains_that_disagree(rng):
-    centres = np.array([0.2, 0.3, 0.2, 0.4])[:, None]
-    error, ratio = monte_carlo_error(rng.binomial(100, centres, (32, 4, 1)) / 100)
-    assert ratio > long_chains.LARGEST_VARIANCE_RATIO
-    assert error > np.std(centres, ddof=1) / np.sqrt(4)
 
 
 def _nearly_equal_arms(num_arms, gap):

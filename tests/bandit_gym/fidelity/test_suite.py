@@ -7,6 +7,7 @@ from bandit_gym.likelihoods import LIKELIHOODS
 
 DIGEST = "69f2611fc063"
 SUITE = load_suite("fidelity-v1")
+DEPENDENT = [case for case in SUITE.cases if case.kind == "dependent"]
 
 
 def test_suite_is_what_it_was_when_it_was_published():
@@ -40,8 +41,8 @@ def test_stored_answers_agree_with_the_oracle(kind):
         assert np.abs(law - case.law).max() <= case.error + error + 1e-9, case.name
 
 
-def test_stored_answers_of_dependent_arms_agree_with_a_long_chain():
-    case = SUITE.only("Bernoulli, two arms opposed, 10 pulls").cases[0]
+@pytest.mark.parametrize("case", DEPENDENT, ids=lambda case: case.name)
+def test_stored_answers_of_dependent_arms_agree_with_long_chains(case):
     tolerance = 5 * GIBBS_TOLERANCE
     found = action_probabilities(case.problem, case.counts, case.sums, tolerance=tolerance)
     assert np.abs(found - case.law).max() <= 2 * tolerance  # which is two standard errors
