@@ -42,6 +42,7 @@ __all__ = ["ToleranceError", "action_probabilities", "action_probabilities_with_
 
 QUADRATURE_TOLERANCE = 1e-6
 GIBBS_TOLERANCE = 2e-3
+"""Largest errors by default: by quadrature, and by chains."""
 
 
 def action_probabilities(

@@ -47,13 +47,14 @@ MARGIN, MOST_GROWTH = 1.2, 8.0
 
 LARGEST_VARIANCE_RATIO = 4.0
 """Of chain averages, against what their batches promise. Chains that agree are at 1 within 0.2: an
-F statistic with 1,023 and 15,360 degrees of freedom. Batches that are short against what a chain
-remembers promise too much, and chains that never leave their camps are at 10 and more."""
+F statistic with 1,023 and 15,360 degrees of freedom. Batches promise too little where a chain
+remembers longer than they last, and nearly nothing where it never leaves its camp."""
 
 LARGEST_ROUNDING = 1e-2
 """Of a log-density; slices are looked for at some 1 below it."""
 
 LEAST_ANGLE = 1e-12
+"""Of what is left of a turn, after which a chain stays where it is."""
 
 LogDensity = Callable[[FloatArray], FloatArray]
 
