@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from bandit_gym.checks import check_choice, check_integer, check_object
+from bandit_gym.checks import check_choice, check_integer, check_object, message
 
 CALLS_PER_WORKER = 2
 """Under way at a time: one at work, and one that waits for it."""
