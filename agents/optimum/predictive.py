@@ -22,7 +22,8 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from agents.oracle.arms import ArmPosteriors, Arms, Line
+from agents.oracle.arms import ArmPosteriors, Arms
+from agents.oracle.line import Line
 from agents.oracle.panels import Panels, exclusive_products, resolve
 from agents.oracle.search import first_edges
 from agents.posteriors.conjugate import conjugate_posterior, is_conjugate
@@ -115,7 +116,7 @@ def expected_best_mean(problem: BanditProblem) -> float:
     """Return E max_i mu_i under the prior, by quadrature."""
     nothing = np.zeros(problem.num_arms)
     posteriors = ArmPosteriors(arms := Arms(problem), nothing, nothing)
-    panels = resolve(posteriors.along, first_edges(posteriors), TOLERANCE)
+    panels = resolve(posteriors.along, first_edges(posteriors), TOLERANCE, arms.line.grain)
     chances = exclusive_products(panels.distributions())  # of being above all others
     means = arms.line.means(panels.places)[..., None]
     best, total = panels.expectations(np.stack([means * chances, chances])).sum(axis=1)
@@ -163,7 +164,7 @@ class OneArm(Arms):
         posteriors = ArmPosteriors(self, counts, sums)
         paid = self.line.positions(np.unique(sums / np.maximum(counts, 1)))
         edges = np.unique(np.concatenate([self.prior_edges, paid]))
-        return resolve(posteriors.along, edges, TOLERANCE)
+        return resolve(posteriors.along, edges, TOLERANCE, self.line.grain)
 
     def means_and_rests(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means x and 1 - x at places on the line, both to full relative precision."""

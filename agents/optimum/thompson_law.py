@@ -88,7 +88,7 @@ def make_nodes(problem: BanditProblem, horizon: int) -> Nodes:
         for n, table in enumerate(each):  # one after the other: together they take gigabytes
             each[n] = ArmTable(table.shares[:, is_seen], table.below[:, is_seen])
     arm = arms[kinds[0]]
-    places = make_panels(lambda u: np.zeros((len(u), 1)), edges).places
+    places = make_panels(lambda u: np.zeros((len(u), 1)), edges, arm.line.grain).places
     return Nodes(arm.line.means(places).ravel()[is_seen], [tables[kind] for kind in kinds])
 
 
@@ -105,7 +105,7 @@ def _tables(arm: OneArm, horizon: int, edges: FloatArray) -> list[ArmTable]:
     tables = []
     for n in range(horizon):
         posteriors = ArmPosteriors(arm, np.full(n + 1, float(n)), np.arange(n + 1.0))
-        panels = make_panels(posteriors.along, edges)
+        panels = make_panels(posteriors.along, edges, arm.line.grain)
         tables.append(ArmTable(_by_state(panels.shares), _by_state(panels.distributions())))
     return tables
 

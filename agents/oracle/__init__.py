@@ -120,8 +120,8 @@ def quadrature_probabilities(
     posteriors = ArmPosteriors(arms, counts, sums)
     error, edges = np.inf, first_edges(posteriors)
     for doubt in (1e-2 * tolerance, 1e-4 * tolerance):
-        panels = resolve(posteriors.along, edges, doubt)
-        finer = halve(posteriors.along, panels)
+        panels = resolve(posteriors.along, edges, doubt, arms.line.grain)
+        finer = halve(posteriors.along, panels, arms.line.grain)
         probabilities, error = compare(panels, finer, doubt)
         error += float((posteriors.bends() * finer.masses_beyond(*arms.line.limits)).sum())
         if error <= tolerance:

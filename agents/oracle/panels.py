@@ -28,6 +28,7 @@ DEPTH = 40.0
 """How far below its top a log-density no longer counts for what rounding may do."""
 
 LogDensity = Callable[[FloatArray], FloatArray]
+Grain = Callable[[FloatArray, FloatArray], FloatArray]
 
 
 class ToleranceError(RuntimeError):
@@ -49,10 +50,12 @@ class Panels:
     Attributes:
         edges: (P + 1,) ends, increasing; each panel ends where the next begins.
         log_density: (P, Q, K) log-densities of u, not normalised.
+        grains: (P,) share of a panel that rounding may move a place by.
     """
 
     edges: FloatArray
     log_density: FloatArray
+    grains: FloatArray
 
     @property
     def lengths(self) -> FloatArray:
@@ -80,10 +83,13 @@ class Panels:
 
     @cached_property
     def noise(self) -> FloatArray:
-        """(P, K) mass that rounding of log-densities adds or takes at a node."""
+        """(P, K) mass that rounding of places and of log-densities adds or takes at a node."""
         is_seen = self.log_density > self.log_density.max(axis=(0, 1)) - DEPTH
-        largest: FloatArray = np.where(is_seen, np.abs(self.log_density), 0.0).max(axis=1)
-        return np.finfo(float).eps * largest * self.masses
+        largest = np.where(is_seen, np.abs(self.log_density), 0.0).max(axis=1)
+        lowest = np.where(is_seen, self.log_density, np.inf).min(axis=1)
+        highest = np.where(is_seen, self.log_density, -np.inf).max(axis=1)
+        moved = np.maximum(highest - lowest, 0.0) * self.grains[:, None]
+        return (_EPSILON * largest + moved) * self.masses
 
     @cached_property
     def masses(self) -> FloatArray:
@@ -124,7 +130,9 @@ class Panels:
         return np.where(ends > 0, beyond, 0.0).sum(axis=0)
 
 
-def resolve(log_density: LogDensity, edges: FloatArray, tolerance: float) -> Panels:
+def resolve(
+    log_density: LogDensity, edges: FloatArray, tolerance: float, grain: Grain | None = None
+) -> Panels:
     """Return panels on which every arm's density is resolved.
 
     Args:
@@ -132,12 +140,15 @@ def resolve(log_density: LogDensity, edges: FloatArray, tolerance: float) -> Pan
         edges: (P + 1,) increasing ends of the first panels. Of a density with several narrow
             bulks, each must be felt at an edge; a single bulk is found from anywhere.
         tolerance: mass in doubt, per panel and arm, of an arm's total mass of 1.
+        grain: takes (P,) left and right ends of panels, returns the share of each that rounding of
+            a place may amount to. None: places are exact.
 
     Raises:
         ToleranceError: if the panels grow too many; its error bounds the mass in doubt.
         ValueError: if an arm has no mass anywhere.
     """
-    panels = make_panels(log_density, edges)
+    grain = grain or (lambda left, right: np.zeros_like(left))
+    panels = make_panels(log_density, edges, grain)
     while True:
         _require_mass(panels)
         is_rough = in_doubt(panels, tolerance).any(axis=1) & _can_be_halved(panels)
@@ -150,7 +161,7 @@ def resolve(log_density: LogDensity, edges: FloatArray, tolerance: float) -> Pan
                 "too narrow or too rough for this tolerance.",
                 error,
             )
-        panels = halve(log_density, panels, is_rough)
+        panels = halve(log_density, panels, grain, is_rough)
 
 
 def in_doubt(panels: Panels, tolerance: float) -> BoolArray:
@@ -158,20 +169,24 @@ def in_doubt(panels: Panels, tolerance: float) -> BoolArray:
     return np.asarray(panels.roughness > tolerance + 4 * panels.noise)
 
 
-def halve(log_density: LogDensity, panels: Panels, chosen: BoolArray | None = None) -> Panels:
+def halve(
+    log_density: LogDensity, panels: Panels, grain: Grain, chosen: BoolArray | None = None
+) -> Panels:
     """Return the panels with the chosen ones, (P,) bool, or all, cut in two."""
     chosen = _can_be_halved(panels) if chosen is None else chosen
     middles = (panels.edges[:-1] + panels.edges[1:])[chosen] / 2
     edges = np.sort(np.concatenate([panels.edges, middles]))
     old = np.repeat(np.arange(len(chosen)), 1 + chosen)
     values, is_new = panels.log_density[old], chosen[old]
-    values[is_new] = _evaluate(log_density, edges[:-1][is_new], edges[1:][is_new])
-    return Panels(edges, values)
+    left, right = edges[:-1], edges[1:]
+    values[is_new] = _evaluate(log_density, left[is_new], right[is_new])
+    return Panels(edges, values, grain(left, right))
 
 
-def make_panels(log_density: LogDensity, edges: FloatArray) -> Panels:
+def make_panels(log_density: LogDensity, edges: FloatArray, grain: Grain) -> Panels:
     """Return the panels between (P + 1,) increasing edges, resolved or not; see `resolve`."""
-    return Panels(edges, _evaluate(log_density, edges[:-1], edges[1:]))
+    left, right = edges[:-1], edges[1:]
+    return Panels(edges, _evaluate(log_density, left, right), grain(left, right))
 
 
 def _most_panels(panels: Panels) -> int:
@@ -234,4 +249,5 @@ def _lobatto() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     return (nodes + 1) / 2, weights, antiderivative, to_coefficients[-2:]
 
 
+_EPSILON = np.finfo(float).eps
 _FRACTIONS, _WEIGHTS, _ANTIDERIVATIVE, _LAST_COEFFICIENTS = _lobatto()

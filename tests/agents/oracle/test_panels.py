@@ -1,13 +1,49 @@
 import numpy as np
 import pytest
+from scipy import stats
 
-from agents.oracle.arms import Line
+from agents.oracle.line import Line
 from agents.oracle.panels import (
     Panels,
     ToleranceError,
+    best_arm_probabilities,
     exclusive_products,
+    halve,
     resolve,
 )
+
+LAWS = {
+    "uniform": (stats.uniform(), (0.0, 1.0)),
+    "unbounded at both ends": (stats.beta(0.5, 0.5), (0.0, 1.0)),
+    "unbounded at one end": (stats.gamma(0.2), (0.0, np.inf)),
+    "heavy tail": (stats.invgamma(0.5), (0.0, np.inf)),
+    "heavy tails": (stats.cauchy(3.0, 2.0), (-np.inf, np.inf)),
+    "narrow": (stats.norm(0.31, 1e-6), (0.0, 1.0)),
+    "far out": (stats.norm(1e5, 1e-2), (-np.inf, np.inf)),
+}
+
+
+def _resolve(law, interval, tolerance=1e-9):
+    line = Line(*interval)
+
+    def log_density(u):
+        return (law.logpdf(line.means(u)) + line.log_slope(u))[:, None]
+
+    edges = np.unique(np.concatenate([line.limits, np.linspace(-32, 32, 17)]))
+    return line, resolve(log_density, edges, tolerance), log_density
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_distributions_match_the_law(name):
+    law, interval = LAWS[name]
+    line, panels, _ = _resolve(law, interval)
+    ends = line.means(panels.edges[1:])
+    np.testing.assert_allclose(panels.distributions()[:, -1, 0], law.cdf(ends), atol=1e-7)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_tails_beyond_the_panels_are_small(name):
+    assert _resolve(*LAWS[name])[1].tails()[0] < 1e-7
 
 
 def test_tails_are_infinite_when_the_density_does_not_decay():
@@ -15,6 +51,13 @@ def test_tails_are_infinite_when_the_density_does_not_decay():
     edges = np.linspace(*line.limits, 9)
     panels = resolve(lambda u: line.log_slope(u)[:, None], edges, 1e-6)
     assert panels.tails()[0] == np.inf
+
+
+def test_halving_keeps_the_density_when_it_is_resolved():
+    line, panels, log_density = _resolve(*LAWS["heavy tail"])
+    finer = halve(log_density, panels, line.grain)
+    assert len(finer.lengths) == 2 * len(panels.lengths)
+    np.testing.assert_allclose(finer.density[::2, 0], panels.density[:, 0], rtol=1e-7)
 
 
 def test_resolve_raises_when_the_density_is_noise():
@@ -34,10 +77,15 @@ def test_resolve_raises_when_an_arm_has_no_mass():
         resolve(log_density, np.linspace(-32, 32, 17), 1e-9)
 
 
+def test_best_arm_probabilities_are_equal_when_arms_are():
+    panels = resolve(lambda u: np.tile(-np.square(u)[:, None], 4), np.linspace(-32, 32, 17), 1e-9)
+    np.testing.assert_allclose(best_arm_probabilities(panels), 0.25, atol=1e-9)
+
+
 def _flat_panels(heights):
     """Return four equal panels of [0, 1] on which two arms have these (4, 2) log-densities."""
     values = np.repeat(np.asarray(heights, dtype=float)[:, None], 16, axis=1)
-    return Panels(np.linspace(0.0, 1.0, 5), values)
+    return Panels(np.linspace(0.0, 1.0, 5), values, np.zeros(4))
 
 
 def test_masses_are_shares_of_each_arm():
@@ -50,11 +98,14 @@ def test_masses_beyond_count_panels_outside_only():
     np.testing.assert_allclose(panels.masses_beyond(0.25, 0.5), [[0.1, 0.4], [0.7, 0.3]])
 
 
-def test_noise_is_that_of_rounding_the_log_density():
+def test_noise_is_that_of_rounding_the_log_density_and_the_places():
     heights = np.full((4, 2), -1e6)
     panels = _flat_panels(heights)
     # an even share of the mass, times a unit in the last place of the log-density
     np.testing.assert_allclose(panels.noise, 0.25 * 1e6 * np.finfo(float).eps, rtol=1e-9)
+    steep = np.repeat(np.linspace(0.0, -2.0, 16)[None, :, None], 2, axis=2)
+    moved = Panels(np.array([0.0, 1.0]), steep, np.array([0.1]))
+    assert (moved.noise >= 0.2).all()  # a tenth of a panel along which the log-density falls by 2
 
 
 def test_panels_stop_where_only_rounding_is_left():
