@@ -53,11 +53,10 @@ def serial(tmp_path_factory):
         ("loky", 1),
         ("loky", 3),
         pytest.param("dask", 2, marks=pytest.mark.slow),
-        pytest.param("ray", 2, marks=pytest.mark.slow),
     ],
 )
 def test_other_processes_store_the_same_bytes(tmp_path, serial, backend, number):
-    pytest.importorskip({"dask": "distributed", "ray": "ray"}.get(backend, "joblib"))
+    pytest.importorskip({"dask": "distributed"}.get(backend, "joblib"))
     run_experiment(make_experiment(), tmp_path, workers=Workers(backend, number))
     assert files_of(tmp_path) == serial
     assert os.getpid() not in {receipt["process"] for receipt in receipts_of(tmp_path)}
