@@ -3,7 +3,7 @@
 Code in Python, files in TOML and commands, in blocks or in a line of prose, are carried out in
 their order, in one folder and one namespace. What a block of text shows is compared with what was
 printed, if it follows its code at once, or names its command in a comment:
-<!-- output of: COMMAND -->. Python below <!-- needs: PACKAGE --> is run where that is installed.
+<!-- output of: COMMAND -->.
 """
 
 import contextlib
@@ -13,7 +13,6 @@ import re
 import shlex
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 from documents import ROOT, run
@@ -37,9 +36,6 @@ EXCEPTIONS = {
     r"python scripts/mutants\.py .*": "breaks lines for an hour",
 }
 """Commands that are not run, as patterns of the whole command, and why; ten at most."""
-
-OPTIONAL = {"mlflow": "fifty packages", "wandb": "twenty-five packages"}
-"""Packages whose code is run where they are installed, and what they would bring."""
 
 FIRST = "--replications 2 --horizon 20 --backend serial"
 """Of a comparison: no workers, which would take longer to start than to work."""
@@ -74,7 +70,6 @@ MASKS = [(r"\d+\.\d+$", "TIME"), (r" +", " ")]
 TRAINING = re.compile(r"(?<=\.learn\()\d[\d_]*(?=\))")
 COMMAND = re.compile(r"`((?:bandit-gym|python|pytest)\s[^`<>]*)`")
 FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
-NEEDS = re.compile(r"<!-- needs: (\w+) -->\s*$")
 OUTPUT = re.compile(r"<!-- output of: (.*) -->\s*$")
 
 
@@ -104,9 +99,6 @@ def run_page(path, folder, shared, monkeypatch):
 
 def run_python(example):
     """Run a block of code, a file if its first line names one, and remember what it prints."""
-    needs = NEEDS.search(example.document.text[: example.start])
-    if needs and needs[1] in OPTIONAL and find_spec(needs[1]) is None:
-        return
     if name := FILE.match(example.parsed):
         Path(name[1]).write_text(example.parsed)
     code = TRAINING.sub(lambda steps: str(min(int(steps[0]), LONGEST_TRAINING)), example.parsed)

@@ -36,7 +36,7 @@ OBSERVATIONS = ("constant", "counts", "history")
 AGENTS_CLOCK = "bandit_gym.rollout.perf_counter"
 """What tells the time that agents take."""
 
-REGRET_CHART = "pseudo-regret"
+REGRET_CHART = "pseudo_regret"
 """What loggers call the regret summed over time."""
 
 MISSPELT = "num_arm"

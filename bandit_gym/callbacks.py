@@ -1,0 +1,121 @@
+"""What listens to an experiment while it runs: TensorBoard, and callbacks of one's own.
+
+    run_experiment(experiment, folder, callbacks=[TensorBoard("runs")])
+
+See `docs/callbacks.md`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bandit_gym.checks import check_folder
+from bandit_gym.experiments.blocks import COLUMNS, PROPENSITIES, open_parquet
+from bandit_gym.experiments.callbacks import Callback as Callback
+from bandit_gym.experiments.experiment import Experiment, Run
+from bandit_gym.experiments.simulation import Outcome
+from bandit_gym.results.results import Block, load_results
+
+CHARTS = [name for name, column in COLUMNS.items() if column.unit and name not in PROPENSITIES]
+"""The columns that have a chart: all that the results measure in units."""
+
+FLUSH_SECONDS = 5
+"""After which TensorBoard finds what was written."""
+
+LONGEST_NAME = 50
+"""Letters of a label in the name of a folder; file systems take 255 bytes, a letter has up to 4."""
+
+
+class TensorBoard(Callback):
+    """Logs an experiment for `tensorboard --logdir DIRECTORY`.
+
+    Each experiment gets the first number that is free as its folder there, and each agent a folder
+    in that. Charts are named by the columns of the results:
+
+    - "ENVIRONMENT so far/COLUMN", after each block: the mean at the horizon, against replications.
+    - "ENVIRONMENT/COLUMN", at the end: the mean after t steps, against t.
+
+    Args:
+        directory: folder of the logs.
+
+    Raises:
+        ImportError: if the package `tensorboard` is not installed.
+        FileExistsError: if something other than a folder stands there.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        _import_tensorboard()
+        self.directory = check_folder("directory", directory)
+        self._writers: dict[str, Any] = {}
+
+    def on_start(self, experiment: Experiment, directory: Path) -> None:
+        """Open a log for each agent, and take in what is stored."""
+        _, open_writer = _import_tensorboard()
+        self._experiment = experiment
+        self._finals: dict[Run, list[np.ndarray]] = {run: [] for run in experiment.runs}
+        paths = (self.directory / str(number) for number in itertools.count(1))
+        folder = next(path for path in paths if not path.exists())
+        for number, agent in enumerate(experiment.agents):
+            name = re.sub(r"[^\w ()=,+-]", "_", agent.label)[:LONGEST_NAME]
+            path = str(folder / f"{number} {name}")
+            self._writers[agent.label] = open_writer(path, flush_secs=FLUSH_SECONDS)
+        for found in load_results(directory, experiment).runs:
+            for block in found.blocks:
+                self._add(block)
+
+    def on_block(self, outcome: Outcome) -> None:
+        """Write the means over all replications so far."""
+        if outcome.data is None:
+            return
+        run, every = outcome.run, outcome.run.replications(outcome.block)
+        wanted = range(every.start, min(every.stop, self._experiment.replications))
+        self._add(Block(run, wanted, open_parquet(run, pa.py_buffer(outcome.data)), outcome.facts))
+        finals = np.concatenate(self._finals[run])
+        means = dict(zip(CHARTS, finals.mean(axis=0), strict=True))
+        self._write(run, f"{run.environment.label} so far", len(finals), means)
+
+    def on_end(self, experiment: Experiment, directory: Path) -> None:
+        """Write the curves of all that is stored, and close the logs."""
+        try:
+            for found in load_results(directory, experiment).runs:
+                if found.is_usable:
+                    means = np.stack([found.curves(name).mean(axis=0) for name in CHARTS], axis=1)
+                    for step, row in zip(found.steps.tolist(), means, strict=True):
+                        values = dict(zip(CHARTS, row, strict=True))
+                        self._write(found.run, found.run.environment.label, step, values)
+        finally:
+            for writer in self._writers.values():
+                writer.close()
+            self._writers.clear()
+
+    def _add(self, block: Block) -> None:
+        finals = np.stack([block.column(name)[:, -1] for name in CHARTS], axis=1)
+        self._finals[block.run].append(finals)
+
+    def _write(self, run: Run, group: str, step: int, values: Mapping[str, float]) -> None:
+        """Write the values that are known into the log of the run's agent."""
+        event, _ = _import_tensorboard()
+        entry = event.Event(wall_time=time.time(), step=step)
+        for name, value in values.items():
+            if np.isfinite(value):
+                entry.summary.value.add(tag=f"{group}/{name}", simple_value=value)
+        self._writers[run.agent.label].add_event(entry)
+
+
+def _import_tensorboard() -> tuple[Any, Any]:
+    """Return TensorBoard's module of events and its writer, without TensorFlow or PyTorch."""
+    try:
+        from tensorboard.compat.proto import event_pb2
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+    except ModuleNotFoundError as error:
+        text = 'TensorBoard needs its package: pip install "bayesian-bandit-gym[tensorboard]".'
+        raise ImportError(text) from error
+    return event_pb2, EventFileWriter

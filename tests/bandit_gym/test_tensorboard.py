@@ -1,0 +1,123 @@
+"""TensorBoard is told what the results say, as its own reader finds it."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from surface import REGRET_CHART, curves_of, run_and_load, summary_of
+
+from bandit_gym.callbacks import TensorBoard
+from bandit_gym.experiments import Experiment, Workers
+
+SERIAL = Workers("serial")
+HOSTILE = "a/b <script> $x$ [/red] مرحبا"
+WORLD = {"env": "BernoulliBandit-v0", "label": HOSTILE}
+AGENTS = ["random", "smc", {"agent": "ucb1", "label": HOSTILE}]
+HORIZON = 30
+
+
+def experiment_of(replications, agents=AGENTS):
+    return Experiment([WORLD], agents, replications=replications, horizon=HORIZON, block_size=10)
+
+
+def read(folder):
+    """Return tag -> {step: value} as TensorBoard's own reader finds them."""
+    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    found = reading.EventAccumulator(str(folder))
+    found.Reload()
+    tags = found.Tags()["scalars"]
+    return {tag: {each.step: each.value for each in found.Scalars(tag)} for tag in tags}
+
+
+def log(experiment, folder):
+    """Run an experiment; return name of an agent's folder -> tags, and the results."""
+    pytest.importorskip("tensorboard")
+    told = {"workers": SERIAL, "callbacks": [TensorBoard(folder / "logs")]}
+    results = run_and_load(experiment, folder / "results", **told)
+    newest = max((folder / "logs").iterdir(), key=lambda path: int(path.name))
+    return {path.name: read(path) for path in newest.iterdir()}, results
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory):
+    return log(experiment_of(25), tmp_path_factory.mktemp("logged"))
+
+
+def test_agents_are_runs_and_worlds_are_groups_whatever_they_are_called(logged):
+    found, _ = logged
+    assert sorted(found) == ["0 random", "1 smc", "2 a_b _script_ _x_ __red_ مرحبا"]
+    for tags in found.values():
+        groups = {tag.rpartition("/")[0] for tag in tags}
+        assert groups == {HOSTILE, f"{HOSTILE} so far"}
+
+
+def test_curves_are_means_after_every_step(logged):
+    found, results = logged
+    expected = curves_of(results, "random").mean(axis=0)
+    curve = found["0 random"][f"{HOSTILE}/{REGRET_CHART}"]
+    assert curve == pytest.approx(dict(enumerate(expected, start=1)), rel=1e-6)
+
+
+def test_curves_end_where_the_table_of_results_does_and_leave_out_what_is_not_known(logged):
+    found, results = logged
+    row = summary_of(results, "smc")
+    assert row.flagged > 0
+    for name, expected in (
+        (REGRET_CHART, row.pseudo_regret),
+        ("is_unreliable", row.flagged * HORIZON),
+        ("num_samples", row.samples_per_decision * HORIZON),
+    ):
+        assert found["1 smc"][f"{HOSTILE}/{name}"][HORIZON] == pytest.approx(expected)
+    assert f"{HOSTILE}/num_samples" not in found["0 random"]
+    values = [list(curve.values()) for tags in found.values() for curve in tags.values()]
+    assert all(np.isfinite(curve).all() for curve in values)
+
+
+def test_means_so_far_are_over_the_replications_that_are_wanted(logged):
+    so_far = logged[0]["1 smc"][f"{HOSTILE} so far/{REGRET_CHART}"]
+    assert list(so_far) == [10, 20, 25]
+    assert so_far[25] == pytest.approx(logged[0]["1 smc"][f"{HOSTILE}/{REGRET_CHART}"][HORIZON])
+
+
+def test_a_run_that_goes_on_gets_the_next_number_and_begins_with_what_is_stored(tmp_path):
+    log(experiment_of(20), tmp_path)
+    found, results = log(experiment_of(40), tmp_path)
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["1", "2"]
+    assert list(found["0 random"][f"{HOSTILE} so far/{REGRET_CHART}"]) == [30, 40]
+    whole = found["0 random"][f"{HOSTILE}/{REGRET_CHART}"][HORIZON]
+    assert whole == pytest.approx(curves_of(results, "random").mean(axis=0)[-1])
+
+
+def test_a_failed_run_has_no_curves(tmp_path):
+    found, _ = log(
+        experiment_of(9, ["random", {"agent": "stub_agents:Raising", "at": 2}]), tmp_path
+    )
+    assert [name for name, tags in found.items() if tags] == ["0 random"]
+
+
+def test_a_file_is_refused_at_once(tmp_path):
+    pytest.importorskip("tensorboard")
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError, match="directory must be a folder"):
+        TensorBoard(tmp_path / "file")
+
+
+def test_a_missing_package_is_named_with_what_installs_it(monkeypatch):
+    names = [name for name in sys.modules if name.startswith("tensorboard.")]
+    for name in ["tensorboard", *names]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError) as raised:
+        TensorBoard("logs")
+    expected = 'TensorBoard needs its package: pip install "bayesian-bandit-gym[tensorboard]".'
+    assert str(raised.value) == expected
+
+
+def test_tensorboard_is_imported_by_use_alone():
+    script = """
+import sys
+from bandit_gym.callbacks import TensorBoard
+print([name for name in ("tensorboard", "torch", "tensorflow") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
