@@ -21,8 +21,6 @@ from pages.command import Task, add_scale, new_parser, scaled
 from pages.page import write_page
 
 from bandit_gym.experiments.executor import Workers
-from bandit_gym.fidelity.suite import load_suite
-from bandit_gym.problem import BanditProblem
 
 SIZES = {"horizon": 1000, "replications": 2000, "histories": 40, "scenarios": 800}
 SEED = 0
@@ -40,9 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--only must be part of a world's name, got {' '.join(options.only)!r}.")
     workers = Workers("serial") if options.workers == 1 else Workers(num_workers=options.workers)
     task = Task(scaled(SIZES, options.scale), options.out, workers)
-    problems = {case.world: case.problem for case in load_suite().cases}
     chosen = [each for each in CONTENDERS if each.share > DEAR or not options.without_dear]
-    tables = [_measure(name, problems[name], task, chosen) for name in names]
+    tables = [_measure(name, task, chosen) for name in names]
     found = pd.concat(tables, ignore_index=True)
     found.drop(columns="lost").to_csv(options.out / "does-distance-matter.csv", index=False)
     command = f"python scripts/does_distance_matter.py --scale {options.scale:g}"
@@ -50,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if names != list(WORLDS):
         command += f" --only {shlex.join(options.only)}"
     text = report.describe(found, command)
+    problems = {name: WORLDS[name].problem for name in names}
     sections = report.tell(found, problems, task.sizes["scenarios"])
     page = options.out / "does-distance-matter.md"
     write_page(page, report.TITLE, text, sections)
@@ -57,15 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _measure(
-    name: str, problem: BanditProblem, task: Task, contenders: Sequence[Contender]
-) -> pd.DataFrame:
+def _measure(name: str, task: Task, contenders: Sequence[Contender]) -> pd.DataFrame:
     """Return a row per agent and horizon in one world."""
-    kind = WORLDS[name].kind
+    problem, kind = WORLDS[name].problem, WORLDS[name].kind
     chosen = [each for each in contenders if kind not in each.lacks]
     lost = regrets.play(task, name, problem, chosen)
     histories = distances.come_by(
-        WORLDS[name], problem, regrets.horizons_of(task), task.sizes["histories"], SEED
+        WORLDS[name], regrets.horizons_of(task), task.sizes["histories"], SEED
     )
     tables, failures = [], dict(zip(lost["agent"], lost["failure"], strict=True))
     for each in chosen:

@@ -7,7 +7,6 @@ Problems, steps and settings are the tables of `distances.settings`.
 
     python scripts/fidelity.py --out results/fidelity              # everything
     python scripts/fidelity.py --out results/quick --quick          # few problems and steps
-    python scripts/fidelity.py --adversarial                       # hard cases; see below
 
 Columns of `fidelity.csv`, beside the settings:
     tv                      total variation distance of the frequencies from the truth
@@ -27,11 +26,6 @@ Columns of `fidelity.csv`, beside the settings:
     far, far_flagged        1 where the excess is above 0.05, and the share of decisions flagged
                             there; for SMC how many of ten runs, and how many of those are flagged
     near, near_flagged      the same within the noise
-
-With `--adversarial` the cases of `bandit_gym.fidelity.adversarial` are judged instead, of which
-`--only` takes those whose name contains a text: `adversarial.csv` has a row per case and setting,
-the fields of `bandit_gym.fidelity.judge.Judgement`. With `--quick` there is a hundredth of the
-decisions.
 """
 
 from __future__ import annotations
@@ -42,7 +36,6 @@ from collections.abc import Sequence
 
 import joblib
 import pandas as pd
-from distances import adversarial
 from distances.measure import Plan, measure_problem
 from distances.report import describe, tell
 from distances.settings import PROBLEMS, QUICK_PROBLEMS, QUICK_STEPS, SETTINGS, STEPS
@@ -51,45 +44,21 @@ from pages.page import write_page
 
 from agents.oracle import GIBBS_TOLERANCE
 
-QUICK_SHARE = 0.01
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = new_parser(__doc__, "results/fidelity", 1)
     add_scale(parser)
     parser.add_argument("--quick", action="store_true", help="few problems and steps")
-    parser.add_argument("--adversarial", action="store_true", help="judge hard cases instead")
     parser.add_argument("--only", default="", help="problems whose name contains this text")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    if options.adversarial:
-        known = [case.name for case in adversarial.CASES]
-    else:
-        known = list(QUICK_PROBLEMS if options.quick else PROBLEMS)
+    known = QUICK_PROBLEMS if options.quick else PROBLEMS
     names = [name for name in known if options.only in name]
     if not names:
         parser.error(f"--only must be part of a problem's name, got {options.only!r}.")
     options.out.mkdir(parents=True, exist_ok=True)
-    if options.adversarial:
-        judge_cases(names, options)
-    else:
-        measure_problems(names, options)
+    measure_problems(names, options)
     return 0
-
-
-def judge_cases(names: Sequence[str], options: argparse.Namespace) -> None:
-    cases = [case for case in adversarial.CASES if case.name in names]
-    scale = options.scale * (QUICK_SHARE if options.quick else 1)
-    judged = []
-    for each in adversarial.judge_all(cases, scale, options.seed, options.workers):
-        judged.append(each)
-        print(f"{each.case}, {each.setting}: {each.verdict}", flush=True)
-        table = pd.DataFrame(judged)
-        table.to_csv(options.out / "adversarial.csv", index=False)
-    command = f"python scripts/fidelity.py --adversarial --scale {scale:g} --seed {options.seed}"
-    page = options.out / "adversarial.md"
-    text = adversarial.describe(table, command)
-    write_page(page, adversarial.TITLE, text, adversarial.tell(table))
 
 
 def measure_problems(names: Sequence[str], options: argparse.Namespace) -> None:

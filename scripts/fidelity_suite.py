@@ -79,16 +79,16 @@ is no sample of the means (another shape, NaN, a mean outside the support), is *
 its message; the rest goes on, and the command ends with exit code 1. Exit code 2 is bad input.
 
 `--out` gets `distances.parquet` (a row per agent and case: `tv`, its `floor` and `excess`, the ends
-`low` and `high` of the interval, `flagged`, `num_samples`, `microseconds`, `status` and `words`),
+`low` and `high` of the interval, `verdict`, `flagged`, `doubts`, `num_samples`, `microseconds`,
+`status` and `words`),
 `regrets.parquet` (a row per agent, problem and replication, with the `exact_regret` in the same
 world), `leaderboard.csv` and `leaderboard.png`. Scale 1 is 10,000 decisions a case and 50 runs of
 1,000 steps; there are 1,000 decisions and 10 runs at least, and below scale 0.1 runs are shorter.
 
 Cases, histories and answers of `fidelity-v1` are data (`bandit_gym/fidelity/suites/`) and never
-change. `python scripts/make_suite.py` makes them again and says whether they are the same. Each
-answer has a bound of its error, at most 1e-9: its distance from the oracle's, which shares no
-code with it, and what the oracle claims for itself; where arms share a common factor, its distance
-from the answer by three times as many values of the factor."""
+change. Each answer has a bound of its error, at most 1e-9. `scripts/make_suite.py` compares
+them with the oracle's, and finds those of a suite of your own. `--suite adversarial` has
+[hard cases](adversarial.md) and tells a verdict on each."""
 
 OUTSIDERS = """Each is some thirty lines of `scripts/outsiders/`, with its source named there.
 

@@ -111,7 +111,7 @@ def environment_options(target: str) -> Parameters:
 def agent_options(target: str) -> Parameters:
     """Return the keyword arguments of an agent's constructor, the problem left out.
 
-    Of a sampler those beside what every sampler is given; see `bandit_gym.fidelity.candidates`.
+    Of a sampler those beside what every sampler is given; see `bandit_gym.fidelity.trial`.
     """
     code = load_agent(target)
     num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else 1

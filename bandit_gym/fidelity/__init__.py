@@ -1,8 +1,8 @@
-"""How near agents come to exact Thompson sampling: hard cases, their truth, and a verdict on each.
+"""How near agents come to exact Thompson sampling: cases, their truth, and a verdict on each.
 
-The truth of a case is found by a quadrature that is told where the mass lies, and shares no code
-with agents or their oracle. Agents are reached by name, through the catalogue. `run_suite` is the
-open benchmark: cases with stored answers, for anybody's agent or sampler.
+`run_suite` puts agents and samplers, also one's own, to the cases of a suite, whose exact answers
+are stored: `fidelity-v1` is the open benchmark, `adversarial` has priors and histories chosen to be
+hard. Agents are reached by name, through the catalogue.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
     from bandit_gym.fidelity.benchmark import FidelityResults, run_suite
-    from bandit_gym.fidelity.leaderboard import describe_leaderboard
+    from bandit_gym.fidelity.leaderboard import describe_leaderboard, describe_verdicts
     from bandit_gym.fidelity.suite import load_suite
 
 __getattr__, __dir__ = lend(
@@ -19,6 +19,7 @@ __getattr__, __dir__ = lend(
     {
         "FidelityResults": "benchmark",
         "describe_leaderboard": "leaderboard",
+        "describe_verdicts": "leaderboard",
         "load_suite": "suite",
         "run_suite": "benchmark",
     },

@@ -25,10 +25,18 @@ from bandit_gym.experiments.entries import Entry, read_entries
 from bandit_gym.experiments.executor import Call, Died, Executor, Workers
 from bandit_gym.experiments.objects import describe_agents
 from bandit_gym.experiments.simulation import headline
-from bandit_gym.fidelity.candidates import make_agent
 from bandit_gym.fidelity.leaderboard import draw_leaderboard, make_leaderboard
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, Suite, load_suite
-from bandit_gym.fidelity.trial import FAILED, Game, measure_distance, play_game
+from bandit_gym.fidelity.trial import (
+    FAILED,
+    Game,
+    describe_case,
+    describe_failure,
+    is_refusal,
+    make_agent,
+    measure_distance,
+    play_game,
+)
 from bandit_gym.files import RESULTS_VERSION, replacing
 from bandit_gym.results.plots import save
 from bandit_gym.results.statistics import MIN_REPLICATIONS
@@ -147,6 +155,8 @@ def _refusal(entry: Entry, suite: Suite) -> str:
         try:
             make_agent(entry, case.problem, HORIZON, case.name)
         except (TypeError, ValueError) as error:
+            if is_refusal(error, entry):  # which its rows will tell
+                return ""
             words = words or headline(error)
         except (Exception, SystemExit):  # of an agent's own making, which its rows will tell
             return ""
@@ -183,21 +193,21 @@ def _lost(call: Call, died: Died) -> Any:
     words = f"WorkerDied: {died.reason}"
     if function is play_game:
         return Game(entry.label, case.world, np.empty(0), words)
-    row = {"agent": entry.label, "case": case.name, "kind": case.kind, "arms": len(case.law)}
-    return row | {"pulls": int(case.counts.sum()), "status": FAILED, "words": words}
+    return describe_case(entry, case) | describe_failure(words)
 
 
-NUMBERS = (
-    *("decisions", "tv", "floor", "excess", "std", "low", "high"),
-    *("flagged", "num_samples", "microseconds"),
+COLUMNS = (
+    *("agent", "case", "kind", "arms", "pulls", "status", "verdict", "words", "decisions"),
+    *("tv", "floor", "excess", "std", "low", "high", "run_excess"),
+    *("flagged", "doubts", "num_samples", "microseconds"),
 )
+"""Of the table of distances; `docs/fidelity-suite.md` says what they are."""
 
 
 def _tabulate(suite: Suite, found: Sequence[Any], horizon: int) -> FidelityResults:
     games = [each for each in found if isinstance(each, Game)]
     rows = [each for each in found if not isinstance(each, Game)]
-    columns = ["agent", "case", "kind", "arms", "pulls", "status", "words", *NUMBERS]
-    distances = pd.DataFrame(rows, columns=columns)
+    distances = pd.DataFrame(rows, columns=COLUMNS)
     references = {game.world: game for game in games if game.agent == REFERENCE}
     played = [game for game in games if game.agent != REFERENCE]
     parts = [_paired(game, references[game.world]) for game in played]

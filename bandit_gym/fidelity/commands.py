@@ -17,7 +17,10 @@ from bandit_gym.results.commands import FAILED, OK
 
 
 def fidelity(options: argparse.Namespace) -> int:
-    """Put agents and samplers to a suite of cases, and write what came of it."""
+    """Put agents and samplers to a suite of cases, print what came of it, and write it.
+
+    The exit code is 1 if one fails, or is WRONG in a suite that is judged.
+    """
     folder = check_folder("out", options.out)
     with experiments.importing_from(experiments.HERE):
         found = suite.run_suite(
@@ -28,12 +31,17 @@ def fidelity(options: argparse.Namespace) -> int:
             seed=options.seed,
             workers=options.workers,
         )
-    print(suite.describe_leaderboard(found.leaderboard()))
+    is_judged = suite.load_suite(found.suite).is_judged
+    if is_judged:
+        print(suite.describe_verdicts(found.distances))
+    else:
+        print(suite.describe_leaderboard(found.leaderboard()))
     for failure in found.failures:
         print(f"bandit-gym: {failure}", file=sys.stderr)
     found.write(folder)
     print(f"\nTables and picture: {folder}")
-    return FAILED if found.failures else OK
+    is_wrong = is_judged and (found.distances["verdict"] == "WRONG").any()
+    return FAILED if found.failures or is_wrong else OK
 
 
 def _take_suite(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +53,8 @@ def _take_suite(parser: argparse.ArgumentParser) -> None:
         help="agents and samplers, by short name or module:name; default: exact",
     )
     parser.add_argument("--out", default="results/fidelity", help="folder; default: %(default)s")
-    parser.add_argument("--suite", default="fidelity-v1", help="default: %(default)s")
+    text = "fidelity-v1, or adversarial for a verdict on each case; default: %(default)s"
+    parser.add_argument("--suite", default="fidelity-v1", metavar="NAME", help=text)
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
     text = "share of 10,000 decisions a case and 50 runs a game; default: 1"
     parser.add_argument("--scale", type=experiments.parse_number, default=1.0, help=text)

@@ -1,4 +1,4 @@
-"""The leaderboard of a suite: a row per agent, as a table, as text and as a picture."""
+"""What a suite has shown of agents: a leaderboard, as text and as a picture, and the verdicts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from bandit_gym.doubts import Doubt
 from bandit_gym.fidelity.distance import HALF_WIDTH
-from bandit_gym.fidelity.trial import MEASURED
+from bandit_gym.fidelity.trial import MEASURED, WRONG
 from bandit_gym.results.plots import Picture
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.results.styles import COLOURS
@@ -55,8 +56,13 @@ def _row(agent: str, table: pd.DataFrame, regrets: pd.DataFrame) -> dict[str, ob
     made = table[table["status"] == MEASURED]
     row: dict[str, object] = {"agent": agent, "decided": len(made), "cases": len(table)}
     row |= _distance(made) | _lost(regrets)
-    row |= {"flagged": made["flagged"].mean(), "num_samples": made["num_samples"].mean()}
+    row |= {"flagged": made["flagged"].mean(), "doubts": _all_doubts(made)}
+    row |= {"num_samples": made["num_samples"].mean()}
     return row | {"microseconds": made["microseconds"].median()}
+
+
+def _all_doubts(made: pd.DataFrame) -> int:
+    return int(np.bitwise_or.reduce(made["doubts"].to_numpy(dtype=np.int64)))
 
 
 def _distance(made: pd.DataFrame) -> dict[str, object]:
@@ -93,9 +99,9 @@ def _cells(row: pd.Series) -> list[str]:
         f"{row['decided']} of {row['cases']}",
         _written(row, "excess", 4),
         f"{row['worst']:.3f}, {row['worst_case']}" if row["decided"] else "",
-        _number(row.get("flagged"), "{:.1%}"),
-        _number(row.get("num_samples"), "{:.0f}"),
-        _number(row.get("microseconds"), "{:,.3g}" if row["microseconds"] < 100 else "{:,.0f}"),
+        _number(row["flagged"], "{:.1%}") + _reasons(row),
+        _number(row["num_samples"], "{:.0f}"),
+        _number(row["microseconds"], "{:,.3g}" if row["microseconds"] < 100 else "{:,.0f}"),
         _written(row, "lost", 1) + _part_of_games(row),
     ]
 
@@ -115,13 +121,48 @@ def _written(row: pd.Series, name: str, digits: int) -> str:
     return f"{estimate:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def _number(value: object, form: str) -> str:
-    return "" if value is None or pd.isna(value) else form.format(value)
+def _number(value: float, form: str) -> str:
+    return "" if np.isnan(value) else form.format(value)
+
+
+def _reasons(row: pd.Series) -> str:
+    """Return the doubts behind a share of flagged decisions, in words."""
+    return f": {Doubt(int(row['doubts'])).words}" if row["doubts"] > 0 else ""
 
 
 def describe_leaderboard(board: pd.DataFrame) -> str:
     """Return a leaderboard as a table of plain text."""
     return pd.DataFrame(leaderboard_cells(board)).to_string(index=False)
+
+
+def count_verdicts(distances: pd.DataFrame) -> pd.DataFrame:
+    """Return how often each agent had each verdict, a row per agent."""
+    return pd.crosstab(distances["agent"], distances["verdict"]).loc[distances["agent"].unique()]
+
+
+def verdict_cells(distances: pd.DataFrame) -> pd.DataFrame:
+    """Return the verdicts as text: a row per case, a column per agent.
+
+    Beside the verdict are the excess, of lanes' own laws where it is larger, and the flags.
+    """
+    cells = distances.assign(cell=[_verdict(row) for _, row in distances.iterrows()])
+    return cells.pivot(index="case", columns="agent", values="cell").loc[
+        distances["case"].unique(), distances["agent"].unique()
+    ]
+
+
+def _verdict(row: pd.Series) -> str:
+    excess = np.fmax(row["excess"], row["run_excess"])
+    flagged = f", {row['flagged']:.0%} flagged{_reasons(row)}" if row["flagged"] >= 0.005 else ""
+    return str(row["verdict"]) + _number(excess, " {:.3f}") + flagged
+
+
+def describe_verdicts(distances: pd.DataFrame) -> str:
+    """Return the verdicts and their counts as tables of plain text, and what is said of WRONG."""
+    wrong = distances[(distances["verdict"] == WRONG) & (distances["words"] == "")]
+    lines = [f"WRONG: {row.agent} in {row.case}" for row in wrong.itertuples()]
+    tables = verdict_cells(distances), count_verdicts(distances)
+    return "\n\n".join([table.to_string() for table in tables] + lines)
 
 
 def draw_leaderboard(board: pd.DataFrame) -> Picture:

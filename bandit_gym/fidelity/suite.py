@@ -1,7 +1,7 @@
 """Suites: problems and histories whose exact answers are stored, each with a bound of its error.
 
-A suite is a file of `suites/`, and its numbers never change: other problems make another suite. How
-it was made is in `scripts/make_suite.py`.
+A suite is a file of `suites/`, and its numbers never change: other problems make another suite.
+`scripts/make_suite.py` compares its answers with the oracle's.
 
 Letters: K arms.
 """
@@ -9,12 +9,13 @@ Letters: K arms.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from bandit_gym.checks import check_choice, check_object, message
 from bandit_gym.files import from_json
@@ -26,19 +27,40 @@ DEFAULT_SUITE = "fidelity-v1"
 
 
 @dataclass(frozen=True)
-class SuiteCase:
-    """What a sampler is told, and what the law of its arms should be.
+class DensityOnly:
+    """A law of independent arms that does not say so: it gives `sample` and `log_density` alone."""
+
+    law: Any
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Lowest and highest mean of any arm."""
+        return self.law.support
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape."""
+        return self.law.sample(rng, shape)
+
+    def log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (...) log-density of (..., K) means."""
+        return self.law.log_density(means)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What an agent or sampler is told, and what the law of its arms should be.
 
     Attributes:
-        name: of the problem and the number of pulls.
+        name: of the case.
         world: name of the problem alone.
-        kind: of the prior: conjugate, truncated, mixture, rare or dependent.
+        kind: of the prior: conjugate, truncated, mixture, rare, independent or dependent.
         is_game: whether whole runs of the problem are played for their regret.
         problem: likelihood, prior and number of arms.
         counts: (K,) pulls.
         sums: (K,) total rewards.
         law: (K,) probabilities that each arm is the best.
         error: bound of the largest error of `law`.
+        why: it is hard, in a few words; "" where the name says it.
     """
 
     name: str
@@ -50,6 +72,7 @@ class SuiteCase:
     sums: FloatArray
     law: FloatArray
     error: float
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,13 +83,16 @@ class Suite:
         name: of the suite.
         digest: of its file, as hexadecimal digits.
         cases: all of them.
+        is_judged: whether the command tells the verdict on each case instead of a leaderboard, and
+            fails where one is WRONG.
     """
 
     name: str
     digest: str
-    cases: tuple[SuiteCase, ...]
+    cases: tuple[Case, ...]
+    is_judged: bool = False
 
-    def games(self) -> tuple[SuiteCase, ...]:
+    def games(self) -> tuple[Case, ...]:
         """Return a case of each problem of which whole runs are played."""
         found = {case.world: case for case in self.cases if case.is_game}
         return tuple(found.values())
@@ -81,7 +107,7 @@ class Suite:
         cases = tuple(case for case in self.cases if text in case.name)
         if not cases:
             raise ValueError(message("only", f"be part of a case's name in {self.name}", text))
-        return Suite(self.name, self.digest, cases)
+        return replace(self, cases=cases)
 
 
 def suite_file(name: str) -> Path:
@@ -107,14 +133,22 @@ def load_suite(name: str = DEFAULT_SUITE) -> Suite:
 @cache
 def _read_suite(name: str) -> Suite:
     text = suite_file(name).read_text(encoding="utf-8")
-    cases = tuple(_read_case(case) for case in from_json(text)["cases"])
-    return Suite(name, hashlib.sha256(text.encode()).hexdigest(), cases)
+    stored = from_json(text)
+    cases = tuple(read_case(case) for case in stored["cases"])
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Suite(name, digest, cases, stored.get("is_judged", False))
 
 
-def _read_case(stored: dict[str, Any]) -> SuiteCase:
+def read_case(stored: dict[str, Any]) -> Case:
+    """Make a case of what a suite's file says of it.
+
+    A case that is `density_only` hides from agents that its arms are independent.
+    """
+    problem, types = problem_from_dict(stored["problem"]), {"counts": np.int64}
+    if stored.get("density_only"):
+        problem = replace(problem, prior=DensityOnly(problem.prior))
     arrays = {
-        "counts": np.array(stored["counts"], dtype=np.int64),
-        "sums": np.array(stored["sums"], dtype=np.float64),
-        "law": np.array(stored["law"], dtype=np.float64),
+        key: np.array(stored[key], types.get(key, np.float64)) for key in ("counts", "sums", "law")
     }
-    return SuiteCase(**stored | arrays | {"problem": problem_from_dict(stored["problem"])})
+    others = {key: value for key, value in stored.items() if key != "density_only"}
+    return Case(**others | arrays | {"problem": problem})

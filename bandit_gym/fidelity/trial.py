@@ -1,57 +1,96 @@
-"""An agent or sampler in one case of a suite: its distance from the truth, and what it costs.
+"""An agent or sampler in one case of a suite: its distance from the truth, a verdict, and its cost.
 
-Letters: K arms, R replications.
+A *sampler* is a function `(problem, counts, sums, rng, size)` that returns (size, K) means, drawn
+independently from what it takes the posterior to be, with `rng` as the only source of randomness.
+Data are (K,) counts and sums. Where `sampler.is_batched` is true, whole runs hand it all lanes at
+once: (size, K) data, from each row of which one row of means is to be drawn.
+
+An agent decides once in each of many fresh lanes that know the case's data. The *excess* of its
+decisions is the total variation distance between the frequencies of their arms and the truth, less
+what as many exact decisions would show on average. The verdict is
+
+- **right** if the excess is at most 0.02, or no more than chance gives an exact agent in all but
+  one of a thousand cases;
+- **flagged** if it is larger, but the agent says so: `is_unreliable` holds for nine in ten
+  decisions at least, or the other decisions by themselves are right;
+- **refused** if the agent declines in one sentence that names another one, which can decide;
+- **WRONG** otherwise, also where anything else is raised.
+
+An agent that keeps draws of the posterior for a whole run says how many, as `num_particles`. There
+the average over lanes hides a collapse. So the distance of each lane's own law, averaged over
+lanes, must be right too, with the noise of as many exact draws.
+
+Letters: D decisions, K arms, N lanes, R replications.
 """
 
 from __future__ import annotations
 
+import inspect
 import zlib
+from collections.abc import Callable, Iterator
+from functools import partial, update_wrapper
 from itertools import islice
 from time import process_time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.random import SeedSequence
+from numpy.random import Generator, SeedSequence
 
 from bandit_gym.checks import message
+from bandit_gym.checks.arrays import as_numbers
+from bandit_gym.doubts import Doubt
 from bandit_gym.envs import BanditVectorEnv
+from bandit_gym.experiments.catalogue import agent_names, is_sampler, load_agent
 from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.packed import unpack_options
 from bandit_gym.experiments.simulation import headline
-from bandit_gym.fidelity.candidates import (
-    LONGEST_REPLAY,
-    Sampler,
-    best_arms,
-    can_be_told,
-    draw_means,
-    find_sampler,
-    make_agent,
-    tell_history,
-)
-from bandit_gym.fidelity.distance import measure_excess
-from bandit_gym.fidelity.judge import MOST_MEANS, batches
-from bandit_gym.fidelity.suite import SuiteCase
+from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_variation
+from bandit_gym.fidelity.suite import Case
+from bandit_gym.likelihoods import Likelihood
+from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import AGENT_STREAM, play
-from bandit_gym.typing import BoolArray, FloatArray
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
+
+Sampler = Callable[[BanditProblem, IntArray, FloatArray, Generator, int], FloatArray]
 
 MEASURED, NOT_APPLICABLE, FAILED = "measured", "not applicable", "failed"
+RIGHT, FLAGGED, REFUSED, WRONG = "right", "flagged", "refused", "WRONG"
+LARGEST_EXCESS, FLAGGED_SHARE, LEVEL = 0.02, 0.9, 0.999
+"""Of what is right; of decisions, where all count as flagged; and of what chance may give."""
+
 MOST_ROWS, NUM_TIMED = 1000, 10
 """Draws of a sampler in a call, and calls of a single draw of which the median is timed."""
+
+FIRST_LANES, MOST_LANE_ARMS = 10, 10_000
+"""Decisions made first; lanes times arms at a time, thereafter."""
+
+MOST_MEANS = 30_000_000
+"""Samples times arms after which no more lanes are asked: races without end get few decisions."""
+
+LONGEST_REPLAY = 10_000
+"""Pulls that an agent without `warm_start` is shown one by one."""
 
 
 class Decisions(NamedTuple):
     """What decisions with the same data came to.
 
     Attributes:
-        counts: (K,) of each arm.
-        flagged: share that the agent calls unreliable.
-        num_samples: it took for one, on average; NaN where it does not say.
+        arms: (D,) that were chosen.
+        is_flagged: (D,) whether the agent calls them unreliable.
+        doubts: (D,) why, as a `Doubt`; 0 where it does not say.
+        num_samples: (D,) it took; NaN where it does not say.
         microseconds: of processor time a decision took; one of many lanes, or a sampler's draw.
+        num_kept: draws of the posterior that a lane keeps for a whole run; 0 if none.
+        run_tv: (D,) distance of each lane's own law from the truth; NaN if it keeps no draws.
     """
 
-    counts: FloatArray
-    flagged: float
-    num_samples: float
+    arms: IntArray
+    is_flagged: BoolArray
+    doubts: IntArray
+    num_samples: FloatArray
     microseconds: float
+    num_kept: int = 0
+    run_tv: FloatArray = np.empty(0)
 
 
 class Game(NamedTuple):
@@ -70,29 +109,82 @@ class Game(NamedTuple):
     words: str = ""
 
 
-def measure_distance(
-    entry: Entry, case: SuiteCase, num_decisions: int, seed: int
-) -> dict[str, Any]:
-    """Return a row of the table of distances; whatever an agent raises is told there."""
+def describe_case(entry: Entry, case: Case) -> dict[str, Any]:
+    """Return what a row of the table of distances says of the agent and the case."""
     row = {"agent": entry.label, "case": case.name, "kind": case.kind, "arms": len(case.law)}
-    row["pulls"] = int(case.counts.sum())
+    return row | {"pulls": int(case.counts.sum())}
+
+
+def describe_failure(words: str) -> dict[str, Any]:
+    """Return what a row says of an agent that failed."""
+    return {"status": FAILED, "verdict": WRONG, "words": words}
+
+
+def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) -> dict[str, Any]:
+    """Return a row of the table of distances; whatever an agent raises is told there."""
+    row = describe_case(entry, case)
     seeds = SeedSequence(seed, spawn_key=(zlib.crc32(f"{entry.label}/{case.name}".encode()),))
     try:
         made = decide(entry, case, num_decisions, seeds)
     except (Exception, SystemExit) as error:
-        return row | {"status": FAILED, "words": headline(error)}
+        words = headline(error)
+        if is_refusal(error, entry):
+            return row | {"status": REFUSED, "verdict": REFUSED, "words": words}
+        return row | describe_failure(words)
     if made is None:
         words = f"it has no warm_start, and {row['pulls']:,} pulls are over {LONGEST_REPLAY:,}"
-        return row | {"status": NOT_APPLICABLE, "words": words}
-    total = int(made.counts.sum())
-    found = measure_excess(made.counts / total, case.law, total)._asdict()
-    told = {name: value for name, value in made._asdict().items() if name != "counts"}
-    return row | {"status": MEASURED, "words": "", "decisions": total} | found | told
+        return row | {"status": NOT_APPLICABLE, "verdict": NOT_APPLICABLE, "words": words}
+    told = {
+        "flagged": float(made.is_flagged.mean()),
+        "doubts": int(np.bitwise_or.reduce(made.doubts)),
+        "num_samples": float(made.num_samples.mean()),
+        "microseconds": made.microseconds,
+        "run_excess": np.nan,
+    }
+    if made.num_kept:
+        told["run_excess"] = float(made.run_tv.mean()) - noise_floor(case.law, made.num_kept)[0]
+    found = measure_excess(shares_of(made.arms, case.law), case.law, len(made.arms))._asdict()
+    row |= {"status": MEASURED, "verdict": judge(made, case.law), "words": ""}
+    return row | {"decisions": len(made.arms)} | found | told
 
 
-def decide(
-    entry: Entry, case: SuiteCase, num_decisions: int, seed: SeedSequence
-) -> Decisions | None:
+def shares_of(arms: IntArray, law: FloatArray) -> FloatArray:
+    """Return the (K,) frequencies of arms."""
+    return np.asarray(np.bincount(arms, minlength=len(law)) / len(arms))
+
+
+def judge(made: Decisions, law: FloatArray) -> str:
+    """Return the verdict on decisions whose arms should have the (K,) law."""
+    if _are_right(made, law, slice(None)):
+        return RIGHT
+    if made.is_flagged.mean() >= FLAGGED_SHARE or _are_right(made, law, ~made.is_flagged):
+        return FLAGGED
+    return WRONG
+
+
+def _are_right(made: Decisions, law: FloatArray, chosen: Any) -> bool:
+    arms = made.arms[chosen]
+    distance = float(total_variation(shares_of(arms, law), law))
+    return _is_near(distance, law, len(arms)) and (
+        not made.num_kept or _is_near(float(made.run_tv[chosen].mean()), law, made.num_kept)
+    )
+
+
+def _is_near(distance: float, law: FloatArray, num_draws: int) -> bool:
+    floor, high = noise_floor(law, num_draws, level=LEVEL)
+    return distance <= max(floor + LARGEST_EXCESS, high)
+
+
+def is_refusal(error: BaseException, entry: Entry) -> bool:
+    """Say whether an error is one sentence that names another agent, which can."""
+    if not isinstance(error, ValueError):
+        return False
+    text, own = str(error), entry.target.rpartition(":")[2]
+    others = {target.rpartition(":")[2] for target in agent_names().values()} - {own}
+    return "\n" not in text and text.endswith(".") and any(name in text for name in others)
+
+
+def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions | None:
     """Decide many times, each time with the case's data; None if an agent cannot be told them."""
     sampler = find_sampler(entry)
     if sampler is not None:
@@ -102,48 +194,59 @@ def decide(
 
 
 def _decide_by_sampler(
-    sampler: Sampler, case: SuiteCase, num_decisions: int, seed: SeedSequence
+    sampler: Sampler, case: Case, num_decisions: int, seed: SeedSequence
 ) -> Decisions:
-    rng, data = np.random.default_rng(seed), (case.counts, case.sums)
-    counts = np.zeros(len(case.law))
+    rng, data, arms = np.random.default_rng(seed), (case.counts, case.sums), []
     for start in range(0, num_decisions, MOST_ROWS):
         size = min(MOST_ROWS, num_decisions - start)
-        means = draw_means(sampler, case.problem, data, rng, size, case.name)
-        counts += np.bincount(best_arms(means, rng), minlength=len(counts))
+        arms.append(best_arms(draw_means(sampler, case.problem, data, rng, size, case.name), rng))
     times = []
     for _ in range(NUM_TIMED):
         begin = process_time()
         draw_means(sampler, case.problem, data, rng, 1, case.name)
         times.append(process_time() - begin)
-    return Decisions(counts, 0.0, np.nan, 1e6 * float(np.median(times)))
+    none = np.zeros(num_decisions, dtype=np.int64)
+    cost = 1e6 * float(np.median(times))
+    return Decisions(np.concatenate(arms), none > 0, none, np.full(1, np.nan), cost)
 
 
 def _decide_by_agent(
-    agent: Any, case: SuiteCase, num_decisions: int, seed: SeedSequence
+    agent: Any, case: Case, num_decisions: int, seed: SeedSequence
 ) -> Decisions | None:
     """Decide once in each of many fresh lanes; in fewer where that takes too many samples."""
     if not can_be_told(agent, case.counts):
         return None
-    num_arms, seconds = len(case.law), 0.0
-    samples: list[FloatArray] = []
-    flags: list[BoolArray] = []
-    counts, size = np.zeros(num_arms), 0
+    num_arms, num_samples, microseconds = len(case.law), 0.0, 0.0
+    tells_law = hasattr(agent, "action_probabilities")
+    num_kept = int(np.max(getattr(agent, "num_particles", 0))) if tells_law else 0
+    parts: list[tuple[Any, ...]] = []
     for size, lane_seed in batches(num_decisions, num_arms, seed):
-        if sum(map(np.sum, samples)) * num_arms > MOST_MEANS:
+        if num_samples * num_arms > MOST_MEANS:
             break
         agent.reset(num_envs=size, seed=lane_seed)
         tell_history(agent, case.problem.likelihood, case.counts, case.sums, size)
         begin = process_time()
         arms = check_arms(agent.act(), size, num_arms, case.name)
-        seconds = process_time() - begin
-        is_unreliable, num_samples = check_diagnostics(agent, size, case.name)
-        flags.append(is_unreliable)
-        samples.append(num_samples)
-        counts += np.bincount(arms, minlength=num_arms)
-    flagged = float(np.concatenate(flags).mean())
-    return Decisions(
-        counts, flagged, float(np.concatenate(samples).mean()), 1e6 * seconds / len(flags[-1])
+        microseconds = 1e6 * (process_time() - begin) / size
+        told = check_diagnostics(agent, size, case.name)
+        laws = agent.action_probabilities() if num_kept else np.full((size, num_arms), np.nan)
+        parts.append((arms, *told, total_variation(laws, case.law)))
+        num_samples += float(told[-1].sum())
+    arms, flags, doubts, samples, run_tv = (
+        np.concatenate(part) for part in zip(*parts, strict=True)
     )
+    return Decisions(arms, flags, doubts, samples, microseconds, num_kept, run_tv)
+
+
+def batches(
+    num_decisions: int, num_arms: int, seed: SeedSequence
+) -> Iterator[tuple[int, SeedSequence]]:
+    """Yield numbers of lanes, a few at first, that add up to the decisions, and their seeds."""
+    size = FIRST_LANES
+    while num_decisions > 0:
+        size = min(size, num_decisions)
+        yield size, seed.spawn(1)[0]
+        num_decisions, size = num_decisions - size, min(10 * size, MOST_LANE_ARMS // num_arms)
 
 
 def check_arms(arms: Any, num_lanes: int, num_arms: int, where: str) -> Any:
@@ -156,22 +259,27 @@ def check_arms(arms: Any, num_lanes: int, num_arms: int, where: str) -> Any:
     return found
 
 
-def check_diagnostics(agent: Any, num_lanes: int, where: str) -> tuple[BoolArray, FloatArray]:
-    """Return (N,) flags and samples of the last decision, False and NaN where none are told."""
+def check_diagnostics(
+    agent: Any, num_lanes: int, where: str
+) -> tuple[BoolArray, IntArray, FloatArray]:
+    """Return (N,) flags, doubts and samples of the last decision; False, 0 and NaN if not told."""
     told = agent.diagnostics() if hasattr(agent, "diagnostics") else {}
-    flags = np.asarray(told.get("is_unreliable", False))
-    samples = np.asarray(told.get("num_samples", np.nan))
+    doubts, samples = np.asarray(told.get("doubts", 0)), np.asarray(told.get("num_samples", np.nan))
+    flags = np.asarray(told.get("is_unreliable", doubts != 0))
+    are_doubts = doubts.dtype.kind in "iu" and not (doubts & ~sum(Doubt)).any()
     for key, values, condition, is_right in (
+        ("doubts", doubts, "sums of Doubts", are_doubts),
         ("is_unreliable", flags, "True or False", flags.dtype == bool),
         ("num_samples", samples, "numbers of at least 0", not (samples < 0).any()),
     ):
         if values.shape not in ((), (num_lanes,)) or not is_right:
             name = f"diagnostics()[{key!r}] in {where!r}"
             raise ValueError(message(name, f"be {condition} for {num_lanes} lanes", told[key]))
-    return np.broadcast_to(flags, num_lanes), np.broadcast_to(samples, num_lanes)
+    flags, doubts, samples = (np.broadcast_to(each, num_lanes) for each in (flags, doubts, samples))
+    return flags, doubts.astype(np.int64), samples
 
 
-def play_game(entry: Entry, case: SuiteCase, sizes: tuple[int, int], seed: int) -> Game:
+def play_game(entry: Entry, case: Case, sizes: tuple[int, int], seed: int) -> Game:
     """Play whole runs; worlds and noise are the same for all agents, their own streams are not.
 
     Args:
@@ -191,3 +299,131 @@ def play_game(entry: Entry, case: SuiteCase, sizes: tuple[int, int], seed: int) 
     except (Exception, SystemExit) as error:
         return Game(entry.label, case.world, np.empty(0), headline(error))
     return Game(entry.label, case.world, regrets * 1000 / horizon)
+
+
+def find_sampler(entry: Entry) -> Sampler | None:
+    """Return the sampler that an entry names, with its options; None if it names an agent."""
+    code = load_agent(entry.target)
+    if not is_sampler(code):
+        return None
+    found = partial(cast(Sampler, code), **unpack_options(entry.options))
+    return update_wrapper(found, code)  # with its `is_batched`
+
+
+def make_agent(entry: Entry, problem: BanditProblem, horizon: int, where: str) -> Any:
+    """Make an agent, of a sampler if that is what the entry names.
+
+    Args:
+        entry: the agent.
+        problem: it is told.
+        horizon: pulls of the run, told to agents that ask.
+        where: name of the problem, for messages.
+    """
+    sampler = find_sampler(entry)
+    if sampler is not None:
+        return SamplerAgent(problem, sampler, where)
+    code, options = load_agent(entry.target), unpack_options(entry.options)
+    if "horizon" in inspect.signature(code).parameters:
+        options = {"horizon": horizon} | options
+    return code(problem, **options)
+
+
+class SamplerAgent:
+    """Thompson sampling from a sampler: the best arm of one draw, lane by lane.
+
+    Args:
+        problem: likelihood, prior and number of arms.
+        sampler: of its posterior.
+        where: name of the problem, for messages.
+    """
+
+    def __init__(self, problem: BanditProblem, sampler: Sampler, where: str) -> None:
+        self.problem, self.sampler, self.where = problem, sampler, where
+
+    def reset(self, num_envs: int | None = None, seed: SeedSequence | int | None = None) -> None:
+        """Forget everything and prepare for lanes."""
+        self.rng = np.random.default_rng(seed)
+        self.counts = np.zeros((num_envs or 1, self.problem.num_arms), dtype=np.int64)
+        self.sums = np.zeros(self.counts.shape)
+
+    def act(self, observation: Any = None) -> IntArray:
+        """Return (N,) arms."""
+        draw = partial(draw_means, self.sampler, self.problem, rng=self.rng, where=self.where)
+        if getattr(self.sampler, "is_batched", False):
+            return best_arms(draw((self.counts, self.sums), size=len(self.counts)), self.rng)
+        draws = [draw(data, size=1) for data in zip(self.counts, self.sums, strict=True)]
+        return best_arms(np.concatenate(draws), self.rng)
+
+    def observe(self, action: Any, reward: Any, mask: Any = None) -> None:
+        """Count (N,) rewards."""
+        lanes = np.arange(len(self.counts)) if mask is None else np.flatnonzero(mask)
+        self.counts[lanes, np.asarray(action)[lanes]] += 1
+        self.sums[lanes, np.asarray(action)[lanes]] += np.asarray(reward)[lanes]
+
+
+def draw_means(
+    sampler: Sampler,
+    problem: BanditProblem,
+    data: tuple[IntArray, FloatArray],
+    rng: Generator,
+    size: int,
+    where: str,
+) -> FloatArray:
+    """Return a sampler's (size, K) means, and refuse what are none.
+
+    Raises:
+        ValueError: if they have another shape, are no finite numbers or lie outside the support;
+            names the problem.
+    """
+    found = sampler(problem, data[0].copy(), data[1].copy(), rng, size)
+    name, shape = f"what the sampler returns in {where!r}", (size, problem.num_arms)
+    means = as_numbers(found)
+    if means is None:
+        raise ValueError(message(name, f"be numbers of shape {shape}", found))
+    if means.shape != shape:
+        raise ValueError(message(name, f"have shape {shape}", means.shape))
+    if not np.isfinite(means).all():
+        raise ValueError(message(name, "be finite", means[~np.isfinite(means)][0]))
+    low, high = problem.arm_support().T
+    is_outside = (means < low) | (means > high)
+    if is_outside.any():
+        arm = int(np.nonzero(is_outside)[1][0])
+        condition = f"lie in the support of arm {arm}, [{low[arm]:g}, {high[arm]:g}]"
+        raise ValueError(message(name, condition, means[is_outside][0]))
+    return means
+
+
+def best_arms(means: FloatArray, rng: Generator) -> IntArray:
+    """Return the (N,) best arms of (N, K) means, ties broken at random."""
+    is_best = means == means.max(axis=1, keepdims=True)
+    return np.asarray((is_best * (1 + rng.random(means.shape))).argmax(axis=1))
+
+
+def tell_history(
+    agent: Any, likelihood: Likelihood, counts: IntArray, sums: FloatArray, num_lanes: int
+) -> None:
+    """Let every lane of an agent know (K,) data, one by one if it has no `warm_start`."""
+    if hasattr(agent, "warm_start"):
+        agent.warm_start(counts, sums)
+        return
+    for arm, reward in rewards_that_add_up(likelihood, counts, sums):
+        agent.observe(np.full(num_lanes, arm), np.full(num_lanes, reward))
+
+
+def can_be_told(agent: Any, counts: IntArray) -> bool:
+    """Say whether a history is short enough for an agent, or it has `warm_start`."""
+    return hasattr(agent, "warm_start") or int(counts.sum()) <= LONGEST_REPLAY
+
+
+def rewards_that_add_up(
+    likelihood: Likelihood, counts: IntArray, sums: FloatArray
+) -> Iterator[tuple[int, float]]:
+    """Yield arms and possible rewards that make up (K,) counts and sums, as equal as can be."""
+    for arm in np.flatnonzero(counts):
+        each, count = sums[arm] / counts[arm], int(counts[arm])
+        if not likelihood.has_whole_rewards:
+            yield from ((int(arm), float(each)) for _ in range(count))
+            continue
+        low = np.floor(each)
+        num_higher = round(sums[arm] - low * count)
+        yield from ((int(arm), float(low + (i < num_higher))) for i in range(count))

@@ -25,8 +25,8 @@ _EDGE = 2.0**-53
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """Each arm's mean comes from one of several laws, chosen for each arm on its own.
+class _Several:
+    """Several laws and their probabilities.
 
     Args:
         components: the laws, independent across arms.
@@ -36,7 +36,7 @@ class Mixture:
     components: Sequence[IndependentPrior]
     weights: Sequence[float]
 
-    name: ClassVar[str] = "mixture"
+    name: ClassVar[str]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "components", check_laws("components", self.components))
@@ -59,11 +59,25 @@ class Mixture:
         lows, highs = zip(*(component.support for component in self.components), strict=True)
         return min(lows), max(highs)
 
-    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Draw means of the given shape."""
-        chosen = rng.choice(len(self.weights), size=shape, p=self.weights)
+    def _draw(self, rng: Generator, shape: tuple[int, ...], chosen: Any) -> FloatArray:
+        """Draw means of the given shape, each of the component that was chosen for it."""
         draws = np.stack([component.sample(rng, shape) for component in self.components])
         return np.take_along_axis(draws, chosen[None], axis=0)[0]
+
+
+class Mixture(_Several):
+    """Each arm's mean comes from one of several laws, chosen for each arm on its own.
+
+    Args:
+        components: the laws, independent across arms.
+        weights: their probabilities; they are divided by their sum.
+    """
+
+    name: ClassVar[str] = "mixture"
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape."""
+        return self._draw(rng, shape, rng.choice(len(self.weights), size=shape, p=self.weights))
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""
@@ -77,6 +91,27 @@ class Mixture:
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (...) log-density of (..., K) means."""
         return np.asarray(self.arm_log_density(means).sum(axis=-1))
+
+
+class Camps(_Several):
+    """All arms' means come from one of several laws, chosen once for all arms: arms are dependent.
+
+    Args:
+        components: the laws, each independent across arms.
+        weights: their probabilities; they are divided by their sum.
+    """
+
+    name: ClassVar[str] = "camps"
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape, one law for all arms of a draw."""
+        chosen = rng.choice(len(self.weights), size=(*shape[:-1], 1), p=self.weights)
+        return self._draw(rng, shape, chosen)
+
+    def log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (...) log-density of (..., K) means."""
+        terms = [component.log_density(means) for component in self.components]
+        return _log_mean(np.stack(terms), self.weights)
 
 
 def spike_and_slab(spike: float, width: float, slab: IndependentPrior, share: float) -> Mixture:

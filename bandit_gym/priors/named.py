@@ -13,7 +13,13 @@ from bandit_gym.checks import check_arguments, load_named, make_named, message, 
 from bandit_gym.priors.base import Prior, offers
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
 from bandit_gym.priors.independent import Beta, Gamma, InverseGamma
-from bandit_gym.priors.mixtures import HierarchicalBeta, LogitNormal, Mixture, spike_and_slab
+from bandit_gym.priors.mixtures import (
+    Camps,
+    HierarchicalBeta,
+    LogitNormal,
+    Mixture,
+    spike_and_slab,
+)
 from bandit_gym.priors.normal import Normal, TruncatedNormal
 from bandit_gym.priors.per_arm import PerArm
 
@@ -22,7 +28,7 @@ PRIORS: dict[str, Callable[..., Prior]] = {
         law.name: law
         for law in (Beta, Gamma, InverseGamma, Normal, TruncatedNormal, TruncatedMultivariateNormal)
     },
-    **{law.name: law for law in (LogitNormal, Mixture, HierarchicalBeta, PerArm)},
+    **{law.name: law for law in (LogitNormal, Mixture, Camps, HierarchicalBeta, PerArm)},
     "spike_and_slab": spike_and_slab,
 }
 """Name -> what makes the prior, with its parameters as arguments."""
@@ -42,6 +48,7 @@ RANGES: dict[str, dict[str, str]] = {
     },
     "logit_normal": {"mean": _NUMBER, "std": _ABOVE},
     "mixture": {"components": "a list of independent laws", "weights": "a list, above 0"},
+    "camps": {"components": "a list of independent laws", "weights": "a list, above 0"},
     "hierarchical_beta": {
         "alphas": "a list, above 0",
         "betas": "a list as long, above 0",
@@ -57,7 +64,12 @@ RANGES: dict[str, dict[str, str]] = {
 }
 """Name -> parameter -> what it may be, for people; the numbers may be one per arm."""
 
-_INNER = {"mixture": ("components",), "per_arm": ("laws",), "spike_and_slab": ("slab",)}
+_INNER = {
+    "mixture": ("components",),
+    "camps": ("components",),
+    "per_arm": ("laws",),
+    "spike_and_slab": ("slab",),
+}
 """Name -> parameters that are laws, or lists of them."""
 
 Own = Callable[[str, str, dict[str, Any]], Prior]

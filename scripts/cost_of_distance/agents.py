@@ -15,7 +15,7 @@ from agents import ExactThompson
 from agents.base import Agent
 from agents.numerics.choices import random_argmax
 from bandit_gym.experiments.catalogue import load
-from bandit_gym.fidelity.candidates import SamplerAgent
+from bandit_gym.fidelity.trial import SamplerAgent
 from bandit_gym.problem import BanditProblem
 
 WAVERING = 0.1

@@ -13,22 +13,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.random import SeedSequence
-from suites.fidelity_v1 import World
 
 from agents import ExactThompson
 from agents.base import Agent
+from agents.oracle import action_probabilities
 from bandit_gym.envs import BanditVectorEnv
 from bandit_gym.experiments.catalogue import load
 from bandit_gym.experiments.entries import read_entries
-from bandit_gym.fidelity.candidates import best_arms, draw_means, make_agent
 from bandit_gym.fidelity.distance import noise_floor, total_variation
-from bandit_gym.fidelity.truth import exact_law
+from bandit_gym.fidelity.suite import Case
+from bandit_gym.fidelity.trial import best_arms, draw_means, make_agent
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import play
 from cost_of_distance.settings import SHARES, Contender
 
 NUM_DECISIONS, NUM_LANES = 1000, 20
 """Of an agent with each history; and of one that tells its law, runs whose law is asked for."""
+
+CHAIN_TOLERANCE = 0.005
+"""Largest error of the truth where arms are dependent: a third of a share's standard error."""
 
 
 class History(NamedTuple):
@@ -47,23 +50,26 @@ class History(NamedTuple):
     law: np.ndarray
 
 
-def come_by(
-    world: World, problem: BanditProblem, horizons: Sequence[int], num_runs: int, seed: int
-) -> list[History]:
+def come_by(world: Case, horizons: Sequence[int], num_runs: int, seed: int) -> list[History]:
     """Return histories of exact runs, at times spread evenly below each horizon."""
+    problem = world.problem
     looks: dict[int, list[int]] = {}
     for horizon, share in product(horizons, SHARES):
         looks.setdefault(max(1, round(share * horizon)), []).append(horizon)
     agent, found = ExactThompson(problem), []
     env = BanditVectorEnv(num_runs, problem, max_episode_steps=max(looks))
-    key = zlib.crc32(world.name.encode())
+    key = zlib.crc32(world.world.encode())
     steps = play(agent, env, env_seed=seed, agent_seed=SeedSequence(seed, spawn_key=(key,)))
     for taken, _ in enumerate(islice(steps, max(looks)), start=1):
         if taken in looks:
             data = agent.counts.copy(), agent.sums.copy()
             lanes = zip(*data, strict=True)
             found += [(horizon, *lane) for lane, horizon in product(lanes, looks[taken])]
-    return [History(*each, exact_law(world.likelihood, world.prior, each[1:])) for each in found]
+    tolerance = CHAIN_TOLERANCE if world.kind == "dependent" else None
+    return [
+        History(*each, action_probabilities(problem, *each[1:], tolerance=tolerance))
+        for each in found
+    ]
 
 
 def measure(

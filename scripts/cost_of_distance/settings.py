@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from suites.fidelity_v1 import WORLDS as SUITE_WORLDS
+from bandit_gym.fidelity import load_suite
 
-WORLDS = {world.name: world for world in SUITE_WORLDS}
-"""All of `fidelity-v1`."""
+WORLDS = {case.world: case for case in load_suite().cases}
+"""All of `fidelity-v1`, each with one of its cases."""
 
-KINDS = tuple(dict.fromkeys(world.kind for world in SUITE_WORLDS))
+KINDS = tuple(dict.fromkeys(case.kind for case in WORLDS.values()))
 """Of priors: conjugate, truncated, mixture, rare, dependent."""
 
 ALL = "all"

@@ -17,6 +17,7 @@ from bandit_gym.priors import (
     PRIORS,
     RANGES,
     Beta,
+    Camps,
     Gamma,
     HierarchicalBeta,
     IndependentPrior,
@@ -52,6 +53,7 @@ NAMED = {
     },
     "logit_normal": {"name": "logit_normal", "mean": [0, 1, 2], "std": 1},
     "mixture": MIXTURE,
+    "camps": MIXTURE | {"name": "camps"},
     "hierarchical_beta": {"name": "hierarchical_beta", "alphas": [2, 3, 1], "betas": [1, 4, 2]},
     "per_arm": {"name": "per_arm", "laws": [BETA, MIXTURE, CUT]},
     "spike_and_slab": {
@@ -177,6 +179,16 @@ def test_shared_levels_integrate_to_one_over_two_arms_and_tie_them():
     assert abs(products.mean() - 0.32 / 3) < 4 * products.std() / NUM_DRAWS**0.5
     levels = stats.beta([[2], [10], [18]], [[18], [10], [2]])
     assert stats.kstest(draws[:, 0], lambda x: levels.cdf(x).mean(axis=0)).pvalue > 1e-3
+
+
+def test_camps_have_the_density_of_their_laws_and_one_law_a_draw(rng):
+    levels = HierarchicalBeta([2.0, 300.0], [8.0, 30.0], [0.9, 0.1])
+    camps = Camps([Beta(2.0, 8.0), Beta(300.0, 30.0)], [0.9, 0.1])
+    draws = camps.sample(rng, (NUM_DRAWS, 3))
+    np.testing.assert_allclose(camps.log_density(draws), levels.log_density(draws))
+    is_high = draws > 0.75  # as one in ten thousand of the low law is, and none in the other
+    assert is_high.any() and (is_high.all(axis=1) | ~is_high.any(axis=1)).mean() > 0.999
+    assert abs(is_high.mean() - 0.1) < 4 * np.sqrt(0.1 * 0.9 / NUM_DRAWS)
 
 
 @every_armwise

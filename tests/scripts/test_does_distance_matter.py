@@ -15,7 +15,6 @@ from scipy import stats
 
 from agents import ExactThompson
 from bandit_gym.fidelity.distance import total_variation
-from bandit_gym.fidelity.suite import load_suite
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
@@ -64,11 +63,10 @@ def test_mean_field_that_fits_one_arm_a_reward_has_the_fit_of_the_sampler():
 
 def test_histories_carry_their_exact_law_and_stand_for_each_horizon():
     name = "Bernoulli, Beta(5, 5)"
-    problem = next(case.problem for case in load_suite().cases if case.world == name)
-    histories = distances.come_by(WORLDS[name], problem, [8, 24], 2, 0)
+    histories = distances.come_by(WORLDS[name], [8, 24], 2, 0)
     assert [each.horizon for each in histories].count(8) == 2 * 2 == len(histories) / 2
     assert sorted({int(each.counts.sum()) for each in histories}) == [2, 6, 18]
-    agent = ExactThompson(problem)
+    agent = ExactThompson(WORLDS[name].problem)
     agent.reset(1, seed=0)
     agent.warm_start(histories[-1].counts, histories[-1].sums)
     assert total_variation(agent.action_probabilities()[0], histories[-1].law) < 1e-3

@@ -3,7 +3,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from benchmarks.plain_numpy import reference_sampler
-from distances import adversarial, measure, report, settings
+from distances import measure, report, settings
 from distances.histories import advance, play
 from distances.resampling import log_reference, resampling_law
 from numpy.random import SeedSequence
@@ -144,16 +144,6 @@ def test_measure_counts_flags_of_runs_of_particles(histories):
         assert 0 <= row["far_flagged"] <= row["far"]
 
 
-def test_fidelity_judges_the_adversarial_set_and_writes_its_page(tmp_path):
-    arguments = ["--adversarial", "--quick", "--only", "Gaussian, vague prior"]
-    assert fidelity.main(["--out", str(tmp_path), *arguments]) == 0
-    table = pd.read_csv(tmp_path / "adversarial.csv")
-    assert len(table) == 3 * 5
-    page = (tmp_path / "adversarial.md").read_text()
-    assert "| Gaussian, vague prior |" in page
-    assert "Made by `python scripts/fidelity.py --adversarial --scale 0.01 --seed 0`" in page
-
-
 @pytest.fixture
 def flagged():
     """Rows of the settings whose flags are judged, as many as asked for and flagged as asked."""
@@ -183,11 +173,6 @@ def test_flags_of_exact_agents_hold_below_two_in_a_hundred(flagged):
     verdict = report._false_flags_verdict(flagged(exact=0.02))
     assert verdict.holds == "holds in part"
     assert "exact: 2.00%" in verdict.evidence
-
-
-def test_long_words_are_shortened_in_their_middle():
-    words = adversarial.shorten("a" * 400 + "b" * 400)
-    assert words == "a" * 150 + " ... " + "b" * 150
 
 
 def test_fidelity_gives_the_same_distances_when_run_again(tmp_path):

@@ -45,7 +45,7 @@ REDUCED = {
     r"bandit-gym compare( --(agents|env|propensities).*)?": FIRST,
     r"python scripts/reproduce_paper\.py.*": SMALL,
     r"python scripts/readings\.py.*": "--scale 0.001 --only table1",
-    r"python scripts/fidelity\.py --adversarial.*": "--quick --only 'Gaussian, vague prior'",
+    r"bandit-gym fidelity --suite adversarial.*": "--only sure --scale 0.01 --workers 1",
     r"python scripts/fidelity_suite\.py .*": f"{SMALL} --only 'N(0, 1), 30 pulls'",
     r"bandit-gym report DIR": "--format png",
     r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls' --workers 1",

@@ -6,8 +6,7 @@ A name that is about to change stands here once, so that a rename edits this fil
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -220,47 +219,39 @@ def charts_in(page: str) -> int:
     return len(re.findall(r'<figure data-chart="', page))
 
 
-def adversarial_worlds() -> Sequence[Any]:
-    """Return the hard cases, each with `name`, `problem`, `counts`, `sums` and `law`."""
-    from bandit_gym.fidelity.adversarial import CASES
-
-    return CASES
-
-
-def adversarial_verdict(agent: str, case: str, **options: Any) -> str:
-    """Return what becomes of an agent in a hard case: right, flagged, refused or WRONG.
+def adversarial_verdict(agent: str, name: str, **options: Any) -> str:
+    """Return what becomes of a hundred decisions in a hard case: right, flagged, refused or WRONG.
 
     Args:
-        agent: short name, or "smc, moved".
-        case: name of the case.
-        options: of the agent, in place of its usual ones.
+        agent: short name.
+        name: of the case.
+        options: of the agent.
     """
-    from bandit_gym.fidelity.judge import judge
-    from bandit_gym.fidelity.settings import SETTINGS
+    from bandit_gym.experiments.entries import read_entries
+    from bandit_gym.fidelity import load_suite
+    from bandit_gym.fidelity.trial import measure_distance
 
-    labels = {"smc, moved": "SMC, moved", "smc": "SMC, paper"}
-    setting = next(s for s in SETTINGS if labels.get(agent, agent) in (s.label, s.agent))
-    if options:
-        setting = replace(setting, options=options)
-    (found,) = (each for each in adversarial_worlds() if each.name == case)
-    return judge(setting, found, scale=0.01).verdict
+    (entry,) = read_entries("agents", "agent", [{"agent": agent, **options}])
+    (case,) = (each for each in load_suite("adversarial").cases if each.name == name)
+    return measure_distance(entry, case, 100, 0)["verdict"]
 
 
 def verdict_of(
-    laws: np.ndarray, is_flagged: np.ndarray, truth: np.ndarray, num_draws: int | None = None
+    arms: np.ndarray, is_flagged: np.ndarray, law: np.ndarray, run_tv: np.ndarray | None = None
 ) -> str:
     """Return the verdict on decisions.
 
     Args:
-        laws: (D, K) of each decision, certain of its arm unless known.
-        is_flagged: (D,) whether its agent calls it unreliable.
-        truth: (K,) exact law.
-        num_draws: that each law is made of, where it is that of a run.
+        arms: (D,) that were chosen.
+        is_flagged: (D,) whether their agent calls them unreliable.
+        law: (K,) that they should have.
+        run_tv: (D,) distances of the laws of single lanes, each of a thousand draws.
     """
-    from bandit_gym.fidelity.judge import _verdict, gap_of
+    from bandit_gym.fidelity.trial import Decisions, judge
 
-    gap, silent = (gap_of(laws[chosen], truth, num_draws) for chosen in (slice(None), ~is_flagged))
-    return _verdict(gap, float(is_flagged.mean()), silent)
+    none = np.zeros(len(arms), dtype=int)
+    kept = (0, np.empty(0)) if run_tv is None else (1000, run_tv)
+    return judge(Decisions(arms, is_flagged, none, none, 0.0, *kept), law)
 
 
 def started(name: str, problem: BanditProblem, num_envs: int | None, *data, **options) -> Agent:
