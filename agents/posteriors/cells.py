@@ -24,7 +24,6 @@ import numpy as np
 
 from agents.posteriors.coordinate import Coordinate
 from bandit_gym.checks import message
-from bandit_gym.numerics.compiled import inner
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
@@ -71,6 +70,7 @@ class Cells(NamedTuple):
         heights: (P, C + 1, 3) prior log-density of u less its top, f_1 and f_2 at the edges.
         polynomials: (P, C, 3, DEGREE + 1) of the three, in t from 0 to 1 along a cell.
         kinds: (P, C) SMOOTH, JUMP or UNKNOWN.
+        jumps: (P, Q, 2) ends of the jumps among them, padded by infinity.
     """
 
     ends: np.ndarray
@@ -82,6 +82,7 @@ class Cells(NamedTuple):
     heights: np.ndarray
     polynomials: np.ndarray
     kinds: np.ndarray
+    jumps: np.ndarray
 
 
 def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
@@ -118,8 +119,17 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
         heights,
         polynomials,
         kinds,
+        _find_jumps(edges, kinds),
     )
     return coordinate, cells
+
+
+def _find_jumps(edges: FloatArray, kinds: np.ndarray) -> FloatArray:
+    where = [np.flatnonzero(row == JUMP) for row in kinds]
+    jumps = np.full((len(kinds), max(map(len, where)), 2), np.inf)
+    for row, ends, cells in zip(jumps, edges, where, strict=True):
+        row[: len(cells)] = np.stack([ends[cells], ends[cells + 1]], axis=1)
+    return jumps
 
 
 def find_twins(problem: BanditProblem, support: FloatArray, draws: FloatArray) -> np.ndarray:
@@ -334,26 +344,3 @@ def _roughness_message(arm: int) -> str:
         f"problem.prior must have a log-density of at most {MOST_CELLS} smooth pieces for "
         f"method='grid', got more for arm {arm}; use RacingThompson."
     )
-
-
-@inner
-def log_density_at(
-    cells: Cells, kind: int, cell: int, tilt: tuple[float, float], u: float
-) -> float:
-    """Return the log-density of u in a cell: the prior's, plus two multiples of the features."""
-    left, right = cells.edges[kind, cell], cells.edges[kind, cell + 1]
-    t = (u - left) / (right - left)
-    if cells.kinds[kind, cell] == JUMP:
-        return height_at(cells, kind, cell if t < 0.5 else cell + 1, tilt)
-    c, (a, b) = cells.polynomials[kind, cell], tilt
-    found = c[0, DEGREE] + a * c[1, DEGREE] + b * c[2, DEGREE]
-    for power in range(DEGREE - 1, -1, -1):
-        found = found * t + (c[0, power] + a * c[1, power] + b * c[2, power])
-    return found
-
-
-@inner
-def height_at(cells: Cells, kind: int, edge: int, tilt: tuple[float, float]) -> float:
-    """Return the log-density of u at an edge, as `log_density_at`."""
-    height = cells.heights[kind, edge]
-    return float(height[0] + tilt[0] * height[1] + tilt[1] * height[2])

@@ -38,8 +38,6 @@ from agents.posteriors.cells import (
     JUMP,
     UNKNOWN,
     Cells,
-    height_at,
-    log_density_at,
 )
 from agents.posteriors.coordinate import position_of
 from bandit_gym.numerics.compiled import inner, inner_maker, kernel
@@ -57,7 +55,7 @@ MOST_PASSES = 5
 NUM_RECENT = 4096
 """Kinds of statistics, of which one table each is remembered to copy from."""
 
-_HALF = np.concatenate([np.arange(0.5, 5.1, 0.5), [6, 7.5, 9, 11, 14, 18, 23, 28]])
+_HALF = np.array([0.7, 1.4, 2.1, 2.8, 3.5, 4.3, 5.2, 6.5, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0])
 NEAR = np.concatenate([-_HALF[::-1], [0.0], _HALF])
 """Deviations of the likelihood's own mean, at which the posterior is looked at."""
 
@@ -118,24 +116,27 @@ def count_points(cells: Cells) -> int:
 
 
 @inner
-def look(cells: Cells, kind: int, pulls: float, total: float, looks: Looks) -> int:
+def look(cells: Cells, kind: int, data: tuple[float, float], looks: Looks) -> int:
     """Look at the edges of all cells, and where the likelihood alone would be; return how many."""
-    tilt, edges, size = (total - pulls * cells.typical, pulls), cells.edges[kind], cells.sizes[kind]
-    centre, width = edges[0], 0.0
+    (pulls, total), edges, size = data, cells.edges[kind], cells.sizes[kind]
+    tilt, centre, width = (total - pulls * cells.typical, pulls), edges[0], 0.0
     if pulls > 0.0:
         centre = position_of(cells.ends, total / pulls)
     if edges[0] < centre < edges[size]:
-        cell = find_cell(edges, size, centre)
-        width = width_of_likelihood(cells, kind, cell, tilt, centre)
-    num, near, cell = 0, 0, 0
+        width = width_of_likelihood(cells, kind, find_cell(edges, size, centre), tilt, centre)
+    num_near, u, value = 0, looks.share, looks.rough  # not in use yet
+    for j in range(NEAR.size):
+        u[num_near] = centre + width * NEAR[j]
+        num_near += width > 0.0 and edges[0] < u[num_near] < edges[size]
+    evaluate(cells, kind, tilt, u[:num_near], value)
+    num, near = 0, 0
     for edge in range(size + 1):
-        while width > 0.0 and near < NEAR.size and centre + width * NEAR[near] < edges[edge]:
-            u = centre + width * NEAR[near]
-            near += 1
-            if edge > 0:
-                looks.u[num], looks.value[num] = u, log_density_at(cells, kind, edge - 1, tilt, u)
-                num += 1
-        looks.u[num], looks.value[num] = edges[edge], height_at(cells, kind, edge, tilt)
+        while near < num_near and u[near] < edges[edge]:
+            looks.u[num], looks.value[num] = u[near], value[near]
+            num, near = num + 1, near + 1
+        height = cells.heights[kind, edge]
+        looks.u[num] = edges[edge]
+        looks.value[num] = height[0] + tilt[0] * height[1] + tilt[1] * height[2]
         num += 1
     return num
 
@@ -169,13 +170,18 @@ def width_of_likelihood(
 
 
 @inner
-def set_shares(looks: Looks, num: int, has_rough: bool) -> tuple[int, int]:
-    """Set what share of the points should lie up to each place; return the range of the mass."""
+def set_shares(looks: Looks, num: int, lowest: float, has_rough: bool) -> tuple[int, int]:
+    """Set what share of the points should lie up to each place; return the range of the mass.
+
+    Its end is before its start where no log-density is above the lowest.
+    """
     u, value, share = looks.u, looks.value, looks.share
     top = -np.inf
     for k in range(num):
         top = max(top, value[k])
     first, last = 0, num - 1
+    if not lowest < top < np.inf:
+        return last, first
     while first < last - 1 and not max(value[first], value[first + 1]) > top - LOG_REACH:
         first += 1
     while last > first + 1 and not max(value[last], value[last - 1]) > top - LOG_REACH:
@@ -192,9 +198,11 @@ def set_shares(looks: Looks, num: int, has_rough: bool) -> tuple[int, int]:
     error, rank = 0.0, 0.0
     for k in range(first + 1, last + 1):
         below = share[k] / total
-        low, high = math.sqrt(math.sqrt(below)), math.sqrt(math.sqrt(max(1.0 - below, 0.0)))
+        rare = max(min(below, 1.0 - below), 0.0)
+        low = math.sqrt(math.sqrt(rare))
+        low /= low + 1.0 - rare * (0.25 + rare * (0.09375 + 0.055 * rare))
         rank += max(value[k - 1], value[k]) > top - 0.5 * LOG_REACH
-        share[k] = 0.4 * below + 0.35 * low / (low + high) + 0.25 * rank / num_high
+        share[k] = 0.8 * (low if below < 0.5 else 1.0 - low) + 0.2 * rank / num_high
         if has_rough:
             error += looks.rough[k - 1]
             share[k] = 0.5 * (share[k] + error / rough)
@@ -202,37 +210,31 @@ def set_shares(looks: Looks, num: int, has_rough: bool) -> tuple[int, int]:
 
 
 @inner
-def place(
-    cells: Cells, kind: int, looks: Looks, first: int, last: int, top: float, u: np.ndarray
-) -> None:
-    """Set u (M + 1,): even points at equal shares and beside jumps, the others midway."""
-    edges, most = cells.edges[kind], u.size // 2
-    num_jumps, jump = 0, 0
-    for cell in range(cells.sizes[kind]):
-        if cells.kinds[kind, cell] == JUMP and looks.u[first] < edges[cell] < looks.u[last]:
-            num_jumps += 1
-    num_jumps = min(num_jumps, most // 4)
-    num_free, k, target = most - 1 - 2 * num_jumps, first, 1
-    u[0], u[u.size - 1] = looks.u[first], looks.u[last]
-    even, cell = 1, 0
+def place(jumps: np.ndarray, looks: Looks, first: int, last: int, u: np.ndarray) -> None:
+    """Set u (M + 1,): even points at equal shares and at both ends of (Q, 2) jumps, others midway.
+
+    Where there are too many jumps, the last ones have no points of their own.
+    """
+    most, jump, end = u.size // 2, 0, 0
+    while jump < len(jumps) and not jumps[jump, 0] > looks.u[first]:
+        jump += 1
+    while end < len(jumps) and jumps[end, 1] < looks.u[last]:
+        end += 1
+    end = min(max(end, jump), jump + most // 4)
+    num_shares = most - 2.0 * (end - jump)
+    u[0], u[u.size - 1], k, taken, even = looks.u[first], looks.u[last], first, 1, 1
     while even < most:
-        free = np.inf
-        if target <= num_free:
-            goal = target / (num_free + 1.0)
-            while k < last - 1 and looks.share[k + 1] < goal:
-                k += 1
-            part = (goal - looks.share[k]) / max(looks.share[k + 1] - looks.share[k], 1e-300)
-            free = looks.u[k] + min(part, 1.0) * (looks.u[k + 1] - looks.u[k])
-        while jump < num_jumps and not (
-            cells.kinds[kind, cell] == JUMP and looks.u[first] < edges[cell]
-        ):
-            cell += 1
-        if jump < num_jumps and edges[cell] <= free:
-            u[2 * even], u[2 * even + 2] = edges[cell], edges[cell + 1]
-            even, jump, cell = even + 2, jump + 1, cell + 1
+        goal = taken / num_shares
+        while k < last - 1 and looks.share[k + 1] < goal:
+            k += 1
+        part = (goal - looks.share[k]) / max(looks.share[k + 1] - looks.share[k], 1e-300)
+        shared = looks.u[k] + min(part, 1.0) * (looks.u[k + 1] - looks.u[k])
+        if jump < end and jumps[jump, 0] <= shared:
+            u[2 * even], u[2 * even + 2] = jumps[jump, 0], jumps[jump, 1]
+            even, jump = even + 2, jump + 1
         else:
-            u[2 * even] = max(free, u[2 * even - 2])
-            even, target = even + 1, target + 1
+            u[2 * even] = max(shared, u[2 * even - 2])
+            even, taken = even + 1, taken + 1
     for j in range(1, u.size, 2):
         u[j] = 0.5 * (u[j - 1] + u[j + 1])
 
@@ -242,13 +244,29 @@ def evaluate(
     cells: Cells, kind: int, tilt: tuple[float, float], u: np.ndarray, value: np.ndarray
 ) -> float:
     """Set the log-densities at u (m,), in order; return the largest."""
-    edges, last = cells.edges[kind], cells.sizes[kind] - 1
-    cell, top = find_cell(edges, last + 1, u[0]), -np.inf
-    for j in range(u.size):
+    edges, last, top, j = cells.edges[kind], cells.sizes[kind] - 1, -np.inf, 0
+    cell = find_cell(edges, last + 1, u[0]) if u.size > 0 else 0
+    while j < u.size:
         while cell < last and edges[cell + 1] <= u[j]:
             cell += 1
-        value[j] = log_density_at(cells, kind, cell, tilt, u[j])
-        top = max(top, value[j])
+        left, per_length = edges[cell], 1.0 / (edges[cell + 1] - edges[cell])
+        c, (a, b) = cells.polynomials[kind, cell], tilt
+        c0, c1 = c[0, 0] + a * c[1, 0] + b * c[2, 0], c[0, 1] + a * c[1, 1] + b * c[2, 1]
+        c2, c3 = c[0, 2] + a * c[1, 2] + b * c[2, 2], c[0, 3] + a * c[1, 3] + b * c[2, 3]
+        c4, c5 = c[0, 4] + a * c[1, 4] + b * c[2, 4], c[0, 5] + a * c[1, 5] + b * c[2, 5]
+        c6, c7 = c[0, 6] + a * c[1, 6] + b * c[2, 6], c[0, 7] + a * c[1, 7] + b * c[2, 7]
+        is_jump, is_last = cells.kinds[kind, cell] == JUMP, cell == last
+        while True:
+            t = (u[j] - left) * per_length
+            if is_jump:  # of the values at both ends, the nearer one
+                t = 1.0 if t >= 0.5 else 0.0
+            square = t * t
+            low = c0 + c1 * t + square * (c2 + c3 * t)
+            value[j] = low + square * square * (c4 + c5 * t + square * (c6 + c7 * t))
+            top = max(top, value[j])
+            j += 1
+            if j == u.size or not (is_last or u[j] < edges[cell + 1]):
+                break
     return top
 
 
@@ -324,12 +342,15 @@ def build(
     """
     pulls, total = data
     tilt, u, value = (total - pulls * cells.typical, pulls), spare[0], spare[1]
-    num, error = look(cells, kind, pulls, total, looks), np.inf
+    num, error = look(cells, kind, data, looks), np.inf
+    looks.rough[:num], lowest = 0.0, 0.5 * IMPOSSIBLE * (1.0 + pulls)
     for attempt in range(MOST_PASSES):
-        first, last = set_shares(looks, num, attempt > 0)
-        place(cells, kind, looks, first, last, 0.0, u)
+        first, last = set_shares(looks, num, lowest, attempt > 0)
+        if last < first:
+            return np.nan
+        place(cells.jumps[kind], looks, first, last, u)
         top = evaluate(cells, kind, tilt, u, value)
-        if not 0.5 * IMPOSSIBLE * (1.0 + pulls) < top < np.inf:
+        if not lowest < top < np.inf:
             return np.nan
         error = accumulate(u, value, top, points)
         if error < LARGEST_ERROR or attempt == MOST_PASSES - 1:
@@ -341,15 +362,16 @@ def build(
 
 @inner
 def unknown_mass(cells: Cells, kind: int, points: np.ndarray) -> float:
-    """Return the mass in cells that the prior was not resolved in."""
-    edges, last = cells.edges[kind], cells.sizes[kind] - 1
-    cell, mass = find_cell(edges, last + 1, points[0, PLACE]), 0.0
-    for k in range(1, points.shape[0]):
-        middle = 0.5 * (points[k - 1, PLACE] + points[k, PLACE])
-        while cell < last and edges[cell + 1] <= middle:
-            cell += 1
+    """Return the mass in cells that the prior was not resolved in, to whole steps of the table."""
+    edges, size, mass = cells.edges[kind], cells.sizes[kind], 0.0
+    cell, end = find_cell(edges, size, points[0, PLACE]), points[points.shape[0] - 1, PLACE]
+    while cell < size and edges[cell] < end:
         if cells.kinds[kind, cell] == UNKNOWN:
-            mass += points[k, MASS] - points[k - 1, MASS]
+            for k in range(1, points.shape[0]):
+                middle = 0.5 * (points[k - 1, PLACE] + points[k, PLACE])
+                if edges[cell] <= middle < edges[cell + 1]:
+                    mass += points[k, MASS] - points[k - 1, MASS]
+        cell += 1
     return mass
 
 
@@ -410,6 +432,19 @@ def kind_of_data(kind: int, pulls: float, total: float) -> int:
     return min(int(fraction * NUM_RECENT), NUM_RECENT - 1)
 
 
+@inner
+def copy_table(tables: Tables, to: tuple[int, int], other: tuple[int, int]) -> None:
+    """Make one lane's table of an arm the same as another's, in loops that are fast."""
+    points, source = tables.points[to], tables.points[other]
+    for k in range(points.shape[0]):
+        for column in range(3):
+            points[k, column] = source[k, column]
+    guide, same = tables.guides[to], tables.guides[other]
+    for k in range(guide.size):
+        guide[k] = same[k]
+    tables.errors[to] = tables.errors[other]
+
+
 @inner_maker
 def make_looks(cells: Cells, num_points: int) -> Looks:
     """Return room for all looks of a table."""
@@ -438,9 +473,7 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
             other, twin = divmod(recent[like], num_arms)
             is_twin = other < num_lanes and kinds[twin] == kinds[arm]
             if is_twin and keys[other, twin, 0] == pulls and keys[other, twin, 1] == total:
-                tables.points[lane, arm] = tables.points[other, twin]
-                tables.guides[lane, arm] = tables.guides[other, twin]
-                tables.errors[lane, arm] = tables.errors[other, twin]
+                copy_table(tables, (lane, arm), (other, twin))
             else:
                 points = tables.points[lane, arm]
                 error = build(cells, kinds[arm], (pulls, total), looks, spare, points)
