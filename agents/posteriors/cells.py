@@ -207,7 +207,9 @@ class ArmDensity(NamedTuple):
             second = one - at_low
         is_nan = np.isnan(one) | np.isnan(other)
         if is_nan.any():
-            condition = f"be a number or -inf at every mean, the mean {means[is_nan][0]:g} among them"
+            condition = (
+                f"be a number or -inf at every mean, the mean {means[is_nan][0]:g} among them"
+            )
             raise ValueError(message("likelihood.log_likelihood", condition, np.nan))
         is_lost = ~(np.isfinite(first) & np.isfinite(second)) | (second < IMPOSSIBLE)
         first, second = np.where(is_lost, 0.0, first), np.where(is_lost, IMPOSSIBLE, second)

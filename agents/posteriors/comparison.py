@@ -15,6 +15,8 @@ Letters: K arms, N lanes, M + 1 points.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from agents.posteriors.coordinate import mean_at
@@ -33,18 +35,25 @@ the density; the integral of x dF up to there, and the parabola of x times the d
 
 
 @inner
-def enter(points: np.ndarray, x: np.ndarray, totals: np.ndarray, pair: int, row: np.ndarray) -> None:
+def enter(
+    points: np.ndarray, x: np.ndarray, totals: np.ndarray, pair: int, row: np.ndarray
+) -> None:
     """Set the (10,) columns for a stretch of one arm's table: (M + 1, 3) points, (M + 1,) means."""
     k = 2 * pair
     row[START], row[BELOW] = points[k, PLACE], points[k, MASS]
     row[LENGTH] = points[k + 2, PLACE] - points[k, PLACE]
     left, middle, right = points[k, DENSITY], points[k + 1, DENSITY], points[k + 2, DENSITY]
-    row[LEFT], row[SLOPE] = left, -3.0 * left + 4.0 * middle - right
-    row[BEND] = 2.0 * (left - 2.0 * middle + right)
+    set_parabola(left, middle, right, row[LEFT:])
     if x.size > 0:
-        left, middle, right = left * x[k], middle * x[k + 1], right * x[k + 2]
-        row[TOTAL], row[X_LEFT] = totals[pair], left
-        row[X_SLOPE], row[X_BEND] = -3.0 * left + 4.0 * middle - right, 2.0 * (left - 2.0 * middle + right)
+        row[TOTAL] = totals[pair]
+        set_parabola(left * x[k], middle * x[k + 1], right * x[k + 2], row[X_LEFT:])
+
+
+@inner
+def set_parabola(left: float, middle: float, right: float, row: np.ndarray) -> None:
+    """Set the first three of a row to the coefficients of a parabola through three values."""
+    row[0], row[1] = left, -3.0 * left + 4.0 * middle - right
+    row[2] = 2.0 * (left - 2.0 * middle + right)
 
 
 @inner
@@ -102,6 +111,52 @@ def add_node(
     return rest
 
 
+class LaneTables(NamedTuple):
+    """The tables of a lane, and in which stretch of each the integrals are.
+
+    Attributes:
+        points: (K, M + 1, 3).
+        x: (K, M + 1) means at the points, or (K, 0).
+        totals: (K, M / 2 + 1) integrals of x dF.
+        pairs: (K,) stretches.
+    """
+
+    points: np.ndarray
+    x: np.ndarray
+    totals: np.ndarray
+    pairs: np.ndarray
+
+
+@inner
+def integrate(
+    ends: np.ndarray,
+    tables: LaneTables,
+    places: np.ndarray,
+    rows: np.ndarray,
+    spare: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """Add up the integrals between sorted places, from above, until the best is surely higher."""
+    points, pairs = tables.points, tables.pairs
+    lowest, rest = -np.inf, 1.0  # below, some distribution function is 0
+    for i in range(len(pairs)):
+        lowest = max(lowest, points[i, 0, PLACE])
+    for k in range(places.size - 2, -1, -1):
+        length = places[k + 1] - places[k]
+        if places[k] < lowest or not rest > LEAST:
+            return
+        if not length > 0.0:
+            continue
+        for i in range(len(pairs)):
+            if points[i, 2 * pairs[i], PLACE] > places[k]:
+                while points[i, 2 * pairs[i], PLACE] > places[k]:
+                    pairs[i] -= 1
+                enter(points[i], tables.x[i], tables.totals[i], pairs[i], rows[i])
+        for q in range(2, -1, -1):
+            u = places[k] + length * _NODES[q]
+            rest = add_node(ends, rows, u, length * _WEIGHTS[q], spare, sums)
+
+
 @kernel
 def compare_tables(
     ends: np.ndarray, points: np.ndarray, x: np.ndarray, found: np.ndarray, means: np.ndarray
@@ -132,22 +187,9 @@ def compare_tables(
             rows[i, BELOW], rows[i, TOTAL] = 1.0, totals[i, num_pairs]
         places = points[lane, :, ::2, PLACE].copy().reshape(num_arms * (num_pairs + 1))
         places.sort()
-        lowest = points[lane, :, 0, PLACE].max()  # below, some distribution function is 0
-        pairs[:], sums[:], rest = num_pairs, 0.0, 1.0
-        k = places.size - 2
-        while k >= 0 and places[k] >= lowest and rest > LEAST:
-            length = places[k + 1] - places[k]
-            if length > 0.0:
-                for i in range(num_arms):
-                    arm = points[lane, i]
-                    if arm[2 * pairs[i], PLACE] > places[k]:
-                        while arm[2 * pairs[i], PLACE] > places[k]:
-                            pairs[i] -= 1
-                        enter(arm, x[lane, i], totals[i], pairs[i], rows[i])
-                for q in range(2, -1, -1):
-                    u = places[k] + length * _NODES[q]
-                    rest = add_node(ends, rows, u, length * _WEIGHTS[q], spare, sums)
-            k -= 1
+        pairs[:], sums[:] = num_pairs, 0.0
+        tables = LaneTables(points[lane], x[lane], totals, pairs)
+        integrate(ends, tables, places, rows, spare, sums)
         total = sums[:, 0].sum()
         miss = abs(total - 1.0)
         largest_miss = max(largest_miss, miss if miss >= 0.0 else np.inf)  # where it is NaN
@@ -157,3 +199,14 @@ def compare_tables(
             for i in range(means.shape[1]):
                 means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[i, num_pairs]
     return largest_miss
+
+
+def find_best_arms(points: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return (N, K) best-arm probabilities, and what a row missed of one before it summed to that.
+
+    Args:
+        points: (N, K, M + 1, 3) of the tables.
+    """
+    found = np.empty(points.shape[:2])
+    x, means = np.empty((*found.shape, 0)), np.empty((len(found), 0, 0))
+    return found, compare_tables(np.zeros(4), points, x, found, means)

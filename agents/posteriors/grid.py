@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from agents.posteriors.base import Posterior, require_sum, same_arms
 from agents.posteriors.cells import make_cells
-from agents.posteriors.comparison import compare_tables
+from agents.posteriors.comparison import compare_tables, find_best_arms
 from agents.posteriors.tables import (
     DENSITY,
     LARGEST_RELIABLE_ERROR,
@@ -124,9 +124,8 @@ class GridPosterior(Posterior):
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities."""
-        found = np.empty(self.tables.keys.shape[:2])
-        none = np.empty((*found.shape, 0)), np.empty((len(found), 0, 0))
-        require_sum(compare_tables(self.cells.ends, self.tables.points, none[0], found, none[1]))
+        found, miss = find_best_arms(self.tables.points)
+        require_sum(miss)
         return found
 
     def best_arm_moments(

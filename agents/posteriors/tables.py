@@ -32,13 +32,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import ndtr
 
-from agents.posteriors.cells import (
-    IMPOSSIBLE,
-    JUMP,
-    UNKNOWN,
-    Cells,
-)
+import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of the laws
+from agents.numerics.laws import Law, MeanLaws, describe, log_density_along
+from agents.posteriors.cells import IMPOSSIBLE, JUMP, UNKNOWN, Cells
 from agents.posteriors.coordinate import position_of
 from bandit_gym.numerics.compiled import inner, inner_maker, kernel
 
@@ -58,6 +56,11 @@ NUM_RECENT = 4096
 _HALF = np.array([0.7, 1.4, 2.1, 2.8, 3.5, 4.3, 5.2, 6.5, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0])
 NEAR = np.concatenate([-_HALF[::-1], [0.0], _HALF])
 """Deviations of the likelihood's own mean, at which the posterior is looked at."""
+_FAR = np.concatenate([_HALF, 28.0 * 1.5 ** np.arange(1, 16)])
+WIDE = np.concatenate([-_FAR[::-1], [0.0], _FAR])
+"""Deviations of a named law at which it is looked at."""
+NUM_LAW_POINTS = 128
+"""M of the tables of named laws, whose best arms are told to 1e-6."""
 
 
 class Tables(NamedTuple):
@@ -331,7 +334,11 @@ def merge(looks: Looks, num: int, points: np.ndarray, value: np.ndarray) -> int:
 
 @inner
 def build(
-    cells: Cells, kind: int, data: tuple[float, float], looks: Looks, spare: np.ndarray,
+    cells: Cells,
+    kind: int,
+    data: tuple[float, float],
+    looks: Looks,
+    spare: np.ndarray,
     points: np.ndarray,
 ) -> float:
     """Fill the (M + 1, 3) points of one posterior's table; spare is (2, M + 1).
@@ -510,3 +517,54 @@ def draw_best_of_tables(rng: Generator, tables: Tables, actions: np.ndarray) -> 
                 num_best += 1.0
                 if rng.random() * num_best < 1.0:
                     actions[lane] = arm
+
+
+@kernel
+def tabulate_laws(laws: MeanLaws, points: np.ndarray) -> None:
+    """Fill the tables of (N, K) built-in laws: (N, K, M + 1, 3) points along their own line.
+
+    In each lane, places are counted from the highest mode.
+    """
+    num_lanes, num_arms, num_points = points.shape[:3]
+    size = WIDE.size + MOST_PASSES * num_points
+    looks = Looks(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
+    u, value, no_jumps = np.empty(num_points), np.empty(num_points), np.empty((0, 2))
+    modes = np.empty(num_arms)
+    for lane in range(num_lanes):
+        for arm in range(num_arms):
+            first, second, num = laws.first[lane, arm], laws.second[lane, arm], WIDE.size
+            modes[arm], bend = describe(laws.family, first, second)
+            for j in range(num):
+                looks.u[j], looks.rough[j] = WIDE[j] / math.sqrt(bend), 0.0
+                looks.value[j] = log_density_along(laws.family, first, second, looks.u[j])
+            table = points[lane, arm]
+            for attempt in range(MOST_PASSES):
+                start, end = set_shares(looks, num, -np.inf, attempt > 0)
+                place(no_jumps, looks, start, end, u)
+                for j in range(num_points):
+                    value[j] = log_density_along(laws.family, first, second, u[j])
+                if accumulate(u, value, 0.0, table) < LARGEST_ERROR:
+                    break
+                num = merge(looks, num, table, value)
+        for arm in range(num_arms):
+            for j in range(num_points):
+                points[lane, arm, j, PLACE] += modes[arm] - modes.max()
+
+
+def law_tables(law: Law, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the (N, K, M + 1, 3) tables of named laws: compiled ones, or by their quantiles."""
+    points = np.empty((*first.shape, NUM_LAW_POINTS + 1, 3))
+    if law.code is not None:
+        tabulate_laws(MeanLaws(law.code, first, second), points)
+        return points
+    z = np.linspace(-6.0, 6.0, NUM_LAW_POINTS // 2 + 1)
+    places = law.quantile(first[..., None], second[..., None], ndtr(z))
+    points[..., ::2, PLACE], points[..., 1::2, PLACE] = (
+        places,
+        (places[..., 1:] + places[..., :-1]) / 2,
+    )
+    log_density = law.log_density(first[..., None], second[..., None], points[..., PLACE])
+    for index in np.ndindex(first.shape):
+        u, value = points[index][:, PLACE].copy(), log_density[index]
+        accumulate(u, value, value.max(), points[index])
+    return points

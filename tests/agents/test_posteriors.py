@@ -5,16 +5,9 @@ from math import inf
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
-
-from agents.posteriors import chains, conditionals
 from agents.posteriors.features import Data
-from agents.posteriors.gibbs import NUM_SUMMARY_SWEEPS, GibbsPosterior
-from agents.posteriors.grid import GridPosterior
 from agents.posteriors.mesh import make_mesh
 from agents.posteriors.mesh_rows import EDGE, find_peak, to_coordinate
-from agents.posteriors.moves import step_directions
-from agents.posteriors.particles import ParticlePosterior
 from agents.posteriors.points import invert_table
 from agents.posteriors.quadrature import (
     Coordinate,
@@ -24,6 +17,13 @@ from agents.posteriors.quadrature import (
     require_density,
 )
 from agents.posteriors.tabulation import LARGEST_ERROR
+from scipy import integrate, stats
+
+from agents.posteriors import chains, conditionals
+from agents.posteriors.gibbs import NUM_SUMMARY_SWEEPS, GibbsPosterior
+from agents.posteriors.grid import GridPosterior
+from agents.posteriors.moves import step_directions
+from agents.posteriors.particles import ParticlePosterior
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from agents.numerics.draw_tables import NO_TABLES
 from numba import njit
 from scipy import integrate
 
-from agents.numerics.draw_tables import NO_TABLES
 from agents.numerics.kernels import TINY
 from agents.racing.bank import Bank
 from agents.racing.conjugate import MAX_TABLES, MIN_TABLE_DRAWS

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+from agents.posteriors.mesh import find_twins, make_mesh
+from agents.posteriors.mesh_rows import EDGE, HEIGHT, to_coordinate
+from agents.posteriors.quadrature import Coordinate
 from numpy.polynomial.legendre import leggauss
 from scipy import stats
 from scipy.special import betaln
 
 from agents import ExactThompson
 from agents.posteriors.grid import GridPosterior
-from agents.posteriors.mesh import find_twins, make_mesh
-from agents.posteriors.mesh_rows import EDGE, HEIGHT, to_coordinate
-from agents.posteriors.quadrature import Coordinate
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
 from bandit_gym.priors import Beta, Mixture, Normal, TruncatedNormal
 from bandit_gym.priors.mixtures import spike_and_slab
