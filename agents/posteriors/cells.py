@@ -41,11 +41,14 @@ FARTHEST = 1e6
 """Where one reward of size c is e^-1e6 as likely, the likelihood is not resolved."""
 NOTHING = -1e30
 """Log-density of what the prior excludes."""
+NARROWEST = 1e-8
+"""A cell shorter than that is not relied on: means there have few digits left to tell them by."""
 IMPOSSIBLE = -1e12
 """Log-likelihood, per reward, of what the likelihood excludes."""
 
 _TOLERANCE = 1e-4
-_FEATURE_TOLERANCE = 1e-12
+_FEATURE_TOLERANCE = 1e-9  # of the range over a cell
+_ROUNDING = 1e-14
 _LARGEST_BEND = 1.0
 _SHORTEST = 1e-12
 _SLOWEST_DECAY = 1e-3
@@ -184,7 +187,10 @@ class ArmDensity(NamedTuple):
     arm: int
 
     def at(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the (3, ...) functions at u of any shape, and what rounding may do to each."""
+        """Return the (3, ...) functions at u of any shape, and the sizes of rounding errors, and means.
+
+        The first error is that of u, the next two are those of the features.
+        """
         means = self.coordinate.means(u)
         rows = np.tile(means.reshape(-1, 1)[:1], (means.size, self.problem.num_arms))
         rows[:, self.arm] = means.ravel()  # the others stay, which slices are cheaper for
@@ -193,11 +199,10 @@ class ArmDensity(NamedTuple):
         noise = 16 * np.finfo(float).eps * np.exp(np.log(np.abs(means) + 1e-300) - log_slope)
         first, second, sizes = self._features(means)
         functions = np.stack([values + log_slope, first, second])
-        tolerances = np.stack([noise, noise + sizes, noise + sizes])
-        return functions, tolerances
+        return functions, np.stack([noise, *sizes, means])
 
     def _features(self, means: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return f_1, f_2 and what they may be off by."""
+        """Return f_1, f_2 and the size of what they are made of."""
         low, high = _typical_means(self.coordinate)
         weigh = self.problem.likelihood.log_likelihood
         with np.errstate(all="ignore"):
@@ -213,8 +218,9 @@ class ArmDensity(NamedTuple):
             raise ValueError(message("likelihood.log_likelihood", condition, np.nan))
         is_lost = ~(np.isfinite(first) & np.isfinite(second)) | (second < IMPOSSIBLE)
         first, second = np.where(is_lost, 0.0, first), np.where(is_lost, IMPOSSIBLE, second)
-        sizes = 1 + np.abs(second) + np.abs(first) + np.abs(second) / (high - low)
-        return first, second, _FEATURE_TOLERANCE * sizes
+        sizes = 1 + abs(at_low) + abs(at_high) + np.abs(second)
+        rounding = np.stack([sizes / (high - low) + np.abs(first), sizes])
+        return first, second, _ROUNDING * rounding
 
 
 def _typical_means(coordinate: Coordinate) -> tuple[float, float]:
@@ -258,7 +264,8 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         values, noise = density.at(left[:, None] + length[:, None] * _NODES)
         checks, noise_there = density.at(left[:, None] + length[:, None] * _CHECKS)
         top = max(top, values[0].max(), checks[0].max())
-        found = _judge(values, checks, (noise.max(axis=-1), noise_there.max(axis=-1)), top)
+        rounding = np.concatenate([noise, noise_there], axis=-1)
+        found = _judge(values, checks, rounding, top)
         is_good, is_empty, is_unknown, polynomials = found
         inside = np.searchsorted(left, places, side="right") - 1
         inside = np.where((inside >= 0) & (places <= right[inside]), inside, len(left))
@@ -277,7 +284,8 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         straight[..., 0], straight[..., 1] = ends[..., 0], ends[..., 1] - ends[..., 0]
         straight[0, is_empty, 0], straight[0, is_empty, 1] = NOTHING, 0.0
         kept = np.where(is_good[:, None], polynomials, straight)
-        kinds = np.select([is_good | (is_flat & is_empty), is_jump], [SMOOTH, JUMP], UNKNOWN)
+        is_known = (is_good & (length > NARROWEST)) | (is_flat & is_empty)
+        kinds = np.select([is_known, is_jump], [SMOOTH, JUMP], UNKNOWN)
         columns = (left, right, np.moveaxis(ends, 0, -1), np.moveaxis(kept, 0, 1), kinds)
         done.append(tuple(column[is_done] for column in (*columns, is_empty & is_flat)))
         num_done += int(is_done.sum())
@@ -305,19 +313,25 @@ def _tolerance(values: FloatArray, top: float) -> FloatArray:
 
 
 def _judge(
-    values: FloatArray, checks: FloatArray, noise: tuple[FloatArray, FloatArray], top: float
+    values: FloatArray, checks: FloatArray, rounding: FloatArray, top: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, FloatArray]:
     """Return where (3, C, ...) functions are followed, where the prior is nothing, where not known.
 
     And the (3, C, DEGREE + 1) polynomials that follow them.
     """
     with np.errstate(all="ignore"):
-        misfit = np.abs(values @ _AT_CHECKS.T - checks)
-        allowed = (noise[0] + noise[1])[..., None] * np.ones(DEGREE)
-        allowed[0] += _tolerance(checks[0], top)
+        start = values[..., :1]  # from which the rest is told, so that constants are
+        misfit = np.abs(start + (values - start) @ _AT_CHECKS.T - checks)
+        change = np.ptp(values, axis=-1)
+        largest, means = rounding.max(axis=-1)[:3], rounding[3]
+        loss = 16 * np.finfo(float).eps * np.abs(means).max(axis=-1) / np.ptp(means, axis=-1)
+        allowed = (_FEATURE_TOLERANCE + loss) * change + largest
+        allowed = np.broadcast_to(allowed[..., None], checks.shape).copy()
+        allowed[0] = largest[0][:, None] + _tolerance(checks[0], top)
         is_fitted = (misfit <= allowed).all(axis=(0, 2))
         bend = np.abs(values[0, :, 0] - 2 * checks[0, :, _MIDDLE] + values[0, :, -1])
-        polynomials = values @ _FIT.T
+        polynomials = (values - start) @ _FIT.T
+        polynomials[..., 0] += start[..., 0]
     both = np.concatenate([values, checks], axis=-1)
     highest = both[0].max(axis=-1)
     is_empty = np.isneginf(highest)

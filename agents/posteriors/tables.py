@@ -44,10 +44,10 @@ MASS, PLACE, DENSITY = range(3)
 """What there is of each point: distribution function, u and density of u."""
 
 FEWEST_POINTS, MOST_POINTS = 64, 2048
-POINTS_PER_CELL, POINTS_PER_JUMP = 1.5, 12
+MANY_CELLS, POINTS_PER_CELL, POINTS_PER_JUMP, POINTS_PER_HALVING = 64, 2, 12, 4
 LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
-LARGEST_ERROR, LARGEST_RELIABLE_ERROR = 1e-3, 5e-3
+LARGEST_ERROR, LARGEST_RELIABLE_ERROR = 1e-3, 1e-2
 """Of a distribution function: more calls for another pass, or for a flag."""
 MOST_PASSES = 5
 NUM_RECENT = 4096
@@ -110,12 +110,16 @@ def empty_tables(cells: Cells, num_lanes: int) -> Tables:
 
 
 def count_points(cells: Cells) -> int:
-    """Return M: some for each cell with mass and each jump, of the arm that takes most."""
+    """Return M: some more for jumps, narrow cells and many of them, of the arm that takes most."""
     heights = cells.heights[..., 0]
     has_mass = np.maximum(heights[:, 1:], heights[:, :-1]) > -LOG_REACH
     is_jump = has_mass & (cells.kinds == JUMP)
-    wanted = POINTS_PER_CELL * has_mass.sum(axis=1) + POINTS_PER_JUMP * is_jump.sum(axis=1)
-    return int(np.clip(4 * np.ceil(wanted.max() / 4), FEWEST_POINTS, MOST_POINTS))
+    lengths = np.where(has_mass & ~is_jump, np.diff(cells.edges), 1.0)
+    shortest = np.where(lengths > 0, lengths, 1.0).min(axis=1)  # there is none in the padding
+    wanted = POINTS_PER_CELL * np.maximum(has_mass.sum(axis=1) - MANY_CELLS, 0)
+    wanted = wanted + POINTS_PER_JUMP * is_jump.sum(axis=1)
+    wanted = wanted + POINTS_PER_HALVING * np.maximum(-2 - np.log2(shortest), 0)
+    return int(np.clip(4 * np.ceil((FEWEST_POINTS + wanted.max()) / 4), 0, MOST_POINTS))
 
 
 @inner
@@ -208,7 +212,7 @@ def set_shares(looks: Looks, num: int, lowest: float, has_rough: bool) -> tuple[
         share[k] = 0.8 * (low if below < 0.5 else 1.0 - low) + 0.2 * rank / num_high
         if has_rough:
             error += looks.rough[k - 1]
-            share[k] = 0.5 * (share[k] + error / rough)
+            share[k] = 0.3 * share[k] + 0.7 * error / rough
     return first, last
 
 
@@ -328,7 +332,7 @@ def merge(looks: Looks, num: int, points: np.ndarray, value: np.ndarray) -> int:
         looks.rough[at] = 0.0
         if 0.0 < step <= length:
             bend = length * abs(left - 2.0 * middle + right)
-            looks.rough[at] = math.sqrt(bend) * step / length
+            looks.rough[at] = bend ** (1.0 / 3.0) * step / length
     return num
 
 

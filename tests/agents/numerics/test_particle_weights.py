@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 
 from agents.numerics import particle_weights as kernels
+from agents.numerics.laws import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 from agents.numerics.particle_weights import MOST_PRODUCTS, Populations, Rewards, make_weights
 from agents.posteriors.resampling import accumulate, effective_sample_size, normalise
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson

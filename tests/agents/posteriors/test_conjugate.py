@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from agents.numerics.families import INVERSE_GAMMA_LAW, NORMAL_LAW
 from scipy import stats
 
+from agents.numerics.laws import INVERSE_GAMMA_LAW, NORMAL_LAW
 from agents.posteriors.conjugate import (
     conjugate_posterior,
     data_weights,
