@@ -187,7 +187,7 @@ class ArmDensity(NamedTuple):
     arm: int
 
     def at(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the (3, ...) functions at u of any shape, and the sizes of rounding errors, and means.
+        """Return the (3, ...) functions at u of any shape; sizes of rounding errors, and means.
 
         The first error is that of u, the next two are those of the features.
         """

@@ -5,25 +5,16 @@ from math import inf
 
 import numpy as np
 import pytest
-from agents.posteriors.features import Data
-from agents.posteriors.mesh import make_mesh
-from agents.posteriors.mesh_rows import EDGE, find_peak, to_coordinate
-from agents.posteriors.points import invert_table
-from agents.posteriors.quadrature import (
-    Coordinate,
-    first_edges,
-    log_prior,
-    make_coordinate,
-    require_density,
-)
-from agents.posteriors.tabulation import LARGEST_ERROR
 from scipy import integrate, stats
 
 from agents.posteriors import chains, conditionals
+from agents.posteriors.cells import log_prior, make_cells
+from agents.posteriors.coordinate import Coordinate, mean_at, position_of
 from agents.posteriors.gibbs import NUM_SUMMARY_SWEEPS, GibbsPosterior
 from agents.posteriors.grid import GridPosterior
 from agents.posteriors.moves import step_directions
 from agents.posteriors.particles import ParticlePosterior
+from agents.posteriors.tables import LARGEST_ERROR
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,
@@ -163,12 +154,6 @@ def test_means_stay_inside_up_to_the_limits(coordinate):
             assert 1e149 < abs(near) < 1e151
 
 
-def test_rests_are_what_is_left_of_an_interval():
-    coordinate = Coordinate(-2.0, 5.0)
-    assert coordinate.rests(U) == pytest.approx(5.0 - coordinate.means(U))
-    assert coordinate.rests(np.array([100.0]))[0] == pytest.approx(7 * math.exp(-100))
-
-
 @pytest.mark.parametrize(
     ("support", "expected"),
     [
@@ -180,18 +165,9 @@ def test_rests_are_what_is_left_of_an_interval():
 )
 def test_coordinates_are_centred_and_scaled_by_medians_of_draws(support, expected):
     draws = np.array([[0.1, 0.3], [0.2, 0.4], [0.3, 0.35]])
-    found = make_coordinate(np.array(support), draws)
+    found = Coordinate.of_draws(np.array(support), draws)
     assert (found.low, found.high) == (expected.low, expected.high)
     assert (found.centre, found.scale) == pytest.approx((expected.centre, expected.scale))
-
-
-def test_first_edges_run_from_limit_to_limit_over_the_means_given():
-    coordinate = Coordinate(0.0, 1.0)
-    edges = first_edges(coordinate, np.array([0.25, 0.9]))
-    assert (np.diff(edges) > 0).all()
-    assert edges[[0, -1]] == pytest.approx(coordinate.limits)
-    for u in (-math.log(3), math.log(9), 0.0, 0.5, 1.0, 2.0, 4.0, -0.5, -1.0, -16.0):
-        assert abs(edges - u).min() < 1e-12
 
 
 def test_priors_are_nothing_outside_their_support():
@@ -199,15 +175,6 @@ def test_priors_are_nothing_outside_their_support():
     means = np.array([[0.1, 0.5], [0.2, 0.8], [0.9, 0.81]])
     is_inside = np.isfinite(log_prior(problem, problem.arm_support(), means))
     assert is_inside.tolist() == [[False, True], [True, True], [False, False]]
-
-
-@pytest.mark.parametrize("value", [np.nan, inf])
-def test_densities_that_are_none_are_refused_by_arm_and_mean(value):
-    values, means = np.zeros((3, 2)), np.arange(6.0).reshape(3, 2)
-    require_density("density", values, means)
-    values[1, 1] = value
-    with pytest.raises(ValueError, match=f"got {value} for arm 1 at the mean 3.0"):
-        require_density("density", values, means)
 
 
 C = np.array([2.0, 3.0, 1.0, -4.0, -0.1])
@@ -445,10 +412,12 @@ def test_chains_start_inside_the_box_near_the_data():
 def test_compiled_positions_are_those_of_the_coordinate(coordinate):
     ends = np.array([coordinate.low, coordinate.high, coordinate.centre, coordinate.scale])
     u = np.linspace(-6.0, 6.0, 13)
-    found = [to_coordinate(ends, x) for x in coordinate.means(u)]
+    found = [position_of(ends, x) for x in coordinate.means(u)]
     assert found == pytest.approx(u, abs=1e-9)
-    assert to_coordinate(ends, coordinate.low) == -inf
-    assert to_coordinate(ends, coordinate.high) == inf
+    means = [mean_at(ends, place) for place in u]
+    assert means == pytest.approx(coordinate.means(u), rel=1e-12)
+    assert position_of(ends, coordinate.low) == -inf
+    assert position_of(ends, coordinate.high) == inf
 
 
 def test_conditional_densities_of_chains_are_sums_of_their_features():
@@ -460,38 +429,10 @@ def test_conditional_densities_of_chains_are_sums_of_their_features():
     assert found[0, 1] == pytest.approx([-1.0, 0.0, 2.0])
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_inverted_tables_tell_the_density_too(name):
-    """That of the coordinate u: between two points it is a straight line, a share over a step."""
-    posterior, _ = follow(name, np.array([[10, 3]]), np.array([[3.0, 1.0]]))
-    points, guide = posterior.tables.points[0, 1], posterior.tables.guides[0, 1]
-    for level in (0.013, 0.2, 0.55, 0.97):
-        (low, _), (u, density), (high, _) = (
-            invert_table(points, guide, level + step) for step in (-1e-6, 0.0, 1e-6)
-        )
-        assert low < u < high
-        assert density == pytest.approx(2e-6 / (high - low), rel=1e-3)
-
-
 def test_cells_of_an_arm_run_over_its_own_support():
     prior = TruncatedNormal([0.15, 0.5], 0.1, [0.1, 0.4], [0.2, 0.95])
-    mesh = make_mesh(BanditProblem(Bernoulli(), prior, 2))
-    coordinate = Coordinate(*mesh.likelihood.ends)
+    coordinate, cells = make_cells(BanditProblem(Bernoulli(), prior, 2))
     for arm, ends in enumerate([(0.1, 0.2), (0.4, 0.95)]):
-        edges = mesh.cells[arm, : mesh.sizes[arm] + 1, EDGE]
+        edges = cells.edges[arm, : cells.sizes[arm] + 1]
         assert coordinate.means(edges[[0, -1]]) == pytest.approx(ends)
         assert (np.diff(edges) > 0).all()
-
-
-@pytest.mark.parametrize("name", LAWS)
-def test_the_mean_that_the_data_favour_is_found_among_the_cells(name):
-    """One that is beyond all of them is at their end."""
-    likelihood, prior, _ = LAWS[name]
-    mesh = make_mesh(BanditProblem(likelihood, prior, 2))
-    cells = mesh.cells[0, : mesh.sizes[0] + 1]
-    for average in (0.05, 0.3, 0.9):
-        u = to_coordinate(mesh.likelihood.ends, average)
-        v = find_peak(mesh.likelihood, Data(10.0, 10 * average), cells)
-        assert np.interp(v, np.arange(len(cells)), cells[:, EDGE]) == pytest.approx(u, abs=1e-9)
-    far = find_peak(mesh.likelihood, Data(1.0, 1e300), cells)
-    assert far == len(cells) - 1

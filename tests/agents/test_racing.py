@@ -5,13 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from agents.numerics.draw_tables import NO_TABLES
 from numba import njit
 from scipy import integrate
 
-from agents.numerics.kernels import TINY
+from agents.numerics.laws import TINY
 from agents.racing.bank import Bank
-from agents.racing.conjugate import MAX_TABLES, MIN_TABLE_DRAWS
 from agents.racing.leaders import find_leaders as plain_find_leaders
 from agents.racing.leaders import largest_evidence
 from agents.racing.logistic import log_logistic
@@ -111,25 +109,6 @@ def test_an_arm_without_data_is_drawn_from_the_stand_in_where_the_reference_is_i
     assert abs(other.mean() - 0.5) < 4 * 0.5 / 10
     weights = draws.log_weights[0] - -0.5 * ((other - 5.0) / 0.1) ** 2
     assert weights == pytest.approx(weights[0], abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("likelihood", "prior", "expected_samples", "lanes", "has_tables"),
-    [
-        (Bernoulli(), Beta(2.0, 2.0), MIN_TABLE_DRAWS / 2, 2, True),
-        (Bernoulli(), Beta(2.0, 2.0), MIN_TABLE_DRAWS / 2 - 1, 2, False),
-        (Poisson(), Gamma(2.0, 2.0), MIN_TABLE_DRAWS, 2, False),
-        (Bernoulli(), Beta(2.0, 2.0), MIN_TABLE_DRAWS, MAX_TABLES // 2, True),
-        (Bernoulli(), Beta(2.0, 2.0), MIN_TABLE_DRAWS, MAX_TABLES // 2 + 1, False),
-    ],
-)
-def test_tables_are_kept_where_they_pay(likelihood, prior, expected_samples, lanes, has_tables):
-    proposal = make_proposal(BanditProblem(likelihood, prior, 2), "reference")
-    proposal.expected_samples = expected_samples
-    proposal.follow(np.random.default_rng(0), np.ones((lanes, 2), int), np.ones((lanes, 2)))
-    tables = proposal.weighed_laws().tables
-    assert (len(tables.keys) == 2 * lanes) == has_tables
-    assert (tables is NO_TABLES) == (not has_tables)
 
 
 def test_weights_that_only_the_prior_knows_are_for_no_compiled_loop():

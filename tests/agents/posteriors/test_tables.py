@@ -69,9 +69,7 @@ def reached(problem, pulls, total, scales, values):
 
 @pytest.mark.parametrize("width", [1e-2, 1e-4, 1e-6])
 @pytest.mark.parametrize("pulls", [10, 1000, 32_152, 10**6, 10**8])
-def test_spike_beside_a_slab_is_held_wherever_the_data_lie_or_flagged_if_it_is_very_narrow(
-    width, pulls
-):
+def test_spike_beside_a_slab_is_held_wherever_the_data_lie_or_flagged_if_narrow(width, pulls):
     problem = BanditProblem(Bernoulli(), spike_and_slab(0.5, width, Beta(1.0, 1.0), 0.5), 2)
     for errors in (0, 1, 2, 3, 4, 10):  # standard errors from the spike
         total = min(float(round(pulls / 2 + errors * np.sqrt(pulls) / 2)), pulls)
