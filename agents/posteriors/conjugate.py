@@ -121,6 +121,18 @@ def is_compiled(likelihood: Likelihood) -> bool:
     return row is not None and row.law.code is not None
 
 
+def code_of(likelihood: Likelihood) -> int:
+    """Return the code by which kernels know the likelihood's conjugate law.
+
+    Raises:
+        ValueError: if they do not.
+    """
+    code = find_row(likelihood).law.code
+    if code is None:
+        raise ValueError(message("likelihood", "have a compiled law", likelihood))
+    return code
+
+
 def data_weights(likelihood: Likelihood) -> np.ndarray:
     """Return (2, 2) what a pull and a unit of reward add to the first and second parameter."""
     variance = likelihood.std**2 if isinstance(likelihood, likelihoods.Gaussian) else 1.0

@@ -17,6 +17,7 @@ from agents.numerics.kernels import Draws, draw_chunk, make_draws
 from agents.numerics.laws import MeanLaws
 from agents.posteriors.conjugate import (
     ConjugatePosterior,
+    code_of,
     conjugate_posterior,
     is_conjugate,
 )
@@ -77,7 +78,7 @@ class ConjugateProposal(Proposal):
         self._parameters = first, second
         if self._is_compiled:
             sets = is_missing.view(np.int8)
-            self._laws = MeanLaws(self.posterior.law.code or 0, first, second)
+            self._laws = MeanLaws(code_of(self.problem.likelihood), first, second)
             self._log_weight = LogWeight(self._coefficients, sets, self._support)
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:

@@ -78,6 +78,11 @@ class MarginalProposal(Proposal):
             problem if self.has_equal_weights else replace(problem, prior=marginals)
         )
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the tables again, which copies and pickles leave out."""
+        self.__dict__.update(state)
+        self.grid.follow(np.random.default_rng(0), self.counts, self.sums)
+
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.follow`.
 
@@ -141,8 +146,10 @@ class MarginalProposal(Proposal):
         """Return the (R, m) log-weights of (R, K, m) means; see `Proposal.weigh`."""
         if self._is_exact:
             return np.zeros((means.shape[0], means.shape[2]))
-        apart = self.marginals.arm_log_density(means.transpose(0, 2, 1)).sum(axis=-1)
-        return prior_log_density(self.problem, means) - np.asarray(apart)
+        with np.errstate(invalid="ignore"):
+            apart = self.marginals.arm_log_density(means.transpose(0, 2, 1)).sum(axis=-1)
+            log_prior = prior_log_density(self.problem, means)
+            return np.where(log_prior == -np.inf, -np.inf, log_prior - apart)
 
 
 def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
