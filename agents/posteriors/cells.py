@@ -102,7 +102,7 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
     for arm in np.unique(twins):
         density = ArmDensity(problem, coordinate, support, int(arm))
         found.append(resolve_arm(density, draws[:, arm]))
-        _require_decay(found[-1], int(arm), problem)
+        _require_decay(found[-1], density)
     sizes = np.array([len(arm.kinds) for arm in found])
     shape = (len(found), sizes.max())
     edges, heights = np.empty((shape[0], shape[1] + 1)), np.zeros((shape[0], shape[1] + 1, 3))
@@ -344,14 +344,16 @@ def _shortest(u: FloatArray) -> FloatArray:
     return _SHORTEST * (1 + np.abs(u))
 
 
-def _require_decay(cells: ArmCells, arm: int, problem: BanditProblem) -> None:
+def _require_decay(cells: ArmCells, density: ArmDensity) -> None:
+    """Refuse a density that is as high at a limit of u as before it; elsewhere the support ends."""
     heights, lengths = cells.heights[:, 0], np.diff(cells.edges)[[0, -1]]
     ends, inside = heights[[0, -1]], heights[[1, -2]]
-    is_flat = (ends > -_LOG_REACH) & ~(inside - ends > _SLOWEST_DECAY * lengths)
+    is_limit = cells.edges[[0, -1]] == density.coordinate.limits
+    is_flat = is_limit & (ends > -_LOG_REACH) & ~(inside - ends > _SLOWEST_DECAY * lengths)
     if not heights.max() > NOTHING or is_flat.any():
         raise ValueError(
             f"problem.prior must be a density that integrates over its support, got "
-            f"{problem.prior!r}, which does not decay for arm {arm}."
+            f"{density.problem.prior!r}, which does not decay for arm {density.arm}."
         )
 
 
