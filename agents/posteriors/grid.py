@@ -113,13 +113,10 @@ class GridPosterior(Posterior):
         return self.coordinate.means(u)
 
     def density(self, x: np.ndarray) -> np.ndarray:
-        """Return the (m, N, K) densities at (m,) places, on straight lines between points."""
+        """Return the (m, N, K) densities at (m,) places, as draws from the tables have them."""
         lines, u = self.coordinate, self.coordinate.positions(x)
         slope = np.where((x > lines.low) & (x < lines.high), np.exp(-lines.log_slope(u)), 0.0)
-        found = [
-            [np.interp(u, arm[:, PLACE], arm[:, DENSITY], 0.0, 0.0) for arm in lane]
-            for lane in self.tables.points
-        ]
+        found = [[_density_of_table(arm, u) for arm in lane] for lane in self.tables.points]
         return np.moveaxis(np.array(found), -1, 0) * slope[:, None, None]
 
     def best_arm_probabilities(self) -> np.ndarray:
@@ -187,3 +184,12 @@ def _part_of_parabola(values: np.ndarray, t: np.ndarray) -> np.ndarray:
     left, middle, right = values[..., :-2:2], values[..., 1::2], values[..., 2::2]
     slope, bend = -3 * left + 4 * middle - right, 2 * (left - 2 * middle + right)
     return np.asarray(t * (left + t * (slope / 2 + t * bend / 3)))
+
+
+def _density_of_table(points: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Return the (m,) densities of u: straight lines between points, over areas of their mass."""
+    mass, place, density = points.T
+    steps = np.clip(np.searchsorted(place, u, side="right") - 1, 0, len(place) - 2)
+    areas = (density[1:] + density[:-1]) * np.diff(place) / 2
+    line = np.interp(u, place, density, 0.0, 0.0)
+    return np.asarray(line * (np.diff(mass) / np.maximum(areas, 1e-300))[steps])
