@@ -166,7 +166,7 @@ def test_grid_table_holds_the_beta_distribution(count):
         truth = posterior.cdf(expit(points[arm, :, 1]))
         assert (
             np.abs(points[arm, :, 0] - truth).max() < 1e-3
-        )  # promised in agents.posteriors.tabulation
+        )  # promised in agents.posteriors.tables
 
 
 def test_grid_follows_a_posterior_step_by_step():
