@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING  # noqa: E402
 
 from bandit_gym.files import VERSION as __version__  # noqa: E402
 from bandit_gym.lending import lend  # noqa: E402
-from bandit_gym.registration import ENV_IDS, register_envs  # noqa: E402
+from bandit_gym.registration import ENV_IDS  # noqa: E402
 
 if TYPE_CHECKING:
     from bandit_gym.experiments import Experiment, Workers, load_experiment, run_experiment
@@ -38,8 +38,6 @@ __getattr__, __dir__ = lend(
         "make_vec": "session",
         "run_experiment": "experiments",
     },
-    *("ENV_IDS", "__version__", "register_envs"),
+    *("ENV_IDS", "__version__"),
 )
 __all__ = __dir__()
-
-register_envs()

@@ -8,7 +8,6 @@ and 129 stopped by SIGTERM and SIGHUP, to be continued with `resume`.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
@@ -86,25 +85,21 @@ def _run(options: argparse.Namespace) -> int:
     with experiments.importing_from(beside, experiments.HERE):
         experiment = experiments.load_experiment(file)
         folder = _folder(options, file.stem, experiment)
-        return _begin(experiment, folder, options, beside)
+        return _begin(experiment, folder, options)
 
 
 def _resume(options: argparse.Namespace) -> int:
     folder = check_path("directory", options.directory)
-    experiment = experiments.read_manifest(folder).experiment
-    beside = experiments.remembered_folders(folder)
-    with experiments.importing_from(*beside, experiments.HERE):
+    experiment = experiments.read_manifest(folder)
+    with experiments.importing_from(experiments.HERE):
         if not options.trust:
-            experiments.check_trust(folder, experiment)
-        return _begin(experiment, folder, options, *beside)
+            experiments.check_trust(folder, experiments.find_own_code(experiment))
+        return _begin(experiment, folder, options)
 
 
-def _begin(
-    experiment: experiments.Experiment, folder: Path, options: argparse.Namespace, *beside: str
-) -> int:
-    """Name the modules that are not this project's, remember that they are run, and run them."""
-    experiments.tell_modules(experiment)
-    experiments.remember(folder, experiment, list(dict.fromkeys([*beside, os.getcwd()])))
+def _begin(experiment: experiments.Experiment, folder: Path, options: argparse.Namespace) -> int:
+    """Name the modules that are not this project's, and run them."""
+    experiments.tell_modules(experiments.find_own_code(experiment))
     return _carry_out(experiment, folder, options)
 
 
@@ -120,36 +115,25 @@ def _carry_out(
                 folder,
                 workers=workers,
                 on_progress=on_progress,
-                changed=options.changed,
-                optimal_budget=options.optimal_budget,
+                recompute=options.recompute,
             )
-    except experiments.OutdatedError as error:
-        options.changed = _ask(error)
-        return _carry_out(experiment, folder, options)
     except KeyboardInterrupt as stop:
         return _interrupted(stop, folder)
     except _INPUT_ERRORS:
         raise
     except (OSError, BrokenExecutor) as error:
         return _stop(str(error), folder, FAILED)
-    return _show(experiment, folder)
+    return _show(experiment, folder, options)
 
 
-def _ask(error: experiments.OutdatedError) -> str:
-    """Ask a terminal what to do about blocks that no longer fit; raise the error elsewhere."""
-    question = f"bandit-gym: {error}\nRecompute (r), keep (k), or stop (any other key)? "
-    answer = experiments.ask(question, {"r": "recompute", "k": "keep"})
-    if answer is None:
-        raise error
-    return answer
-
-
-def _show(experiment: experiments.Experiment, folder: Path) -> int:
+def _show(experiment: experiments.Experiment, folder: Path, options: argparse.Namespace) -> int:
     found = results.load_results(folder, experiment)
     print(results.describe(found))
     for path in results.draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: bandit-gym report {folder}")
+    for world, line in experiments.least_regrets(experiment) if options.optimal else ():
+        print(f"Least possible regret in {world}: {line}")
     return FAILED if found.failed else OK
 
 
@@ -230,31 +214,22 @@ def _take_workers(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--backend",
         default="loky",
-        help="loky (default) or dask, which outlive an agent that kills its process; serial or ray",
+        help="loky (default) or dask, which outlive an agent that kills its process; or serial",
     )
     group.add_argument(
         "--workers", type=experiments.parse_integer, help="how many; default: one per core"
     )
-    group.add_argument("--scheduler", help="address of a running Dask scheduler or Ray head")
+    group.add_argument("--scheduler", help="address of a running Dask scheduler")
 
 
-def _take_optimal_budget(parser: argparse.ArgumentParser) -> None:
-    text = "that finding a world's least possible regret may take; default: 5, in trials 0"
-    number = experiments.parse_number
-    parser.add_argument("--optimal-budget", type=number, metavar="SECONDS", help=text)
+def _take_optimal(parser: argparse.ArgumentParser) -> None:
+    text = "compute the least regret that is possible, where the recursion has room for it"
+    parser.add_argument("--optimal", action="store_true", help=text)
 
 
-def _take_changed(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("blocks that the present code would not draw again")
-    choice = group.add_mutually_exclusive_group()
-    for option, text in (
-        ("recompute", "move them to superseded/N/ and simulate them again"),
-        ("keep", "leave them; every table and figure says so"),
-    ):
-        choice.add_argument(
-            f"--{option}", dest="changed", action="store_const", const=option, help=text
-        )
-    parser.set_defaults(changed="refuse")
+def _take_recompute(parser: argparse.ArgumentParser) -> None:
+    text = "simulate blocks again that the present code would not draw"
+    parser.add_argument("--recompute", action="store_true", help=text)
 
 
 COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
@@ -262,15 +237,15 @@ COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
     _compare: (
         "run agents in one environment and report",
         *(experiments.take_world, _take_agents),
-        *(_take_out, _take_workers, _take_optimal_budget, _take_changed),
+        *(_take_out, _take_workers, _take_optimal, _take_recompute),
     ),
     _run: (
         "run an experiment file (TOML or JSON) and report",
-        *(_take_file, _take_out, _take_workers, _take_optimal_budget, _take_changed),
+        *(_take_file, _take_out, _take_workers, _take_optimal, _take_recompute),
     ),
     _resume: (
         "go on with an experiment that was interrupted",
-        *(reading.take_directory, _take_trust, _take_workers, _take_optimal_budget, _take_changed),
+        *(reading.take_directory, _take_trust, _take_workers, _take_optimal, _take_recompute),
     ),
     **watching.COMMANDS,
     **reading.COMMANDS,

@@ -92,7 +92,7 @@ def compare(
         out: folder to store the results in, and to go on with what is there; None keeps them in
             this process alone.
         settings: `seed`, `recording`, `block_size` and `propensities` of an `Experiment`, `workers`
-            and `changed` of `run_experiment`, and `progress`, whether to show how far it is.
+            and `recompute` of `run_experiment`, and `progress`, whether to show how far it is.
 
     Raises:
         TypeError: if an argument is of the wrong kind.
@@ -103,7 +103,7 @@ def compare(
     """
     call = _write_call(agents, env, replications, horizon, out, settings)
     running: dict[str, Any] = {
-        name: settings.pop(name) for name in ("workers", "changed") if name in settings
+        name: settings.pop(name) for name in ("workers", "recompute") if name in settings
     }
     shows_progress = check_object("progress", settings.pop("progress", True), bool)
     experiment = experiments.Experiment.from_dict(
@@ -122,7 +122,6 @@ def compare(
         else:
             folder = check_folder("out", out)
             _warn_of_own_code(experiment)
-            experiments.remember(folder, experiment, [str(Path.cwd())])
         if shows_progress:
             running["on_progress"] = stack.enter_context(experiments.progress_on_stderr())
         experiments.run_experiment(experiment, folder, **running)

@@ -20,7 +20,7 @@ from cost_of_distance.settings import CONTENDERS, DEAR, WORLDS, Contender
 from pages.command import Task, add_scale, new_parser, scaled
 from pages.page import write_page
 
-from bandit_gym.experiments.backends import Workers
+from bandit_gym.experiments.executor import Workers
 from bandit_gym.fidelity.suite import load_suite
 from bandit_gym.problem import BanditProblem
 

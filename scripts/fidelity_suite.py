@@ -23,8 +23,8 @@ from outsiders.moments import moment_matched
 from pages.command import add_scale, new_parser
 from pages.page import Section, Verdict, graded, markdown_table, write_page
 
-from bandit_gym.experiments.backends import Workers
 from bandit_gym.experiments.entries import read_entries
+from bandit_gym.experiments.executor import Workers
 from bandit_gym.fidelity import FidelityResults, load_suite, run_suite
 from bandit_gym.fidelity.benchmark import FEWEST_DECISIONS
 from bandit_gym.fidelity.leaderboard import draw_leaderboard, leaderboard_cells

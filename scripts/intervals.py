@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -142,9 +143,10 @@ def laws_of_regrets(num_lanes: int) -> dict[str, Law]:
     """Return the laws of regrets of two agents and of their difference, drawn from a large pool."""
     problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 10)
     env = BanditVectorEnv(num_lanes, problem)
+    averaging = partial(Greedy, estimate="average")
     exact, greedy = (
         np.sum(rollout(agent(problem), env, seed=SEED, horizon=HORIZON).pseudo_regret, axis=1)
-        for agent in (ExactThompson, Greedy)
+        for agent in (ExactThompson, averaging)
     )
     return {
         "regret of exact Thompson": _from(exact),

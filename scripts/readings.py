@@ -101,8 +101,10 @@ inference and of a proposal distribution, and adds that the algorithm works well
 What the paper leaves open gives {len(READINGS)} readings. The bound of line 12 of Algorithm 2 is \
 as printed, or *shortened* by `3 log log(1/δ)`, which comes closer to the paper's own counts. v is \
 divided by the largest *value* `e^ε w` or the largest *weight* `w` seen so far, or by its true \
-*supremum*. A race draws from the *reference* posterior of Table 1, or from one that is *matched* \
-to the prior. The self-normalised stop, ours, reads neither bound nor scale.
+*supremum*. m is 1 before the first draw and rises with each, so that Algorithm 2 divides by one \
+more than the draws; *by draws*, m is their number, in the averages and in the bound (judged with \
+the paper's own proposal alone). A race draws from the *reference* posterior of Table 1, or from \
+one that is *matched* to the prior. The self-normalised stop, ours, reads the proposal alone.
 
 **How a cell is settled.** A claim is a sentence that can fail: a quantity between limits. \
 "No difference" is a margin of {measures.MARGIN:.0%} of exact Thompson sampling's regret in the \

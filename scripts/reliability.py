@@ -40,8 +40,7 @@ and takes seconds; for damaged files it is smaller, with a third agent that rais
 the disturbed run itself, *afterwards* what going on with its folder came to. Before that, every
 block that the folder was believed to hold was compared with the undisturbed run's, and after it all
 of them, byte by byte; a difference would be shown as WRONG. Damage goes round the quartiles of a
-file's bytes, to a random place in each. Of what else a folder holds, `report/` is written anew and
-`superseded/` read by nobody."""
+file's bytes, to a random place in each. Of what else a folder holds, `report/` is written anew."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

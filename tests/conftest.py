@@ -24,14 +24,6 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def no_optima() -> Iterator[None]:
-    """Look for no least possible regret, which takes a second a world, where no test asks."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bandit_gym.experiments.optimum_search.DEFAULT_BUDGET", 0.0)
-        yield
-
-
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that all processes of this test run have in common."""

@@ -1,4 +1,4 @@
-"""Gittins indices of Bernoulli arms, by calibration against an arm that pays a known sum for ever.
+"""Gittins indices of Bernoulli arms: for ever by calibration, for r pulls by optimal stopping.
 
 Importing this module imports numba, so rules import it when first needed.
 
@@ -11,6 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from bandit_gym.numerics.compiled import kernel
+
+TOLERANCE = 1e-12
+"""Of the gain over the payment, in units of reward."""
 
 NUM_LEVELS = 1024
 """Known sums that are tried, over the range of the means; indices are interpolated in between."""
@@ -60,3 +63,28 @@ def find_indices(
                         part = gains[place] / (gains[place] - gain)
                         indices[place] = level - step + part * step
                     gains[place] = gain
+
+
+@kernel
+def find_finite_indices(alpha: np.ndarray, beta: np.ndarray, left: int, out: np.ndarray) -> None:
+    """Set `out` (M,) to the indices of M Beta posteriors with r pulls left.
+
+    The index is the largest ratio of expected reward to expected pulls over all rules to stop. For
+    a trial payment the best rule follows by recursion; its own ratio is the next trial, which
+    converges from below in a few rounds (Dinkelbach 1967).
+    """
+    ahead, pulls = np.empty(left + 1), np.empty(left + 1)
+    for k in range(alpha.size):
+        size = alpha[k] + beta[k]
+        payment, gain = alpha[k] / size, np.inf
+        while gain > TOLERANCE:
+            ahead[:], pulls[:] = 0.0, 0.0
+            for n in range(left - 1, -1, -1):
+                for s in range(n + 1):
+                    m = (alpha[k] + s) / (size + n)
+                    gain = m - payment + m * ahead[s + 1] + (1.0 - m) * ahead[s]
+                    more = 1.0 + m * pulls[s + 1] + (1.0 - m) * pulls[s]
+                    ahead[s] = max(gain, 0.0)
+                    pulls[s] = more if gain > 0.0 or n == 0 else 0.0
+            payment += gain / pulls[0]
+        out[k] = payment

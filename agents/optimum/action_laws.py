@@ -95,7 +95,7 @@ def _uniform(problem: BanditProblem, horizon: int) -> ActionLaw:
     return lambda counts: np.full([len(counts), *(n + 1 for n in counts)], 1 / len(counts))
 
 
-def _greedy(problem: BanditProblem, horizon: int, estimate: str = "average") -> ActionLaw:
+def _greedy(problem: BanditProblem, horizon: int, estimate: str = "posterior") -> ActionLaw:
     check_choice("estimate", estimate, ("average", "posterior"))
     if estimate == "posterior":
         means = _arm_posteriors(problem, horizon).mean()
@@ -105,7 +105,7 @@ def _greedy(problem: BanditProblem, horizon: int, estimate: str = "average") -> 
 
 
 def _epsilon_greedy(
-    problem: BanditProblem, horizon: int, epsilon: float = 0.1, estimate: str = "average"
+    problem: BanditProblem, horizon: int, epsilon: float = 0.1, estimate: str = "posterior"
 ) -> ActionLaw:
     check_real("epsilon", epsilon, minimum=0.0, maximum=1.0)
     greedy = _greedy(problem, horizon, estimate)

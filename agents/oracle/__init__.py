@@ -6,8 +6,11 @@ For a prior independent across arms the posterior is independent too, and
 
 with p_i the posterior density of arm i's mean and F_j the distribution function of arm j's: one
 integral per arm, by quadrature, for any number of pulls. For a truncated multivariate normal prior
-the P_i are frequencies of a long Gibbs run. Either way the error is estimated, and an answer that
+the P_i are frequencies of long Markov chains. Either way the error is estimated, and an answer that
 misses its tolerance is an exception, not a number.
+
+It judges posteriors and races, and shares no code with them: a prior's density and draws and a
+likelihood's log-likelihood are all it is told.
 
 Letters: K arms, M points.
 """
@@ -21,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from agents.oracle.arms import ArmPosteriors, Arms
+from agents.oracle.chains import chain_probabilities
 from agents.oracle.panels import (
     Panels,
     ToleranceError,
@@ -30,8 +34,7 @@ from agents.oracle.panels import (
     resolve,
 )
 from agents.oracle.search import first_edges
-from agents.posteriors.choosing import oracle_method
-from bandit_gym.checks import check_arms, check_real, check_statistics
+from bandit_gym.checks import check_arms, check_real, check_statistics, message
 from bandit_gym.problem import BanditProblem, check_problem
 from bandit_gym.typing import FloatArray
 
@@ -39,6 +42,7 @@ __all__ = ["ToleranceError", "action_probabilities", "action_probabilities_with_
 
 QUADRATURE_TOLERANCE = 1e-6
 GIBBS_TOLERANCE = 2e-3
+"""Largest errors by default: by quadrature, and by chains."""
 
 
 def action_probabilities(
@@ -50,8 +54,7 @@ def action_probabilities(
 
     Args:
         problem: likelihood and prior. The prior is either independent across arms and offers
-            `arm_log_density(means (..., K)) -> (..., K)`, or a `TruncatedMultivariateNormal` beside
-            a built-in likelihood.
+            `arm_log_density(means (..., K)) -> (..., K)`, or a `TruncatedMultivariateNormal`.
         counts: (..., K) number of pulls of each arm.
         sums: (..., K) total reward of each arm, in reward units.
         tolerance: largest error of a probability that is accepted. Default 1e-6 for independent
@@ -76,7 +79,7 @@ def action_probabilities_with_error(
     """Return `action_probabilities` and, for each row, an estimate of its largest error.
 
     For quadrature the error is the sum of what refinement changes, of what the probabilities fail
-    to sum to one by, and of the mass outside the grid. For Gibbs it is two standard errors.
+    to sum to one by, and of the mass outside the grid. For chains it is two standard errors.
 
     Returns:
         (..., K) probabilities and (...) errors, none above the tolerance.
@@ -97,11 +100,14 @@ def _make_solver(
     problem: BanditProblem, tolerance: float | None
 ) -> Callable[[FloatArray, FloatArray], tuple[FloatArray, float]]:
     """Return the function from (K,) counts and sums to (K,) probabilities and their error."""
-    if oracle_method(problem) == "gibbs":
-        from agents.oracle.chains import gibbs_probabilities  # brings numba
-
-        return partial(gibbs_probabilities, problem, tolerance=tolerance or GIBBS_TOLERANCE)
-    return partial(quadrature_probabilities, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
+    if problem.offers("arm_log_density"):
+        return partial(quadrature_probabilities, Arms(problem), tolerance or QUADRATURE_TOLERANCE)
+    if problem.offers("normal_box"):
+        return partial(chain_probabilities, problem, tolerance=tolerance or GIBBS_TOLERANCE)
+    condition = (
+        "offer arm_log_density (arms independent a priori) or be a TruncatedMultivariateNormal"
+    )
+    raise TypeError(message("problem.prior", condition, problem.prior))
 
 
 def quadrature_probabilities(

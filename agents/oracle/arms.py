@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents.oracle.line import Line, make_line
-from agents.posteriors.conjugate import has_row
+from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
@@ -36,7 +36,8 @@ class Arms:
 
         Such a density has one bulk, or one at either end, and nothing that hides.
         """
-        return self.problem.offers("natural_parameters") and has_row(self.problem.likelihood)
+        is_built_in = type(self.problem.likelihood) in LIKELIHOODS.values()
+        return self.problem.offers("natural_parameters") and is_built_in
 
     @cached_property
     def support(self) -> FloatArray:

@@ -9,7 +9,7 @@
 | race      | nothing more            | `log_density`                                              |
 
 The exact kinds are the first three, tried in that order. Particles and races approximate any
-posterior (`SMCThompson`, `RacingThompson`); the oracle integrates where grid or gibbs would do.
+posterior (`SMCThompson`, `RacingThompson`).
 """
 
 from __future__ import annotations
@@ -106,16 +106,9 @@ def exact_method(problem: BanditProblem) -> str:
     raise ValueError(f"problem.prior must {_any_need(problem)}, got {problem.prior!r}; {OTHERS}.")
 
 
-def oracle_method(problem: BanditProblem) -> str:
-    """Return "grid" where the oracle can integrate each arm, "gibbs" where it runs long chains.
-
-    Raises:
-        TypeError: if it can do neither.
-    """
-    for method in ("grid", "gibbs"):
-        if KINDS[method].fits(problem):
-            return method
-    raise TypeError(f"problem.prior must {_any_need(problem)}, got {problem.prior!r}.")
+def has_exact_posterior(problem: BanditProblem) -> bool:
+    """Say whether one of METHODS can treat the problem."""
+    return any(kind.fits(problem) for kind in KINDS.values())
 
 
 def exact_posterior(

@@ -85,7 +85,7 @@ class StoppingRule(NamedTuple):
 
 
 def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
-    """Return the threshold function beta(m, delta) of the paper at each m >= 2.
+    """Return the threshold function beta(m, delta) of the paper at each m >= 1.
 
     "printed" is sqrt((log(1/delta) + 3 log log(1/delta) + 1.5 log log(em/2)) / 2m). Its second
     term is negative for delta > 1/e and the radicand is clamped at 0, so that at large delta the

@@ -1,4 +1,4 @@
-"""The Gittins index of a finite horizon, in the diffusion approximation.
+"""The Gittins index of a finite horizon: exact near the end, else a diffusion approximation.
 
 Letters: K arms, N lanes, T pulls in an episode, r of them left, n pulls that a posterior is worth.
 """
@@ -10,7 +10,9 @@ from scipy import special
 
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.conjugate import ConjugatePosterior
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
+from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem
 
 FIRST_POWER = -7
@@ -28,6 +30,9 @@ the bias of deciding in steps of deviation d is 0.583 d (Chernoff 1965), and wha
 of it extrapolated from a run with steps three times as long. To about 0.002."""
 DISCRETE = 0.583
 
+MOST_EXACT = 50
+"""Pulls left up to which a recursion, whose cost grows like their square, is cheap enough."""
+
 
 class FiniteHorizonGittins(PosteriorAgent):
     r"""Pull the arm of the largest finite-horizon Gittins index, in the diffusion approximation.
@@ -42,9 +47,26 @@ class FiniteHorizonGittins(PosteriorAgent):
     with Q the posterior's quantiles, n the variance of a reward over that of the posterior, h(r /
     n) the boundary of Brownian motion, and the second term what waiting for the next whole pull
     takes from it. For normal posteriors this is mean + h std; quantiles keep other indices within
-    the means' range. Beside the recursion for Bernoulli arms with uniform priors the index less the
-    mean was off by 1 to 3 % after 40 to 500 pulls, up to 19 % before the first, where r >= 10.
-    The last pull is greedy.
+    the means' range. The last pull is greedy.
+
+    Bernoulli arms with Beta priors have the recursion's own index with at most 50 pulls left. With
+    more, the index less the mean is off by so much, in per cent, with a uniform prior and so many
+    pulls left:
+
+    ============  ===========  =====  =====  =====
+    share paid    after pulls    51    100    400
+    ============  ===========  =====  =====  =====
+    0.30                   40   -2.8   -2.1   -1.1
+    0.30                  100   -3.3   -2.2   -1.3
+    0.30                  500   -1.5   -1.1   -0.5
+    0.50                   40   -1.5   -0.8    0.1
+    0.50                  100   -2.6   -1.5   -0.5
+    0.50                  500   -0.9   -0.5    0.0
+    0.95                   40    9.0    6.4    3.4
+    0.95                  100   10.5    7.8    4.9
+    0.95                  500   13.7    9.2    5.0
+    0.50                    0   17.0   15.2   10.5
+    ============  ===========  =====  =====  =====
 
     Arguments:
         problem: likelihood and prior, one that `ExactThompson` takes.
@@ -71,10 +93,33 @@ class FiniteHorizonGittins(PosteriorAgent):
             height = boundary(left / worth) - DISCRETE / np.sqrt(worth + 1)
         height = np.where((left > 1) & (height > 0), height, 0.0)
         bonus = posterior.quantile(special.ndtr(height)) - posterior.quantile(0.5)
-        return np.where(np.isfinite(mean), mean + bonus, np.inf)
+        indices = np.where(np.isfinite(mean), mean + bonus, np.inf)
+        is_beta = isinstance(self.problem.likelihood, Bernoulli)
+        if is_beta and isinstance(posterior, ConjugatePosterior):
+            alpha, beta = posterior.parameters(self.counts, self.sums)
+            for few in np.unique(left[(left > 1) & (left <= MOST_EXACT)]).astype(int).tolist():
+                lanes = np.flatnonzero(left[:, 0] == few)
+                indices[lanes] = exact_indices(alpha[lanes], beta[lanes], few)
+        return indices
 
     def _scores(self) -> np.ndarray:
         return self.indices()
+
+
+def exact_indices(alpha: np.ndarray, beta: np.ndarray, left: int) -> np.ndarray:
+    """Return the indices of Bernoulli arms with r pulls left, by recursion over their states.
+
+    Args:
+        alpha: first parameters of the arms' Beta posteriors, of any shape.
+        beta: second parameters.
+        left: r >= 1.
+    """
+    from agents.numerics.gittins import find_finite_indices  # brings numba
+
+    states, which = np.unique(np.stack([alpha.ravel(), beta.ravel()]), axis=1, return_inverse=True)
+    found = np.empty(states.shape[1])
+    find_finite_indices(states[0], states[1], left, found)
+    return found[which].reshape(alpha.shape)
 
 
 def boundary(ratios: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Greedy and epsilon-greedy play, on averages or on posterior means.
+"""Greedy and epsilon-greedy play, on posterior means or on averages.
 
 Letters: K arms, N lanes.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from agents.base import Agent
 from agents.base.forgetting import Forgetful
 from agents.posteriors.base import Posterior, require_forgetting
-from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.choosing import exact_posterior, has_exact_posterior
 from agents.rules.uniform import uniform_arms, uniform_law
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.problem import BanditProblem
@@ -25,9 +25,10 @@ class Greedy(Forgetful):
 
     Arguments:
         problem: likelihood and prior.
-        estimate: "average" is the average reward so far, infinite for an arm without any;
-            "posterior" the expectation under the posterior, for every prior that `ExactThompson`
-            takes. Infinite expectations come first.
+        estimate: "posterior" is the expectation under the posterior, for every prior that
+            `ExactThompson` takes; "average" is the average reward so far, infinite for an arm
+            without any. None is "posterior" where there is one, else "average". Infinite
+            expectations come first.
         discount: in (0, 1], by which data fade; see `ExactThompson`.
 
     Diagnostics, for "posterior": `is_unreliable`, where the posterior cannot vouch for what it
@@ -37,9 +38,11 @@ class Greedy(Forgetful):
     state_names = ("_posterior",)
 
     def __init__(
-        self, problem: BanditProblem, *, estimate: str = "average", discount: float = 1.0
+        self, problem: BanditProblem, *, estimate: str | None = None, discount: float = 1.0
     ) -> None:
         super().__init__(problem)
+        if estimate is None:
+            estimate = "posterior" if has_exact_posterior(problem) else "average"
         self.estimate = check_choice("estimate", estimate, ESTIMATES)
         self._posterior = exact_posterior(problem)[1] if estimate == "posterior" else None
         self._set_discount(discount)
@@ -91,7 +94,7 @@ class EpsilonGreedy(Greedy):
         problem: BanditProblem,
         *,
         epsilon: float = 0.1,
-        estimate: str = "average",
+        estimate: str | None = None,
         discount: float = 1.0,
     ) -> None:
         super().__init__(problem, estimate=estimate, discount=discount)

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from bandit_gym.experiments.blocks import COLUMNS, open_parquet
 from bandit_gym.experiments.callbacks import Callback
-from bandit_gym.experiments.columns import COLUMNS
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.opening import open_parquet
 from bandit_gym.experiments.simulation import Outcome
 from bandit_gym.results.results import Block, RunResults, load_results
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths

@@ -1,4 +1,4 @@
-"""The single environment, for any problem; the registered ones in `families` are built on it."""
+"""The single environment, for any problem, and the manual of all registered ones."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +9,15 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 
 from bandit_gym.checks import check_actions, check_options, check_seed
-from bandit_gym.envs.changeable import Changeable
-from bandit_gym.envs.dynamics import optimal_actions, pull, shortfalls, take_arms
-from bandit_gym.envs.instances import check_means, draw_instances
+from bandit_gym.envs.dynamics import (
+    Changeable,
+    check_means,
+    draw_instances,
+    optimal_actions,
+    pull,
+    shortfalls,
+    take_arms,
+)
 from bandit_gym.envs.observations import PlayRecord, make_observer, split
 from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, check_render_mode, render
 from bandit_gym.numerics.streams import NOISE, LaneStreams, draw_seeds
@@ -25,21 +31,51 @@ METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RE
 
 
 class BanditEnv(gym.Env[Any, Any], Changeable):
-    """A Bayesian bandit as a Gymnasium environment, for any problem.
+    """A Bayesian bandit: K arms whose unknown means are drawn from a prior that the agent is told.
 
-    The registered environments are this class with a problem built from JSON-able arguments; use it
-    directly for a likelihood or a prior of your own. Each reset draws the arms' means from the
-    problem's prior; the environment itself never ends an episode, `TimeLimit` does.
+    Description:
+        Every pull pays a random reward with the mean of its arm. Each reset draws the K means from
+        the prior of `env.unwrapped.problem`. The aim is to lose little to the best arm while
+        finding out which one that is. The registered ids build the problem from JSON-able
+        arguments; use this class for a likelihood or a prior of your own.
 
-    Args:
-        problem: the likelihood and the prior.
-        means: (K,) means of one fixed instance, the same in every episode. The prior then only
-            tells agents what to believe. None draws fresh means at each reset.
-        observation: "constant", "counts" or "history"; `bandit_gym.envs.observations` says what
-            each shows and what can be learned from it.
-        horizon: pulls over which the time left that the last two show falls to 0, which need it:
-            the time limit, as Gymnasium does not tell it to environments.
-        render_mode: None, "ansi", "rgb_array" or "human"; see `bandit_gym.envs.rendering`.
+    Actions:
+        Discrete(K): the arm to pull.
+
+    Observation:
+        Chosen by `observation`, bounded, and never a trace of the true means:
+
+        - "constant": Discrete(1), always 0; the agent keeps its own statistics.
+        - "counts": Box(0, 1, (2K + 1,)), pulls / horizon of each arm, scaled means, time left.
+        - "history": Box(0, 1, (K + 2,)), last action one-hot, scaled reward, time left.
+
+        `bandit_gym.envs.observations` says what can be learned from each, and how rewards that may
+        leave [0, 1] are scaled.
+
+    Reward:
+        Of the problem's likelihood, with the mean of the pulled arm.
+
+    Info:
+        `reset` gives `means`, the (K,) true means, and `optimal_action`. `step` gives `regret`, the
+        pseudo-regret of this pull: max(means) - means[action].
+
+    Episode end:
+        Truncated after 1,000 pulls, or the `max_episode_steps` of `gym.make`; never terminated.
+
+    Arguments:
+        problem: the likelihood and the prior. The ids take `num_arms`, K >= 2, and `prior` in its
+            place: a dict like `{"name": "beta", "alpha": 5, "beta": 5}`, an object of
+            `bandit_gym.priors`, or None for the default of the id.
+        means: list of K true means, the same in every episode, while the prior goes on being what
+            agents are told. None draws them from the prior at each reset.
+        observation: "constant", "counts" or "history".
+        horizon: pulls over which the time left that "counts" and "history" show falls to 0; they
+            need it, since `gym.make` keeps `max_episode_steps` from the environment.
+        render_mode: None, "ansi" (text), "rgb_array" (picture) or "human" (the text, in the
+            terminal); all show the true means.
+
+    Version history:
+        v0: first version.
     """
 
     metadata: dict[str, Any] = METADATA

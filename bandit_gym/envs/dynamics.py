@@ -1,10 +1,18 @@
-"""The only physics: draw means, pull arms, measure pseudo-regret; pure and batched functions."""
+"""The only physics: draw means, pull arms, measure pseudo-regret; batched functions of arrays."""
+
+from typing import Any
 
 import numpy as np
 
+from bandit_gym.checks import check_parameter, message
 from bandit_gym.likelihoods import Likelihood
+from bandit_gym.numerics.streams import MEANS, LaneStreams
 from bandit_gym.priors import Prior
+from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
+
+LARGEST_MEAN = 1e150
+"""The squares of larger rewards overflow."""
 
 
 def draw_means(prior: Prior, rng: np.random.Generator, num_arms: int) -> FloatArray:
@@ -52,3 +60,110 @@ def shortfalls(means: FloatArray, available: BoolArray | None = None) -> FloatAr
 def optimal_actions(means: FloatArray) -> IntArray:
     """Find the arm of largest mean along the last axis, the first of several."""
     return means.argmax(axis=-1)
+
+
+def check_means(means: Any, problem: BanditProblem) -> FloatArray | None:
+    """Return the means of a fixed instance as a (K,) array, or None."""
+    if means is None:
+        return None
+    checked = check_parameter("means", means)
+    if isinstance(checked, float):
+        raise TypeError(f"means must be a list of one number per arm, got {means!r}.")
+    values = np.array(checked)
+    if len(values) != problem.num_arms:
+        raise ValueError(
+            f"means must have num_arms={problem.num_arms} entries, got {len(values)}; "
+            f"pass num_arms={len(values)} too."
+        )
+    if not problem.likelihood.contains(values).all():
+        low, high = problem.likelihood.support
+        raise ValueError(
+            f"means must be possible for {problem.likelihood.name} rewards, "
+            f"from {low:g} to {high:g}, got {means!r}."
+        )
+    check_size("means", values)
+    return values
+
+
+def draw_instances(
+    problem: BanditProblem,
+    fixed_means: FloatArray | None,
+    streams: LaneStreams,
+    lanes: IntArray,
+) -> FloatArray:
+    """Return the (M, K) means of the episodes that the listed lanes are in.
+
+    Built-in priors of independent arms make them of the lanes' numbers. Any other draws from a
+    generator at the beginning of the lane's stream; one whose draws cost more one by one may offer
+    `sample_each(rngs)`, equal to the last bit.
+    """
+    if fixed_means is not None:
+        return np.tile(fixed_means, (len(lanes), 1))
+    draw = _propose if problem.offers("propose") else _sample
+    means = draw(problem, streams, lanes)
+    check_size("prior.sample", means)
+    return means
+
+
+def check_size(name: str, means: FloatArray) -> None:
+    """Refuse (..., K) means that are NaN, infinite or so large that rewards would overflow."""
+    is_good = np.abs(means) <= LARGEST_MEAN
+    if not is_good.all():
+        condition = f"stay within [{-LARGEST_MEAN:g}, {LARGEST_MEAN:g}]"
+        raise ValueError(message(name, condition, means[~is_good][0]))
+
+
+def _sample(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
+    prior: Any = problem.prior
+    rngs = streams.generators(MEANS, lanes)
+    if problem.offers("sample_each"):
+        return np.array(prior.sample_each(rngs), dtype=np.float64)
+    return np.stack([draw_means(prior, rng, problem.num_arms) for rng in rngs])
+
+
+def _propose(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
+    """Propose means until each is kept: the j-th attempt at arm k reads W numbers from (j K + k) W.
+
+    All first attempts of a lane are one read; the later ones, of few arms, are a read each.
+    """
+    prior: Any = problem.prior
+    num_arms, width = problem.num_arms, prior.num_uniforms
+    uniforms = streams.uniforms(MEANS, lanes, np.zeros_like(lanes), num_arms * width)
+    by_arm = uniforms.reshape(num_arms, width, len(lanes)).swapaxes(0, 1)
+    means, is_kept = prior.propose(by_arm, np.arange(num_arms)[:, None])
+    attempt = 0
+    while not is_kept.all():
+        attempt += 1
+        arms, columns = np.nonzero(~is_kept)
+        first = (attempt * num_arms + arms) * width
+        again = streams.uniforms(MEANS, lanes[columns], first, width)
+        means[arms, columns], is_kept[arms, columns] = prior.propose(again, arms)
+    return means.T
+
+
+class Changeable:
+    """A world of N lanes, one for a single environment, whose means and arms may be changed."""
+
+    problem: BanditProblem
+    _streams: LaneStreams
+    _means: FloatArray  # (N, K)
+    _shortfalls: FloatArray  # (N, K)
+    _rivals: BoolArray | None = None  # (N, K), where a wrapper takes arms away
+
+    @property
+    def streams(self) -> LaneStreams:
+        """The numbers of the lanes' episodes, for wrappers that draw some too."""
+        return self._streams
+
+    @property
+    def means(self) -> FloatArray:
+        """(N, K) true means now; a copy."""
+        return self._means.copy()
+
+    def change(
+        self, *, means: FloatArray | None = None, available: BoolArray | None = None
+    ) -> None:
+        """Change the (N, K) means, or the (N, K) arms that regret compares with; for wrappers."""
+        self._means = self._means if means is None else means.copy()
+        self._rivals = self._rivals if available is None else available.copy()
+        self._shortfalls = shortfalls(self._means, self._rivals)

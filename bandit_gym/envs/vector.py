@@ -20,18 +20,26 @@ from bandit_gym.checks import (
     check_integer,
     check_mask,
     check_options,
+    check_seed,
 )
 from bandit_gym.envs.bandit import METADATA
-from bandit_gym.envs.changeable import Changeable
-from bandit_gym.envs.dynamics import optimal_actions, pull, shortfalls, take_arms
-from bandit_gym.envs.instances import check_means, draw_instances
-from bandit_gym.envs.noise import LaneNoise
+from bandit_gym.envs.dynamics import (
+    Changeable,
+    check_means,
+    draw_instances,
+    optimal_actions,
+    pull,
+    shortfalls,
+    take_arms,
+)
 from bandit_gym.envs.observations import PlayRecord, make_observer, split
 from bandit_gym.envs.rendering import check_render_mode, render
-from bandit_gym.envs.seeds import Seeds, spread_seeds
-from bandit_gym.numerics.streams import LaneStreams, draw_seeds
+from bandit_gym.numerics.streams import NOISE, LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
+
+Seeds = int | Sequence[int | None] | None
+"""What the lanes are seeded with, as `SyncVectorEnv` understands it."""
 
 MOST_MEANS = 10**9
 """Means of all lanes at most: 8 GB of them."""
@@ -39,6 +47,12 @@ MOST_MEANS = 10**9
 NEVER = np.iinfo(np.int64).max
 MOST_STEPS = 2**62
 """Steps of an episode at most, so that its end can be counted."""
+
+_MOST_ROWS = 512
+_FEWEST_ROWS = 4
+_MOST_UNIFORMS = 2**15
+"""256 KiB, unless the fewest rows are more: larger blocks are no faster, and lanes that restart one
+by one throw more of them away."""
 
 
 class BanditVectorEnv(VectorEnv[Any, Any, Any], Changeable):
@@ -285,3 +299,61 @@ def _check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
     if isinstance(mode, AutoresetMode):
         return mode
     return AutoresetMode(check_choice("autoreset_mode", mode, [m.value for m in AutoresetMode]))
+
+
+class LaneNoise:
+    """Hands out one uniform per lane and step, each lane's from its own stream, in its order.
+
+    A block has a row per step and a column per lane. All lanes share the row that comes next: a
+    lane that restarts overwrites its column from there on.
+
+    Args:
+        streams: of the lanes.
+        max_rows: no lane needs more rows than this before it restarts; None if nobody knows.
+    """
+
+    def __init__(self, streams: LaneStreams, max_rows: int | None) -> None:
+        num_lanes = len(streams.seeds)
+        rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_UNIFORMS // num_lanes))
+        self._streams = streams
+        self._lanes = np.arange(num_lanes)
+        self._steps = np.zeros(num_lanes, dtype=np.int64)  # done by a lane before the block began
+        self._uniforms: FloatArray = np.empty((min(rows, max_rows or rows), num_lanes))
+        self._next_row = 0
+
+    def restart(self, lanes: IntArray) -> None:
+        """Begin at the streams of new episodes in the listed lanes."""
+        rows, num_lanes = self._uniforms.shape
+        if len(lanes) == num_lanes:
+            self._next_row = rows
+        self._steps[lanes] = -self._next_row
+        rest = rows - self._next_row
+        if rest:
+            drawn = self._streams.uniforms(NOISE, lanes, np.zeros_like(lanes), rest)
+            self._uniforms[self._next_row :, lanes] = drawn
+
+    def take(self) -> FloatArray:
+        """Return the (N,) uniforms of the next step."""
+        if self._next_row == len(self._uniforms):
+            self._refill()
+        row: FloatArray = self._uniforms[self._next_row]
+        self._next_row += 1
+        return row
+
+    def _refill(self) -> None:
+        rows = len(self._uniforms)
+        self._steps, self._next_row = self._steps + rows, 0
+        self._uniforms = self._streams.uniforms(NOISE, self._lanes, self._steps, rows)
+
+
+def spread_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
+    """Return one seed or None per lane."""
+    is_list = isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str)
+    if not is_list or getattr(seed, "ndim", 1) == 0:
+        first = check_seed("seed", seed, num_lanes=num_envs)
+        return [None if first is None else first + lane for lane in range(num_envs)]
+    if len(seed) != num_envs:  # type: ignore[arg-type]
+        raise ValueError(
+            f"seed must be an integer, None or a list of num_envs={num_envs} of them, got {seed!r}."
+        )
+    return [check_seed("seed", entry) for entry in seed]  # type: ignore[union-attr]

@@ -5,39 +5,34 @@ from typing import TYPE_CHECKING
 from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
-    from bandit_gym.experiments.backends import Workers
     from bandit_gym.experiments.callbacks import Callback
-    from bandit_gym.experiments.catalogue import describe_catalogue
-    from bandit_gym.experiments.changes import OutdatedError
-    from bandit_gym.experiments.ending import stopping_in_order
-    from bandit_gym.experiments.entries import Entry
-    from bandit_gym.experiments.execution import Progress, run_experiment
-    from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
-    from bandit_gym.experiments.manifest import read_manifest
-    from bandit_gym.experiments.objects import describe_agents, describe_environments, own_names
-    from bandit_gym.experiments.progress import progress_on_stderr
-    from bandit_gym.experiments.terminal import (
+    from bandit_gym.experiments.catalogue import describe_catalogue, find_own_code
+    from bandit_gym.experiments.command_line import (
         NobodyReadsError,
         OneLineParser,
-        ask,
         fit_terminal,
-        reader_may_leave,
-    )
-    from bandit_gym.experiments.trust import (
-        HERE,
-        check_trust,
-        importing_from,
-        remember,
-        remembered_folders,
-        tell_modules,
-    )
-    from bandit_gym.experiments.typed import (
         parse_agent,
         parse_environment,
         parse_integer,
         parse_number,
+        reader_may_leave,
         take_world,
     )
+    from bandit_gym.experiments.entries import Entry
+    from bandit_gym.experiments.execution import Progress, run_experiment
+    from bandit_gym.experiments.executor import Workers, stopping_in_order
+    from bandit_gym.experiments.experiment import Experiment, Run, load_experiment
+    from bandit_gym.experiments.objects import describe_agents, describe_environments, own_names
+    from bandit_gym.experiments.progress import progress_on_stderr
+    from bandit_gym.experiments.provenance import (
+        HERE,
+        OutdatedError,
+        check_trust,
+        importing_from,
+        tell_modules,
+    )
+    from bandit_gym.experiments.simulation import least_regrets
+    from bandit_gym.experiments.store import read_manifest
 
 __getattr__, __dir__ = lend(
     __name__,
@@ -45,35 +40,34 @@ __getattr__, __dir__ = lend(
         "Callback": "callbacks",
         "Entry": "entries",
         "Experiment": "experiment",
-        "HERE": "trust",
-        "NobodyReadsError": "terminal",
-        "OneLineParser": "terminal",
-        "OutdatedError": "changes",
+        "HERE": "provenance",
+        "NobodyReadsError": "command_line",
+        "OneLineParser": "command_line",
+        "OutdatedError": "provenance",
         "Progress": "execution",
         "Run": "experiment",
-        "Workers": "backends",
-        "ask": "terminal",
-        "check_trust": "trust",
+        "Workers": "executor",
+        "check_trust": "provenance",
         "describe_agents": "objects",
         "describe_catalogue": "catalogue",
         "describe_environments": "objects",
-        "fit_terminal": "terminal",
-        "importing_from": "trust",
+        "find_own_code": "catalogue",
+        "fit_terminal": "command_line",
+        "importing_from": "provenance",
+        "least_regrets": "simulation",
         "load_experiment": "experiment",
         "own_names": "objects",
-        "parse_agent": "typed",
-        "parse_environment": "typed",
-        "parse_integer": "typed",
-        "parse_number": "typed",
+        "parse_agent": "command_line",
+        "parse_environment": "command_line",
+        "parse_integer": "command_line",
+        "parse_number": "command_line",
         "progress_on_stderr": "progress",
-        "read_manifest": "manifest",
-        "reader_may_leave": "terminal",
-        "remember": "trust",
-        "remembered_folders": "trust",
+        "read_manifest": "store",
+        "reader_may_leave": "command_line",
         "run_experiment": "execution",
-        "stopping_in_order": "ending",
-        "take_world": "typed",
-        "tell_modules": "trust",
+        "stopping_in_order": "executor",
+        "take_world": "command_line",
+        "tell_modules": "provenance",
     },
 )
 __all__ = __dir__()

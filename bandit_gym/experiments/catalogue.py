@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from dataclasses import replace
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -19,14 +19,16 @@ from typing import Any
 import gymnasium as gym
 
 from bandit_gym.checks import NAMED, check_choice, check_keys, message
-from bandit_gym.experiments import sources
-from bandit_gym.experiments.beliefs import PRIOR, without_told
 from bandit_gym.experiments.packed import is_packed, shown, unpack
+from bandit_gym.experiments.provenance import Code, find_code, find_module, find_sources
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
 from bandit_gym.wrappers.naming import NAMES, check_wrappers
 
 Parameters = dict[str, inspect.Parameter]
+PRIOR = "prior"
+"""The option of an agent that tells it another prior than its world's."""
+
 ENTRY_KEYS = ("label", "grid")
 """What an entry of an experiment may have beside the options of its environment or agent."""
 
@@ -44,7 +46,7 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
         _check_options(f"options of {shown(name)}", environment_options(name), options)
         return name
     target = f"bandit_gym:{name}" if name in ENV_IDS else name
-    renew(target, options)
+    find_sources(target, options)  # which forgets modules that have changed
     try:
         parameters = environment_options(target)
     except (gym.error.Error, ImportError, TypeError, ValueError, AttributeError) as error:
@@ -65,7 +67,7 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
         ValueError: if the agent is unknown or has no such option; names the nearest.
     """
     target = name if ":" in name else agent_names()[check_choice("agent", name, agent_names())]
-    renew(target, options)
+    find_sources(target, options)  # which forgets modules that have changed
     own = without_told(options)
     _check_options(f"options of {short_name(target)}", agent_options(target), own)
     return target
@@ -82,7 +84,7 @@ def agent_names() -> Mapping[str, str]:
     Raises:
         ImportError: if Python finds another `agents` first; nothing of it is run.
     """
-    found, ours = sources.find_module("agents"), Path(__file__).parents[2] / "agents"
+    found, ours = find_module("agents"), Path(__file__).parents[2] / "agents"
     if found and found.parent.resolve() != ours.resolve():
         raise ImportError(
             f"agents must be the package that comes with bandit_gym, got {str(found)!r}, which "
@@ -127,7 +129,6 @@ def is_sampler(code: Any) -> bool:
     return not inspect.isclass(code) and len(required) == NUM_SAMPLER_ARGUMENTS
 
 
-@cache
 def load_agent(target: str) -> Callable[..., BanditAgent]:
     """Import an agent's class.
 
@@ -150,12 +151,6 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
     return found  # type: ignore[no-any-return]
 
 
-def load_optimal_line() -> Callable[..., Any]:
-    """Return what bounds the least regret in a problem: `agents.optimum.line.optimal_line`."""
-    agent_names()  # which refuses another package of that name
-    return load("agents.optimum.line:optimal_line")  # type: ignore[no-any-return]
-
-
 def _may_be_agent(found: Any) -> bool:
     if inspect.isclass(found):
         return all(callable(getattr(found, name, None)) for name in METHODS)
@@ -170,12 +165,45 @@ def load(target: str) -> Any:
     return attrgetter(name)(import_module(module))
 
 
-def renew(target: str, options: Mapping[str, Any]) -> bool:
-    """Make sure that what is loaded next is what its files hold; say whether they had changed."""
-    has_changed = sources.renew(target, options)
-    if has_changed:
-        load_agent.cache_clear()
-    return has_changed
+def find_own_code(experiment: Any) -> list[Code]:
+    """List what an experiment runs that does not come with this project; nothing is imported."""
+    known = {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
+    return find_code(experiment, known)
+
+
+def told_prior(options: Mapping[str, Any]) -> Any:
+    """Return the prior that an agent's options tell it, as settings; None if it is its world's."""
+    value = options.get(PRIOR)
+    is_word = isinstance(value, str) and ":" not in value
+    return None if is_word else value
+
+
+def without_told(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the agent's own."""
+    is_told = told_prior(options) is not None
+    return {key: value for key, value in options.items() if not (is_told and key == PRIOR)}
+
+
+def believe(problem: Any, prior: Any) -> Any:
+    """Return the problem with another prior.
+
+    Args:
+        problem: the world's, a `BanditProblem`.
+        prior: settings of the prior; see `bandit_gym.priors.make_prior`.
+    """
+    from bandit_gym.priors import make_prior  # brings SciPy, which settings do not need
+
+    return replace(problem, prior=make_prior(prior))
+
+
+def describe_belief(options: Mapping[str, Any]) -> str:
+    """Return what a label says of the prior that an agent is told; nothing if it is its world's."""
+    told = told_prior(options)
+    if told is None:
+        return ""
+    from bandit_gym.priors import describe_prior
+
+    return f", told {describe_prior(told)}"
 
 
 def describe_catalogue(*kinds: str) -> str:

@@ -17,8 +17,6 @@ from collections.abc import Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from bandit_gym.experiments.sources import written
-
 INSIDE = ("__func__", "fget", "py_func", "__wrapped__")
 """Where methods of classes, properties, compiled and remembering functions keep the function."""
 
@@ -85,13 +83,22 @@ def _members(kind: type) -> Iterator[Any]:
 def _parts(function: FunctionType) -> Iterator[Any]:
     """Yield what makes a function."""
     try:
-        yield written(ast.parse(textwrap.dedent(inspect.getsource(function))))
+        yield _written(ast.parse(textwrap.dedent(inspect.getsource(function))))
     except (OSError, TypeError, SyntaxError):  # of a shell, made by other code, or part of a line
         yield _write_code(function.__code__)
     yield function.__defaults__, function.__kwdefaults__
     yield [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
     for name in sorted({*_names(function.__code__)} & function.__globals__.keys()):
         yield name, function.__globals__[name]
+
+
+def _written(node: Any) -> str:
+    """Write a syntax tree without its empty fields, of which each Python has others."""
+    if isinstance(node, ast.AST):
+        fields = ((name, value) for name, value in ast.iter_fields(node) if value not in (None, []))
+        listed = ",".join(f"{name}={_written(value)}" for name, value in fields)
+        return f"{type(node).__name__}({listed})"
+    return f"[{','.join(map(_written, node))}]" if isinstance(node, list) else repr(node)
 
 
 def _is_filled(cell: Any) -> bool:

@@ -18,15 +18,22 @@ from numbers import Integral, Real
 from typing import Any
 
 from bandit_gym.checks import message
-from bandit_gym.experiments.beliefs import describe_belief, told_prior, without_told
 from bandit_gym.experiments.catalogue import (
     ENTRY_KEYS,
+    describe_belief,
     resolve_agent,
     resolve_environment,
     short_name,
+    told_prior,
+    without_told,
 )
-from bandit_gym.experiments.packed import packed_names, pickles_of, shown, take_in
-from bandit_gym.experiments.sources import find_sources
+from bandit_gym.experiments.packed import (
+    packed_names,
+    pickles_of,
+    shown,
+    take_in,
+)
+from bandit_gym.experiments.provenance import find_sources
 
 LARGEST_GRID = 10_000
 """Points that a grid of an experiment may have."""

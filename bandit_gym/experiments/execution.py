@@ -12,17 +12,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bandit_gym.checks import check_callback, check_choice, check_folder, check_object
-from bandit_gym.experiments.backends import Workers
+from bandit_gym.checks import check_callback, check_folder, check_object
+from bandit_gym.experiments.blocks import open_parquet
 from bandit_gym.experiments.callbacks import Callback, check_callbacks, telling
-from bandit_gym.experiments.changes import CHOICES
-from bandit_gym.experiments.crew import Call, Crew, Died
+from bandit_gym.experiments.catalogue import find_own_code
+from bandit_gym.experiments.executor import Call, Died, Executor, Workers
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.opening import open_parquet
-from bandit_gym.experiments.optimum_search import check_budget, find_optima
+from bandit_gym.experiments.provenance import (
+    OutdatedError,
+    Stamp,
+    describe_changes,
+    make_stamp,
+)
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
-from bandit_gym.experiments.storage import Store, has_receipts
-from bandit_gym.experiments.trust import find_code
+from bandit_gym.experiments.store import Store, has_receipts
 
 __all__ = ["Progress", "Workers", "run_experiment"]
 
@@ -38,11 +41,11 @@ class Progress:
 
     Attributes:
         num_blocks: blocks of the experiment.
-        num_stored: blocks that were there before.
+        num_stored: blocks that were there before, and count.
         num_done: blocks simulated since, failed ones included.
         damaged: names of block files that were torn or altered and are computed again.
         outcome: the block that was just finished; None at the start.
-        changed: what has changed since some blocks were stored, and what became of them.
+        changed: what has changed since blocks were stored that are computed again.
     """
 
     num_blocks: int
@@ -53,35 +56,44 @@ class Progress:
     changed: str = ""
 
 
+@dataclass
+class Survey:
+    """What a folder holds of an experiment.
+
+    Attributes:
+        complete: the blocks that count.
+        stale: those of other code, and what they were drawn from.
+        damaged: names of those that are torn or altered.
+    """
+
+    complete: set[Task]
+    stale: dict[Task, Stamp]
+    damaged: list[str]
+
+
 def run_experiment(
     experiment: Experiment,
     directory: str | Path,
     *,
     workers: Workers | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
-    changed: str = "refuse",
-    optimal_budget: float | None = None,
+    recompute: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Store:
     """Simulate the blocks that the folder does not hold yet, and store each as it comes.
 
     An agent or environment that raises spoils its own blocks only: the traceback is stored, and
-    `Store.read_failures` tells. So does one that takes its process down, on this machine's own
-    workers ("loky", or "dask" without a scheduler); "serial" goes down with it, and Ray gives up.
-    Running again does what is missing or damaged, and then what failed.
+    `Store.read_failures` tells. So does one that takes its process down; "serial" goes down with
+    it. Running again does what is missing or damaged, and then what failed.
 
     Args:
         experiment: what to simulate.
-        directory: folder for this experiment; see `storage`.
+        directory: folder for this experiment; see `store`.
         workers: who does it; None takes every core of this machine.
         on_progress: called in this process; what it raises ends the run.
-        changed: what to do about blocks that the present code would not draw again, since an own
-            module, a file that an option names or the engine's results version is another now:
-            "refuse" them; "recompute", which moves them to `superseded/N/`; or "keep" them, which
-            marks every table and figure.
-        optimal_budget: seconds that the least regret which is possible in an environment, or bounds
-            of it, may take to find, by estimate; 0 does without. None is 5, and 0 if the experiment
-            has at most 5,000 decisions. See `optimum_search`.
+        recompute: whether to simulate blocks again that the present code would not draw, since a
+            module of the user's own, a file that an option names or the engine's results version is
+            another now; each is replaced once its successor is there.
         callbacks: called in this process; one that raises is warned of, and the run goes on. See
             `bandit_gym.callbacks`.
 
@@ -98,40 +110,47 @@ def run_experiment(
     folder = check_folder("directory", directory)
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
     check_callback("on_progress", on_progress)
-    check_choice("changed", changed, CHOICES)
-    check_budget(optimal_budget)
+    check_object("recompute", recompute, bool)
     callbacks = check_callbacks(callbacks)
+    stamps = {run: make_stamp(run.sources()) for run in experiment.runs}
     with contextlib.ExitStack() as stack:
-        crew = Crew(workers, stack)
-        _check_buildable(crew, experiment, folder)
-        claim = Store.claimed(folder, experiment, changed=changed)
-        store, news = stack.enter_context(claim)
-        complete, damaged = _survey(store, experiment)
+        executor = stack.enter_context(Executor(workers))
+        _check_buildable(executor, experiment, folder)
+        store = stack.enter_context(Store.claimed(folder, experiment))
+        found = _survey(store, experiment, stamps)
+        changed = _describe_stale(found, stamps)
+        if changed and not recompute:
+            raise OutdatedError(
+                f"the folder must hold what the present code draws, got {str(directory)!r}, where "
+                f"{changed}; choose --recompute (in Python recompute=True) to replace them."
+            )
         total = len(experiment.runs) * experiment.num_blocks
-        if _is_little(experiment, total - len(complete)):
-            crew.work_here()
-        on_progress(Progress(total, len(complete), 0, damaged, None, news))
+        if _is_little(experiment, total - len(found.complete)):
+            executor.stay_here()
+        counts = total, len(found.complete)
+        on_progress(Progress(*counts, 0, tuple(found.damaged), None, changed))
         tell = stack.enter_context(telling(callbacks, experiment, folder))
-        calls = crew.call(simulate_block, _tasks(store, experiment, complete))
-        stack.enter_context(contextlib.closing(calls))  # before the workers go
-        for done, ((run, block, _), found) in enumerate(calls, start=1):
-            outcome = _lost(run, block, found) if isinstance(found, Died) else found
-            _store(store, outcome)
-            on_progress(Progress(total, len(complete), done, damaged, outcome))
+        seconds: dict[str, float] = {}  # an agent's last block
+        tasks = _tasks(store, experiment, found.complete, seconds)
+        calls = ((run, block, stamps[run]["sources"]) for run, block in tasks)
+        for done, (call, result) in enumerate(executor.call(simulate_block, calls), start=1):
+            outcome = _lost(call, result) if isinstance(result, Died) else result
+            seconds[outcome.run.agent.digest] = outcome.facts.get("seconds", 0.0)
+            _store(store, outcome, stamps[outcome.run])
+            on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
             tell(outcome)
-        find_optima(store, experiment, optimal_budget, crew.call)
     return store
 
 
-def _check_buildable(crew: Crew, experiment: Experiment, directory: Path) -> None:
+def _check_buildable(executor: Executor, experiment: Experiment, directory: Path) -> None:
     """Refuse an agent that cannot be built, or not for its world; those seen before are skipped.
 
     What a user wrote may take its process down, and is tried in one that may be lost.
     """
     new = [run for run in experiment.runs if not has_receipts(directory, run)]
-    own = {run for run in new if crew.is_isolating and any(run.sources().values())}
+    own = [run for run in new if any(run.sources().values())]
     here = ((run, try_run(run)) for run in new if run not in own)
-    there = ((run, found) for (run,), found in crew.call(try_run, [(run,) for run in own]))
+    there = ((run, found) for (run,), found in executor.call(try_run, [(run,) for run in own]))
     for run, found in itertools.chain(here, there):
         problem = f"WorkerDied: {found.reason}" if isinstance(found, Died) else found
         if problem:
@@ -144,44 +163,61 @@ def _check_buildable(crew: Crew, experiment: Experiment, directory: Path) -> Non
 def _is_little(experiment: Experiment, num_blocks: int) -> bool:
     """Say whether so many blocks are soon done, by nothing that may take its process down."""
     num_decisions = num_blocks * experiment.block_size * experiment.horizon
-    return num_decisions <= FEW_DECISIONS and not find_code(experiment)
+    return num_decisions <= FEW_DECISIONS and not find_own_code(experiment)
 
 
-def _survey(store: Store, experiment: Experiment) -> tuple[set[Task], tuple[str, ...]]:
-    """Return the blocks that are there, and the names of those that are torn or altered."""
-    complete, damaged = set(), []
+def _survey(store: Store, experiment: Experiment, stamps: dict[Run, Stamp]) -> Survey:
+    found = Survey(set(), {}, [])
     for run in experiment.runs:
         for block in store.blocks(run, experiment.num_blocks):
             try:
-                open_parquet(run, store.read_block(run, block).data)
-                complete.add((run, block))
+                stored = store.read_block(run, block)
+                open_parquet(run, stored.data)
             except FileNotFoundError:
                 continue
             except ValueError:
-                damaged.append(f"{run.name}/{block:05d}")
-    return complete, tuple(damaged)
+                found.damaged.append(f"{run.name}/{block:05d}")
+                continue
+            if stored.stamp == stamps[run]:
+                found.complete.add((run, block))
+            else:
+                found.stale[run, block] = stored.stamp
+    return found
 
 
-def _tasks(store: Store, experiment: Experiment, complete: set[Task]) -> Iterator[Call]:
-    """Yield what is to be done: first blocks first, so that all runs advance; failed ones last."""
+def _describe_stale(found: Survey, stamps: dict[Run, Stamp]) -> str:
+    if not found.stale:
+        return ""
+    changed = describe_changes(found.stale.values(), (stamps[run] for run, _ in found.stale))
+    return f"{len(found.stale)} blocks are of other code: {changed}"
+
+
+def _tasks(
+    store: Store, experiment: Experiment, complete: set[Task], seconds: dict[str, float]
+) -> Iterator[Task]:
+    """Yield what is to be done: first blocks first, so that all runs advance; failed ones last.
+
+    Of the blocks of one number, those of agents that were dear before go first.
+    """
     runs = experiment.runs
     failed = {(run, block) for run in runs for block in store.read_failures(run)} - complete
-    order = ((run, block) for block in range(experiment.num_blocks) for run in runs)
-    fresh = (task for task in order if task not in complete and task not in failed)
-    again = sorted(
-        (task for task in failed if task[1] < experiment.num_blocks), key=lambda task: task[1]
-    )
-    for run, block in itertools.chain(fresh, again):
-        yield run, block, store.sources(run)
+    skipped = complete | failed
+    for block in range(experiment.num_blocks):
+        fresh = [run for run in runs if (run, block) not in skipped]
+        for run in sorted(fresh, key=lambda run: -seconds.get(run.agent.digest, 0.0)):
+            yield run, block
+    again = (task for task in failed if task[1] < experiment.num_blocks)
+    yield from sorted(again, key=lambda task: task[1])
 
 
-def _lost(run: Run, block: int, found: Died) -> Outcome:
+def _lost(call: Call, found: Died) -> Outcome:
+    run, block, _ = call
     headline = f"WorkerDied: the process that simulated this block alone died: {found.reason}"
     return Outcome(run, block, None, {}, headline)
 
 
-def _store(store: Store, outcome: Outcome) -> None:
+def _store(store: Store, outcome: Outcome, stamp: Stamp) -> None:
     if outcome.data is None:
         store.write_failure(outcome.run, outcome.block, outcome.failure or "")
     else:
-        store.write_block(outcome.run, outcome.block, outcome.data, outcome.facts)
+        store.write_block(outcome.run, outcome.block, outcome.data, stamp, outcome.facts)

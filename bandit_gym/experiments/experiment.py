@@ -9,9 +9,11 @@ neither the number of replications nor who simulates a block can change its resu
 from __future__ import annotations
 
 import itertools
+import json
+import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -21,13 +23,15 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_choice, check_integer, check_keys, check_path, message
-from bandit_gym.experiments.catalogue import renew
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
 from bandit_gym.files import from_json, read_input
 from bandit_gym.typing import IntArray
 
 FORMAT = 2
 """Version of the names and files written here; another version is never read as this one."""
+
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""Keys that TOML takes without quotes."""
 
 RECORDINGS = ("log", "every")
 NUM_LOG_STEPS = 200
@@ -78,11 +82,6 @@ class Run:
     def sources(self) -> dict[str, dict[str, str]]:
         """Return what the results depend on beside the settings: part -> file -> digest."""
         return {"environment": self.environment.sources(), "agent": self.agent.sources()}
-
-    def renew(self) -> bool:
-        """Forget own modules that have changed since they were imported; see `sources`."""
-        entries = (self.environment, self.agent)
-        return any([renew(entry.target, entry.options) for entry in entries])
 
     def replications(self, block: int) -> range:
         """Say which replications a block holds; always `block_size` of them."""
@@ -237,3 +236,41 @@ def recorded_steps(horizon: int, recording: str) -> IntArray:
 
 def _slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")[:48]
+
+
+def to_toml(settings: Mapping[str, Any]) -> str:
+    """Write what `Experiment.to_dict` returns.
+
+    TOML has no word for nothing: an option that is None is left out, and a comment says so.
+    """
+    lists = {name: value for name, value in settings.items() if name in ("environments", "agents")}
+    lines = list(_write_keys({k: v for k, v in settings.items() if k not in lists}))
+    for name, entries in lists.items():
+        for entry in entries:
+            lines += ["", f"[[{name}]]", *_write_keys(entry)]
+    return "\n".join(lines) + "\n"
+
+
+def _write_keys(settings: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in settings.items():
+        if value is None:
+            yield f"# {_write_key(name)} is None, which TOML cannot say"
+        else:
+            yield f"{_write_key(name)} = {_write(value)}"
+
+
+def _write(value: Any) -> str:
+    if isinstance(value, str):  # of control characters TOML wants one more escaped than JSON
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        inner = (f"{_write_key(k)} = {_write(v)}" for k, v in value.items() if v is not None)
+        return f"{{{', '.join(inner)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_write, value))}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return json.dumps(value)
+
+
+def _write_key(name: str) -> str:
+    return name if BARE.fullmatch(name) else _write(name)

@@ -34,15 +34,16 @@ def pack(value: Any) -> str:
     Raises:
         TypeError: if it cannot be sent to other processes.
     """
-    label = getattr(value, "__name__", type(value).__name__)
-    name = f"{PREFIX}{UNNAMED.sub('_', label)}.{digest_of(value)[:16]}"
     import cloudpickle  # slow to start, and seldom needed
 
+    label = getattr(value, "__name__", type(value).__name__)
     try:
-        _pickles[name] = cloudpickle.dumps(value)
+        pickled = cloudpickle.dumps(value)
     except Exception as error:  # of any kind, as what an object holds may be anything
         reason = f"{type(error).__name__}: {error}".rstrip(".")
         raise TypeError(message(label, "be picklable", value, reason)) from error
+    name = f"{PREFIX}{UNNAMED.sub('_', label)}.{digest_of(value)[:16]}"
+    _pickles[name] = pickled
     _objects[name] = value
     return name
 

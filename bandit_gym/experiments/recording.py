@@ -8,14 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from bandit_gym.checks import message
-from bandit_gym.experiments.columns import COLUMNS, DIAGNOSTICS, Standing, World
+from bandit_gym.experiments.blocks import COLUMNS, DIAGNOSTICS, Chunk, Standing, World
 from bandit_gym.rollout import Step
-from bandit_gym.typing import FloatArray, IntArray
+from bandit_gym.typing import IntArray
 
 CHUNK = 32
 _ADDED = {name: column.adds for name, column in COLUMNS.items() if column.adds}
-_SHOWN = {name: column.shows for name, column in COLUMNS.items() if column.shows}
 _FOLLOWING = {name: column.follows for name, column in COLUMNS.items() if column.follows}
+_SHOWN = {name: column.shows for name, column in COLUMNS.items() if column.shows}
+_OF_MEANS = {name: column.of_means for name, column in COLUMNS.items() if column.of_means}
 
 
 class Recorder:
@@ -32,7 +33,8 @@ class Recorder:
     def __init__(self, steps: IntArray, num_lanes: int) -> None:
         self._steps = steps.tolist()
         self._rows: dict[str, np.ndarray] = {}  # (S, N), so that a step writes to one place
-        self._sums: dict[str, FloatArray] = {}
+        self._kept: dict[str, np.ndarray] = {}
+        self._before = np.full(num_lanes, -1)
         self._lengths = np.zeros(num_lanes, dtype=np.int64)
         self._world: World | None = None
         self._pending: list[Step] = []
@@ -72,30 +74,30 @@ class Recorder:
         return {name: rows.T for name, rows in self._rows.items()}
 
     def _add_up(self) -> None:
-        """Add the pending steps to the sums."""
+        """Take the pending steps in."""
         steps, self._pending = self._pending, []
         is_alive = np.array([step.is_alive for step in steps])
+        actions = np.array([step.actions for step in steps])
         counted = True if is_alive.all() else is_alive
         self._lengths += is_alive.sum(axis=0)
         for name, addends in _addends(steps).items():
-            added = addends.sum(axis=0, where=counted)
-            self._sums[name] = self._sums.get(name, 0.0) + added
+            self._kept[name] = self._kept.get(name, 0.0) + addends.sum(axis=0, where=counted)
+        numbers = np.arange(self._elapsed - len(steps), self._elapsed) + 1
+        chunk = Chunk(numbers, actions, self._before, is_alive, steps)
+        for name, follows in _FOLLOWING.items():
+            self._kept[name] = follows(self._kept.get(name), chunk)
+        self._before = actions[-1]
         if self._world is not None:
-            lanes = np.nonzero(is_alive)[1]
-            actions = np.array([step.actions for step in steps])[is_alive]
-            np.add.at(self._world.counts, (lanes, actions), 1)
+            np.add.at(self._world.counts, (np.nonzero(is_alive)[1], actions[is_alive]), 1)
 
     def _keep(self, step: Step) -> None:
-        for name, values in self._sums.items():
-            self._put(name, values)
-        for name, shows in _SHOWN.items():
-            shown = shows(step)
-            if shown is not None:
-                self._put(name, shown)
+        now = Standing(step, self._lengths, self._kept, self._world)
+        shown = {name: shows(now) for name, shows in _SHOWN.items()}
         if self._world is not None:
-            now = Standing(step, self._world, self._lengths, self._sums)
-            for name, follows in _FOLLOWING.items():
-                self._put(name, follows(now))
+            shown |= {name: of_means(now, self._world) for name, of_means in _OF_MEANS.items()}
+        for name, values in (self._kept | shown).items():
+            if values is not None:
+                self._put(name, values)
         self._num_kept += 1
 
     def _put(self, name: str, values: np.ndarray) -> None:

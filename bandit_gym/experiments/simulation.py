@@ -24,10 +24,16 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from bandit_gym.checks import check_fit, find_misbelief, message
-from bandit_gym.experiments.beliefs import PRIOR, believe, without_told
-from bandit_gym.experiments.catalogue import load_agent, takes_prior
-from bandit_gym.experiments.columns import to_parquet
-from bandit_gym.experiments.experiment import Run
+from bandit_gym.experiments.blocks import to_parquet
+from bandit_gym.experiments.catalogue import (
+    PRIOR,
+    believe,
+    load,
+    load_agent,
+    takes_prior,
+    without_told,
+)
+from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
@@ -113,6 +119,19 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     return agent, env
 
 
+def least_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Yield each environment's label, and its least possible regret or why there is none."""
+    for run in {run.environment: run for run in experiment.runs}.values():
+        env = make_world(run)
+        try:
+            if env is not env.unwrapped or not getattr(env, "draws_means", False):
+                raise ValueError("it is for worlds that draw their means from a prior, unwrapped.")
+            optimal_regret = load("agents.bayes_optimal:optimal_regret")
+            yield run.environment.label, f"{optimal_regret(_problem(env), run.horizon):.2f}"
+        except (TypeError, ValueError) as error:
+            yield run.environment.label, f"unknown; {error}"
+
+
 def make_world(run: Run) -> gym.vector.VectorEnv:
     """Make the native vector environment of a run, in its wrappers."""
     entry = run.environment
@@ -149,7 +168,6 @@ def _problem(env: gym.vector.VectorEnv) -> Any:
 def try_run(run: Run) -> str:
     """Say why agent and environment cannot be built or do not fit each other; "" if they do."""
     try:
-        run.renew()
         agent, env = build(run)
         check_fit(agent, env, warns=run.agent.told is None)
         _check_size(agent, run)
@@ -223,8 +241,6 @@ _prepared: dict[Run, Prepared] = {}
 def _prepare(run: Run, sources: Sources | None) -> Prepared:
     """Get ready, once per run and process."""
     if run not in _prepared or _prepared[run].sources != sources:
-        if run.renew():
-            _prepared.clear()
         if sources not in (None, run.sources()):
             raise RuntimeError(
                 f"sources must be the same in all processes, got others in process {os.getpid()} "

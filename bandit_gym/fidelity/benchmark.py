@@ -5,7 +5,6 @@ Everything but the cost depends on suite, agents, labels, scale and seed alone.
 
 from __future__ import annotations
 
-import contextlib
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,9 +21,8 @@ from bandit_gym.checks import (
     check_real,
     make_folder,
 )
-from bandit_gym.experiments.backends import Workers
-from bandit_gym.experiments.crew import Crew, Died
 from bandit_gym.experiments.entries import Entry, read_entries
+from bandit_gym.experiments.executor import Call, Died, Executor, Workers
 from bandit_gym.experiments.objects import describe_agents
 from bandit_gym.experiments.simulation import headline
 from bandit_gym.fidelity.candidates import make_agent
@@ -42,8 +40,6 @@ REFERENCE = "exact, the reference"
 MOST_SCALE = 1000.0
 FEWEST_DECISIONS, FEWEST_STEPS = 1000, 20
 """Of a case and of a run, at any scale."""
-
-Call = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -129,16 +125,15 @@ def run_suite(
     seed = check_integer("seed", seed, minimum=0)
     if on_progress is not None:
         check_callback("on_progress", on_progress, 2)
-    crew_of = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
+    chosen_workers = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
     calls = list(_calls(entries, chosen, scale, seed))
     found: list[Any] = [None] * len(calls)
-    with contextlib.ExitStack() as stack:
-        crew = Crew(crew_of, stack)
-        for (entry, _), refusal in crew.call(_refusal, [(entry, chosen) for entry in entries]):
+    with Executor(chosen_workers) as executor:
+        for (entry, _), refusal in executor.call(_refusal, [(entry, chosen) for entry in entries]):
             if refusal and not isinstance(refusal, Died):  # of one that died its rows will tell
                 raise ValueError(f"agent {entry.label} must fit a case of the suite, got {refusal}")
         numbered = ((number, *call) for number, call in enumerate(calls))
-        for done, (call, result) in enumerate(crew.call(_carry_out, numbered), start=1):
+        for done, (call, result) in enumerate(executor.call(_carry_out, numbered), start=1):
             found[call[0]] = _lost(call, result) if isinstance(result, Died) else result
             if on_progress is not None:
                 on_progress(done, len(calls))

@@ -1,4 +1,4 @@
-"""Lines below the curves of regret: what nobody can do better than, in the long run or at all."""
+"""The Lai-Robbins rate of a fixed instance: what no consistent rule beats in the long run."""
 
 from __future__ import annotations
 
@@ -21,26 +21,7 @@ class Bound(NamedTuple):
 
 
 def find_bounds(found: RunResults) -> list[Bound]:
-    """Return the Lai-Robbins rate of a fixed instance and the least possible regret, if known.
-
-    Where the least regret is known between bounds only, those are two lines.
-    """
-    return [*_lower_bound(found), *_least_regret(found)]
-
-
-def draw_lower_bound(axes: Axes, found: RunResults) -> None:
-    """Draw the Lai-Robbins rate of a fixed instance."""
-    for bound in _lower_bound(found):
-        axes.plot(bound.steps, bound.values, ":", color="0.4", label=bound.label)
-
-
-def draw_optimum(axes: Axes, found: RunResults) -> None:
-    """Draw the least regret that is possible after so many steps, or its bounds, if known."""
-    for bound, style in zip(_least_regret(found), (":", (0, (1, 4))), strict=False):
-        axes.plot(bound.steps, bound.values, ls=style, color="0.4", label=bound.label)
-
-
-def _lower_bound(found: RunResults) -> list[Bound]:
+    """Return the Lai-Robbins rate of a fixed instance, if known."""
     slope = lower_bound_slope(found)
     if slope is None:
         return []
@@ -48,15 +29,7 @@ def _lower_bound(found: RunResults) -> list[Bound]:
     return [Bound(label, found.steps, slope * np.log(found.steps))]
 
 
-def _least_regret(found: RunResults) -> list[Bound]:
-    optimum = found.optimum
-    if optimum is None or not optimum.is_known:
-        return []
-    values = {"least possible": optimum.lower}
-    if optimum.kind == "bracket":
-        values = {
-            "least possible, at least": optimum.lower,
-            "least possible, at most": optimum.upper,
-        }
-    steps = np.asarray(optimum.steps)
-    return [Bound(label, steps, np.maximum(line, 0.0)) for label, line in values.items()]
+def draw_lower_bound(axes: Axes, found: RunResults) -> None:
+    """Draw the Lai-Robbins rate of a fixed instance."""
+    for bound in find_bounds(found):
+        axes.plot(bound.steps, bound.values, ":", color="0.4", label=bound.label)

@@ -27,16 +27,6 @@ def write_estimate(row: Row, name: str, digits: int = 1) -> str:
     return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{mark}"
 
 
-def write_times_optimal(row: Row) -> str:
-    """Write the estimate with its interval; where the least regret has bounds, the ends alone."""
-    low, high = row["times_optimal_low"], row["times_optimal_high"]
-    if not math.isnan(row["times_optimal"]):
-        return write_estimate(row, "times_optimal", digits=2)
-    if math.isinf(high):
-        return f"over {low:.1f}"
-    return NOTHING if math.isnan(high) else f"{low:.1f} to {high:.1f}"
-
-
 def write_share(share: float) -> str:
     """Write a share in per cent; one that is not zero never as zero."""
     return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"

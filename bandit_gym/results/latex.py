@@ -27,8 +27,7 @@ def write_latex(results: Results) -> str:
     rows = summarise(results).to_dict("records")
     tables = [estimates for estimates, _ in make_tables(results, rows).values()]
     written = [_write_table(table) for table in (*tables, *make_aggregate(results))]
-    mark = [f"{results.mark}."] if results.mark else []
-    return "\n".join([PREAMBLE, *map(escape, mark), *written])
+    return "\n".join([PREAMBLE, *written])
 
 
 def escape(text: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,16 +19,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
-from bandit_gym.results.bounds import draw_lower_bound, draw_optimum
+from bandit_gym.results.bounds import draw_lower_bound
 from bandit_gym.results.curves import RANK_NAMES, rank_shares, rates
 from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths, performance_profile
 from bandit_gym.results.styles import (
     FORMATS,
-    TITLE_WIDTH,
     USUAL_WIDTH,
     Look,
     drawing_in,
@@ -71,7 +69,7 @@ def draw_all(results: Results, style: str = "screen") -> Iterator[tuple[str, Fig
     if len(results.experiment.environments) > 1:
         with drawing_in(style) as finish:
             figure = finish(draw_performance_profile(results))
-        yield "performance-profile", _marked(figure, results)
+        yield "performance-profile", figure
 
 
 def draw_each(
@@ -85,13 +83,13 @@ def draw_each(
                 figure = draw(runs)
                 figure = figure and finish(figure)
             if figure is not None:
-                yield f"{number:02d}-{name}", _marked(figure, results)
+                yield f"{number:02d}-{name}", figure
 
 
 def draw_one(results: Results, environment: Entry, name: str) -> Figure | None:
     """Draw one of FIGURES for an environment with results, where there is something to draw."""
     figure = FIGURES[name](results.usable(environment))
-    return figure and _marked(figure, results)
+    return figure and figure
 
 
 def save(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
@@ -109,16 +107,13 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     """Draw the mean regret of each agent over time, with bands.
 
     Over log time logarithmic growth is a straight line. For a fixed instance the Lai-Robbins slope
-    is drawn as a dotted line that starts where the bound's C log t does; where means are drawn
-    afresh, the least regret that is possible in so many steps, or what is between its bounds, if it
-    is known.
+    is drawn as a dotted line that starts where the bound's C log t does.
     """
     figure, axes = _new_curves(runs)
     for found, style in zip(runs, styles(), strict=False):
         draw_band(axes, found.steps, found.curves("pseudo_regret"), found.run.agent.label, style)
     top = axes.get_ylim()[1]  # the bound holds in the long run and may lie far above at first
     draw_lower_bound(axes, runs[0])
-    draw_optimum(axes, runs[0])
     axes.set_xscale(time_scale)
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION}")
     axes.set_ylim(0, top)
@@ -223,14 +218,6 @@ def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0)
     return figure, axes
-
-
-def _marked(figure: Figure, results: Results) -> Figure:
-    """Write above the title what the results have to say of themselves."""
-    if results.mark:
-        title = f"{literal(textwrap.fill(results.mark, TITLE_WIDTH))}\n{figure.get_suptitle()}"
-        figure.suptitle(title, fontsize="medium")
-    return figure
 
 
 def _shown(label: str) -> str:

@@ -81,8 +81,7 @@ def write_report(
         "timing": pd.DataFrame(timing(results)),
     }
     for name, table in tables.items():
-        marked = table.assign(mark=results.mark) if results.mark else table
-        write_atomically(directory / f"{name}.csv", to_csv(marked))
+        write_atomically(directory / f"{name}.csv", to_csv(table))
     text = describe(results, details=True)
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     if latex:
@@ -105,8 +104,8 @@ def draw_regret(results: Results, directory: Path) -> list[Path]:
 
 
 def closing_notes(results: Results, rows: Sequence[Row]) -> list[str]:
-    """Say how verdicts are reached, what nobody can do better than, and what is missing."""
-    return [*_verdict_note(results, rows), *_optimum_note(results), *_warnings(results)]
+    """Say how verdicts are reached, and what is missing."""
+    return [*_verdict_note(results, rows), *_warnings(results)]
 
 
 def _verdict_note(results: Results, rows: Sequence[Row]) -> Iterator[str]:
@@ -119,29 +118,13 @@ def _verdict_note(results: Results, rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def _optimum_note(results: Results) -> Iterator[str]:
-    """Say what regret nobody can avoid in each environment, in one paragraph."""
-    worlds = {found.run.environment: found.optimum for found in results.runs if found.is_usable}
-    texts = {world.label: optimum.describe() for world, optimum in worlds.items() if optimum}
-    lines = [f"Least possible regret in {label}: {text}" for label, text in texts.items() if text]
-    if lines:
-        yield "\n".join(lines)
-
-
 def version_notes(results: Results) -> Iterator[str]:
-    """Say what a reader must know before any number: versions, and results that were kept."""
+    """Say what a reader must know before any number: that another version drew them."""
     if results.version != RESULTS_VERSION:
         yield (
             f"These are results of version {results.version}; this package draws those of version "
             f"{RESULTS_VERSION}, other numbers for the same settings. Do not compare the two."
         )
-    if results.others:
-        yield (
-            f"Left out: {len(results.others)} blocks of another origin than the folder's, "
-            f"for example {results.others[0]}."
-        )
-    if results.mark:
-        yield f"{results.mark}."
 
 
 def _warnings(results: Results) -> Iterator[str]:

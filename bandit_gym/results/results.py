@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bandit_gym.checks import check_choice, check_object, check_path, message
-from bandit_gym.experiments.columns import COLUMNS, OWN, stored_columns
+from bandit_gym.experiments.blocks import COLUMNS, OWN, open_parquet, read_map, stored_columns
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.opening import open_parquet, read_map
-from bandit_gym.experiments.optimum import Optimum, read_optimum
-from bandit_gym.experiments.storage import Store
+from bandit_gym.experiments.store import Store, read_manifest
+from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.typing import FloatArray, IntArray
 
 
@@ -45,10 +45,12 @@ class Block:
             ValueError: if nobody declared or told it.
         """
         self._require(name)
-        if name in COLUMNS:  # one thread: starting others costs more than they save on so little
-            values = self.file.read([name], use_threads=False)[name].to_numpy()
-        else:
+        if name in self.own:
             values = self.own[name]
+        elif name in self.file.schema_arrow.names:
+            values = self._read([name])[name].to_numpy()
+        else:  # a column that was not there when the block was stored
+            values = np.full(self.file.metadata.num_rows, np.nan)
         return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
 
     def _require(self, name: str) -> None:
@@ -60,8 +62,8 @@ class Block:
         """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
         num_rows = len(self.replications) * len(self.run.steps)
         columns = stored_columns(propensities=self.run.propensities)
-        names = [name for name in columns if name != OWN]
-        table = self.file.read(names, use_threads=False).slice(0, num_rows).to_pandas()
+        names = [name for name in columns if name in self.file.schema_arrow.names and name != OWN]
+        table = self._read(names).slice(0, num_rows).to_pandas()
         labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
         own = {name: values[:num_rows] for name, values in self.own.items()}
         return table.assign(**labels, **own).astype(dict.fromkeys(labels, "category"))
@@ -69,7 +71,11 @@ class Block:
     @cached_property
     def own(self) -> dict[str, FloatArray]:
         """Name -> (rows,) values of the diagnostics that only this agent tells."""
-        return read_map(self.file.read([OWN], use_threads=False)[OWN])
+        return read_map(self._read([OWN])[OWN])
+
+    def _read(self, names: list[str]) -> pa.Table:
+        """Read some columns; starting threads costs more than they save on so little."""
+        return self.file.read(names, use_threads=False)
 
 
 @dataclass(frozen=True)
@@ -80,13 +86,11 @@ class RunResults:
         run: the run.
         blocks: the stored blocks that are whole, in their order.
         failures: block -> traceback of the blocks that raised.
-        optimum: what is known of the least regret in its world; None if nothing was stored.
     """
 
     run: Run
     blocks: tuple[Block, ...]
     failures: dict[int, str]
-    optimum: Optimum | None = None
 
     @property
     def replications(self) -> IntArray:
@@ -126,16 +130,12 @@ class Results:
         experiment: what was asked for.
         version: of the engine that drew the numbers; see `files.RESULTS_VERSION`.
         runs: what there is of each of its runs, in its order.
-        others: names of the blocks of other origin, which are left out too.
-        kept: what has changed since some blocks were drawn, if they were kept all the same.
         damaged: names of the blocks that are torn, altered, or just being written.
     """
 
     experiment: Experiment
     version: int
     runs: tuple[RunResults, ...]
-    others: tuple[str, ...] = ()
-    kept: str = ""
     damaged: tuple[str, ...] = ()
 
     def frames(self) -> Iterator[pd.DataFrame]:
@@ -144,20 +144,14 @@ class Results:
         columns = stored_columns(propensities=self.experiment.propensities)
         names = [name for name in columns if name != OWN]
         names += sorted({name for block in blocks for name in block.own})
-        marks = ["mark"] if self.mark else []
         for block in blocks:
-            yield block.frame().assign(mark=self.mark).reindex(columns=[*names, *marks])
+            yield block.frame().reindex(columns=names)
 
     def frame(self) -> pd.DataFrame:
         """Return all tidy rows; where an agent does not tell another one's diagnostic, NaN."""
         frames = list(self.frames())
         columns = stored_columns(propensities=self.experiment.propensities)
         return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*columns])
-
-    @property
-    def mark(self) -> str:
-        """What every table and figure has to say of results that were kept; empty if none were."""
-        return self.kept and f"Results of other code among them, kept all the same: {self.kept}"
 
     @property
     def num_missing(self) -> int:
@@ -194,15 +188,30 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
     """
     if experiment is not None:
         check_object("experiment", experiment, Experiment)
-    store = Store(check_path("directory", directory))
-    manifest = store.manifest
-    experiment = manifest.experiment if experiment is None else experiment
-    opened = [_open_run(store, experiment, run) for run in experiment.runs]
-    runs, refused = tuple(run for run, _ in opened), [name for _, names in opened for name in names]
-    others = store.blocks_of_other_origin() if refused else ()
-    damaged = tuple(name for name in refused if name not in others)
-    version, kept = manifest.results_version, manifest.kept
-    return Results(experiment, version, runs, tuple(others), kept, damaged)
+    folder = check_path("directory", directory)
+    stored = read_manifest(folder)
+    experiment = stored if experiment is None else experiment
+    opened = [_open_run(Store(folder), experiment, run) for run in experiment.runs]
+    runs, damaged = tuple(run for run, _ in opened), [name for _, names in opened for name in names]
+    version = _check_origin(folder, [block for run in runs for block in run.blocks])
+    return Results(experiment, version, runs, tuple(damaged))
+
+
+def _check_origin(folder: Path, blocks: Sequence[Block]) -> int:
+    """Return the results version of all blocks; refuse those of two versions, or of two codes."""
+    seen: dict[str, Any] = {}
+    for block in blocks:
+        stamp = {"the engine": block.receipt["results_version"]}
+        for part, entry in (("environment", block.run.environment), ("agent", block.run.agent)):
+            stamp[f"{part} {entry.label}"] = block.receipt["sources"].get(part)
+        for name, code in stamp.items():
+            if seen.setdefault(name, code) != code:
+                raise ValueError(
+                    f"the folder must hold blocks of one code, got {str(folder)!r} with two of "
+                    f"{name}, of which the older are to be computed again; finish that with "
+                    "--recompute."
+                )
+    return int(seen.get("the engine", RESULTS_VERSION))
 
 
 def paired_differences(
@@ -256,8 +265,7 @@ def _open_run(store: Store, experiment: Experiment, run: Run) -> tuple[RunResult
         for number, text in store.read_failures(run).items()
         if number not in blocks and number < experiment.num_blocks
     }
-    optimum = read_optimum(store, run)
-    return RunResults(run, tuple(blocks.values()), failures, optimum), refused
+    return RunResults(run, tuple(blocks.values()), failures), refused
 
 
 def _open_block(store: Store, experiment: Experiment, run: Run, number: int) -> Block:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bandit_gym.checks import check_object
-from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results import statistics
 from bandit_gym.results.results import Results, RunResults, line_up, paired_differences
@@ -34,9 +34,7 @@ def summarise(results: Results) -> pd.DataFrame:
     whose agent called its posterior unreliable; quantiles of the pseudo-regret; `difference`, the
     mean pseudo-regret less that of the environment's first agent, paired by replication, with its
     interval, its `p_holm`, corrected for all comparisons of the table, and what follows from that:
-    the `verdict` "better", "worse" or "undecided"; and `times_optimal`, the pseudo-regret over the
-    least that is possible there, with the ends of its interval, NaN where that is not known. Where
-    it is known between bounds only, the ends hold what either allows, and there is no estimate.
+    the `verdict` "better", "worse" or "undecided".
 
     The table depends on the results alone, to the last bit.
     """
@@ -77,7 +75,6 @@ def _describe(found: RunResults, reference: RunResults | None) -> dict[str, Any]
         "flagged": float(found.final("is_unreliable").mean() / found.run.horizon),
         **{name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()},
         **_mean("difference", differences),
-        **_times_optimal(found, regret),
         "p_value": statistics.paired_p_value(differences),
     }
 
@@ -96,20 +93,6 @@ def _final_differences(found: RunResults, reference: RunResults | None) -> Float
         return np.array([np.nan])
     _, differences = paired_differences(found, reference, "pseudo_regret")
     return differences[:, -1] if len(differences) else np.array([np.nan])
-
-
-def _times_optimal(found: RunResults, regret: FloatArray) -> dict[str, Any]:
-    """Return the regret over the least possible: its interval over that, or over its bounds."""
-    interval, is_doubtful = Interval(math.nan, math.nan, math.nan), False
-    optimum = found.optimum
-    if optimum is not None and optimum.is_known and optimum.upper[-1] > 0:
-        least, most = optimum.lower[-1], optimum.upper[-1]
-        estimate, low, high = statistics.mean_interval(regret)
-        estimate = estimate / most if optimum.kind == "exact" else math.nan
-        high = high / least if least > 0 else high * math.inf  # which leaves NaN what it is
-        interval = Interval(estimate, low / most, high)
-        is_doubtful = statistics.is_coverage_doubtful(regret)
-    return _spread("times_optimal", interval) | {"times_optimal_is_doubtful": is_doubtful}
 
 
 def _judge(row: Any) -> str:

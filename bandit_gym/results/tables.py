@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from bandit_gym.experiments.columns import COLUMNS
+from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results.cells import (
     NOTHING,
@@ -19,7 +19,6 @@ from bandit_gym.results.cells import (
     write_p_value,
     write_quantile,
     write_share,
-    write_times_optimal,
 )
 from bandit_gym.results.results import Results
 from bandit_gym.results.summary import QUANTILES, aggregate, regret_name
@@ -87,7 +86,6 @@ def _make_estimates(
         f"less {experiment.agents[0].label}'s, paired": lambda row: write_estimate(
             row, "difference"
         ),
-        **_optimal_cells(rows),
         "p (Holm)": lambda row: write_p_value(row["p_holm"]),
         "verdict": lambda row: row["verdict"] or NOTHING,
         COLUMNS["best_arm_found"].title: lambda row: write_number(row["best_arm_found"], "{:.0%}"),
@@ -105,13 +103,6 @@ def _make_estimates(
 
 def _estimate(name: str, row: Row) -> str:
     return write_estimate(row, name)
-
-
-def _optimal_cells(rows: Sequence[Row]) -> Cells:
-    """Return the column of regrets over the least possible, where that is known."""
-    known = ("times_optimal", "times_optimal_high")
-    is_known = any(not math.isnan(row[name]) for row in rows for name in known)
-    return {"times optimal": write_times_optimal} if is_known else {}
 
 
 def _define_regret(environment: Entry) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bandit_gym.envs.intervals import likelihood_interval
+from bandit_gym.envs.rendering import likelihood_interval
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.typing import FloatArray
 

@@ -73,7 +73,7 @@ def _read_run(options: argparse.Namespace) -> Run:
         condition = "be one agent in one world to watch, without a grid"
         labels = [run.agent.label for run in experiment.runs]
         raise ValueError(message("--agent", condition, labels))
-    experiments.tell_modules(experiment)
+    experiments.tell_modules(experiments.find_own_code(experiment))
     return experiment.runs[0]
 
 

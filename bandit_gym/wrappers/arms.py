@@ -13,7 +13,7 @@ from gymnasium.error import InvalidAction
 from gymnasium.spaces import Discrete
 
 from bandit_gym.checks import check_available, check_real, message
-from bandit_gym.envs.changeable import Changeable
+from bandit_gym.envs.dynamics import Changeable
 from bandit_gym.numerics.streams import ARMS
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.wrappers.effects import Effect, Told

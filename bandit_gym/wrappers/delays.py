@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bandit_gym.checks import check_integer, check_real, make_named, message
-from bandit_gym.envs.changeable import Changeable
+from bandit_gym.envs.dynamics import Changeable
 from bandit_gym.numerics.streams import DELAYS
 from bandit_gym.typing import FloatArray, IntArray
 from bandit_gym.wrappers.effects import Effect, Told

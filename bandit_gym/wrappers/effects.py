@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bandit_gym.envs.changeable import Changeable
+from bandit_gym.envs.dynamics import Changeable
 from bandit_gym.typing import FloatArray, IntArray
 
 Told = dict[str, np.ndarray]

@@ -44,7 +44,7 @@ MARKS = (
     Mark("MOSS", "moss", is_drawn=False),
     Mark("top-two", "top_two", is_drawn=False),
     Mark("UCB1", "ucb1", is_drawn=False),
-    Mark("greedy", "greedy", {"estimate": "posterior"}, is_drawn=False),
+    Mark("greedy", "greedy", is_drawn=False),
 )
 NEEDS_HORIZON = ("optimal", "finite_horizon_gittins", "knowledge_gradient", "moss")
 

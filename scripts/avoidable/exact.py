@@ -25,7 +25,7 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "Bayes-UCB": ("bayes_ucb", {}),
     "KL-UCB": ("kl_ucb", {}),
     "UCB1": ("ucb1", {}),
-    "greedy": ("greedy", {"estimate": "posterior"}),
+    "greedy": ("greedy", {}),
     "uniform play": ("random", {}),
 }
 MEANS, STRENGTHS = (0.05, 0.2, 0.5, 0.8, 0.95), (0.5, 2.0, 8.0, 32.0)

@@ -20,7 +20,7 @@ from agents import ExactThompson
 from agents.numerics.kernels import BLOCK_SIZE
 from agents.numerics.laws import draw_gammas
 from agents.numerics.vector_math import exp_all, log_all
-from bandit_gym.envs.families.dependent_prior import unit_vector_covariance
+from bandit_gym.envs.families import unit_vector_covariance
 from bandit_gym.numerics import truncated_normal
 from bandit_gym.numerics.minimax_tilting import tilt_box
 from bandit_gym.numerics.poisson import poisson_quantile

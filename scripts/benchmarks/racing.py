@@ -15,7 +15,7 @@ from itertools import cycle
 import numpy as np
 
 from agents import ExactThompson, RacingThompson
-from bandit_gym.envs.families.dependent_prior import DependentPriorBanditEnv
+from bandit_gym.envs.families import dependent_prior
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -99,7 +99,7 @@ def _against_numpy(
 
 
 def _dependent(session: Session) -> Measurement:
-    problem = DependentPriorBanditEnv.make_problem(NUM_ARMS)
+    problem = dependent_prior.problem(NUM_ARMS)
     precision = problem.prior.precision
 
     def log_density(means: np.ndarray) -> float:

@@ -117,7 +117,6 @@ COMPARE = {
     "--backend": "name text",
     "--workers": "int text",
     "--scheduler": "address text",
-    "--optimal-budget": "number text",
 }
 REPORT = {
     "directory": "path text",
@@ -158,7 +157,6 @@ COMMAND_WORDS = {
         *("label", "delta", "num_particles", "scale"),
     ),
     "--workers": ("num_workers",),
-    "--optimal-budget": ("optimal_budget",),
     "--scheduler": ("scheduler",),
     "directory": FOLDER,
     "first": FOLDER,

@@ -16,7 +16,6 @@ KINDS = {
     "block": "blocks/*/*.parquet",
     "receipt": "receipts/*/*.json",
     "failure": "failures/*/*.txt",
-    "lock": ".lock",
 }
 """Of files that are read again: their names."""
 

@@ -8,25 +8,33 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {  # sources -> tests that may notice
     "racing": (
         "agents/racing",
-        "tests/agents/racing tests/agents/test_racing.py tests/agents/test_racing_thompson.py",
+        "tests/contracts/test_racing.py tests/contracts/test_laws.py",
     ),
     "posteriors": (
         "agents/posteriors",
-        "tests/agents/posteriors tests/agents/test_posteriors.py",
+        "tests/contracts/test_posteriors.py tests/contracts/test_laws.py "
+        "tests/agents/test_exact_thompson.py tests/agents/test_smc_thompson.py",
     ),
     "experiments": (
         "bandit_gym/experiments",
-        "tests/bandit_gym/experiments tests/bandit_gym/test_cli.py",
+        "tests/bandit_gym/experiments tests/contracts/test_executors.py "
+        "tests/contracts/test_experiments.py tests/contracts/test_commands.py",
     ),
-    "results": ("bandit_gym/results", "tests/bandit_gym/results"),
-    "rest": ("", "tests/agents tests/bandit_gym tests/test_agents.py"),
+    "results": (
+        "bandit_gym/results",
+        "tests/bandit_gym/results tests/contracts/test_results.py",
+    ),
+    "rest": ("", "tests/agents tests/bandit_gym tests/contracts"),
+    "both": ("", "tests/agents tests/bandit_gym tests/contracts"),
 }
 
 
 def sources_of(room: str) -> list[Path]:
-    """Return the files of a room; those of the rest are in no other room."""
+    """Return the files of a room; those of the rest are in no other room, both have all."""
     folders = {name: ROOT / sources for name, (sources, _) in ROOMS.items() if sources}
     if room in folders:
         return sorted(folders[room].rglob("*.py"))
     both = [*(ROOT / "agents").rglob("*.py"), *(ROOT / "bandit_gym").rglob("*.py")]
+    if room == "both":
+        return sorted(both)
     return sorted(path for path in both if not set(folders.values()) & set(path.parents))

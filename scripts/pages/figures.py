@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from bandit_gym.results.plots import draw_band, styles
 from bandit_gym.results.results import RunResults
-from bandit_gym.results.statistics import Interval
 from bandit_gym.results.styles import COLOURS
 from bandit_gym.typing import FloatArray
 from pages.simulations import curves
@@ -75,14 +74,6 @@ def draw_strips(axes: Axes, rows: Mapping[str, FloatArray]) -> None:
     for place, (values, colour) in enumerate(zip(rows.values(), COLOURS, strict=False)):
         axes.plot(values, np.full(len(values), place), "o", color=colour, alpha=0.35, ms=5, mew=0)
         axes.plot(np.median(values), place, "|", color=colour, ms=18, mew=2)
-    _name_rows(axes, list(rows))
-
-
-def draw_intervals(axes: Axes, rows: Mapping[str, Interval]) -> None:
-    """Draw a row with an estimate and its interval for each name."""
-    for place, (row, colour) in enumerate(zip(rows.values(), COLOURS, strict=False)):
-        ends = [[row.estimate - row.low], [row.high - row.estimate]]
-        axes.errorbar(row.estimate, place, xerr=ends, fmt="o", capsize=3, color=colour)
     _name_rows(axes, list(rows))
 
 

@@ -47,7 +47,7 @@ def carry_out(folder: Path, experiment: Experiment, **options: Any) -> dict[str,
         options: of `run_experiment`; nobody looks for the least regret, which no study draws.
     """
     folder = folder / "data" / experiment.name
-    run_experiment(experiment, folder, optimal_budget=0.0, **options)
+    run_experiment(experiment, folder, **options)
     results = load_results(folder, experiment)
     if results.failed:
         failed = results.failed[0]

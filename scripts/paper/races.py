@@ -71,7 +71,7 @@ def _race_batch(task: Task, case: Case, reading: Reading, number: int, batch: in
         options = {"proposal": reading.proposal, "threshold": reading.threshold}
         options |= {"scale": reading.scale, "sigma": SIGMA}
         seed = SeedSequence(number, spawn_key=(batch,))
-        found = race_for_errors(case, options, RACES_PER_BATCH, seed)
+        found = race_for_errors(case, options, RACES_PER_BATCH, seed, reading.make)
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_suffix(".part.npy")
         np.save(scratch, found)

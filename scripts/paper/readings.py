@@ -1,7 +1,7 @@
 """The readings of the paper: what it leaves open about a race, as the columns of a matrix.
 
-The bound of its stop as printed or shortened, what v is divided by before the bound applies, and
-what a race draws from. A stop that knows no scale reads neither bound nor scale.
+The bound of its stop as printed or shortened, what v is divided by before the bound applies, what m
+counts, and what a race draws from. A stop that knows no scale reads only the last.
 """
 
 from __future__ import annotations
@@ -9,8 +9,14 @@ from __future__ import annotations
 from itertools import product
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from agents import RacingThompson
+from agents.racing.stopping import StoppingRule, threshold_function
+
 THRESHOLDS = ("printed", "shortened")
 SCALES = ("value", "weight", "supremum")
+
 PROPOSALS = ("reference", "matched")
 
 
@@ -21,25 +27,38 @@ class Reading(NamedTuple):
         proposal: what a race draws from, "reference" (Table 1) or "matched".
         threshold: the bound, "printed" or "shortened"; None with the self-normalised stop.
         scale: what v is divided by; None with the self-normalised stop.
+        divisor: what m counts, "printed" (one more than the draws) or "draws".
     """
 
     proposal: str
     threshold: str | None = None
     scale: str | None = None
+    divisor: str = "printed"
 
     @property
     def name(self) -> str:
         """What tables call it."""
         stop = [self.threshold, self.scale] if self.has_paper_stop else ["self-normalised"]
-        return ", ".join([*map(str, stop), self.proposal])
+        divisor = ["by draws"] if self.divides_by_draws else []
+        return ", ".join([*map(str, stop), *divisor, self.proposal])
 
     @property
     def has_paper_stop(self) -> bool:
         """Whether races end by line 12 of Algorithm 2, which reads bound, scale and sigma."""
         return self.threshold is not None
 
+    @property
+    def divides_by_draws(self) -> bool:
+        """Whether m counts the draws, where Algorithm 2 has one more."""
+        return self.divisor == "draws"
+
+    @property
+    def make(self) -> type[RacingThompson]:
+        """The class of its agent."""
+        return RacingByDraws if self.divides_by_draws else RacingThompson
+
     def options(self, *, delta: float = 0.1, sigma: float = 0.1) -> dict[str, Any]:
-        """Return the options of `agents.RacingThompson`; the paper has delta = sigma = 0.1."""
+        """Return the options of its agent; the paper has delta = sigma = 0.1."""
         options = {"proposal": self.proposal, "delta": delta}
         if not self.has_paper_stop:
             return options
@@ -48,10 +67,23 @@ class Reading(NamedTuple):
 
     def entry(self, **options: float) -> dict[str, Any]:
         """Return the agent as an experiment names it; options are those of `options`."""
-        return {"agent": "racing", "label": self.name} | self.options(**options)
+        agent = f"{__name__}:{self.make.__name__}" if self.divides_by_draws else "racing"
+        return {"agent": agent, "label": self.name} | self.options(**options)
+
+
+class RacingByDraws(RacingThompson):
+    """The race whose m is the number of its draws, in the averages and in the threshold."""
+
+    def _make_rule(self) -> StoppingRule:
+        """Return line 12 for averages over m draws, which races divide by m + 1."""
+        rule = super()._make_rule()
+        m = np.arange(1.0, len(rule.bars))
+        bars = 2 * threshold_function(self.threshold, m, self.delta) - self.sigma
+        return rule._replace(bars=np.append(np.inf, bars * m / (m + 1)))
 
 
 READINGS = (
     *(Reading(*each) for each in product(PROPOSALS, THRESHOLDS, SCALES)),
+    *(Reading("reference", *each, "draws") for each in product(THRESHOLDS, SCALES)),
     *(Reading(proposal) for proposal in PROPOSALS),
 )

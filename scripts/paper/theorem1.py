@@ -16,7 +16,6 @@ from scipy import special
 
 from agents import RacingThompson
 from agents.oracle import action_probabilities
-from agents.racing.races import Races
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
@@ -53,14 +52,6 @@ class Case:
         successes, failures = self.sums, self.counts - self.sums
         above = special.betaln(np.array(prior.alpha) + successes, np.array(prior.beta) + failures)
         return float(np.sum(above - special.betaln(1 + successes, 1 + failures)))
-
-    def race(self, num_races: int, seed: Any, **options: Any) -> tuple[Races, np.ndarray]:
-        """Return races by an agent with the given options, and the (K,) exact probabilities."""
-        agent = RacingThompson(self.problem, **options)
-        agent.reset(num_races, seed=seed)
-        agent.warm_start(self.counts, self.sums)
-        truth = action_probabilities(self.problem, self.counts, self.sums, tolerance=1e-8)
-        return agent.race(), truth
 
 
 def reproduce(task: Task) -> Section:
@@ -141,7 +132,11 @@ def _race(case: Case, scaling: str, sigma: float, num_races: int, seed: int) -> 
 
 
 def race_for_errors(
-    case: Case, options: Mapping[str, Any], num_races: int, seed: Any
+    case: Case,
+    options: Mapping[str, Any],
+    num_races: int,
+    seed: Any,
+    make: type[RacingThompson] = RacingThompson,
 ) -> np.ndarray:
     """Race by the paper's stop, and compare each winner's expectation with the best.
 
@@ -150,12 +145,17 @@ def race_for_errors(
         options: `proposal`, `threshold`, `scale` and `sigma` of the race.
         num_races: R.
         seed: of the races.
+        make: class of the agent that races.
 
     Returns:
         (3, R): whether each race erred, whether none could, and its samples.
     """
     limits = {"stopping": "paper", "delta": DELTA, "max_samples": MAX_SAMPLES}
-    race, truth = case.race(num_races, seed, **options | limits)
+    agent = make(case.problem, **options | limits)
+    agent.reset(num_races, seed=seed)
+    agent.warm_start(case.counts, case.sums)
+    race = agent.race()
+    truth = action_probabilities(case.problem, case.counts, case.sums, tolerance=1e-8)
     log_values = race.gumbels + np.log(truth)
     if options["proposal"] == "reference":  # the matched one is the posterior, whose weights are 1
         log_values += case.log_mean_weight()

@@ -242,6 +242,12 @@ def test_probabilities_find_the_narrow_bulks_of_a_user_prior():
     np.testing.assert_allclose(probabilities, [expected, 1 - expected], atol=4 * 4 / 0.3 * 1e-6)
 
 
+def test_two_cauchy_arms_have_the_law_of_their_difference_which_is_cauchy():
+    prior = OnlyArmDensities(stats.cauchy(loc=[3.0, 0.0], scale=[2.0, 1.0]), (-np.inf, np.inf))
+    probabilities = action_probabilities(_problem(Gaussian(), prior), [0, 0], [0, 0])
+    np.testing.assert_allclose(probabilities[0], stats.cauchy.sf(0, loc=3.0, scale=3.0), atol=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore:prior.sample and prior.log_density")
 def test_probabilities_take_an_improper_prior_when_every_arm_has_data():
     probabilities = action_probabilities(_problem(Gaussian(), Flat()), [4, 4], [2.0, 0.0])

@@ -1,7 +1,5 @@
 """Agents that know the last w rewards of each lane."""
 
-import pickle
-
 import numpy as np
 import pytest
 from families import CONJUGATE_PROBLEMS
@@ -82,25 +80,6 @@ def test_a_window_of_one_lane_draws_from_what_it_holds():
     np.testing.assert_allclose(agent.posterior().mean(), plain.posterior().mean(), atol=1e-12)
     share = np.mean([agent.act() == 0 for _ in range(2000)])
     assert abs(share - law[0]) < 4 * np.sqrt(law[0] * (1 - law[0]) / 2000)
-
-
-def test_a_pickled_copy_goes_on_bit_for_bit():
-    agent = SlidingWindow(PROBLEM, window=5)
-    agent.reset(3, seed=0)
-    play(agent, 20, 3)
-    copy = pickle.loads(pickle.dumps(agent))
-    for one, other in zip(play(agent, 20, 3), play(copy, 20, 3), strict=True):
-        assert one == other
-
-
-def test_asking_does_not_move_the_agent():
-    agents = [SlidingWindow(PROBLEM, window=5) for _ in range(2)]
-    for agent in agents:
-        agent.reset(3, seed=0)
-        play(agent, 10, 3)
-    agents[0].action_probabilities(available=[[1, 0, 1, 0]] * 3)
-    agents[0].posterior().best_arm_probabilities()
-    assert play(agents[0], 10, 3) == play(agents[1], 10, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,34 @@
+import re
+import warnings
+
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from surface import (
+    AGENTS_CLOCK,
+    agent_for,
+    lane_counts,
+    make_world,
+    problem_of,
+    regret_of,
+    steps_of,
+)
 
-from agents import ExactThompson
-from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.priors import Beta
+from agents import ExactThompson, UniformRandom
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import Beta, Gamma, Normal, TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
-from bandit_gym.rollout import AGENT_STREAM, play, rollout
-from bandit_gym.wrappers import AvailableArms, DelayedReward, Drift
+from bandit_gym.rollout import rollout
+from bandit_gym.wrappers import AvailableArms, DelayedReward, wrap
 
-SEED = np.random.SeedSequence(0)
+LATE = [
+    {"name": "Drift", "std": 0.05},
+    {"name": "AvailableArms"},
+    {"name": "DelayedReward", "delay": {"name": "uniform", "low": 0, "high": 7}},
+]
+"""Worlds with everything of `bandit_gym.wrappers`: moving, sleeping, late."""
 
 
 class CountdownBandit(gym.Env):
@@ -61,7 +78,7 @@ def test_rollout_keeps_every_step_of_a_single_environment():
     result = rollout(Tape(), CountdownBandit(4), seed=0, horizon=10)
     assert result.actions.tolist() == [[0, 1, 2, 0]]
     assert result.rewards.tolist() == [[0.0, 1.0, 2.0, 0.0]]
-    assert result.pseudo_regret.tolist() == [[2.0, 1.0, 0.0, 2.0]]
+    assert regret_of(result).tolist() == [[2.0, 1.0, 0.0, 2.0]]
     assert result.diagnostics["thoughts"].tolist() == [[0.0, 1.0, 2.0, 3.0]]
     assert result.lengths.tolist() == [4]
 
@@ -78,7 +95,7 @@ def test_an_agent_need_not_say_how_it_decided():
 def test_rollout_plays_one_episode_per_lane_when_lengths_differ(mode):
     result = rollout(Tape(), make_vector_env([4, 2], mode), seed=0, horizon=10)
     assert result.actions.tolist() == [[0, 1, 2, 0], [0, 1, -1, -1]]
-    assert result.pseudo_regret.tolist() == [[2.0, 1.0, 0.0, 2.0], [2.0, 1.0, 0.0, 0.0]]
+    assert regret_of(result).tolist() == [[2.0, 1.0, 0.0, 2.0], [2.0, 1.0, 0.0, 0.0]]
     assert result.lengths.tolist() == [4, 2]
 
 
@@ -105,13 +122,12 @@ def test_rollout_gives_the_agent_a_stream_that_no_lane_of_the_environment_has():
     agent = Tape()
     rollout(agent, make_vector_env([1] * 5, "NextStep"), seed=7, horizon=1)
     state = agent.seed.generate_state(4).tolist()
-    assert agent.seed.spawn_key == (AGENT_STREAM,)
     assert all(np.random.SeedSequence(7 + i).generate_state(4).tolist() != state for i in range(5))
 
 
 def test_a_step_tells_the_time_of_the_agent_without_that_of_the_world(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("bandit_gym.rollout.perf_counter", lambda: clock[0])
+    monkeypatch.setattr(AGENTS_CLOCK, lambda: clock[0])
 
     def takes(seconds, method):
         def slow(*args, **kwargs):
@@ -123,7 +139,7 @@ def test_a_step_tells_the_time_of_the_agent_without_that_of_the_world(monkeypatc
     agent, env = Tape(), CountdownBandit(2)
     agent.act, agent.observe = takes(1.0, agent.act), takes(2.0, agent.observe)
     env.step = takes(10.0, env.step)
-    steps = play(agent, env, env_seed=0, agent_seed=np.random.SeedSequence(0))
+    steps = steps_of(agent, env)
     assert [step.agent_seconds for step in steps] == [3.0, 3.0]
 
 
@@ -131,9 +147,11 @@ def test_rollout_stops_at_the_horizon():
     assert rollout(Tape(), CountdownBandit(9), seed=0, horizon=3).lengths.tolist() == [3]
 
 
-def test_rollout_runs_to_the_time_limit_when_no_horizon_is_given():
+@pytest.mark.parametrize("settings", [{}, {"horizon": 5}])
+def test_rollout_plays_environments_of_others_to_their_limit_without_regret(settings):
     env = gym.make("CartPole-v1", max_episode_steps=5)
-    assert rollout(Tape2(), env, seed=0).lengths.tolist() == [5]
+    result = rollout(Tape2(), env, seed=0, **settings)
+    assert result.lengths.tolist() == [5] and regret_of(result) is None
 
 
 class Tape2(Tape):
@@ -144,69 +162,6 @@ class Tape2(Tape):
         return self.t % 2
 
 
-def test_rollout_leaves_regret_out_when_the_environment_tells_none():
-    assert rollout(Tape2(), gym.make("CartPole-v1"), seed=0, horizon=3).pseudo_regret is None
-
-
-def test_rollout_wants_a_horizon_when_the_environment_has_no_limit():
-    with pytest.raises(ValueError, match="horizon must be given for an environment without"):
-        rollout(Tape(), CountdownBandit(4), seed=0)
-
-
-def test_rollout_names_the_remedy_when_the_horizon_is_beyond_the_limit():
-    env = gym.make("CartPole-v1", max_episode_steps=5)
-    with pytest.raises(ValueError, match="got 6; make the environment with max_episode_steps=6"):
-        rollout(Tape2(), env, seed=0, horizon=6)
-
-
-def test_rollout_takes_a_horizon_that_is_the_limit():
-    env = gym.make("CartPole-v1", max_episode_steps=5)
-    assert rollout(Tape2(), env, seed=0, horizon=5).lengths.tolist() == [5]
-
-
-@pytest.mark.parametrize("horizon", [0, -1])
-def test_rollout_refuses_a_horizon_that_is_not_positive(horizon):
-    with pytest.raises(ValueError, match="horizon"):
-        rollout(Tape(), CountdownBandit(4), seed=0, horizon=horizon)
-
-
-def test_rollout_refuses_an_agent_that_knows_of_another_number_of_arms():
-    agent = Tape()
-    agent.problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
-    with pytest.raises(ValueError, match="as many arms as the environment, 3, got 2"):
-        rollout(agent, CountdownBandit(4), seed=0, horizon=1)
-
-
-@pytest.mark.parametrize(
-    ("agent", "env", "message"),
-    [
-        ("exact", CountdownBandit(4), "agent must have the methods reset, act and obs"),
-        (Tape(), "BernoulliBandit-v0", "env must be a Gymnasium environ"),
-    ],
-)
-def test_rollout_refuses_what_is_no_agent_or_no_environment(agent, env, message):
-    with pytest.raises(TypeError, match=message):
-        rollout(agent, env, seed=0)
-
-
-def test_rollout_refuses_actions_that_are_not_discrete():
-    env = CountdownBandit(4)
-    env.action_space = Box(-1.0, 1.0)
-    with pytest.raises(TypeError, match="env must have Discrete actions"):
-        rollout(Tape(), env, seed=0, horizon=1)
-
-
-def make_late_world(num_envs, limit=40, **options):
-    """Make a world with everything of `bandit_gym.wrappers`: moving, sleeping, late."""
-    name, settings = "bandit_gym:BernoulliBandit-v0", {"num_arms": 4, "max_episode_steps": limit}
-    if num_envs is None:
-        env = gym.make(name, **settings)
-    else:
-        env = gym.make_vec(name, num_envs=num_envs, **settings, **options)
-    delay = {"name": "uniform", "low": 0, "high": 7}
-    return DelayedReward(AvailableArms(Drift(env, std=0.05)), delay=delay)
-
-
 def test_agents_observe_late_rewards_for_the_actions_they_belong_to():
     class Noting(ExactThompson):
         def observe(self, action, reward, mask=None):
@@ -215,35 +170,115 @@ def test_agents_observe_late_rewards_for_the_actions_they_belong_to():
 
     env = gym.make_vec("bandit_gym:PoissonBandit-v0", num_envs=1, max_episode_steps=40)
     told, env = [], DelayedReward(env, delay=3)
-    result = rollout(Noting(env.unwrapped.problem), env, seed=2)
+    result = rollout(Noting(problem_of(env)), env, seed=2)
     earned = list(zip(result.actions[0].tolist(), result.rewards[0].tolist(), strict=True))
     assert told == earned[:-3]
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_late_worlds_are_played_alike_however_lanes_are_reset(mode):
-    worlds = [make_late_world(3, autoreset_mode=each) for each in ("Disabled", mode)]
-    agents = [ExactThompson(env.unwrapped.problem) for env in worlds]
+    options = {"num_arms": 4, "max_episode_steps": 40}
+    worlds = [
+        wrap(gym.make_vec("bandit_gym:BernoulliBandit-v0", 3, autoreset_mode=each, **options), LATE)
+        for each in ("Disabled", mode)
+    ]
+    agents = [agent_for(env, "exact") for env in worlds]
     one, other = (rollout(a, env, seed=3) for a, env in zip(agents, worlds, strict=True))
     assert (one.actions == other.actions).all() and (one.rewards == other.rewards).all()
-    assert (agents[0].counts == agents[1].counts).all()
+    assert (lane_counts(agents[0]) == lane_counts(agents[1])).all()
 
 
 def test_late_single_world_is_played_to_its_end():
-    env = make_late_world(None)
-    agent = ExactThompson(env.unwrapped.problem)
+    env = wrap(gym.make("bandit_gym:BernoulliBandit-v0", max_episode_steps=40), LATE)
+    agent = agent_for(env, "exact")
     result = rollout(agent, env, seed=3)
-    assert result.actions.shape == (1, 40) and 33 <= agent.counts.sum() <= 40
-    assert (result.pseudo_regret >= 0).all()
+    assert result.actions.shape == (1, 40) and 33 <= lane_counts(agent).sum() <= 40
+    assert (regret_of(result) >= 0).all()
 
 
 def test_means_that_move_are_not_told_as_those_of_the_episode():
-    env = make_late_world(2)
-    steps = play(ExactThompson(env.unwrapped.problem), env, env_seed=0, agent_seed=SEED)
-    assert next(steps).means is None
+    env = wrap(gym.make_vec("bandit_gym:BernoulliBandit-v0", 2), LATE)
+    assert next(steps_of(agent_for(env, "exact"), env)).means is None
 
 
 def test_agents_that_know_of_no_available_arms_are_refused():
     env = AvailableArms(gym.make("bandit_gym:BernoulliBandit-v0", num_arms=3))
     with pytest.raises(TypeError, match=r"agent must have act\(observation, available=...\)"):
         rollout(Tape(), env, seed=0)
+
+
+BELIEFS = {
+    "impossible rewards": (
+        BanditProblem(Bernoulli(), Beta(1, 1), 3),
+        BanditProblem(Poisson(), Gamma(2, 1), 3),
+    ),
+    "negative rewards": (
+        BanditProblem(Exponential(), Gamma(2, 1), 3),
+        BanditProblem(Gaussian(), Normal(0, 1), 3),
+    ),
+}
+
+
+@pytest.mark.parametrize(("believed", "world"), BELIEFS.values(), ids=BELIEFS)
+def test_an_agent_for_which_the_worlds_rewards_are_impossible_is_refused(believed, world):
+    rule = "agent must believe in rewards that the environment pays, as .*, got"
+    with pytest.raises(ValueError, match=rule):
+        rollout(UniformRandom(believed), make_world(world), seed=0, horizon=3)
+
+
+def test_another_likelihood_is_warned_of_where_the_rollout_was_called():
+    agent = UniformRandom(BanditProblem(Gaussian(0.5), Normal(0.5, 1), 3))
+    world = make_world(BanditProblem(Bernoulli(), Beta(1, 1), 3))
+    with pytest.warns(UserWarning, match="environment's likelihood, Bernoulli") as told:
+        assert rollout(agent, world, seed=0, horizon=3).rewards.shape == (1, 3)
+    assert [warning.filename for warning in told] == [__file__]
+
+
+class OfArrays:
+    """A prior that is equal to itself alone, as one with arrays in it may be."""
+
+    def __init__(self, high):
+        self.edges = np.array([0.0, high])
+
+    def sample(self, rng, shape):
+        return rng.uniform(*self.edges, shape)
+
+    def log_density(self, means):
+        is_inside = (means >= self.edges[0]) & (means <= self.edges[1])
+        return np.where(is_inside.all(axis=-1), 0.0, -np.inf)
+
+
+class Nameless(OfArrays):
+    """A prior that neither compares nor pickles."""
+
+    def __init__(self, high):
+        super().__init__(high)
+        self.secret = lambda: None
+
+
+COVARIANCE = [[1.0, 0.5], [0.5, 1.0]]
+PRIORS = {
+    "another": (Beta(2, 1), Beta(1, 1), True),
+    "equal": (TruncatedMultivariateNormal(0.5, COVARIANCE),) * 2 + (False,),
+    "equal content": (OfArrays(1.0), OfArrays(1.0), False),
+    "other content": (OfArrays(1.0), OfArrays(0.5), True),
+    "that cannot be compared": (Nameless(1.0), Nameless(1.0), False),
+}
+
+
+@pytest.mark.parametrize(("believed", "true", "is_told"), PRIORS.values(), ids=PRIORS)
+def test_another_prior_is_warned_of_and_an_equal_one_is_not(believed, true, is_told):
+    agent, world = (BanditProblem(Bernoulli(), prior, 2) for prior in (believed, true))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        rollout(UniformRandom(agent), make_world(world), seed=0, horizon=3)
+    rule = "agent must have the environment's prior, .*, got .*; its results are those of a"
+    assert [bool(re.search(rule, str(each.message))) for each in told] == [True] * is_told
+
+
+@pytest.mark.parametrize("mode", ["vector_entry_point", "sync"])
+def test_the_problem_of_a_vector_environment_is_found(mode):
+    env = gym.make_vec("BernoulliBandit-v0", num_envs=2, num_arms=3, vectorization_mode=mode)
+    agent = UniformRandom(BanditProblem(Bernoulli(), Beta(2, 1), 3))
+    with pytest.warns(UserWarning, match="agent must have the environment's prior"):
+        rollout(agent, env, seed=0, horizon=3)

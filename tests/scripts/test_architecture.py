@@ -125,7 +125,7 @@ def test_decision_passes_at_most_five_files(name):
 def test_block_passes_at_most_ten_files():
     stops = block()
     assert stops[:1] == ["bandit_gym/experiments/execution.py"]
-    assert {"agents/", "bandit_gym/envs/", "bandit_gym/experiments/storage.py"} <= set(stops)
+    assert {"agents/", "bandit_gym/envs/", "bandit_gym/experiments/store.py"} <= set(stops)
     assert len(stops) <= 10, stops
 
 

@@ -10,7 +10,7 @@ from paper.deciding import FAILS, HOLDS, UNDECIDED, Measure, share_interval, ske
 from paper.readings import READINGS, Reading
 from paper.trials import Trial
 
-from agents import RacingThompson
+from agents.racing.stopping import threshold_function
 from bandit_gym.experiments.execution import Workers
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
@@ -154,9 +154,25 @@ def test_cell_whose_races_are_long_is_too_dear_and_says_how_long_they_are():
 
 def test_every_reading_is_another_agent():
     problem = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
-    agents = [RacingThompson(problem, **reading.options()) for reading in READINGS]
-    settings_of = {(a.proposal, a.stopping, a.threshold, a.scale) for a in agents}
-    assert len(settings_of) == len({reading.name for reading in READINGS}) == 14
+    agents = [reading.make(problem, **reading.options()) for reading in READINGS]
+    settings_of = {(type(a), a.proposal, a.stopping, a.threshold, a.scale) for a in agents}
+    assert len(settings_of) == len({reading.name for reading in READINGS}) == 20
+
+
+@pytest.mark.parametrize("divisor", ["printed", "draws"])
+def test_race_divides_by_its_draws_or_by_one_more(divisor):
+    """All d draws have the weight 1 and the same winner, so that its average is e^eps d / m."""
+    reading = Reading("reference", "printed", "weight", divisor)
+    agent = reading.make(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), **reading.options())
+    agent.reset(50, seed=0)
+    agent.warm_start([1000, 1000], [1000, 0])
+    race = agent.race()
+    d = np.arange(1, 500)
+    m = d if divisor == "draws" else d + 1
+    averages = np.exp(race.gumbels[:, :1]) * d / m
+    ends = d[(averages > 2 * threshold_function("printed", m, 0.1) - 0.1).argmax(axis=1)]
+    assert race.num_samples.tolist() == ends.tolist()
+    assert 1 < np.median(ends) < ends.max()
 
 
 def test_self_normalised_stop_is_asked_nothing_that_it_does_not_read():

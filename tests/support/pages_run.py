@@ -32,7 +32,7 @@ EXCEPTIONS = {
     r"pytest": "this run",
     r"python scripts/benchmark\.py (.* )?--with-peers.*": "installs other people's libraries",
     r"python scripts/benchmark\.py( --check| --profile| --only harness)?": "minutes, by the clock",
-    r"python scripts/((compare_sb3|cost)\.py.*|does_distance_matter\.py .*)": "minutes",
+    r"python scripts/(compare_sb3\.py.*|does_distance_matter\.py .*)": "minutes",
     r"python (-m sphinx|scripts/(golden|make_suite|type_pages)\.py).*": "the gate's; takes minutes",
     r"python scripts/mutants\.py .*": "breaks lines for an hour",
 }
@@ -47,7 +47,7 @@ FIRST = "--replications 2 --horizon 20 --backend serial"
 REDUCED = {
     r"python scripts/benchmark\.py --quick --clock .*": "--json found.json",
     r"bandit-gym compare( --(agents|env|propensities).*)?": FIRST,
-    r"python scripts/(reproduce|beyond)_paper\.py.*": SMALL,
+    r"python scripts/reproduce_paper\.py.*": SMALL,
     r"python scripts/readings\.py.*": "--scale 0.001 --only table1",
     r"python scripts/fidelity\.py --adversarial.*": "--quick --only 'Gaussian, vague prior'",
     r"python scripts/fidelity_suite\.py .*": f"{SMALL} --only 'N(0, 1), 30 pulls'",
@@ -57,7 +57,6 @@ REDUCED = {
     r"python scripts/intervals\.py .*": "--scale 0.001",
     r"python scripts/reliability\.py": "--repeats 1 --only receipt",
     r"python scripts/bad_calls\.py": "--scale 0.002",
-    r"python scripts/published\.py .*": "--scale 0.005",
     r"python scripts/optimal\.py .*": "--scale 0.005 --only worst",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -79,13 +80,6 @@ class Tired(Constant):
         return super().act(observation)
 
 
-class Confessing(Constant):
-    """Tells in which process it lives."""
-
-    def diagnostics(self):
-        return {"process": np.full(self.num_envs, os.getpid())}
-
-
 class Telling(Constant):
     """Tells diagnostics of its own."""
 
@@ -95,6 +89,65 @@ class Telling(Constant):
 
     def diagnostics(self):
         return {name: np.full(self.num_envs, value) for name, value in self.tells.items()}
+
+
+class Importing(Constant):
+    """Tells whether its process has loaded what tables and figures need."""
+
+    def diagnostics(self):
+        names = ("pandas", "matplotlib", "scipy.stats")
+        return {f"loads {n}": np.full(self.num_envs, n in sys.modules) for n in names}
+
+
+class Dicing(Constant):
+    """Tells what it has drawn, each lane by itself."""
+
+    def __init__(self, problem, *, arm=0, prior=None):
+        super().__init__(problem, arm=arm)
+
+    def reset(self, num_envs=None, seed=None):
+        super().reset(num_envs, seed)
+        self.rng = np.random.default_rng(seed)
+
+    def diagnostics(self):
+        return {"draw": self.rng.random(self.num_envs)}
+
+
+class Scripted(Constant):
+    """Plays an arm for each step, all lanes the same, and tells of as many samples as steps."""
+
+    def __init__(self, problem, *, arms):
+        super().__init__(problem)
+        self.arms = arms
+
+    def act(self, observation=None):
+        super().act(observation)
+        return np.full(self.num_envs, self.arms[(self.t - 1) % len(self.arms)])
+
+    def diagnostics(self):
+        return {"num_samples": np.full(self.num_envs, self.t)}
+
+
+class Saying(Constant):
+    """Tells what it is told to say, in whatever form."""
+
+    def __init__(self, problem, *, says):
+        super().__init__(problem)
+        self.says = says
+
+    def diagnostics(self):
+        return self.says
+
+
+class Timed(Constant):
+    """Tells for how long it was told that it plays."""
+
+    def __init__(self, problem, *, horizon):
+        super().__init__(problem)
+        self.horizon = horizon
+
+    def diagnostics(self):
+        return {"told": np.full(self.num_envs, self.horizon)}
 
 
 class Doubting(Constant):
@@ -138,15 +191,25 @@ class Strange(Constant):
         return super().act(observation)
 
 
-class Absorbed(Constant):
-    """Tells where it is at work, and then hears nothing, as in a compiled loop."""
+class Moody(Constant):
+    """Raises while there is a file `hold` in its folder."""
 
-    def __init__(self, problem, *, folder, seconds=60):
+    def __init__(self, problem, *, folder):
         super().__init__(problem)
-        self.folder, self.seconds = Path(folder), seconds
+        self.folder = Path(folder)
 
     def act(self, observation=None):
-        if self.t == 50:
-            (self.folder / str(os.getpid())).touch()
-            ctypes.PyDLL(None).sleep(self.seconds)  # keeps Python's lock
+        if self.t == 50 and (self.folder / "hold").exists():
+            self.refuse()
         return super().act(observation)
+
+    def refuse(self):
+        raise RuntimeError("not now")
+
+
+class Held(Moody):
+    """Tells where it is at work, and hears nothing for a minute, as in a compiled loop."""
+
+    def refuse(self):
+        (self.folder / f"at-work-{os.getpid()}").touch()
+        ctypes.PyDLL(None).sleep(60)  # keeps Python's lock

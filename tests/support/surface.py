@@ -3,16 +3,44 @@
 A name that is about to change stands here once, so that a rename edits this file and no contract.
 """
 
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.random import Generator, Philox
 
+import bandit_gym
 from agents import make_agent
 from agents.base.agent import Agent
-from bandit_gym.experiments import Experiment, run_experiment
+from bandit_gym.envs.rendering import likelihood_interval as likelihood_interval
+from bandit_gym.experiments import Experiment, Workers, run_experiment
+from bandit_gym.likelihoods import Likelihood
+from bandit_gym.likelihoods.lai_robbins import lai_robbins_slope as lai_robbins_slope
+from bandit_gym.numerics.threads import limited_to as limited_to
+from bandit_gym.priors import CAPABILITIES, Prior, TruncatedNormal
+from bandit_gym.priors.base import offers
+from bandit_gym.priors.consistency import find_drift as find_drift
 from bandit_gym.problem import BanditProblem
-from bandit_gym.results import Results, load_results
-from bandit_gym.rollout import Rollout
+from bandit_gym.results import Results, load_results, summarise
+from bandit_gym.rollout import BanditAgent, Environment, Rollout, Step, play
+
+OBSERVATIONS = ("constant", "counts", "history")
+"""What environments may show to agents."""
+
+AGENTS_CLOCK = "bandit_gym.rollout.perf_counter"
+"""What tells the time that agents take."""
+
+REGRET_CHART = "pseudo-regret"
+"""What loggers call the regret summed over time."""
+
+MISSPELT = "num_arm"
+"""A keyword of `make`, of which an error names this much."""
 
 PAPERS_SMC = "smc"
 """The paper's SMC: particles that are weighed and never resampled."""
@@ -24,6 +52,34 @@ MOVED_SMC = "smc", {"resampling": "systematic", "move": "random-walk"}
 def problem_of(env) -> BanditProblem:
     """Return the problem of an environment, single or vector, wrapped or not."""
     return env.unwrapped.problem
+
+
+def lane_stream(seed: int, *, episode: int, purpose: str) -> Generator:
+    """Return the numbers of which a lane makes the "means" or the "noise" of an episode."""
+    number = {"means": 0, "noise": 1}[purpose]
+    return Generator(Philox(key=seed, counter=[0, 0, episode, number]))
+
+
+def make_world(problem: BanditProblem, num_envs: int | None = None, **options):
+    """Make an environment of a problem; given `num_envs`, a vector one."""
+    if num_envs is None:
+        return bandit_gym.make(problem, **options)
+    return bandit_gym.make_vec(problem, num_envs, **options)
+
+
+def check_prior(prior: Prior, likelihood: Likelihood, num_arms: int) -> None:
+    """Raise or warn where a prior of a user's own is wrong."""
+    BanditProblem(likelihood, prior, num_arms)
+
+
+def check_likelihood(likelihood: Likelihood) -> None:
+    """Raise where a likelihood of a user's own is wrong."""
+    BanditProblem(likelihood, TruncatedNormal(0.5, 0.1), 3)
+
+
+def offered_by(prior: Prior) -> set[str]:
+    """Return what a prior offers beside `sample`, by the names of the methods or rules."""
+    return {name for name in CAPABILITIES if offers(prior, name)}
 
 
 def agent_for(env, name: str, **options) -> Agent:
@@ -46,7 +102,171 @@ def regret_of(found: Rollout) -> np.ndarray:
     return found.pseudo_regret
 
 
+def steps_of(agent: BanditAgent, env: Environment) -> Iterator[Step]:
+    """Play an episode and yield what happened in each step."""
+    return play(agent, env, env_seed=0, agent_seed=np.random.SeedSequence(0))
+
+
 def run_and_load(experiment: Experiment, folder: Path, **options) -> Results:
     """Run an experiment in a folder and return its results."""
     run_experiment(experiment, folder, **options)
     return load_results(folder)
+
+
+def curves_of(results: Results, agent: str) -> np.ndarray:
+    """Return the (N, T) regret of an agent, by its label, summed over time."""
+    (found,) = (found for found in results.runs if found.run.agent.label == agent)
+    return found.curves("pseudo_regret")
+
+
+def summary_of(results: Results, agent: str) -> Any:
+    """Return an agent's row of the table of results, by its label."""
+    (row,) = (row for row in summarise(results).itertuples() if row.agent == agent)
+    return row
+
+
+SERIAL = Workers("serial")
+"""This process does the work."""
+
+CUMULATIVE_REGRET = "pseudo_regret"
+"""The column of the regret summed over time."""
+
+
+class Watched(NamedTuple):
+    """What a run tells as it goes on.
+
+    Attributes:
+        stored: number of blocks that were there before.
+        done: agent and number of each block simulated since, in the order of being finished.
+        damaged: names of the blocks that are computed again because their files are damaged.
+    """
+
+    stored: int
+    done: list[tuple[str, int]]
+    damaged: tuple[str, ...]
+
+
+def run_and_watch(
+    experiment: Experiment, folder: Path, workers: Workers = SERIAL, *, recompute: bool = False
+) -> Watched:
+    """Run an experiment in a folder and return what it tells.
+
+    Args:
+        experiment: what to run.
+        folder: of its results.
+        workers: who does the work.
+        recompute: whether to draw again what changed code had drawn.
+    """
+    told: list[Any] = []
+    run_experiment(
+        experiment, folder, workers=workers, on_progress=told.append, recompute=recompute
+    )
+    outcomes = [each.outcome for each in told if each.outcome is not None]
+    done = [(outcome.run.agent.label, outcome.block) for outcome in outcomes]
+    return Watched(told[0].num_stored, done, told[0].damaged)
+
+
+def failures_of(results: Results) -> dict[str, dict[int, str]]:
+    """Return agent -> block -> what was raised, of the blocks that failed."""
+    return {found.run.agent.label: found.failures for found in results.runs if found.failures}
+
+
+def files_of(folder: Path, kind: str = "blocks") -> dict[str, bytes]:
+    """Return name -> bytes of the stored blocks of a folder, or of their receipts."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted((folder / kind).rglob("*.*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def receipts_of(folder: Path) -> list[dict[str, Any]]:
+    """Return what is stored about each block beside its rows."""
+    return [json.loads(data) for data in files_of(folder, "receipts").values()]
+
+
+def rewrite_receipt(path: Path, changes: Mapping[str, Any]) -> None:
+    """Change a receipt as its writer would have, its checksum included."""
+    receipt = json.loads(path.read_bytes()) | changes
+    del receipt["checksum"]
+    text = json.dumps(receipt, indent=2).removesuffix("\n}")
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(f'{text},\n  "checksum": "{checksum}"\n}}\n')
+
+
+def pretend(folder: Path, *, version: int, of_worlds: Mapping[str, str] | None = None) -> None:
+    """Make a folder look as if another engine, or other code of its worlds, had drawn it.
+
+    Args:
+        folder: of results.
+        version: of the engine.
+        of_worlds: file -> digest of the user's own files that the worlds depend on.
+    """
+    files = dict(of_worlds or {})
+    for receipt in (folder / "receipts").rglob("*.json"):
+        sources = json.loads(receipt.read_bytes())["sources"] | {"environment": files}
+        rewrite_receipt(receipt, {"results_version": version, "sources": sources})
+
+
+def tables_of(results: Results) -> dict[str, pd.DataFrame]:
+    """Return the tables whose numbers a report shows: one by run, one over all environments."""
+    from bandit_gym.results import aggregate
+
+    return {"summary": results.table(), "aggregate": aggregate(results)}
+
+
+def charts_in(page: str) -> int:
+    """Return the number of charts in the text of a report's page."""
+    return len(re.findall(r'<figure data-chart="', page))
+
+
+def adversarial_worlds() -> Sequence[Any]:
+    """Return the hard cases, each with `name`, `problem`, `counts`, `sums` and `law`."""
+    from bandit_gym.fidelity.adversarial import CASES
+
+    return CASES
+
+
+def adversarial_verdict(agent: str, case: str, **options: Any) -> str:
+    """Return what becomes of an agent in a hard case: right, flagged, refused or WRONG.
+
+    Args:
+        agent: short name, or "smc, moved".
+        case: name of the case.
+        options: of the agent, in place of its usual ones.
+    """
+    from bandit_gym.fidelity.judge import judge
+    from bandit_gym.fidelity.settings import SETTINGS
+
+    labels = {"smc, moved": "SMC, moved", "smc": "SMC, paper"}
+    setting = next(s for s in SETTINGS if labels.get(agent, agent) in (s.label, s.agent))
+    if options:
+        setting = replace(setting, options=options)
+    (found,) = (each for each in adversarial_worlds() if each.name == case)
+    return judge(setting, found, scale=0.01).verdict
+
+
+def verdict_of(
+    laws: np.ndarray, is_flagged: np.ndarray, truth: np.ndarray, num_draws: int | None = None
+) -> str:
+    """Return the verdict on decisions.
+
+    Args:
+        laws: (D, K) of each decision, certain of its arm unless known.
+        is_flagged: (D,) whether its agent calls it unreliable.
+        truth: (K,) exact law.
+        num_draws: that each law is made of, where it is that of a run.
+    """
+    from bandit_gym.fidelity.judge import _verdict, gap_of
+
+    gap, silent = (gap_of(laws[chosen], truth, num_draws) for chosen in (slice(None), ~is_flagged))
+    return _verdict(gap, float(is_flagged.mean()), silent)
+
+
+def started(name: str, problem: BanditProblem, num_envs: int | None, *data, **options) -> Agent:
+    """Make an agent of seed 1 and warm it up with counts and sums, if given."""
+    agent = make_agent(name, problem, **options)
+    agent.reset(num_envs, seed=1)
+    if data:
+        agent.warm_start(*data)
+    return agent

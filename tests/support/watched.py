@@ -1,8 +1,10 @@
-"""A frame made by hand, for those who draw frames."""
+"""A frame made by hand, and the picture that is drawn of it."""
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from bandit_gym.watching.frames import Frame
+from bandit_gym.watching.picture import draw
 
 LABELS = ("[/red]<script>$x_1^2$ \\alpha", "שלום [bold]&amp; _%", "i" * 100 + "W" * 100)
 """What markup of some kind would make something else of."""
@@ -27,3 +29,10 @@ def make_frame(num_arms=3, **changes):
         "regrets": np.array([0.5, 0.5, 1.0]),
     }
     return Frame(**{**fields, **changes})
+
+
+def draw_axes(**changes):
+    """Return the picture of a frame and its axes: what is known, pulls, and regret."""
+    figure = Figure(figsize=(8, 5.6))
+    draw(figure, make_frame(**changes))
+    return figure, figure.axes

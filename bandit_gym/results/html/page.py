@@ -12,7 +12,7 @@ from typing import Any
 
 from bandit_gym.checks import check_file, check_object
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.experiments.toml import to_toml
+from bandit_gym.experiments.experiment import to_toml
 from bandit_gym.files import RESULTS_VERSION, VERSION, replacing
 from bandit_gym.results.html.charts import MOST_POINTS, Chart, make_charts, make_profile
 from bandit_gym.results.html.markup import embed, figure, legend, look, paragraph, table

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from agents import DiscountedGittins
-from agents.rules import discounted_gittins
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -56,23 +55,6 @@ def test_prior_that_is_not_conjugate_has_indices_of_its_own():
     flat = indices(TruncatedNormal(0.5, 20.0), [[3, 1]], [[2, 1]], discount=0.9)
     uniform = indices(Beta(1.0, 1.0), [[3, 1]], [[2, 1]], discount=0.9)
     assert flat == pytest.approx(uniform, abs=2e-3)  # what tables of posteriors may be off by
-
-
-def test_table_grows_with_the_pulls(monkeypatch):
-    monkeypatch.setattr(discounted_gittins, "FIRST_PULLS", 4)
-    small = indices(Beta(1.0, 1.0), [[3, 1]], [[2, 1]], discount=0.9)
-    large = indices(Beta(1.0, 1.0), [[3, 1], [40, 0]], [[2, 1], [20, 0]], discount=0.9)
-    # 4 pulls and log(1e-3) / log(0.9) = 66 more leave 1e-3 of the deviation after 70
-    assert np.abs(small - large[0]).max() <= 1e-3 * 0.06
-
-
-def test_index_past_the_table_is_near_what_the_table_has(monkeypatch):
-    args = Beta(1.0, 1.0), [[300, 0]], [[150, 0]]
-    table = indices(*args, discount=0.99)
-    monkeypatch.setattr(discounted_gittins, "MOST_PULLS", 256)
-    late = indices(*args, discount=0.99)
-    # a limit of many pulls; 13 % was measured here, 6 % after 600 and 4 % after 1,000
-    assert late[0, 0] - 0.5 == pytest.approx(table[0, 0] - 0.5, rel=0.2)
 
 
 def test_others_are_refused_in_a_sentence():

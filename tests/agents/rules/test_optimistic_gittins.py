@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from scipy import optimize, stats
 
 from agents import DiscountedGittins, OptimisticGittins
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
@@ -19,18 +18,6 @@ def indices(problem, counts, sums, agent_class=OptimisticGittins, **options):
     agent.reset(1, seed=0)
     agent.warm_start(counts, sums)
     return agent.indices()[0]
-
-
-def test_index_solves_the_papers_equation():
-    # posteriors Beta(7, 3) and Beta(1, 1) at t = 8: discount 1 - 1 / 109
-    found = indices(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), [8, 0], [6, 0])
-    for index, law in zip(found, (stats.beta(7, 3), stats.beta(1, 1)), strict=True):
-
-        def gap(v, law=law):
-            shortfall = law.expect(lambda x: v - x, lb=0, ub=v)
-            return v - law.mean() - (1 - 1 / 109) * shortfall
-
-        assert index == pytest.approx(optimize.brentq(gap, law.mean(), 1), abs=1e-7)
 
 
 def test_index_of_a_uniform_law_is_that_by_hand():

@@ -13,7 +13,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from agents import ExactThompson
 from agents.sb3 import OnlineSB3
-from bandit_gym.envs.families.bernoulli import BernoulliBanditEnv
+from bandit_gym.envs.families import bernoulli
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.rollout import rollout
@@ -48,7 +48,7 @@ def play(agent, num_steps, *, num_lanes=2, seed=0):
 @pytest.mark.parametrize("gamma", [0.0, 0.9])
 def test_online_a2c_ends_where_sb3s_learn_ends_on_the_same_steps(gamma):
     options = {"gamma": gamma, "learning_rate": 0.01, "policy_kwargs": {"net_arch": [4]}}
-    model = A2C("MlpPolicy", BernoulliBanditEnv(3, means=MEANS), seed=3, device="cpu", **options)
+    model = A2C("MlpPolicy", bernoulli(3, means=MEANS), seed=3, device="cpu", **options)
     agent = OnlineSB3(PROBLEM, **options)
     agent.reset(seed=0)
     agent.models[0].policy.load_state_dict(model.policy.state_dict())

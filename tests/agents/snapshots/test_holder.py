@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from agents import ExactThompson, Greedy, UniformRandom
+from agents import ExactThompson, Greedy
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
@@ -26,10 +26,3 @@ def test_state_that_was_lent_is_copied_before_it_moves(make):
             agent.act()
         draws.append(snapshot.sample(3, seed=0))
     np.testing.assert_array_equal(*draws)
-
-
-def test_agent_without_a_posterior_says_so():
-    agent = UniformRandom(CHAINS)
-    agent.reset(seed=0)
-    with pytest.raises(TypeError, match="agent with a prior, got UniformRandom"):
-        agent.posterior()

@@ -1,15 +1,14 @@
-"""What Weights & Biases is given, offline, by the real package where it is installed."""
+"""What Weights & Biases is given."""
 
-import types
+import sys
+from types import SimpleNamespace
 
 import pytest
+from surface import REGRET_CHART, curves_of, run_and_load
 
 from bandit_gym.callbacks import WeightsAndBiases
-from bandit_gym.experiments.execution import Workers, run_experiment
-from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.results import load_results
+from bandit_gym.experiments import Experiment, Workers
 
-SERIAL = Workers("serial")
 EXPERIMENT = Experiment(
     ["BernoulliBandit-v0"], ["random", "ucb1"], replications=12, horizon=15, block_size=6
 )
@@ -31,51 +30,28 @@ class Log:
         self.finished += 1
 
 
-@pytest.fixture
-def logs(monkeypatch):
-    made = []
-    init = lambda **settings: made.append(Log(**settings)) or made[-1]  # noqa: E731
-    monkeypatch.setitem(__import__("sys").modules, "wandb", types.SimpleNamespace(init=init))
-    return made
+def test_runs_are_offline_unless_asked_otherwise_and_have_the_curves_of_the_results(
+    tmp_path, monkeypatch
+):
+    logs = []
 
+    def init(**settings):
+        logs.append(Log(**settings))
+        return logs[-1]
 
-def test_run_is_offline_and_told_the_experiment_unless_asked_otherwise(tmp_path, logs):
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
     callbacks = [WeightsAndBiases(), WeightsAndBiases("mine", mode="online", group="g")]
-    run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=callbacks)
+    serial = Workers("serial")
+    results = run_and_load(EXPERIMENT, tmp_path, workers=serial, callbacks=callbacks)
     first, second = (log.settings for log in logs)
     assert (first["project"], first["mode"]) == ("bandit-gym", "offline")
     assert Experiment.from_dict(first["config"]) == EXPERIMENT
     assert (second["project"], second["mode"], second["group"]) == ("mine", "online", "g")
     assert [log.finished for log in logs] == [1, 1]
-
-
-def test_rows_have_the_curves_of_the_results_on_axes_of_their_own(tmp_path, logs):
-    run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[WeightsAndBiases()])
-    (log,) = logs
-    assert log.axes == {"curves/*": "step", "so far/*": "replications"}
-    key = "curves/BernoulliBandit-v0/ucb1/pseudo-regret"
-    curve = load_results(tmp_path).runs[1].curves("pseudo_regret").mean(axis=0)
-    assert {row["step"]: row[key] for row in log.rows if key in row} == pytest.approx(
-        dict(enumerate(curve, start=1))
-    )
-    key = "so far/BernoulliBandit-v0/ucb1/pseudo-regret"
-    assert [row["replications"] for row in log.rows if key in row] == [6, 12]
-
-
-def test_service_that_is_away_costs_the_log_alone(tmp_path, logs, monkeypatch):
-    log = WeightsAndBiases()
-
-    def fail(**settings):
-        raise ConnectionError("nobody answers")
-
-    monkeypatch.setattr(log, "_init", fail)
-    with pytest.warns(RuntimeWarning, match="WeightsAndBiases raised ConnectionError: nobody"):
-        run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[log])
-    assert load_results(tmp_path).num_missing == 0
-
-
-def test_real_package_writes_a_run_offline(tmp_path):
-    pytest.importorskip("wandb")
-    log = WeightsAndBiases(dir=str(tmp_path))
-    run_experiment(EXPERIMENT, tmp_path / "results", workers=SERIAL, callbacks=[log])
-    assert len(list((tmp_path / "wandb").glob("offline-run-*/*.wandb"))) == 1
+    assert logs[0].axes == {"curves/*": "step", "so far/*": "replications"}
+    key = f"curves/BernoulliBandit-v0/ucb1/{REGRET_CHART}"
+    curve = dict(enumerate(curves_of(results, "ucb1").mean(axis=0), start=1))
+    found = {row["step"]: row[key] for row in logs[0].rows if key in row}
+    assert found == pytest.approx(curve)
+    key = f"so far/BernoulliBandit-v0/ucb1/{REGRET_CHART}"
+    assert [row["replications"] for row in logs[0].rows if key in row] == [6, 12]

@@ -5,16 +5,13 @@ import warnings
 
 import numpy as np
 import pytest
+from surface import SERIAL, files_of
 
 from bandit_gym.callbacks import Callback
-from bandit_gym.experiments import execution
-from bandit_gym.experiments.execution import Workers, run_experiment
-from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.experiments import Experiment, Workers, run_experiment
 
-SERIAL = Workers("serial")
-EXPERIMENT = Experiment(
-    ["BernoulliBandit-v0"], ["random", "ucb1"], replications=6, horizon=20, block_size=2
-)
+AGENTS = ["random", "stub_agents:Constant"]
+EXPERIMENT = Experiment(["BernoulliBandit-v0"], AGENTS, replications=6, horizon=20, block_size=2)
 
 
 class Listener(Callback):
@@ -57,25 +54,20 @@ class Failing(Listener):
         self._fail("on_end")
 
 
-def block_files(directory):
-    return {str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*.parquet")}
-
-
 @pytest.fixture(scope="module")
 def files_without(tmp_path_factory):
     directory = tmp_path_factory.mktemp("without")
     run_experiment(EXPERIMENT, directory, workers=SERIAL)
-    return block_files(directory)
+    return files_of(directory)
 
 
 @pytest.mark.parametrize("workers", [SERIAL, Workers("loky", 2)], ids=lambda w: w.backend)
 def test_callbacks_are_told_here_whoever_works_and_change_no_number(
-    tmp_path, files_without, workers, monkeypatch
+    tmp_path, files_without, workers
 ):
-    monkeypatch.setattr(execution, "FEW_DECISIONS", -1)  # so that workers do it
     listener = Listener()
     run_experiment(EXPERIMENT, tmp_path, workers=workers, callbacks=[listener])
-    assert block_files(tmp_path) == files_without
+    assert files_of(tmp_path) == files_without
     first, *blocks, last = listener.told
     assert first == ("start", EXPERIMENT, tmp_path, os.getpid())
     assert last == ("end", EXPERIMENT, tmp_path, os.getpid())
@@ -93,7 +85,7 @@ def test_callback_that_raises_is_warned_of_once_and_loses_nothing(
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[failing, listener])
-    assert block_files(tmp_path) == files_without
+    assert files_of(tmp_path) == files_without
     (warning,) = found
     assert warning.category is RuntimeWarning
     assert f"callback Failing raised {type(error).__name__}: {error} in {moment}" in str(
@@ -110,7 +102,7 @@ def test_callback_may_be_interrupted_and_all_are_told_of_the_end(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[impatient, listener])
     assert [each[0] for each in listener.told] == ["start", "end"]
-    assert len(block_files(tmp_path)) == 1
+    assert len(files_of(tmp_path)) == 1
 
 
 def test_callback_that_draws_from_global_generators_changes_no_number(tmp_path, files_without):
@@ -119,7 +111,7 @@ def test_callback_that_draws_from_global_generators_changes_no_number(tmp_path, 
             np.random.random(7)  # noqa: NPY002
 
     run_experiment(EXPERIMENT, tmp_path, workers=SERIAL, callbacks=[Drawing()])
-    assert block_files(tmp_path) == files_without
+    assert files_of(tmp_path) == files_without
 
 
 def test_callback_has_only_to_say_what_it_is_interested_in(tmp_path, recwarn):

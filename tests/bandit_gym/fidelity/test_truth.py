@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from agents.oracle import action_probabilities_with_error
 from bandit_gym.fidelity.adversarial import CASES
-from bandit_gym.fidelity.distance import total_variation
 from bandit_gym.fidelity.priors import Camps, DensityOnly, OneFactor
 from bandit_gym.fidelity.truth import exact_law, log_law, log_odds_law
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
@@ -12,29 +10,6 @@ from bandit_gym.priors import Beta, Gamma, Normal
 from bandit_gym.priors.mixtures import HierarchicalBeta
 
 DATA = np.array([5.0, 2.0, 0.0]), np.array([3.0, 2.0, 0.0])
-ANSWERED = [case for case in CASES if case.problem.offers("arm_log_density")]
-ALIKE = [case for case in CASES if len(set(zip(case.counts, case.sums, strict=True))) == 1]
-
-
-@pytest.mark.parametrize("case", ANSWERED, ids=lambda case: case.name)
-def test_oracle_and_set_agree_wherever_the_oracle_answers(case):
-    try:
-        law, error = action_probabilities_with_error(case.problem, case.counts, case.sums)
-    except (RuntimeError, ValueError):
-        pytest.skip("the oracle says that it cannot")
-    assert total_variation(law, case.law) <= len(law) * (error + 1e-6)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_law_of_every_case_is_one(case):
-    assert case.law.shape == (len(case.counts),)
-    assert (case.law >= 0).all()
-    assert case.law.sum() == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("case", ALIKE, ids=lambda case: case.name)
-def test_arms_alike_are_best_equally_often(case):
-    np.testing.assert_allclose(case.law, 1 / len(case.counts), atol=1e-6)
 
 
 def test_a_law_that_hides_its_independence_has_the_same_truth():

@@ -121,24 +121,10 @@ def test_processes_that_compile_at_once_leave_one_file(tiny, tmp_path):
     assert output(tiny(**cache)) == "18.0 1"
 
 
-def test_record_that_moves_to_another_file_is_no_obstacle(tiny, tmp_path):
-    records = tmp_path / "tiny" / "records.py"
-    (tmp_path / "tiny" / "moved.py").write_text(records.read_text())
-    records.write_text("from tiny.moved import Pair\n")
-    assert [output(tiny()), output(tiny())] == ["18.0 0", "18.0 1"]
-
-
 def test_file_that_cannot_be_read_is_made_again(tiny, tmp_path):
     (file,) = tmp_path.rglob("*.nbc")
     file.write_bytes(b"cnowhere\nnothing\n.")  # a pickle of a name that is gone
     assert [output(tiny()), output(tiny())] == ["18.0 0", "18.0 1"]
-
-
-def test_folder_without_room_costs_nothing_but_the_next_compilation(tiny, tmp_path):
-    (file,) = tmp_path.rglob("*.nbc")
-    file.unlink()
-    file.mkdir()  # a file cannot take the place of a folder
-    assert [output(tiny()), output(tiny())] == ["18.0 0", "18.0 0"]
 
 
 def test_where_no_folder_can_be_written_to_kernels_work_and_say_so_once(tiny, tmp_path):

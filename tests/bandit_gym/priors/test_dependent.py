@@ -1,14 +1,10 @@
 """The truncated multivariate normal: exact draws, compared with plain rejection and quadrature."""
 
-import re
-from dataclasses import replace
-
 import gymnasium as gym
 import numpy as np
 import pytest
 from scipy import stats
 
-from bandit_gym.numerics import minimax_tilting
 from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 
 NUM_DRAWS = 3000
@@ -149,13 +145,12 @@ def test_sample_stays_in_the_box_in_hard_cases(prior, rng):
     assert np.isfinite(prior.log_density(draws)).all()
 
 
-@pytest.mark.parametrize("prior", HARD_PRIORS.values(), ids=HARD_PRIORS)
-def test_acceptance_is_never_capped(prior, rng):
-    # psi is concave: the bound holds everywhere if it holds with slack near the maximum.
-    box = prior._box
-    uniforms = np.clip(rng.random((prior.num_arms + 1, 2000)), 2.0**-54, None)
-    uniforms[-1] = 1.0  # accepted only where the ratio reaches its bound
-    assert not replace(box, log_bound=box.log_bound + 1e-5)._propose(uniforms)[1].any()
+@pytest.mark.parametrize("off", 10.0 ** -np.arange(9, 17))
+def test_a_box_that_is_all_but_around_the_mean_is_drawn_from(off, rng):
+    """Where the best tilt is none: to within rounding, each arm is even around its mean."""
+    prior = TruncatedMultivariateNormal(off, _equal_correlations(8, 0.6), -1.0, 1.0)
+    share = (prior.sample(rng, (500, 8)) > off).mean(axis=0)
+    assert (np.abs(share - 0.5) < 4 * 0.5 / 500**0.5).all()
 
 
 @pytest.mark.parametrize("prior", PRIORS_TO_REJECT.values(), ids=PRIORS_TO_REJECT)
@@ -172,17 +167,6 @@ def test_sample_each_leaves_the_generators_where_sample_does():
     for other in others:
         prior.sample(other, (10,))
     assert [rng.random() for rng in rngs] == [other.random() for other in others]
-
-
-def test_sample_each_of_no_generators_is_empty():
-    assert PRIORS_TO_REJECT["3 arms"].sample_each([]).shape == (0, 3)
-
-
-def test_sample_does_not_depend_on_earlier_use():
-    fresh, used = (TruncatedMultivariateNormal(0.2, _equal_correlations(3, 0.8)) for _ in range(2))
-    used.sample(np.random.default_rng(0), (7, 3))
-    first, second = (prior.sample(np.random.default_rng(1), (5, 3)) for prior in (used, fresh))
-    np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize("prior", PRIORS_TO_REJECT.values(), ids=PRIORS_TO_REJECT)
@@ -202,28 +186,7 @@ def test_log_density_by_hand():
     np.testing.assert_allclose(prior.log_density(means), [-0.25, 0.0, -np.inf, -np.inf])
 
 
-@pytest.mark.parametrize("prior", PRIORS_TO_REJECT.values(), ids=PRIORS_TO_REJECT)
-def test_precision_inverts_the_covariance(prior):
-    product = prior.precision @ np.array(prior.covariance)
-    np.testing.assert_allclose(product, np.eye(prior.num_arms), atol=1e-9)
-
-
-def test_estimated_acceptance_is_the_share_of_accepted_proposals(rng):
-    box = PRIORS_TO_REJECT["3 arms"]._box
-    _, is_accepted = box._propose(minimax_tilting._uniforms(rng, 3, 20_000))
-    share = box.acceptance()
-    error = np.sqrt(share * (1 - share) * (1 / 20_000 + 1 / 2000))  # of both, at most
-    assert abs(is_accepted.mean() - share) < 4 * error
-
-
 @pytest.mark.parametrize("num_arms", [160, 300])
 def test_arms_of_which_no_draw_would_be_found_are_refused_when_the_world_is_made(num_arms):
     with pytest.raises(ValueError, match=f"found in reasonable time, got {num_arms} arms of which"):
         gym.make("DependentPriorBandit-v0", num_arms=num_arms)
-
-
-def test_unsolved_tilting_is_an_error(monkeypatch, rng):
-    monkeypatch.setattr(minimax_tilting, "_TOLERANCE", -1.0)
-    message = "mean and covariance must put the box where the tilting problem can be solved"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        TruncatedMultivariateNormal(0.2, _equal_correlations(3, 0.8))

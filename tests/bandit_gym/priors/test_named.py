@@ -1,19 +1,12 @@
 """Every prior has a name, which stands for it in dicts, alone or inside others, and back again."""
 
-import inspect
-import json
-import re
 import sys
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-from families import ALL_PRIORS
 
-from bandit_gym.likelihoods import Gaussian
 from bandit_gym.priors import (
-    PRIORS,
-    RANGES,
     Beta,
     Mixture,
     PerArm,
@@ -23,34 +16,12 @@ from bandit_gym.priors import (
     prior_from_dict,
     spike_and_slab,
 )
-from bandit_gym.problem import BanditProblem, problem_from_dict
+from bandit_gym.problem import problem_from_dict
 
 BETA = {"name": "beta", "alpha": 1, "beta": 2}
 CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.1}
 MIXTURE = {"name": "mixture", "components": [BETA, CUT], "weights": [0.1, 0.3]}
-EXAMPLES = {
-    "beta": BETA,
-    "gamma": {"name": "gamma", "shape": 2, "rate": [1, 2]},
-    "inverse_gamma": {"name": "inverse_gamma", "shape": 3, "scale": 2},
-    "normal": {"name": "normal", "mean": [0, 1], "std": 1},
-    "truncated_normal": CUT,
-    "truncated_multivariate_normal": {
-        "name": "truncated_multivariate_normal",
-        "mean": 0.5,
-        "covariance": [[1, 0.5], [0.5, 1]],
-    },
-    "logit_normal": {"name": "logit_normal", "mean": [0, 1], "std": 1},
-    "mixture": MIXTURE,
-    "hierarchical_beta": {"name": "hierarchical_beta", "alphas": [2, 3, 1], "betas": [1, 4, 2]},
-    "per_arm": {"name": "per_arm", "laws": [BETA, MIXTURE]},
-    "spike_and_slab": {
-        "name": "spike_and_slab",
-        "spike": 0.3,
-        "width": 0.01,
-        "slab": MIXTURE,
-        "share": 0.4,
-    },
-}
+SPIKE = {"name": "spike_and_slab", "spike": 0.3, "width": 0.01, "slab": MIXTURE, "share": 0.4}
 OWN = """
 from pathlib import Path
 from bandit_gym.priors import Beta
@@ -83,35 +54,6 @@ def own(tmp_path, monkeypatch):
     sys.modules.pop("own_priors", None)
 
 
-def test_examples_are_of_every_name():
-    assert EXAMPLES.keys() == PRIORS.keys() == RANGES.keys()
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_a_prior_is_made_of_its_dict_and_of_what_it_says_of_itself(name):
-    prior = prior_from_dict(EXAMPLES[name])
-    written = json.loads(json.dumps(prior.to_dict()))
-    assert prior_from_dict(written) == prior == make_prior(written)
-    assert prior_from_dict(written).to_dict() == written
-    problem = BanditProblem(Gaussian(), prior, 2)
-    assert problem_from_dict(json.loads(json.dumps(problem.to_dict()))) == problem
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_what_is_listed_of_a_prior_are_its_parameters(name):
-    assert list(RANGES[name]) == list(inspect.signature(PRIORS[name]).parameters)
-
-
-@pytest.mark.parametrize(
-    ("name", "parameter"),
-    [(name, key) for name in RANGES for key, rule in RANGES[name].items() if "above 0" in rule],
-)
-def test_zero_is_refused_where_what_is_listed_says_above_0(name, parameter):
-    value = [0.0, 0.0] if "list" in RANGES[name][parameter] else 0.0
-    with pytest.raises(ValueError, match=r"above 0.* got"):
-        prior_from_dict(EXAMPLES[name] | {parameter: value})
-
-
 def test_a_list_of_dicts_is_a_law_for_each_arm():
     made = PerArm([Beta(1, 2), TruncatedNormal(0.4, 0.1)])
     assert prior_from_dict([BETA, CUT]) == make_prior((BETA, CUT)) == made
@@ -120,12 +62,12 @@ def test_a_list_of_dicts_is_a_law_for_each_arm():
 def test_laws_inside_others_are_those_that_python_would_make():
     law = Mixture([Beta(1, 2), TruncatedNormal(0.4, 0.1)], [0.1, 0.3])
     assert prior_from_dict(MIXTURE) == law
-    assert prior_from_dict(EXAMPLES["spike_and_slab"]) == spike_and_slab(0.3, 0.01, law, 0.4)
+    assert prior_from_dict(SPIKE) == spike_and_slab(0.3, 0.01, law, 0.4)
 
 
-@pytest.mark.parametrize("prior", [*ALL_PRIORS, None], ids=str)
-def test_a_prior_that_is_given_is_taken_as_it_is(prior):
-    assert make_prior(prior) is prior
+def test_a_prior_that_is_given_is_taken_as_it_is():
+    for prior in (Beta(1, 2), None):
+        assert make_prior(prior) is prior
 
 
 def test_a_prior_of_ones_own_that_is_a_tuple_is_no_list_of_laws():
@@ -139,41 +81,6 @@ def test_a_prior_of_ones_own_that_is_a_tuple_is_no_list_of_laws():
             return np.where(((means >= self.low) & (means <= 1)).all(axis=-1), 0.0, -np.inf)
 
     assert make_prior(Uniform(0.2)) == (0.2,)
-
-
-@pytest.mark.parametrize(
-    ("settings", "error", "text"),
-    [
-        ({"name": "betta"}, ValueError, "got 'betta'; the nearest known one is 'beta'."),
-        ({"name": "beta"}, ValueError, "prior must have the key 'alpha', got {'name': 'beta'}."),
-        (BETA | {"bta": 1}, ValueError, "got 'bta'; the nearest known one is 'beta'."),
-        ({"alpha": 1}, ValueError, "prior must be a dict with the key 'name', got {'alpha': 1}."),
-        (5, TypeError, "prior must be a dict with the key 'name', got 5."),
-        ("beta", TypeError, "prior must be a dict with the key 'name', got 'beta'."),
-        ({"name": 5}, TypeError, "prior name must be one of 'beta',"),
-        ([], TypeError, "prior must be a dict with the key 'name', or a list of such dicts, one"),
-        ([5], TypeError, "or a list of such dicts, one for each arm, got [5]."),
-        ([BETA, ["x"]], TypeError, "or a list of such dicts, one for each arm, got [{"),
-        (
-            MIXTURE | {"components": [BETA, {"name": "bta"}]},
-            ValueError,
-            "components of prior name must be one of 'beta',",
-        ),
-        (MIXTURE | {"components": 5}, TypeError, "components must be a list with at least one"),
-        ({"name": "os:getcwd"}, ValueError, "prior name must be one of 'beta',"),
-    ],
-)
-def test_a_dict_that_names_no_prior_is_refused_in_a_sentence(settings, error, text):
-    with pytest.raises(error, match=re.escape(text)):
-        prior_from_dict(settings)
-
-
-def test_dicts_nested_without_end_are_refused_in_a_sentence():
-    settings = BETA
-    for _ in range(5000):
-        settings = {"name": "mixture", "components": [settings], "weights": [1]}
-    with pytest.raises(ValueError, match="prior must be nested less deeply, got"):
-        prior_from_dict(settings)
 
 
 def test_ones_own_is_made_of_a_class_a_function_or_an_object(own):
@@ -193,25 +100,6 @@ def test_reading_data_imports_nothing(own):
         with pytest.raises((TypeError, ValueError)):
             problem_from_dict({"likelihood": {"name": "poisson"}, "prior": settings, "num_arms": 2})
     assert not own.with_suffix(".trace").exists()
-
-
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        ("no_such_module:Law", "prior must be importable, got 'no_such_module:Law'; No module"),
-        ("own_priors:Nothing", "prior must be importable, got 'own_priors:Nothing'; module 'own"),
-        ("own priors:Steep", "prior must read module:name, got 'own priors:Steep'."),
-        (":Steep", "prior must read module:name, got ':Steep'."),
-        ("own_priors:Steep", "prior own_priors:Steep must have the key 'power', got"),
-        ({"name": "own_priors:Steep", "powr": 1}, "got 'powr'; the nearest known one is 'power'."),
-        ("json:dumps", "prior json:dumps must have the key 'obj', got {'name': 'json:dumps'}."),
-        ("own_priors:HALF", "prior own_priors:HALF must be a prior, or a class that makes one, go"),
-        ("os:getcwd", "prior must have the methods sample and log_density, as made by os:getcwd,"),
-    ],
-)
-def test_what_can_be_no_prior_of_ones_own_is_refused_in_a_sentence(own, settings, text):
-    with pytest.raises((TypeError, ValueError), match=re.escape(text)):
-        make_prior(settings)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bandit_gym.results import statistics
 from bandit_gym.results.statistics import (
     MIN_REPLICATIONS,
     bootstrap_interval,
@@ -226,23 +225,6 @@ def test_bootstrap_interval_of_one_value_among_nine_zeros_by_hand(confidence, en
     values = np.array([[0.0]] * 9 + [[10.0]])
     interval = bootstrap_interval(values, batch_mean, confidence=confidence)
     assert interval == pytest.approx((1.0, *ends))
-
-
-def test_resampling_gives_the_same_whatever_is_in_memory_at_a_time(monkeypatch):
-    whole = bootstrap_interval(SKEWED[:, None], batch_mean)
-    monkeypatch.setattr(statistics, "MAX_RESAMPLED_VALUES", 100 * len(SKEWED))
-    assert bootstrap_interval(SKEWED[:, None], batch_mean) == pytest.approx(whole)
-
-
-def test_resampling_takes_1999_samples_in_batches_of_at_most_a_million_values():
-    sizes = []
-
-    def batch_mean(samples):
-        sizes.append(len(samples))
-        return samples.mean(axis=(1, 2))
-
-    bootstrap_interval(np.arange(4000.0)[:, None], batch_mean)
-    assert sizes == [1] + [250] * 7 + [249]  # first the values themselves
 
 
 def test_holm_corrects_no_more_than_to_one_and_leaves_out_what_was_not_tested():

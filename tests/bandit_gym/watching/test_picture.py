@@ -4,16 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from watched import LABELS, make_frame
-
-from bandit_gym.watching.picture import draw
-
-
-def draw_axes(**changes):
-    figure = Figure(figsize=(8, 5.6))
-    draw(figure, make_frame(**changes))
-    return figure, figure.axes
+from watched import LABELS, draw_axes
 
 
 def test_a_picture_has_the_heights_the_true_means_the_pulls_and_the_regret():
@@ -25,13 +16,6 @@ def test_a_picture_has_the_heights_the_true_means_the_pulls_and_the_regret():
     assert [bar.get_width() for bar in pulls.patches] == [0, 1, 2]
     assert [text.get_text() for text in pulls.texts] == ["0", "1", "2"]
     assert regret.lines[0].get_xydata().tolist() == [[0, 0], [1, 0.5], [2, 0.5], [3, 1.0]]
-
-
-def test_a_picture_takes_the_place_of_the_one_before():
-    figure, axes = draw_axes()
-    draw(figure, make_frame())
-    assert len(figure.axes) == len(axes) == 3
-    assert len(figure.texts) == 1
 
 
 def test_of_many_arms_twenty_are_drawn_and_the_rest_is_counted():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from gymnasium.error import InvalidAction
+from surface import agent_for, regret_of
 from worlds import make_world
 
-from agents import ExactThompson, UniformRandom
 from bandit_gym.rollout import rollout
 
 MEANS = [0.1, 0.5, 0.9, 0.3]
@@ -22,7 +22,7 @@ def test_regret_is_to_the_best_arm_that_is_there():
 def test_uniform_play_loses_what_the_masks_say():
     """At even steps (0.4 + 0 + 0.2) / 3 on average, with E gap^2 = 0.2 / 3; at odd ones 0.2."""
     env = make_world("AvailableArms", {"masks": MASKS}, means=MEANS, limit=2, num_envs=5000)
-    regret = rollout(UniformRandom(env.unwrapped.problem), env, seed=0).pseudo_regret
+    regret = regret_of(rollout(agent_for(env, "random"), env, seed=0))
     bounds = 4 * np.sqrt(np.array([0.2 / 3 - 0.2**2, 0.16 / 2 - 0.2**2]) / 5000)
     assert (np.abs(regret.mean(axis=0) - 0.2) < bounds).all()
 
@@ -30,7 +30,7 @@ def test_uniform_play_loses_what_the_masks_say():
 def test_thompson_among_sleeping_arms_learns_which_is_best_of_those_there():
     """Its regret of late pulls is below that of early ones by more than four standard errors."""
     env = make_world("AvailableArms", {"masks": MASKS}, limit=300, num_envs=200)
-    regret = rollout(ExactThompson(env.unwrapped.problem), env, seed=0).pseudo_regret
+    regret = regret_of(rollout(agent_for(env, "exact"), env, seed=0))
     assert (regret >= 0).all()
     fall = regret[:, :30].mean(axis=1) - regret[:, -30:].mean(axis=1)
     assert fall.mean() > 4 * fall.std() / 200**0.5
@@ -64,6 +64,15 @@ def test_unavailable_arm_is_refused_and_changes_nothing():
     assert all(plain.step(1)[1] == tried.step(1)[1] for _ in range(6))
 
 
+def test_lanes_that_wait_for_a_reset_may_pull_anything():
+    env = make_world("AvailableArms", {"masks": [[1, 0, 0, 0]]}, limit=2, num_envs=2)
+    env.reset(seed=0)
+    env.step([0, 0]), env.step([0, 0])
+    env.step([3, 3])  # resets, whatever it holds
+    with pytest.raises(InvalidAction, match=r"one of \[0\], got 3 in lane 1\.$"):
+        env.step([0, 3])
+
+
 def test_random_actions_are_available_ones():
     env = make_world("AvailableArms", {"leaving": 0.8, "returning": 0.1}, limit=200)
     env.reset(seed=0)
@@ -72,20 +81,3 @@ def test_random_actions_are_available_ones():
         assert env.action_masks()[action := env.action_space.sample()]
         env.step(action)
     assert env.action_space.sample(mask=np.array([0, 0, 1, 0], dtype=np.int8)) == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"masks": [[1, 1, 1, 1], [0, 0, 0, 0]]}, r"masks\[1\] must have an arm that can be"),
-        ({"masks": [[1, 1]]}, r"masks\[0\] must have shape \(4,\), got \[1, 1\]"),
-        ({"masks": []}, "masks must be a list of masks"),
-        ({"masks": "1111"}, r"masks\[0\] must be an array of booleans"),
-        ({"leaving": 1.5}, "leaving must be a finite number at least 0 and at most 1, got 1.5"),
-        ({"returning": "b"}, "returning must be a finite number"),
-        ({"masks": MASKS, "leaving": 0.1}, r"leaving and returning must be None where masks are"),
-    ],
-)
-def test_bad_masks_are_one_sentence(options, text):
-    with pytest.raises((TypeError, ValueError), match=text):
-        make_world("AvailableArms", options)

@@ -1,0 +1,192 @@
+"""The problem behind each registered id, and the two environments that are made of it.
+
+A function here turns the arguments of `gymnasium.make` into a problem. `bandit_gym.registration`
+says what each id is; `BanditEnv` is the manual of them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Signature, signature
+from typing import Any
+
+import numpy as np
+
+from bandit_gym.checks import MOST_DEPENDENT_ARMS, check_integer, check_keys, message
+from bandit_gym.envs.bandit import METADATA, BanditEnv
+from bandit_gym.envs.vector import BanditVectorEnv
+from bandit_gym.likelihoods import (
+    Bernoulli,
+    Exponential,
+    Gaussian,
+    Likelihood,
+    Poisson,
+    make_likelihood,
+)
+from bandit_gym.priors import (
+    Beta,
+    Gamma,
+    InverseGamma,
+    Normal,
+    Prior,
+    TruncatedMultivariateNormal,
+    make_prior,
+)
+from bandit_gym.problem import BanditProblem
+from bandit_gym.typing import FloatArray
+
+PriorLike = Prior | Mapping[str, Any] | Sequence[Any] | str | None
+
+MOST_DIMENSIONS = 100_000
+"""400 MB of unit vectors for as many arms as there may be."""
+
+DEFAULT_PRIORS: dict[str, Prior] = {
+    "bernoulli": Beta(1.0, 1.0),
+    "exponential": InverseGamma(3.0, 2.0),
+    "gaussian": Normal(0.0, 1.0),
+    "poisson": Gamma(2.0, 1.0),
+}
+
+
+class Family:
+    """What an id makes: one environment when called, N lanes of it by `make_vec`.
+
+    Its signature tells the arguments of the problem and of `BanditEnv` one by one.
+
+    Attributes:
+        problem: function from the arguments of its own to the problem.
+    """
+
+    metadata = METADATA
+
+    def __init__(self, problem: Callable[..., BanditProblem]) -> None:
+        self.problem = problem
+        self.__doc__, self.__name__ = problem.__doc__, problem.__name__
+        self._own = dict(signature(problem).parameters)
+        common = [*signature(BanditEnv).parameters.values()][1:]  # all but the problem
+        parameters = sorted([*common, *self._own.values()], key=lambda each: each.kind)
+        self.__signature__ = Signature(parameters)
+
+    def __call__(self, *arguments: Any, **options: Any) -> BanditEnv:
+        """Make one environment."""
+        problem, others = self._read(BanditEnv, options, *arguments)
+        return BanditEnv(problem, **others)
+
+    def make_vec(self, num_envs: int = 1, **options: Any) -> BanditVectorEnv:
+        """Make N lanes."""
+        problem, others = self._read(BanditVectorEnv, options)
+        return BanditVectorEnv(num_envs, problem, **others)
+
+    def _read(
+        self, kind: type, options: dict[str, Any], *arguments: Any
+    ) -> tuple[BanditProblem, dict[str, Any]]:
+        """Return the problem that some of the options tell, and the other options.
+
+        Raises:
+            ValueError: if an option is unknown; names the nearest.
+        """
+        shared = set(signature(kind).parameters) - {"problem", "num_envs"}
+        known = sorted({*self._own, *shared, "max_episode_steps"})
+        check_keys(f"options of the {self.__name__} bandit", options, optional=known)
+        own = {name: value for name, value in options.items() if name in self._own}
+        others = {name: value for name, value in options.items() if name not in self._own}
+        return self.problem(*arguments, **own), others
+
+
+@Family
+def bernoulli(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
+    """Bernoulli bandit: every pull pays 0 or 1."""
+    return _build(Bernoulli(), num_arms, prior)
+
+
+@Family
+def exponential(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
+    """Exponential bandit: rewards are positive and skewed, like waiting times."""
+    return _build(Exponential(), num_arms, prior)
+
+
+@Family
+def gaussian(num_arms: int = 10, prior: PriorLike = None, *, std: float = 1.0) -> BanditProblem:
+    """Gaussian bandit: rewards are the mean plus normal noise of known size."""
+    return _build(Gaussian(std), num_arms, prior)
+
+
+@Family
+def poisson(num_arms: int = 10, prior: PriorLike = None) -> BanditProblem:
+    """Poisson bandit: rewards are counts."""
+    return _build(Poisson(), num_arms, prior)
+
+
+@Family
+def dependent_prior(
+    num_arms: int = 10,
+    prior: PriorLike = None,
+    *,
+    dimension: int | None = None,
+    arm_seed: int = 0,
+) -> BanditProblem:
+    """Bernoulli bandit with dependent arms: what one arm pays says something about the others."""
+    if dimension is not None and prior is not None:
+        raise ValueError(
+            f"dimension must be None where prior is given, got {dimension!r}; "
+            "it shapes the default prior only."
+        )
+    if prior is None:
+        covariance = unit_vector_covariance(num_arms, dimension, arm_seed)
+        prior = TruncatedMultivariateNormal(0.5, covariance.tolist())
+    return _build(Bernoulli(), num_arms, prior)
+
+
+@Family
+def custom(
+    num_arms: int = 10,
+    prior: PriorLike = None,
+    *,
+    likelihood: Likelihood | Mapping[str, Any] | str = "bernoulli",
+) -> BanditProblem:
+    """Custom bandit: rewards of the likelihood that is named, also of one's own."""
+    return _build(make_likelihood(likelihood), num_arms, prior)
+
+
+bernoulli_vec = bernoulli.make_vec
+exponential_vec = exponential.make_vec
+gaussian_vec = gaussian.make_vec
+poisson_vec = poisson.make_vec
+dependent_prior_vec = dependent_prior.make_vec
+custom_vec = custom.make_vec
+
+
+def _build(likelihood: Likelihood, num_arms: int, prior: PriorLike) -> BanditProblem:
+    """Build a problem; without a prior it gets that of the environment named as the likelihood."""
+    if prior is None and likelihood.name not in DEFAULT_PRIORS:
+        raise ValueError(message("prior", f"be given for {likelihood.name} rewards", prior))
+    chosen = DEFAULT_PRIORS[likelihood.name] if prior is None else make_prior(prior)
+    return BanditProblem(likelihood, chosen, num_arms)
+
+
+def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) -> FloatArray:
+    """Compute the (K, K) matrix u_i . u_j of K random unit vectors.
+
+    Args:
+        num_arms: K.
+        dimension: length of the vectors; K when None. Below K the matrix is singular.
+        arm_seed: seed of the vectors.
+
+    Raises:
+        ValueError: if dimension is below K.
+    """
+    num_arms = check_integer("num_arms", num_arms, minimum=2, maximum=MOST_DEPENDENT_ARMS)
+    if dimension is None:
+        dimension = num_arms
+    dimension = check_integer("dimension", dimension, minimum=1, maximum=MOST_DIMENSIONS)
+    if dimension < num_arms:
+        raise ValueError(
+            f"dimension must be at least num_arms={num_arms}, got {dimension!r}; below it the "
+            "covariance of the arms is singular and the prior has no density."
+        )
+    rng = np.random.default_rng(check_integer("arm_seed", arm_seed, minimum=0))
+    vectors = rng.standard_normal((num_arms, dimension))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    covariance: FloatArray = vectors @ vectors.T
+    np.fill_diagonal(covariance, 1.0)
+    return covariance

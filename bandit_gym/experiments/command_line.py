@@ -1,0 +1,139 @@
+"""The command line: what is typed as entries of an experiment, and what is printed.
+
+Terminals may have few letters, and readers of pipes may have seen enough.
+"""
+
+from __future__ import annotations
+
+import argparse
+import codecs
+import contextlib
+import json
+import os
+import re
+import select
+import sys
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from bandit_gym.checks import message
+from bandit_gym.files import from_json, without_repeats
+from bandit_gym.registration import ENV_IDS
+
+DEFAULT_ENVIRONMENT = "BernoulliBandit-v0"
+
+
+def take_world(parser: argparse.ArgumentParser) -> None:
+    """Declare a world, how long an agent plays in it, and the seed."""
+    parser.add_argument("--env", default=DEFAULT_ENVIRONMENT, help=", ".join(ENV_IDS))
+    parser.add_argument("--env-options", default="{}", metavar="JSON", help="its arguments")
+    for option, default in (("--horizon", 1000), ("--seed", 0)):
+        parser.add_argument(option, type=parse_integer, default=default)
+
+
+def parse_environment(name: str, options: str) -> dict[str, Any]:
+    """Read an environment's name, and its options in JSON."""
+    return _named("env", name, _parse_json(options))
+
+
+def parse_agent(text: str) -> dict[str, Any]:
+    """Read `name:option=value,...`; values are JSON, or else strings."""
+    head, equals, values = text.partition("=")
+    name, _, first = head.rpartition(":") if equals else (text, "", "")
+    listed = first + equals + values
+    pairs = re.split(r",(?=\w+=)", listed) if listed else []
+    return _named("agent", name, without_repeats([_parse_pair(pair) for pair in pairs]))
+
+
+def parse_integer(text: str) -> int | str:
+    """Read an integer; what is none is handed on, for the check that knows what it is for."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,400}", text) else text
+
+
+def parse_number(text: str) -> float | str:
+    """Read a number; what is none is handed on, for the check that knows what it is for."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _named(kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry of an experiment."""
+    if not name:
+        raise ValueError(message(kind, "have a name", name))
+    if kind in options:
+        raise ValueError(message(f"options of {name}", f"not have the key {kind!r}", options))
+    return {kind: name, **options}
+
+
+def _parse_pair(pair: str) -> tuple[str, Any]:
+    option, equals, value = pair.partition("=")
+    if not equals:
+        raise ValueError(message("agent options", "read option=value", pair))
+    try:
+        return option, from_json(value)
+    except json.JSONDecodeError:
+        return option, value
+
+
+def _parse_json(text: str) -> dict[str, Any]:
+    try:
+        found = from_json(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(message("--env-options", "be JSON", text, str(error))) from error
+    if not isinstance(found, dict):
+        raise ValueError(message("--env-options", 'be like {"num_arms": 5}', text))
+    return found
+
+
+PLAIN = {"±": "+/-", "µ": "u", "−": "-", "…": "..."}
+"""What stands for signs of ours where there are none."""
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as everything else here does, and ends with exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the line and end."""
+        self.exit(2, f"bandit-gym: error: {message}; see {self.prog} --help.\n")
+
+
+class NobodyReadsError(Exception):
+    """The reader of the standard output has gone, as `head` does; there is nobody to be told."""
+
+
+def fit_terminal() -> None:
+    """Let everything be printed: in letters that the terminal has, or else as escapes."""
+    codecs.register_error("bandit_gym.plain", _in_plain_letters)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError):  # somebody's own stream
+            stream.reconfigure(errors="bandit_gym.plain")  # type: ignore[union-attr]
+
+
+@contextlib.contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Raise NobodyReadsError instead of BrokenPipeError, if it is the standard output's."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        if not _is_unread(sys.stdout.fileno()):
+            raise
+        # what is still to be flushed at the end of the process goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise NobodyReadsError from None
+
+
+def _is_unread(handle: int) -> bool:
+    """Say whether a pipe has no reader left."""
+    poll = select.poll()
+    poll.register(handle, 0)  # errors are told of in any case
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    return "".join(PLAIN.get(letter, ascii(letter)[1:-1]) for letter in letters), error.end

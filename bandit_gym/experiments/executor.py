@@ -1,0 +1,351 @@
+"""Who does the work: this process, this machine's cores, or Dask's workers.
+
+A back end is one function that yields a `Pool`. Calls are made one by one as workers become free,
+and a call that takes its process down costs itself alone: when a worker dies, the calls that were
+under way are made once more, each alone; the one that kills its process again is told of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from bandit_gym.checks import check_choice, check_integer, check_object, message
+
+CALLS_PER_WORKER = 2
+"""Under way at a time: one at work, and one that waits for it."""
+
+MOST_WORKERS = 10_000
+SCHEDULER_TIMEOUT = 6.0
+ADDRESS = re.compile(r"(\w+://)?[^\s:/]+:\d+")
+ASK_TO_STOP = ("SIGTERM", "SIGHUP")
+"""Signals by which a system asks a process to stop, if it knows them; Ctrl-C is Python's own."""
+
+SAFE_PATH = "PYTHONSAFEPATH"
+"""With it in the environment, new processes look for no module in the current folder before they
+are told where to; else they would take anybody's numpy.py."""
+
+PR_SET_PDEATHSIG = 1
+
+Call = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work.
+
+    Attributes:
+        backend: "loky" (processes on this machine), "serial" (this process) or "dask".
+        num_workers: how many; None means one per core, or all that a scheduler has.
+        scheduler: address of a running Dask scheduler; None starts one here.
+    """
+
+    backend: str = "loky"
+    num_workers: int | None = None
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("backend", self.backend, BACKENDS)
+        if self.num_workers is not None:
+            number = check_integer("num_workers", self.num_workers, minimum=1, maximum=MOST_WORKERS)
+            object.__setattr__(self, "num_workers", number)
+        if self.scheduler is not None:
+            if not ADDRESS.fullmatch(check_object("scheduler", self.scheduler, str)):
+                condition = "be an address like tcp://host:8786"
+                raise ValueError(message("scheduler", condition, self.scheduler))
+            if self.backend != "dask":
+                raise ValueError(
+                    f"scheduler must be None for the backend {self.backend!r}, got "
+                    f"{self.scheduler!r}; choose the backend 'dask'."
+                )
+
+
+class Pool(NamedTuple):
+    """Workers that are there.
+
+    Attributes:
+        submit: makes a call and returns its future.
+        limit: how many calls are to be under way at a time.
+        deaths: what a future raises if its worker died.
+    """
+
+    submit: Callable[..., Future[Any]]
+    limit: int
+    deaths: tuple[type[BaseException], ...] = (BrokenExecutor,)
+
+
+class Died:
+    """What a call came to that took its process down."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.reason = " ".join(str(error).split())
+
+
+class Executor(contextlib.AbstractContextManager["Executor"]):
+    """Makes calls, on workers that are there from the first call to the end of the context.
+
+    Arguments:
+        workers: who they are.
+    """
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._stack = contextlib.ExitStack()
+        self._pool: Pool | None = None
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._stack.__exit__(*error)
+
+    def stay_here(self) -> None:
+        """Start none of this machine's other processes; a cluster stays what was asked for."""
+        if self._pool is None and self._workers.backend == "loky":
+            self._workers = Workers("serial")
+
+    def call(
+        self, function: Callable[..., Any], calls: Iterable[Call]
+    ) -> Iterator[tuple[Call, Any]]:
+        """Yield each call's arguments and what came of it, or `Died`, in the order of finishing."""
+        waiting, under_way = iter(calls), dict[Future[Any], Call]()
+        while self._send(function, waiting, under_way):
+            done, lost = wait(under_way, return_when=FIRST_COMPLETED).done, []
+            for future in [future for future in under_way if future in done]:
+                call = under_way.pop(future)
+                if isinstance(future.exception(), self._connected().deaths):
+                    lost.append(call)
+                else:
+                    yield call, future.result()
+            if lost:
+                yield from self._make_up_for(function, lost, under_way)
+
+    def _send(
+        self,
+        function: Callable[..., Any],
+        waiting: Iterator[Call],
+        under_way: dict[Future[Any], Call],
+    ) -> bool:
+        """Make calls until enough of them are under way; say whether any is."""
+        while len(under_way) < self._limit() and (call := next(waiting, None)) is not None:
+            under_way[self._submit(function, call)] = call
+        return bool(under_way)
+
+    def _submit(self, function: Callable[..., Any], call: Call) -> Future[Any]:
+        pool = self._connected()
+        try:
+            return pool.submit(function, *call)
+        except pool.deaths as error:
+            future: Future[Any] = Future()
+            future.set_exception(error)
+            return future
+
+    def _make_up_for(
+        self, function: Callable[..., Any], lost: list[Call], under_way: dict[Future[Any], Call]
+    ) -> Iterator[tuple[Call, Any]]:
+        """Wait for the calls under way, then make those again, each alone, that were lost."""
+        for future, call in under_way.items():
+            if isinstance(future.exception(), self._connected().deaths):
+                lost.append(call)
+            else:
+                yield call, future.result()
+        under_way.clear()
+        self._disconnect()
+        for call in lost:
+            yield call, self._call_alone(function, call)
+
+    def _call_alone(self, function: Callable[..., Any], call: Call) -> Any:
+        pool = self._connected()
+        try:
+            return pool.submit(function, *call).result()
+        except pool.deaths as error:
+            self._disconnect()
+            return Died(error)
+
+    def _limit(self) -> int:
+        """Return how many calls may be under way; workers are started for a first call alone."""
+        return self._pool.limit if self._pool else 1
+
+    def _connected(self) -> Pool:
+        if self._pool is None:
+            self._pool = self._stack.enter_context(BACKENDS[self._workers.backend](self._workers))
+        return self._pool
+
+    def _disconnect(self) -> None:
+        self._stack.close()
+        self._pool = None
+
+
+@contextlib.contextmanager
+def _serial(workers: Workers) -> Iterator[Pool]:
+    def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(function(*arguments))
+        return future
+
+    yield Pool(submit, 1)
+
+
+@contextlib.contextmanager
+def _loky(workers: Workers) -> Iterator[Pool]:
+    from joblib import cpu_count  # which knows of a container's share of the cores
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    number, before = workers.num_workers or cpu_count(), os.environ.get(SAFE_PATH)
+    path = os.getcwd(), sys.path.copy(), before
+    _set_safe_path("1")
+    is_done = False
+    pool = ProcessPoolExecutor(number, initializer=_begin, initargs=(os.getpid(), *path))
+    try:
+        yield Pool(pool.submit, CALLS_PER_WORKER * number)
+        is_done = True
+    finally:
+        pool.shutdown(wait=is_done, kill_workers=not is_done)
+        _set_safe_path(before)
+
+
+def _set_safe_path(value: str | None) -> None:
+    os.environ.pop(SAFE_PATH, None)
+    if value is not None:
+        os.environ[SAFE_PATH] = value
+
+
+def _begin(parent: int, folder: str, path: list[str], safe_path: str | None) -> None:
+    """Start a worker: where its parent is, with what it can import, and Ctrl-C left to it."""
+    end_with_parent(parent)
+    _set_safe_path(safe_path)
+    os.chdir(folder)
+    sys.path[:] = path
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def _dask(workers: Workers) -> Iterator[Pool]:
+    """Use a running scheduler, or start one process per worker here."""
+    from joblib import cpu_count
+
+    try:
+        dask, distributed = import_module("dask"), import_module("distributed")
+    except ImportError as error:
+        text = "the backend 'dask' needs its extra: pip install \"bayesian-bandit-gym[dask]\"."
+        raise ImportError(text) from error
+    with contextlib.ExitStack() as stack:
+        # What is under way when a worker dies is told of at once.
+        stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": 0}))
+        if workers.scheduler is None:
+            cluster = stack.enter_context(
+                distributed.LocalCluster(
+                    n_workers=workers.num_workers or cpu_count(),
+                    threads_per_worker=1,
+                    dashboard_address=None,
+                    silence_logs=logging.CRITICAL,  # it tells of each worker that is killed
+                )
+            )
+            client = stack.enter_context(distributed.Client(cluster))
+            stack.push(lambda kind, error, trace: _kill_workers(cluster) if error else None)
+            client.run(end_with_parent)
+        else:
+            client = stack.enter_context(_reach(distributed, workers.scheduler))
+        number = workers.num_workers or sum(client.nthreads().values())
+        if number < 1:
+            raise ConnectionError(
+                f"scheduler must have workers, got none at {workers.scheduler!r}."
+            )
+        submit = client.get_executor(pure=False).submit
+        limit = CALLS_PER_WORKER * number
+        yield Pool(submit, limit, (distributed.KilledWorker, BrokenExecutor))
+
+
+def _reach(distributed: Any, scheduler: str) -> Any:
+    """Return a client; a listener that is no scheduler would be waited for without an end."""
+    found: Future[Any] = Future()
+
+    def connect() -> None:
+        try:
+            found.set_result(distributed.Client(scheduler, timeout=SCHEDULER_TIMEOUT))
+        except Exception as error:
+            found.set_exception(error)
+
+    threading.Thread(target=connect, daemon=True).start()
+    try:
+        return found.result(2 * SCHEDULER_TIMEOUT)
+    except Exception as error:  # whatever stands at the address, it is no scheduler
+        raise ConnectionError(
+            f"scheduler must be reachable, got {scheduler!r}: {str(error) or 'no answer'}; "
+            "start it, or leave the scheduler out to work on this machine."
+        ) from error
+
+
+def _kill_workers(cluster: Any) -> None:
+    """End what workers are in the midst of, for which Dask would wait 5 s as a run is stopped."""
+    for nanny in cluster.workers.values():
+        nanny.auto_restart = False
+        with contextlib.suppress(ProcessLookupError, TypeError):  # it has ended already
+            os.kill(nanny.pid, signal.SIGKILL)
+
+
+BACKENDS: dict[str, Callable[[Workers], contextlib.AbstractContextManager[Pool]]] = {
+    "loky": _loky,
+    "serial": _serial,
+    "dask": _dask,
+}
+
+
+def end_with_parent(parent: int | None = None) -> None:
+    """Let this process be killed when its parent ends, however that happens and whatever it does.
+
+    Only Linux does this, at the end of the thread that started the process; elsewhere a worker
+    ends when it has finished its block.
+
+    Args:
+        parent: the process to end with, if that may have ended by now.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if parent is not None and os.getppid() != parent:
+            os._exit(1)
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked this process to stop.
+
+    Attributes:
+        exit_code: what a shell would say of a process that the signal had ended.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
+
+
+@contextlib.contextmanager
+def stopping_in_order() -> Iterator[None]:
+    """Raise `Stopped` at signals that would end this process without a word.
+
+    One that is handled or ignored already, as by nohup, stays so.
+    """
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        known = (getattr(signal, name) for name in ASK_TO_STOP if hasattr(signal, name))
+        before = {number: signal.getsignal(number) for number in known}
+    for number, handler in before.items():
+        if handler is signal.SIG_DFL:
+            signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # somebody's, set by other than Python
+                signal.signal(number, handler)
+
+
+def _stop(number: int, frame: Any) -> None:
+    raise Stopped(number)

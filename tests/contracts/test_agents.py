@@ -1,0 +1,347 @@
+"""What every agent keeps, whatever it knows and however it chooses."""
+
+import pickle
+
+import numpy as np
+import pytest
+from families import ALL_AGENTS
+from gymnasium.error import InvalidAction, ResetNeeded
+from surface import MOVED_SMC, lane_counts, lane_sums, started
+
+import agents
+from agents import make_agent
+from agents.base import Agent
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+
+CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4)
+GRID = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 4)
+CHAINS = BanditProblem(
+    Bernoulli(), TruncatedMultivariateNormal(0.5, (0.05 * np.eye(4) + 0.02).tolist()), 4
+)
+NORMAL = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
+PROBLEMS = {"conjugate": CONJUGATE, "grid": GRID, "chains": CHAINS, "normal": NORMAL}
+FOR_LIKE_ARMS = "discounted_gittins", "information_relaxation"
+"""Rules that refuse dependent arms, and take seconds where arms are not conjugate."""
+SETTINGS = {
+    **{
+        f"{name}, {kind}": (name, kind, {})
+        for name in ALL_AGENTS
+        for kind in ("conjugate", "grid", "chains")
+        if kind == "conjugate" or name not in FOR_LIKE_ARMS
+        if kind != "chains" or name != "sliding_window"  # for chains cannot forget
+    },
+    "exact, reference": ("exact", "normal", {"prior": "reference"}),
+    "exact, fading": ("exact", "grid", {"discount": 0.9}),
+    "smc, moves": (MOVED_SMC[0], "grid", MOVED_SMC[1]),
+    "smc, moves, chains": (MOVED_SMC[0], "chains", MOVED_SMC[1]),
+    "greedy, posterior": ("greedy", "chains", {"estimate": "posterior"}),
+    "racing, reference": ("racing", "grid", {"proposal": "reference"}),
+    "racing, own": ("racing", "grid", {"proposal": Beta(2.0, 2.0), "stopping": 20}),
+    "racing_paper, pull": ("racing_paper", "normal", {"unpulled_arms": "pull"}),
+}
+every_agent = pytest.mark.parametrize("name", ALL_AGENTS)
+every_setting = pytest.mark.parametrize("setting", SETTINGS)
+alone_and_together = pytest.mark.parametrize("num_envs", [None, 3])
+
+
+def make(setting, num_envs, num_steps=0):
+    """Return an agent that has played some steps."""
+    name, kind, options = SETTINGS[setting]
+    agent = started(name, PROBLEMS[kind], num_envs, **options)
+    play(agent, num_steps)
+    return agent
+
+
+def play(agent, num_steps, seed=2):
+    """Let the agent play for rewards that are the same whatever it does; return its actions."""
+    rng, history = np.random.default_rng(seed), []
+    for _ in range(num_steps):
+        history.append(agent.act())
+        rewards = rng.integers(2, size=agent.num_envs).astype(float)
+        agent.observe(history[-1], rewards)
+    return np.array(history)
+
+
+def assert_same(first, second):
+    """Compare plays and diagnostics bit for bit."""
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@every_setting
+def test_a_single_run_has_plain_ints_and_plays_as_a_lane_does(setting):
+    alone, lane = make(setting, None), make(setting, 1)
+    assert type(alone.act()) is int
+    actions = lane.act()
+    assert actions.shape == (1,) and actions.dtype == np.int64
+    assert_same(play(alone, 8), play(lane, 8)[:, 0])
+
+
+@every_setting
+def test_same_seed_same_play_and_another_seed_another(setting):
+    plays = []
+    for seed in (3, 3, 4):
+        agent = make(setting, 20)
+        agent.reset(20, seed=seed)
+        plays.append(np.array([agent.act() for _ in range(4)]))
+    assert_same(plays[0], plays[1])
+    assert (plays[0] != plays[2]).any()
+
+
+def test_agents_of_two_kinds_share_no_stream():
+    agents_of = {type(agent): agent for agent in (make_agent(n, CONJUGATE) for n in ALL_AGENTS)}
+    for agent in agents_of.values():
+        agent.reset(seed=0)
+    draws = {agent.rng.random() for agent in agents_of.values()}
+    assert len(draws) == len(agents_of) > 10
+
+
+@every_setting
+def test_asking_moves_nothing(setting):
+    """`act` moves the generator alone; propensities and posteriors do not even that."""
+    asked, unasked = (make(setting, 3, 3) for _ in range(2))
+    counts, sums = lane_counts(asked).copy(), lane_sums(asked).copy()
+    asked.action_probabilities()
+    if setting.split(",")[0] not in WITHOUT_POSTERIOR or "posterior" in setting:
+        snapshot = asked.posterior()
+        snapshot.mean(), snapshot.quantile(0.3), snapshot.best_arm_probabilities()
+        snapshot.sample(3, seed=0)
+    assert_same(asked.act(), unasked.act())
+    asked.action_probabilities()
+    assert_same([lane_counts(asked), lane_sums(asked)], [counts, sums])
+    assert_same(play(asked, 4), play(unasked, 4))
+    assert asked.rng.random() == unasked.rng.random()
+
+
+WITHOUT_POSTERIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss"
+
+
+@alone_and_together
+@every_setting
+def test_copies_and_files_go_on_bit_for_bit(setting, num_envs, tmp_path):
+    agent = make(setting, num_envs, 7)
+    if num_envs is None:
+        agent.act()  # between an act and what is observed of it, too
+    agent.save(tmp_path / "agent")
+    copies = [
+        pickle.loads(pickle.dumps(agent)),
+        agents.load(tmp_path / "agent", agent.problem),
+    ]
+    expected, told = play(agent, 9, seed=3), agent.diagnostics()
+    for copy in copies:
+        assert type(copy) is type(agent)
+        assert_same(play(copy, 9, seed=3), expected)
+        assert copy.diagnostics().keys() == told.keys()
+        assert_same(copy.diagnostics().values(), told.values())
+
+
+@every_agent
+def test_masked_lanes_learn_nothing_and_are_not_read(name):
+    agent = started(name, CONJUGATE, 3)
+    mask = np.array([True, False, True])
+    agent.observe(np.array([0, 99, 2]), np.array([1.0, np.nan, 0.0]), mask=mask)
+    assert lane_counts(agent).tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]]
+    assert lane_sums(agent).sum() == 1.0
+
+
+@every_setting
+def test_lanes_that_begin_again_know_nothing_and_the_others_what_they_knew(setting):
+    agent = make(setting, 3, 6)
+    counts = lane_counts(agent).copy()
+    agent.reset_lanes(np.array([True, False, False]))
+    assert lane_counts(agent)[0].tolist() == [0, 0, 0, 0]
+    assert_same(lane_counts(agent)[1:], counts[1:])
+    if agent.has_exact_law and "chains" not in setting and "smc" not in setting:  # else of draws
+        fresh = make(setting, 3).action_probabilities()
+        assert agent.action_probabilities()[0] == pytest.approx(fresh[0], abs=1e-12)
+
+
+@every_agent
+def test_a_warm_start_equals_the_same_rewards_one_by_one(name):
+    agent = started(name, CONJUGATE, 2)
+    twin = pickle.loads(pickle.dumps(agent))
+    for action, reward in [(0, 1.0), (0, 0.0), (1, 1.0), (2, 0.0), (3, 1.0)]:
+        agent.observe([action, action], [reward, reward])
+    twin.warm_start([2, 1, 1, 1], [1.0, 1.0, 0.0, 1.0])
+    assert_same(agent.act(), twin.act())
+
+
+BAD_CALLS = [
+    ("observe", ([0, 4], [1.0, 0.0]), InvalidAction, "from 0 to 3, got 4"),
+    ("observe", ([0.5, 1.0], [1.0, 0.0]), InvalidAction, "integers"),
+    ("observe", ([0], [1.0, 0.0]), InvalidAction, "shape"),
+    ("observe", ([0, 1], [1.0, 0.5]), ValueError, "0 or 1"),
+    ("observe", ([0, 1], [1.0, np.nan]), ValueError, "nan"),
+    ("warm_start", ([1, 0, 0, 0], [2.0, 0, 0, 0]), ValueError, "arm 0"),
+    ("warm_start", ([0, 0, 0, 0], [0, 0, 1.0, 0]), ValueError, "arm 2"),
+    ("warm_start", ([2**62, 2**60, 0, 0], [0] * 4), ValueError, r"at most 2\*\*62"),
+    ("reset_lanes", ([True],), ValueError, "mask"),
+    ("act", (None, [[True] * 4, [False] * 4]), ValueError, r"can be pulled, got .* in lane 1\."),
+    ("act", (None, [True] * 4), ValueError, r"available must have shape \(2, 4\)"),
+    ("act", (None, [[1, 1, 1, 2]] * 2), ValueError, "available must be an array of booleans"),
+    ("act", (None, [["a"] * 4] * 2), TypeError, "available must be an array of booleans"),
+    ("action_probabilities", (None, [True] * 4), ValueError, r"must have shape \(2, 4\)"),
+]
+
+
+@pytest.mark.parametrize(("method", "arguments", "error", "text"), BAD_CALLS)
+@pytest.mark.parametrize("name", ["exact", "racing", "smc", "top_two"])
+def test_bad_calls_are_refused_and_change_nothing(name, method, arguments, error, text):
+    agent = started(name, CONJUGATE, 2)
+    twin = pickle.loads(pickle.dumps(agent))
+    with pytest.raises(error, match=text):
+        getattr(agent, method)(*arguments)
+    assert_same([lane_counts(agent), lane_sums(agent)], [lane_counts(twin), lane_sums(twin)])
+    assert_same(play(agent, 5), play(twin, 5))
+
+
+@every_agent
+def test_nothing_goes_before_a_reset(name):
+    agent = make_agent(name, CONJUGATE)
+    for call in (agent.act, lambda: agent.observe(0, 1.0), agent.action_probabilities):
+        with pytest.raises(ResetNeeded, match="reset"):
+            call()
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+@pytest.mark.parametrize("options", [{}, {"discount": 0.9}], ids=["lasting", "fading"])
+def test_sums_that_become_infinite_are_refused_and_change_nothing(num_envs, options):
+    agent = started("exact", NORMAL, num_envs, **options)
+    arm, reward = (0, 1.7e308) if num_envs is None else ([0, 1], [1.0, 1.7e308])
+    agent.observe(arm, reward)
+    before = lane_counts(agent).copy(), lane_sums(agent).copy()
+    with pytest.raises(ValueError, match="rewards must leave the sum of an arm's rewards finite"):
+        agent.observe(arm, reward)
+    with pytest.raises(ValueError, match="sums must add up to a finite number"):
+        agent.warm_start([1, 1, 0, 0], [1.7e308, 1.7e308, 0, 0])
+    assert_same([lane_counts(agent), lane_sums(agent)], before)
+
+
+AVAILABLE = np.array([[0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 1, 0], [1, 0, 1, 1]], dtype=bool)
+LAWFUL = [each for each in SETTINGS if not each.startswith("racing")]
+
+
+@pytest.mark.parametrize(
+    ("num_steps", "available"),
+    [(0, None), (6, None), (6, AVAILABLE)],
+    ids=["at first", "later", "among some arms"],
+)
+@pytest.mark.parametrize("setting", LAWFUL)
+def test_arms_are_played_as_often_as_the_law_says(setting, num_steps, available):
+    """Each lane has a law of its own, so shares are summed over lanes: four deviations."""
+    is_chain = "chains" in setting  # whose answers cost milliseconds
+    num_lanes, num_rounds = (20, 1) if is_chain else (200, 10)
+    agent = make(setting, num_lanes, min(num_steps, 2) if is_chain else num_steps)
+    arms = None if available is None else np.tile(available, (num_lanes // 4, 1))
+    law = agent.action_probabilities(available=arms)
+    np.testing.assert_allclose(law.sum(axis=1), 1.0, atol=1e-12)
+    acts = np.array([agent.act(available=arms) for _ in range(num_rounds)])
+    if arms is not None:
+        assert arms[np.arange(num_lanes), acts].all() and (law[~arms] == 0).all()
+    shares = (acts[..., None] == np.arange(4)).mean(axis=0)
+    allowed = 4 * np.sqrt((law * (1 - law)).sum(axis=0) / num_rounds) + 1e-9
+    if not agent.has_exact_law:  # a chain of 128 sweeps, worth 40 draws, answers for each lane
+        allowed = allowed * np.sqrt(1 + 1 / 40) + num_lanes * 0.01
+    assert (abs((shares - law).sum(axis=0)) <= allowed).all()
+
+
+@every_setting
+def test_a_law_is_a_law_and_has_one_axis_for_a_single_run(setting):
+    agent = make(setting, None, 3)
+    law = agent.action_probabilities()
+    assert law.shape == (4,) and (law >= 0).all() and law.sum() == pytest.approx(1.0)
+    only = agent.action_probabilities(available=[False, False, True, False])
+    assert only == pytest.approx([0.0, 0.0, 1.0, 0.0], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("setting", "is_exact"),
+    [
+        ("exact, conjugate", True),
+        ("exact, grid", True),
+        ("exact, chains", False),
+        ("racing, grid", False),
+        ("smc, grid", True),
+        ("bayes_ucb, grid", True),
+    ],
+)
+def test_agents_say_whether_their_law_is_exact(setting, is_exact):
+    assert make(setting, 1).has_exact_law is is_exact
+
+
+def test_a_race_that_pulls_missing_arms_first_says_so():
+    agent = make("racing_paper, pull", 1)
+    agent.warm_start([[1, 0, 1, 0]], [[3.0, 0.0, 1.0, 0.0]])
+    assert agent.action_probabilities().tolist() == [[0.0, 0.5, 0.0, 0.5]]
+
+
+EXPLORERS = sorted(set(ALL_AGENTS) - {"random", "top_two", "greedy"})
+"""Agents that come to prefer the best arm; greedy may stay with another one for ever."""
+
+
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_the_best_of_easy_arms_is_played_most(name):
+    agent, rng = started(name, CONJUGATE, 20), np.random.default_rng(5)
+    means, last = np.linspace(0.2, 0.8, 4), []
+    for _ in range(300):
+        last.append(agent.act())
+        agent.observe(last[-1], (rng.random(20) < means[last[-1]]).astype(float))
+    assert np.mean(np.array(last[200:]) == 3) > 0.5  # uniform play gives 0.25 +- 0.01
+
+
+@pytest.mark.parametrize(
+    ("attempt", "text"),
+    [
+        (lambda: make_agent("racign", CONJUGATE), "'racing'"),
+        (lambda: make_agent("racing", CONJUGATE, detla=0.1), "'delta'"),
+    ],
+)
+def test_unknown_names_are_told_the_nearest(attempt, text):
+    with pytest.raises(ValueError, match=text):
+        attempt()
+
+
+class Stubborn(Agent):
+    """An agent of a user's own that plays one arm, whatever there is."""
+
+    arm = 0
+
+    def _choose(self):
+        return np.full(self.num_lanes, self.arm)
+
+
+class Lawful(Stubborn):
+    """It has a law, too."""
+
+    def _law(self):
+        return np.eye(self.problem.num_arms)[self._choose()]
+
+
+@pytest.mark.parametrize("num_envs", [None, 1, 3])
+@pytest.mark.parametrize("arm", [-1, 4])
+def test_a_choice_that_is_no_arm_is_refused_by_the_name_of_the_agent(num_envs, arm):
+    agent = Stubborn(CONJUGATE)
+    agent.arm = arm
+    agent.reset(num_envs, seed=0)
+    with pytest.raises(ValueError, match=f"Stubborn._choose must return arms .* got {arm} in lane"):
+        agent.act()
+
+
+def test_an_agent_of_ones_own_without_a_law_is_told_what_to_define():
+    agent = Stubborn(CONJUGATE)
+    agent.reset(seed=0)
+    assert agent.act() == 0
+    with pytest.raises(TypeError, match="Stubborn must define _choose, and _law for its propens"):
+        agent.action_probabilities()
+
+
+def test_an_agent_that_plays_what_is_not_there_is_told_so_and_goes_on():
+    agent = Lawful(CONJUGATE)
+    agent.reset(seed=0)
+    with pytest.raises(ValueError, match="Lawful._choose must return arms that are available"):
+        agent.act(available=[0, 1, 1, 1])
+    with pytest.raises(ValueError, match="Lawful._law must give no probability to unavailable"):
+        agent.action_probabilities(available=[0, 1, 1, 1])
+    assert agent.act() == 0 and agent.act(available=[1, 0, 0, 0]) == 0

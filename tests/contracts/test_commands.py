@@ -1,0 +1,626 @@
+"""The command `bandit-gym`: what each of its parts prints, whose code it runs, and how it ends."""
+
+import io
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import pandas as pd
+import pytest
+from surface import SERIAL, files_of, receipts_of, run_and_watch
+
+from agents import AGENTS
+from bandit_gym import ENV_IDS, Workers, __version__, load_results
+from bandit_gym.cli import main
+from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+from bandit_gym.likelihoods import LIKELIHOODS
+from bandit_gym.priors import PRIORS
+
+ENV = "BernoulliBandit-v0"
+ROOT = Path(__file__).parents[2]
+SIZES = ["--replications", "4", "--horizon", "5", "--backend", "serial"]
+
+
+def compare(out, *arguments):
+    return main(["compare", *SIZES, "--out", str(out), *arguments])
+
+
+def write_file(folder, **settings):
+    path = folder / "experiment.json"
+    defaults = {"environments": [ENV], "agents": ["random"], "replications": 4, "horizon": 5}
+    path.write_text(json.dumps({**defaults, **settings}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The results of a small experiment."""
+    path = tmp_path_factory.mktemp("commands")
+    experiment = load_experiment(write_file(path, agents=["random", "ucb1"]))
+    run_experiment(experiment, path / "out", workers=SERIAL)
+    return path / "out"
+
+
+# -- How they end -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("list", "delta=0.1"),
+        ("list priors likelihoods", "truncated_normal"),
+        ("compare --agents random ucb1:scale=0.5 --horizon 5 --replications 4", "ucb1(scale=0.5)"),
+        ("run FILE --backend serial", "Bayesian pseudo-regret"),
+        ("resume OUT --backend serial", "less random's, paired"),
+        ("report OUT --format svg --out new", "Tables and figures: new"),
+        ("export OUT --csv new.csv", "One row per stored replication and step: new.csv"),
+        ("diff OUT OUT --fail-on-difference", "same"),
+    ],
+)
+def test_a_good_call_of_each_command_exits_0(
+    folder, tmp_path, monkeypatch, capsys, command, printed
+):
+    if "diff" in command:  # which tests nothing below ten replications, but for equal folders
+        assert len(load_results(folder).frame()) == 2 * 4 * 5
+    monkeypatch.chdir(tmp_path)
+    places = {"FILE": str(write_file(tmp_path)), "OUT": str(folder)}
+    assert main([places.get(word, word) for word in command.split()]) == 0
+    assert printed in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("list agent", "the nearest known one is 'agents'"),
+        ("compare --env BernouliBandit-v0", "the nearest known one is 'BernoulliBandit-v0'"),
+        ("compare --agents racin", "the nearest known one is 'racing'"),
+        ("compare --agents racing:detla=0.1", "the nearest known one is 'delta'"),
+        ("compare --agents racing:delta=2", "delta must be a finite number above 0 and below 1"),
+        ("compare --agents :delta=1", "agent must"),
+        ("compare --agents random:agent=ucb1", "must not have the key 'agent'"),
+        ("compare --agents racing:delta=0.1,delta=0.2", "each key once, got 'delta' twice"),
+        ('compare --agents exact:prior={"name":"a","name":"b"}', "each key once, got 'name' twice"),
+        (f"compare --agents exact:prior={'[' * 100_000}", "nested less deeply"),
+        ("compare --env-options {num_arms:3}", "--env-options must be JSON"),
+        ("compare --env-options [3]", '--env-options must be like {"num_arms": 5}'),
+        ('compare --env-options {"num_arm":3}', "the nearest known one is 'num_arms'"),
+        ('compare --env-options {"num_arms":1}', "num_arms must be"),
+        ('compare --env-options {"env":"PoissonBandit-v0"}', "must not have the key 'env'"),
+        ("compare --horizon 0", "horizon must be a positive integer, got 0"),
+        ("compare --horizon 1.5", "horizon must be a positive integer, got '1.5'"),
+        ("compare --replications 0", "replications must be a positive integer, got 0"),
+        ("compare --seed -1", "seed must be a non-negative integer, got -1"),
+        ("compare --workers 0", "num_workers must be a positive integer, got 0"),
+        ("compare --workers 10001", "num_workers must be at most 10000, got 10001"),
+        ("compare --backend darsk", "the nearest known one is 'dask'"),
+        ("compare --scheduler host:1", "scheduler must be None for the backend 'loky'"),
+        ("compare --backend dask --scheduler host", "scheduler must be an address like tcp://host"),
+        ("compare --out thesis.tex/out", "thesis.tex"),
+        ("compare --out .", "'thesis.tex' in it; choose another one"),
+        ("run nothing.toml", "nothing.toml"),
+        ("run thesis.tex", "must lead to valid TOML"),
+        ("resume nothing", "the folder must exist"),
+        ("resume .", "must hold an experiment or nothing"),
+        ("report nothing", "the folder must exist"),
+        ("report empty", "the folder must hold an experiment, got"),
+        ("report .", "with 'empty', 'thesis.tex' in it; choose another one"),
+        ("export nothing", "the folder must exist"),
+        ("diff nothing .", "the folder must exist"),
+        ("fidelity --scale 0", "scale must be"),
+        ("fidelity --suite v9", "suite must be one of"),
+        ("fidelity --only x?", "only must be part of a case's name"),
+        ("fidelity --agents nobody", "agent must be"),
+        ("fidelity --agents exact racing:delta=x", "delta must be"),
+        ("fidelity --seed a", "seed must be"),
+    ],
+    ids=lambda value: value[:50],
+)
+def test_a_bad_call_is_one_sentence_and_exits_2(tmp_path, monkeypatch, capsys, command, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "thesis.tex").write_text("chapter one")
+    (tmp_path / "empty").mkdir()
+    assert main(command.split()) == 2
+    told = capsys.readouterr()
+    assert message in told.err and told.out == ""
+    assert told.err.startswith("bandit-gym: error: ") and told.err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "thesis.tex"]
+
+
+@pytest.mark.parametrize("code", ["def (", "raise RuntimeError('no')", "import sys; sys.exit(7)"])
+@pytest.mark.parametrize("command", ["compare", "fidelity"])
+def test_a_module_that_cannot_be_imported_is_one_sentence(
+    code, command, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "cannot_be_imported.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    assert main([command, "--agents", "exact", "cannot_be_imported:Agent"]) == 2
+    error = capsys.readouterr().err
+    assert "agent must be an importable class, got 'cannot_be_imported:Agent'" in error
+    assert error.count("\n") == 1
+
+
+def test_an_error_is_raised_when_its_traceback_is_asked_for():
+    with pytest.raises(ValueError, match="horizon must be a positive integer"):
+        main(["--traceback", "compare", "--horizon", "0"])
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert (caught.value.code, capsys.readouterr().out) == (0, f"bandit-gym {__version__}\n")
+
+
+def test_an_agent_that_fails_makes_the_exit_code_1_and_leaves_the_others(tmp_path, capsys):
+    failing = ["--agents", "random", "stub_agents:Raising", "--horizon", "60"]
+    assert compare(tmp_path, *failing) == 1
+    told = capsys.readouterr()
+    assert "Raising failed in BernoulliBandit-v0, block 0: RuntimeError: I have had" in told.err
+    assert "Traceback" not in told.err
+    assert "Left out: Raising" in told.out and "\nrandom " in told.out
+
+
+@pytest.mark.parametrize("is_silent", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, capsys, is_silent):
+    """The port is taken, but nothing listens; or something does that is no scheduler."""
+    pytest.importorskip("distributed")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        if is_silent:
+            taken.listen()
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        own = ["--agents", "stub_agents:Constant"]  # which no process of ours does
+        options = ["--backend", "dask", "--scheduler", address]
+        assert main(["compare", *own, *options, "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert f"scheduler must be reachable, got '{address}'" in error
+    assert not (tmp_path / "out").exists()
+
+
+# -- What they print ----------------------------------------------------------------------------
+
+
+def test_list_has_each_name_with_its_summary_and_options(capsys):
+    main(["list"])
+    text = capsys.readouterr().out
+    kinds = {
+        "environments": ENV_IDS,
+        "agents": AGENTS,
+        "priors": PRIORS,
+        "likelihoods": LIKELIHOODS,
+    }
+    for kind, names in kinds.items():
+        main(["list", kind])
+        part = capsys.readouterr().out
+        heading, *parts = part.strip().split("\n\n")
+        assert heading == kind.upper() and part.strip() in text
+        listed = [each for each in parts if not each.startswith("Each is a dict")]
+        assert [each.partition(":")[0] for each in listed] == [*names]
+        for each in listed:
+            summary, *options = each.splitlines()
+            assert summary.endswith(".") and options
+            assert all(line.startswith("    ") and line[4] != " " for line in options)
+            assert all(len(line) <= 84 for line in options)
+    assert "random:" in text and "    no options" in text
+
+
+def test_compare_says_how_far_it_is_and_where_everything_is(tmp_path, capsys):
+    assert compare(tmp_path, "--agents", "random", "--env-options", '{"num_arms": 3}') == 0
+    told = capsys.readouterr()
+    assert told.err == "1 blocks, 0 of them stored already\n"
+    assert f"{ENV}(num_arms=3)" in told.out and "\x1b" not in told.out
+    picture = tmp_path / "report" / "00-regret.png"
+    assert f"Regret over time: {picture}" in told.out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert f"bandit-gym report {tmp_path}" in told.out
+    assert compare(tmp_path, "--agents", "random", "--env-options", '{"num_arms": 3}') == 0
+    assert capsys.readouterr().err == "1 blocks, 1 of them stored already\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stream", [io.StringIO, Terminal], ids=["file", "terminal"])
+def test_damage_and_failures_are_told_as_they_come(tmp_path, monkeypatch, stream):
+    options = ["--agents", "random", 'stub_agents:Raising:label="[/x]"', "--horizon", "60"]
+    compare(tmp_path, *options)
+    block = next((tmp_path / "blocks").rglob("*.parquet"))
+    block.write_bytes(b"")
+    monkeypatch.setattr("sys.stderr", stream())
+    assert compare(tmp_path, *options) == 1
+    text = " ".join(sys.stderr.getvalue().split())  # a terminal may break the line
+    name = f"{block.parent.name}/00000"
+    assert f"2 blocks, 0 of them stored already; damaged and computed again: {name}" in text
+    assert f"[/x] failed in {ENV}, block 0: RuntimeError: I have had enough" in text
+
+
+def test_run_puts_the_results_into_a_folder_named_by_content(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed in (0, 0, 1):
+        assert main(["run", str(write_file(tmp_path, seed=seed)), "--backend", "serial"]) == 0
+    names = {path.name for path in (tmp_path / "results").iterdir()}
+    assert names == {
+        f"experiment-{Experiment([ENV], ['random'], horizon=5, seed=seed).name}" for seed in (0, 1)
+    }
+
+
+def test_compare_stores_propensities_and_other_priors_where_asked(tmp_path, capsys):
+    prior = '{"name":"beta","alpha":5,"beta":5}'
+    agents = ["racing", f"exact:prior={prior}", f"racing:delta=0.2,prior={prior}"]
+    assert compare(tmp_path, "--agents", *agents, "--propensities") == 0
+    printed = capsys.readouterr().out
+    assert "exact, told beta(5, 5)" in printed and "racing(delta=0.2), told beta(5, 5)" in printed
+    table = pd.read_parquet(tmp_path / "blocks")
+    is_exact = table["agent"].astype(str).str.startswith("exact")  # Racing's law is approximated
+    assert (table["propensity"] > 0).all()
+    assert (table["propensity_is_exact"] == is_exact).all()
+
+
+def test_a_file_of_settings_may_come_through_a_pipe(tmp_path):
+    reading, writing = os.pipe()
+    os.write(writing, b'environments = ["BernoulliBandit-v0"]\nagents = ["random"]\n')
+    os.close(writing)
+    assert load_experiment(f"/dev/fd/{reading}").agents[0].label == "random"
+    os.close(reading)
+
+
+def test_a_pipe_into_which_nothing_is_written_is_refused(tmp_path, monkeypatch, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr("bandit_gym.files.PATIENCE", 0.1)
+    assert main(["run", str(tmp_path / "pipe")]) == 2
+    assert "a pipe into which nobody writes" in capsys.readouterr().err
+
+
+# -- In processes of their own ------------------------------------------------------------------
+
+HEAVY = "numba scipy.special scipy.stats scipy.optimize matplotlib.pyplot rich torch".split()
+DRAWING = ["matplotlib", "pandas"]
+
+
+@pytest.mark.parametrize(
+    ("command", "heavy"),
+    [
+        ("list", ["scipy.stats", "scipy.optimize", "pyarrow", "joblib", "rich", "torch", *DRAWING]),
+        ("compare --agents random --replications 2 --horizon 5 --out NEW", HEAVY),
+        ("export OUT --csv NEW", [*HEAVY, "joblib", "matplotlib"]),
+    ],
+)
+def test_a_command_loads_nothing_that_it_does_not_use(folder, tmp_path, command, heavy):
+    code = "import sys; from bandit_gym.cli import main; code = main(sys.argv[1:])\n"
+    code += f"print(code, [name for name in {heavy} if name in sys.modules])"
+    places = {"OUT": str(folder), "NEW": str(tmp_path / "new")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *(places.get(word, word) for word in command.split())],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[-1] == "0 []", done.stderr
+
+
+def test_a_worker_loads_nothing_that_tables_and_figures_need(tmp_path):
+    own = ["stub_agents:Importing"]
+    experiment = Experiment([ENV], own, replications=2, horizon=3, block_size=1)
+    run_experiment(experiment, tmp_path, workers=Workers("loky", 1))
+    assert os.getpid() not in {receipt["process"] for receipt in receipts_of(tmp_path)}
+    frame = load_results(tmp_path).frame()
+    assert (frame.filter(like="loads ") == 0).all(axis=None)
+    assert len(frame.filter(like="loads ").columns) == 3
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly():
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "bandit_gym", "list"]
+    found = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (found.returncode, found.stderr) == (141, "")
+
+
+def test_an_ascii_terminal_is_told_everything(tmp_path):
+    command = ["compare", "--agents", "random:label=±µé", *SIZES, "--out", str(tmp_path / "out")]
+    found = subprocess.run(
+        [sys.executable, "-m", "bandit_gym", *command],
+        env=os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stderr
+    assert "+/-u\\xe9" in found.stdout
+
+
+# -- Whose code runs ----------------------------------------------------------------------------
+
+MINE = """
+from pathlib import Path
+from agents import UniformRandom as Agent
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
+from bandit_gym.envs import BanditEnv, BanditVectorEnv
+from gymnasium import register
+
+ARM = 0  # the arm
+PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+Path(__file__).with_name("trace").write_text("imported")
+
+class Mine(Agent):
+    def _choose(self):
+        import numpy as np
+        return np.full(self.num_lanes, ARM)
+
+register(
+    "Mine-v0",
+    entry_point=lambda **options: BanditEnv(PROBLEM, **options),
+    vector_entry_point=lambda **options: BanditVectorEnv(problem=PROBLEM, **options),
+    max_episode_steps=9,
+)
+"""
+SETTINGS = {
+    "environments": [{"env": "mine:Mine-v0", "means": [0.1, 0.5]}],
+    "agents": ["random", "mine:Mine"],
+    "replications": 2,
+    "horizon": 9,
+}
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A user's project, with a module, and a file of settings beside it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "mine.py").write_text(MINE)
+    (project / "study.json").write_text(json.dumps(SETTINGS))
+    yield tmp_path
+    sys.modules.pop("mine", None)
+    gymnasium.registry.pop("Mine-v0", None)
+
+
+def call(home, *arguments, cwd="project"):
+    """Run a command in a process of its own; return its exit code, errors, and what was imported.
+
+    The last is what holds `mine.py`, as seen from the home.
+    """
+    (home / cwd).mkdir(exist_ok=True)
+    found = subprocess.run(
+        [sys.executable, "-m", "bandit_gym", *map(str, arguments)],
+        cwd=home / cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    traces = list(home.rglob("trace"))
+    for trace in traces:
+        trace.unlink()
+    return found.returncode, found.stderr, {str(t.parent.relative_to(home)) for t in traces}
+
+
+def test_run_finds_modules_beside_the_file_first_and_says_so_once(home):
+    (home / "elsewhere").mkdir()
+    (home / "elsewhere" / "mine.py").write_text(MINE)
+    command = ["run", home / "project" / "study.json", "--backend", "serial"]
+    code, error, imported = call(home, *command, cwd="elsewhere")
+    assert (code, imported) == (0, {"project"})
+    assert error.count(f"bandit-gym: mine is {home / 'project' / 'mine.py'}\n") == 1
+
+
+def test_compare_finds_modules_in_the_current_folder_only(home):
+    arguments = ["compare", "--agents", "mine:Mine", *SIZES]
+    assert call(home, *arguments)[::2] == (0, {"project"})
+    code, error, imported = call(home, *arguments, cwd="elsewhere")
+    assert (code, imported) == (2, set())
+    assert "agent must be an importable class, got 'mine:Mine'" in error
+
+
+@pytest.fixture
+def out(home):
+    """Results of the project, run in this process, which is faster."""
+    command = ["run", str(home / "project" / "study.json"), "--backend", "serial"]
+    assert main([*command, "--out", str(home / "out")]) == 0
+    (home / "project" / "trace").unlink()
+    return home / "out"
+
+
+def test_resume_of_somebody_elses_folder_lists_its_code_and_needs_trust(home, out):
+    out.rename(home / "sent")
+    next((home / "sent" / "blocks").rglob("*.parquet")).unlink()
+    resume = ["resume", home / "sent", "--backend", "serial"]
+    code, error, imported = call(home, *resume)
+    assert (code, imported) == (2, set())
+    path = home / "project" / "mine.py"
+    assert f"environment mine:Mine-v0 ({path}); agent mine:Mine ({path}); look at it" in error
+    assert "repeat with --trust" in error and error.count("\n") == 1
+    assert call(home, *resume, "--trust")[::2] == (0, {"project"})
+
+
+def test_all_that_options_name_is_code_that_needs_trust(tmp_path, capsys):
+    """Priors, likelihoods, wrappers and saved models, however deep; nothing is imported."""
+    mixture = {"name": "mixture", "components": ["laws:Prior"], "weights": [1]}
+    world = {"target": f"bandit_gym:{ENV}", "label": "world"}
+    agent = {"target": "agents:ExactThompson", "options": {"prior": mixture}, "label": "exact"}
+    model = {"target": "agents.sb3:saved_model", "options": {"path": "model.zip"}, "label": "model"}
+    named = {"likelihood": "laws:Likelihood", "wrappers": [{"name": "laws:Wrapper"}]}
+    run_experiment(Experiment([ENV], ["random"], replications=1, horizon=1), tmp_path)
+    path = tmp_path / "experiment.json"
+    content = json.loads(path.read_text())
+    content["experiment"] |= {
+        "environments": [world | {"options": named}],
+        "agents": [agent, model],
+    }
+    path.write_text(json.dumps(content))
+    assert main(["resume", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    for text in ("likelihood laws:Likelihood", "wrappers laws:Wrapper", "prior laws:Prior"):
+        assert text in error
+    assert "saved model model.zip" in error and error.count("\n") == 1
+
+
+def test_what_comes_with_the_project_needs_no_trust(folder, capsys):
+    assert main(["resume", str(folder), "--backend", "serial"]) == 0
+
+
+@pytest.mark.parametrize("command", [["list"], ["export", "../out"]])
+def test_reading_imports_nothing_from_the_current_folder(home, out, command):
+    """The folder of results names `mine` too, and nothing of that name is imported."""
+    for name in ("agents", "numpy", "mine"):
+        (home / "project" / name).mkdir()
+        (home / "project" / name / "__init__.py").write_text(MINE)
+    assert call(home, *command) == (0, "", set())
+
+
+def test_other_agents_that_python_finds_first_are_named_and_not_run(tmp_path, monkeypatch, capsys):
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").write_text("raise SystemError('this is run')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["list", "agents"]) == 2
+    assert f"got '{tmp_path}/agents/__init__.py'" in capsys.readouterr().err
+
+
+def test_commands_leave_the_search_path_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = sys.path.copy()
+    assert main(["run", str(write_file(tmp_path)), "--backend", "serial", "--out", "out"]) == 0
+    assert main(["resume", "out", "--backend", "serial"]) == 0
+    assert sys.path == before
+
+
+def test_workers_start_without_the_current_folder(home):
+    """`python -m joblib...` would take the joblib.py that lies there."""
+    (home / "project" / "joblib.py").write_text("raise SystemError('this is run')")
+    own = ["compare", "--agents", "random", "mine:Mine", "--replications", "2", "--horizon", "9"]
+    code, error, _ = call(home, *own, "--workers", "1")
+    assert (code, "this is run" in error) == (0, False), error
+
+
+# -- Code that has changed ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(home, monkeypatch):
+    """The folder of the project, from which Python imports, and its experiment."""
+    folder = home / "project"
+    (folder / "study.json").write_text(json.dumps(SETTINGS | {"replications": 4, "block_size": 2}))
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # whose age is told in whole seconds
+    return folder
+
+
+def run(project, *options):
+    out = ["--out", str(project / "out"), "--backend", "serial"]
+    return main(["run", str(project / "study.json"), *out, *options])
+
+
+def edit(project, old, new):
+    text = (project / "mine.py").read_text()
+    assert old in text
+    (project / "mine.py").write_text(text.replace(old, new))
+
+
+def test_blocks_of_changed_code_are_refused_and_recomputed_when_asked(project, capsys):
+    assert run(project) == 0
+    edit(project, "ARM = 0", "ARM = 1")
+    capsys.readouterr()
+    assert run(project) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "4 blocks are of other code: mine.py; choose --recompute" in error
+    assert set(actions_of_mine(project)) == {0}
+    assert run(project, "--recompute") == 0
+    assert set(actions_of_mine(project)) == {1}
+    assert run(project) == 0
+    assert capsys.readouterr().err.endswith("4 blocks, 4 of them stored already\n")
+
+
+def actions_of_mine(project):
+    frame = load_results(project / "out").frame()
+    return frame[frame["agent"] == "Mine"]["action"]
+
+
+def test_comments_and_layout_are_no_change(project, capsys):
+    assert run(project) == 0
+    edit(project, "ARM = 0  # the arm", "\n\nARM  =  (0)  # which arm")
+    assert run(project) == 0
+    assert capsys.readouterr().err.endswith("4 blocks, 4 of them stored already\n")
+
+
+OWN_FILES = {
+    "kit/__init__.py": "",
+    "kit/deep.py": "SHIFT = 0\n",
+    "kit/tools.py": "from .deep import SHIFT\n",
+    "laws.py": "from bandit_gym.priors import Beta\nPRIOR = Beta(1.0, 1.0)\n",
+    "model.json": "0",
+    "shifted.py": """
+from kit.tools import SHIFT
+from stub_agents import Constant
+
+class Shifted(Constant):
+    def act(self, observation=None):
+        return super().act(observation) + SHIFT
+""",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said", "again"),
+    [
+        ("kit/deep.py", "0", "1", "other code: kit/deep.py", ["Shifted"] * 2),
+        ("model.json", "0", "1", "other code: .*model.json", ["moody"] * 2),
+        (
+            "laws.py",
+            "(1.0",
+            "(9.0",
+            "other code: laws.py",
+            ["random", "Shifted", "moody"],
+        ),
+    ],
+)
+def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, new, said, again):
+    """One agent imports a package, one names a file, and one world names a prior."""
+    (project / "kit").mkdir()
+    for file, text in OWN_FILES.items():
+        (project / file).write_text(text)
+    worlds = [ENV, {"env": ENV, "prior": "laws:PRIOR", "label": "own"}]
+    moody = {"agent": "stub_agents:Moody", "folder": str(project / "model.json"), "label": "moody"}
+    sizes = {"replications": 2, "horizon": 5}
+    experiment = Experiment(worlds, ["random", "shifted:Shifted", moody], **sizes)
+    try:
+        run_experiment(experiment, project / "out", workers=SERIAL)
+        assert run_and_watch(experiment, project / "out").done == []
+        (project / name).write_text((project / name).read_text().replace(old, new))
+        with pytest.raises(FileExistsError, match=f"{said}.*--recompute"):
+            run_experiment(experiment, project / "out", workers=SERIAL)
+        watched = run_and_watch(experiment, project / "out", recompute=True)
+        assert [agent for agent, _ in watched.done] == again
+        run_experiment(experiment, project / "fresh", workers=SERIAL)
+        assert files_of(project / "out") == files_of(project / "fresh")
+    finally:
+        for module in ("kit", "kit.tools", "kit.deep", "laws", "shifted"):
+            sys.modules.pop(module, None)
+
+
+def test_an_edit_reaches_workers_that_live_on(project):
+    experiment = load_experiment(project / "study.json")
+    played = []
+    for old, new in (("ARM = 0", "ARM = 0"), ("ARM = 0", "ARM = 1"), ("ARM = 1", "ARM = 0")):
+        edit(project, old, new)
+        run_and_watch(experiment, project / "out", Workers("loky", 2), recompute=True)
+        played.append(set(actions_of_mine(project)))
+    assert played == [{0}, {1}, {0}]
+
+
+def test_the_least_regret_is_told_where_it_is_asked_for(tmp_path, capsys):
+    """0.9021 of two uniform arms and 20 pulls: section 6.9 of the design, another recursion."""
+    small = ["compare", "--agents", "random", "--replications", "2", "--horizon", "20"]
+    options = ["--env-options", '{"num_arms": 2}', "--out", str(tmp_path / "out")]
+    assert main([*small, *options]) == 0
+    assert "Least" not in capsys.readouterr().out
+    assert main([*small, *options, "--optimal"]) == 0
+    told = capsys.readouterr().out.splitlines()[-1]
+    assert told == "Least possible regret in BernoulliBandit-v0(num_arms=2): 0.90"

@@ -1,0 +1,250 @@
+"""What every registered environment promises, as a single one; `test_vector_environments.py` has
+the other half."""
+
+import pickle
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from families import ALL_ENV_IDS
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import InvalidAction, ResetNeeded
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.wrappers import NormalizeReward, RecordEpisodeStatistics, TransformReward
+from surface import OBSERVATIONS, lane_stream, problem_of
+
+LEARNING = ("counts", "history")
+every_id = pytest.mark.parametrize("env_id", ALL_ENV_IDS)
+every_observation = pytest.mark.parametrize("observation", OBSERVATIONS)
+
+
+def play(env, num_steps, seed=0):
+    """Return the actions of an episode of random pulls, and everything the environment says."""
+    actions = np.random.default_rng(seed).integers(problem_of(env).num_arms, size=num_steps)
+    return actions, [env.step(int(action)) for action in actions]
+
+
+@every_id
+def test_make_builds_it_without_a_warning_and_with_the_promised_limit(env_id):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gym.make(env_id)
+        env.reset(seed=0), env.step(0)
+    assert (env.spec.id, env.spec.max_episode_steps) == (env_id, 1000)
+    assert isinstance(env.spec.entry_point, str) and isinstance(env.spec.vector_entry_point, str)
+
+
+@every_observation
+@every_id
+def test_it_passes_gymnasiums_check_without_a_warning(env_id, observation):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gym.make(env_id, observation=observation, horizon=9, render_mode="ansi")
+        check_env(env.unwrapped)
+
+
+@every_observation
+@every_id
+def test_it_passes_sb3s_check_without_a_warning(env_id, observation):
+    sb3_checker = pytest.importorskip("stable_baselines3.common.env_checker")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sb3_checker.check_env(gym.make(env_id, observation=observation, horizon=9).unwrapped)
+
+
+@every_id
+def test_info_has_the_means_the_best_arm_and_the_shortfall_of_the_pulled_mean(env_id):
+    env = gym.make(env_id, num_arms=4)
+    observation, info = env.reset(seed=1)
+    means = info["means"]
+    assert set(info) == {"means", "optimal_action"} and info["optimal_action"] == means.argmax()
+    results = [env.step(arm) for arm in range(4)]
+    assert [info["regret"] for *_, info in results] == (means.max() - means).tolist()
+    assert all(set(info) == {"regret"} for *_, info in results)
+    said = [observation, info["optimal_action"], *results[0][:4], results[0][4]["regret"]]
+    assert [type(value) for value in said] == [int, int, int, float, bool, bool, float]
+
+
+@every_id
+def test_rewards_are_quantiles_of_the_pulled_means_at_the_numbers_of_the_episodes_stream(env_id):
+    """So that noise depends neither on the arm nor on what the means are drawn from."""
+    for options in ({}, {"means": [0.25, 0.5, 0.5]}):
+        env = gym.make(env_id, num_arms=3, **options)
+        env.reset(seed=11), play(env, 5)
+        means = env.reset()[1]["means"]
+        actions, results = play(env, 30)
+        uniforms = lane_stream(11, episode=1, purpose="noise").random(30)
+        expected = problem_of(env).likelihood.sample(means[actions], uniforms)
+        assert [result[1] for result in results] == expected.tolist()
+
+
+@every_id
+def test_each_reset_draws_possible_means_afresh_and_a_seed_repeats_them(env_id):
+    env = gym.make(env_id, observation="counts", horizon=1000)
+    runs = [(env.reset(seed=5), play(env, 20), env.reset()) for _ in range(2)]
+    assert data_equivalence(*runs, exact=True)
+    first, later = runs[0][0][1]["means"], runs[0][2][1]["means"]
+    assert (first != later).all() and problem_of(env).likelihood.contains(first).all()
+
+
+@every_id
+def test_fixed_means_are_the_instance_of_every_episode_and_leave_the_prior(env_id):
+    env = gym.make(env_id, num_arms=3, means=[0.2, 0.5, 0.25])
+    assert [env.reset()[1]["means"].tolist() for _ in range(2)] == 2 * [[0.2, 0.5, 0.25]]
+    assert problem_of(env) == problem_of(gym.make(env_id, num_arms=3))
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+@every_id
+def test_means_of_a_reset_are_the_instance_of_that_episode_alone(env_id, num_envs):
+    options = {"num_arms": 2}
+    env = gym.make_vec(env_id, num_envs, **options) if num_envs else gym.make(env_id, **options)
+    assert (env.reset(seed=1, options={"means": [0.1, 0.2]})[1]["means"] == [0.1, 0.2]).all()
+    assert (env.reset()[1]["means"] != [0.1, 0.2]).all()
+
+
+@every_id
+def test_what_a_caller_overwrites_does_not_reach_into_it(env_id):
+    said = []
+    for factor in (1.0, 0.01):  # a hundredth is a possible mean everywhere, and pays differently
+        env = gym.make(env_id, num_arms=2)
+        env.reset(seed=0)[1]["means"][:] *= factor
+        said.append(play(env, 50)[1])
+    assert data_equivalence(*said, exact=True)
+
+
+@every_id
+def test_a_pickled_copy_continues_identically_in_mid_episode(env_id):
+    env = gym.make(env_id, observation="history", horizon=1000)
+    env.reset(seed=3), play(env, 7)
+    twin = pickle.loads(pickle.dumps(env))
+    assert data_equivalence(play(env, 10), play(twin, 10), exact=True)
+    assert data_equivalence(env.reset(), twin.reset(), exact=True)
+
+
+@pytest.mark.parametrize(("limit", "num_steps"), [(3, 3), (-1, 1001)])
+@every_id
+def test_only_the_time_limit_ends_an_episode(env_id, limit, num_steps):
+    env = gym.make(env_id, max_episode_steps=limit, disable_env_checker=True)
+    env.reset(seed=0)
+    ends = [(terminated, truncated) for _, _, terminated, truncated, _ in play(env, num_steps)[1]]
+    assert ends == [(False, False)] * (num_steps - 1) + [(False, limit == 3)]
+
+
+@every_id
+def test_it_is_made_again_from_its_spec_as_json(env_id):
+    prior = {"name": "truncated_normal", "mean": 0.5, "std": [0.1, 0.2, 0.3]}
+    env = gym.make(env_id, num_arms=3, prior=prior, observation="counts", horizon=9)
+    spec = EnvSpec.from_json(env.spec.to_json())
+    assert spec == env.spec
+    assert problem_of(gym.make(spec)) == problem_of(env)
+
+
+@every_id
+def test_wrappers_of_gymnasium_run(env_id):
+    env = gym.make(env_id, max_episode_steps=5, disable_env_checker=True)
+    env = TransformReward(NormalizeReward(RecordEpisodeStatistics(env)), lambda reward: reward + 1)
+    env.reset(seed=0)
+    assert play(env, 5)[1][-1][4]["episode"]["l"] == 5
+
+
+@every_id
+def test_step_and_render_before_reset_are_refused(env_id):
+    for call in ("step(0)", "render()"):
+        env = gym.make(env_id, render_mode="ansi").unwrapped
+        name, _, argument = call.partition("(")
+        with pytest.raises(ResetNeeded, match=f"reset must be called before {name}"):
+            getattr(env, name)(*map(int, argument.strip(")")))
+
+
+@pytest.mark.parametrize("action", [-1, 10, 0.0, 1.5, "0", None, True, [0], np.array([0])])
+@every_id
+def test_step_refuses_what_is_no_action_and_stays_put(env_id, action):
+    env = gym.make(env_id, observation="history", horizon=9).unwrapped
+    env.reset(seed=0)
+    twin = pickle.loads(pickle.dumps(env))
+    with pytest.raises(InvalidAction, match="action must"):
+        env.step(action)
+    assert data_equivalence(env.step(3), twin.step(3), exact=True)
+
+
+@pytest.mark.parametrize("action", [np.int64(1), np.uint8(1), np.array(1), np.array(1, np.int32)])
+def test_step_accepts_any_integer_scalar(action):
+    env = gym.make("BernoulliBandit-v0", num_arms=2, means=[0.0, 1.0]).unwrapped
+    env.reset(seed=0)
+    assert env.step(action)[1] == 1.0
+
+
+@every_id
+def test_reset_with_a_bad_seed_leaves_the_episode_as_it_was(env_id):
+    env = gym.make(env_id).unwrapped
+    env.reset(seed=0)
+    twin = pickle.loads(pickle.dumps(env))
+    with pytest.raises(ValueError, match="seed must be a non-negative integer or None, got -1."):
+        env.reset(seed=-1)
+    assert data_equivalence(play(env, 5), play(twin, 5), exact=True)
+
+
+def shown_after(observation, support, num_arms, horizon, plays):
+    """Return what is shown after these plays, as `docs` describes it."""
+    low, high = support
+    actions, rewards = (np.array(column) for column in zip(*plays, strict=True))
+
+    def scaled(x):
+        if np.isfinite(high):
+            return x
+        return x / (1 + x) if low == 0 else 0.5 * (1 + x / (1 + np.abs(x)))
+
+    counts = np.bincount(actions, minlength=num_arms)
+    averages = np.bincount(actions, rewards, minlength=num_arms) / np.maximum(counts, 1)
+    averages = np.where(counts > 0, scaled(averages), 0.5)
+    left = max(1 - len(plays) / horizon, 0.0)
+    if observation == "counts":
+        return [*np.minimum(counts / horizon, 1), *averages, left]
+    return [*(np.arange(num_arms) == actions[-1]), scaled(rewards[-1]), left]
+
+
+@pytest.mark.parametrize("observation", LEARNING)
+@every_id
+def test_observations_are_bounded_and_tell_the_plays_also_beyond_the_horizon(env_id, observation):
+    env = gym.make(env_id, num_arms=3, observation=observation, horizon=20)
+    shown, _ = env.reset(seed=0)
+    nothing = {"counts": [0, 0, 0, 0.5, 0.5, 0.5, 1], "history": [0, 0, 0, 0.5, 1]}
+    assert shown.tolist() == nothing[observation] and shown.dtype == np.float32
+    assert env.observation_space.is_bounded() and shown in env.observation_space
+    actions, results = play(env, 30)
+    plays = [(action, result[1]) for action, result in zip(actions, results, strict=True)]
+    for num_plays, (shown, *_) in enumerate(results, start=1):
+        support = problem_of(env).likelihood.support
+        expected = shown_after(observation, support, 3, 20, plays[:num_plays])
+        np.testing.assert_allclose(shown, expected, rtol=1e-6, atol=1e-7)
+        assert shown in env.observation_space
+
+
+@every_id
+def test_constant_observation_is_always_zero(env_id):
+    env = gym.make(env_id)
+    assert [env.reset(seed=0)[0], env.step(0)[0], env.step(1)[0]] == [0, 0, 0]
+
+
+@every_id
+def test_text_and_picture_of_an_episode_change_nothing_in_it(env_id):
+    said = [gym.make(env_id), gym.make(env_id, render_mode="ansi")]
+    said.append(gym.make(env_id, render_mode="rgb_array"))
+    frames = [(env.reset(seed=0), env.render_mode and env.render()) for env in said]
+    played = [play(env, 5)[1] for env in said]
+    assert played[0] == played[1] == played[2]
+    assert len(frames[1][1].splitlines()) == len(said[1].render().splitlines()) == 12
+    blank, picture = frames[2][1], said[2].render()
+    assert (blank.shape, blank.dtype) == (picture.shape, picture.dtype) == ((540, 960, 3), np.uint8)
+    assert (blank != picture).any()
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+@every_id
+def test_render_without_a_mode_warns_and_draws_nothing(env_id, num_envs):
+    env = gym.make_vec(env_id, num_envs) if num_envs else gym.make(env_id).unwrapped
+    env.reset(seed=0)
+    with pytest.warns(UserWarning, match="without a render_mode"):
+        assert env.render() is None

@@ -1,0 +1,644 @@
+"""What holds for whoever simulates the blocks, and whatever stops them."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from surface import (
+    SERIAL,
+    failures_of,
+    files_of,
+    pretend,
+    receipts_of,
+    rewrite_receipt,
+    run_and_watch,
+)
+
+from bandit_gym import load_results
+from bandit_gym.cli import main
+from bandit_gym.experiments import Experiment, Workers, run_experiment
+from bandit_gym.files import RESULTS_VERSION
+
+SUPPORT = Path(__file__).parents[1] / "support"
+OWN = {"agent": "stub_agents:Telling", "tells": {"mood": -1.5}, "label": "own"}
+"""Code of one's own, which is never taken for too little work to start a worker."""
+
+
+def make_experiment(*agents, **changes):
+    settings = {"replications": 12, "horizon": 60, "block_size": 4}
+    worlds = ["BernoulliBandit-v0"]
+    return Experiment(worlds, agents or ("random", "exact", OWN), **(settings | changes))
+
+
+@pytest.fixture(scope="module")
+def serial(tmp_path_factory):
+    """The blocks that this process stores."""
+    folder = tmp_path_factory.mktemp("serial")
+    run_experiment(make_experiment(), folder, workers=SERIAL)
+    return files_of(folder)
+
+
+# -- The same bytes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("backend", "number"),
+    [
+        ("loky", 1),
+        ("loky", 3),
+        pytest.param("dask", 2, marks=pytest.mark.slow),
+    ],
+)
+def test_other_processes_store_the_same_bytes(tmp_path, serial, backend, number):
+    pytest.importorskip({"dask": "distributed"}.get(backend, "joblib"))
+    run_experiment(make_experiment(), tmp_path, workers=Workers(backend, number))
+    assert files_of(tmp_path) == serial
+    assert os.getpid() not in {receipt["process"] for receipt in receipts_of(tmp_path)}
+
+
+@pytest.mark.slow
+def test_a_cluster_that_runs_already_stores_the_same_bytes(tmp_path, serial):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        workers = Workers("dask", scheduler=cluster.scheduler_address)
+        run_experiment(make_experiment(), tmp_path, workers=workers)
+    assert files_of(tmp_path) == serial
+    assert os.getpid() not in {receipt["process"] for receipt in receipts_of(tmp_path)}
+
+
+def test_work_is_spread_over_processes(tmp_path):
+    tired = make_experiment("stub_agents:Tired", horizon=20)
+    run_experiment(tired, tmp_path, workers=Workers("loky", 2))
+    assert len({receipt["process"] for receipt in receipts_of(tmp_path)}) == 2
+
+
+@pytest.mark.parametrize(("horizon", "is_here"), [(60, True), (1000, False)])
+def test_little_work_of_ours_starts_no_worker(tmp_path, horizon, is_here):
+    run_experiment(make_experiment("random", horizon=horizon), tmp_path, workers=Workers("loky", 1))
+    processes = {receipt["process"] for receipt in receipts_of(tmp_path)}
+    assert (processes == {os.getpid()}) is is_here
+
+
+def test_an_agent_that_cannot_be_pickled_works_in_other_processes(tmp_path):
+    experiment = make_experiment("stub_agents:Unpicklable")
+    run_experiment(experiment, tmp_path, workers=Workers("loky", 2))
+    assert failures_of(load_results(tmp_path)) == {}
+
+
+# -- What is there already ----------------------------------------------------------------------
+
+
+def test_running_again_simulates_nothing_and_more_replications_only_the_new(tmp_path, serial):
+    fewer = make_experiment(replications=7)  # of the second block only the first three
+    run_experiment(fewer, tmp_path, workers=SERIAL)
+    assert run_and_watch(fewer, tmp_path) == (6, [], ())
+    before = files_of(tmp_path, "receipts")
+    labels = ("random", "exact", "own")
+    assert run_and_watch(make_experiment(), tmp_path) == (6, [(name, 2) for name in labels], ())
+    assert before.items() <= files_of(tmp_path, "receipts").items()
+    assert files_of(tmp_path) == serial
+
+
+def test_fewer_replications_change_nothing_and_are_the_first_ones(tmp_path):
+    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
+    fewer = make_experiment(replications=7)
+    run_experiment(fewer, tmp_path, workers=SERIAL)
+    assert {path: path.read_bytes() for path in before} == before
+    whole, part = load_results(tmp_path).frame(), load_results(tmp_path, fewer).frame()
+    first = whole[whole["replication"] < 7].reset_index(drop=True)
+    assert part.equals(first)
+
+
+@pytest.mark.parametrize(
+    "larger",
+    [
+        make_experiment("random", "ucb1"),
+        Experiment(
+            ["BernoulliBandit-v0", "PoissonBandit-v0"],
+            ["random"],
+            replications=12,
+            horizon=60,
+            block_size=4,
+        ),
+    ],
+    ids=["agents", "environments"],
+)
+def test_a_folder_takes_an_experiment_that_contains_its_own(tmp_path, larger):
+    run_experiment(make_experiment("random"), tmp_path, workers=SERIAL)
+    watched = run_and_watch(larger, tmp_path)
+    assert (watched.stored, len(watched.done)) == (3, 3)
+    assert load_results(tmp_path).experiment == larger
+
+
+@pytest.mark.parametrize(
+    "changes", [{"seed": 1}, {"horizon": 9}, {"agents": ("ucb1",)}], ids=lambda c: next(iter(c))
+)
+def test_a_folder_refuses_another_experiment(tmp_path, changes):
+    run_experiment(make_experiment("random"), tmp_path, workers=SERIAL)
+    other = make_experiment(*changes.pop("agents", ("random",)), **changes)
+    with pytest.raises(FileExistsError, match="choose another folder"):
+        run_experiment(other, tmp_path, workers=SERIAL)
+    assert load_results(tmp_path).experiment == make_experiment("random")
+
+
+def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("chapter one")
+    with pytest.raises(FileExistsError, match="'thesis.tex' in it; choose another one"):
+        run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+    with pytest.raises(FileExistsError, match="must hold an experiment or nothing"):
+        load_results(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_second_run_in_the_folder_is_refused_and_the_first_unharmed(tmp_path, serial):
+    refusals = []
+
+    def try_as_well(progress):
+        if progress.num_done == 1:
+            with pytest.raises(BlockingIOError, match="is at work") as caught:
+                run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+            refusals.append(caught.value)
+
+    run_experiment(make_experiment(), tmp_path, workers=SERIAL, on_progress=try_as_well)
+    assert len(refusals) == 1
+    assert files_of(tmp_path) == serial
+
+
+def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("chapter one")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".lock").symlink_to(tmp_path / "thesis.tex")
+    with pytest.raises(FileExistsError, match=r"must hold a \.lock that is a file, got a link"):
+        run_experiment(make_experiment(), tmp_path / "out", workers=SERIAL)
+    assert (tmp_path / "thesis.tex").read_text() == "chapter one"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are texts")
+def test_a_folder_whose_name_is_no_text_is_like_any_other(tmp_path, serial):
+    folder = tmp_path / os.fsdecode(b"out\xff")
+    run_experiment(make_experiment(), folder, workers=SERIAL)
+    assert files_of(folder) == serial
+    assert len(load_results(folder).frame()) == 3 * 12 * 60
+
+
+def test_stored_files_follow_the_umask_and_a_folder_that_is_a_link_is_followed(tmp_path):
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "results").symlink_to(tmp_path / "scratch")
+    before = os.umask(0o027)
+    try:
+        run_experiment(make_experiment("random"), tmp_path / "results" / "out", workers=SERIAL)
+    finally:
+        os.umask(before)
+    paths = [path for path in (tmp_path / "scratch" / "out").rglob("0*.*")]
+    assert len(paths) == 2 * 3
+    assert {path.stat().st_mode & 0o777 for path in paths} == {0o640}
+
+
+# -- Order and progress -------------------------------------------------------------------------
+
+
+def test_blocks_are_stored_as_they_come_the_first_ones_of_all_runs_first(tmp_path):
+    seen = []
+
+    def look(progress):
+        stored = sorted(Path(name).stem for name in files_of(tmp_path))
+        seen.append((progress.num_blocks, progress.num_done, stored))
+
+    run_experiment(make_experiment("random", OWN), tmp_path, workers=SERIAL, on_progress=look)
+    names = ["00000", "00000", "00001", "00001", "00002", "00002"]
+    assert seen == [(6, done, names[:done]) for done in range(7)]
+
+
+@pytest.mark.parametrize("replications", [10**15, 2**62])
+def test_the_first_block_of_very_many_starts_at_once(tmp_path, replications):
+    class Enough(Exception):
+        pass
+
+    def stop(progress):
+        if progress.num_done:
+            raise Enough
+
+    experiment = make_experiment(replications=replications)
+    with pytest.raises(Enough):
+        run_experiment(experiment, tmp_path, workers=SERIAL, on_progress=stop)
+    assert len(files_of(tmp_path)) == 1
+    assert f"{3 * replications // 4 - 1} of {3 * replications // 4} blocks are missing" in str(
+        load_results(tmp_path)
+    )
+
+
+# -- Agents that fail ---------------------------------------------------------------------------
+
+
+def check_others_unharmed(folder, serial, label, start):
+    """An agent failed in both of its blocks, and `random`, `exact` and `own` in none."""
+    results = load_results(folder)
+    assert files_of(folder) == {name: data for name, data in serial.items() if "00002" not in name}
+    assert {*failures_of(results)} == {label}
+    texts = failures_of(results)[label]
+    assert sorted(texts) == [0, 1]
+    assert all(text.startswith(start) for text in texts.values())
+    assert f"Left out: {label} in BernoulliBandit-v0, which failed in 2 of 2 blocks" in str(results)
+    assert results.table()["agent"].tolist() == ["random", "exact", "own"]
+    return texts[0]
+
+
+@pytest.mark.parametrize(
+    ("backend", "number"), [("loky", 2), pytest.param("dask", 2, marks=pytest.mark.slow)]
+)
+def test_an_agent_that_kills_its_process_costs_its_own_blocks_only(
+    tmp_path, serial, backend, number
+):
+    pytest.importorskip({"dask": "distributed"}.get(backend, "joblib"))
+    agents = ("random", "stub_agents:Deadly", "exact", OWN)
+    experiment = make_experiment(*agents, replications=8)
+    run_experiment(experiment, tmp_path, workers=Workers(backend, number))
+    check_others_unharmed(tmp_path, serial, "Deadly", "WorkerDied: ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [
+        ("exit", "SystemExit: 0"),
+        ("unencodable", "ValueError: \\udc80"),
+        ("untold", "Untold: "),
+        ("group", "ExceptionGroup: many"),
+        ("markup", "ValueError: [/x]"),
+        ("late", "ValueError: \\x1b[31mred"),
+    ],
+)
+def test_whatever_an_agent_raises_costs_its_own_blocks_only(tmp_path, serial, kind, start):
+    strange = {"agent": "stub_agents:Strange", "kind": kind, "label": "strange"}
+    agents = ("random", strange, "exact", OWN)
+    run_experiment(make_experiment(*agents, replications=8), tmp_path, workers=SERIAL)
+    text = check_others_unharmed(tmp_path, serial, "strange", start)
+    headline, blank, trace = text.split("\n", 2)
+    assert headline.isprintable() and blank == ""
+    assert "Traceback (most recent call last)" in trace and "in act" in trace
+
+
+def test_a_block_that_failed_is_tried_again_after_all_others(tmp_path):
+    agents = ("stub_agents:Raising", "random")
+    fewer = make_experiment(*agents, replications=8)
+    run_experiment(fewer, tmp_path, workers=SERIAL)
+    assert run_and_watch(fewer, tmp_path).done == [("Raising", 0), ("Raising", 1)]
+    watched = run_and_watch(make_experiment(*agents), tmp_path)
+    assert watched.done == [("Raising", 2), ("random", 2), ("Raising", 0), ("Raising", 1)]
+
+
+def test_a_failure_is_forgotten_once_the_block_is_stored(tmp_path):
+    (tmp_path / "hold").touch()
+    moody = {"agent": "stub_agents:Moody", "folder": str(tmp_path)}
+    run_experiment(make_experiment(moody), tmp_path / "out", workers=SERIAL)
+    assert len(failures_of(load_results(tmp_path / "out"))["Moody(folder=" + f"{tmp_path})"]) == 3
+    (tmp_path / "hold").unlink()
+    run_experiment(make_experiment(moody), tmp_path / "out", workers=SERIAL)
+    assert failures_of(load_results(tmp_path / "out")) == {}
+
+
+@pytest.mark.parametrize(
+    ("agent", "message"),
+    [
+        (
+            {"agent": "racing", "delta": 2.0},
+            r"agent racing\(delta=2.0\) must be able to play BernoulliBandit-v0, got ValueError",
+        ),
+        ("stub_agents:Unbuilt", "agent Unbuilt must be able to play .* got RuntimeError: no"),
+        ("stub_agents:Stillborn", "agent Stillborn must be able to play .*WorkerDied"),
+    ],
+)
+def test_an_agent_that_cannot_be_built_is_refused_before_anything_runs(tmp_path, agent, message):
+    with pytest.raises(ValueError, match=message):
+        run_experiment(make_experiment("random", agent), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_agent_that_cannot_hold_a_block_is_refused_before_anything_runs(tmp_path):
+    experiment = make_experiment({"agent": "smc", "num_particles": 10**7}, block_size=50)
+    with pytest.raises(ValueError, match="ValueError: block_size must be at most 5, for all that"):
+        run_experiment(experiment, tmp_path / "out", workers=SERIAL)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_environment_that_is_no_bayesian_bandit_is_refused(tmp_path):
+    experiment = Experiment(["CartPole-v1"], ["random"])
+    with pytest.raises(ValueError, match="env must have a `problem`"):
+        run_experiment(experiment, tmp_path / "out", workers=SERIAL)
+    assert not (tmp_path / "out").exists()
+
+
+# -- Files that are damaged ---------------------------------------------------------------------
+
+
+def truncate(path, other):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path, other):
+    path.write_bytes(b"")
+
+
+def fill_with_garbage(path, other):
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+def swap(path, other):
+    path.write_bytes(other.read_bytes())
+
+
+def lose(path, other):
+    path.unlink()
+
+
+def alter_a_digit(path, other):
+    assert b'"block": 1' in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(b'"seconds": ', b'"seconds": 9'))
+
+
+def write_null(path, other):
+    path.write_text("null")
+
+
+def nest_without_end(path, other):
+    path.write_text("[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [
+        *(("blocks", each) for each in (truncate, empty, fill_with_garbage, swap, lose)),
+        *(("receipts", each) for each in (truncate, empty, swap, lose, alter_a_digit)),
+        *(("receipts", each) for each in (write_null, nest_without_end)),
+    ],
+)
+def test_a_damaged_block_is_told_left_out_and_computed_again(tmp_path, serial, kind, damage):
+    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+    whole = load_results(tmp_path).frame()
+    folder = sorted((tmp_path / kind).iterdir())[0]
+    _, path, other = sorted(folder.iterdir())
+    damage(path, other)
+    name = f"{folder.name}/00001"
+    left, told = load_results(tmp_path).frame(), str(load_results(tmp_path))
+    assert len(left) == len(whole) - 4 * 60
+    assert "Not complete: 1 of 9 blocks are missing." in told
+    assert f"Not whole: 1 blocks, for example {name}; `bandit-gym resume` computes them" in told
+    watched = run_and_watch(make_experiment(), tmp_path)
+    assert (watched.stored, len(watched.done), watched.damaged) == (8, 1, (name,))
+    assert files_of(tmp_path).items() >= serial.items()
+    assert load_results(tmp_path).frame().equals(whole)
+
+
+def test_a_block_that_is_missing_is_not_called_damaged(tmp_path, serial):
+    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+    for kind in ("blocks", "receipts"):
+        sorted(sorted((tmp_path / kind).iterdir())[0].iterdir())[1].unlink()
+    assert "Not whole" not in str(load_results(tmp_path))
+    watched = run_and_watch(make_experiment(), tmp_path)
+    assert (watched.stored, len(watched.done), watched.damaged) == (8, 1, ())
+    assert files_of(tmp_path) == serial
+
+
+def test_a_block_forged_together_with_its_receipt_is_computed_again(tmp_path, serial):
+    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+    block, receipt = (sorted((tmp_path / k).rglob("00001.*"))[0] for k in ("blocks", "receipts"))
+    block.write_bytes(b"no Parquet at all")
+    rewrite_receipt(receipt, {"sha256": hashlib.sha256(b"no Parquet at all").hexdigest()})
+    assert len(run_and_watch(make_experiment(), tmp_path).damaged) == 1
+    assert files_of(tmp_path) == serial
+
+
+def test_what_killed_writers_left_is_cleared_and_what_others_put_there_is_kept(tmp_path, serial):
+    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+    folder = sorted((tmp_path / "blocks").iterdir())[0]
+    leftover = folder / ".00000.parquet.abc.bandit-gym.tmp"
+    others = [folder / name for name in (".DS_Store", "00000.parquet~", "\u0663.parquet")]
+    for path in (leftover, *others):
+        path.write_text("half a block")
+    assert run_and_watch(make_experiment(), tmp_path) == (9, [], ())
+    assert not leftover.exists() and all(path.exists() for path in others)
+
+
+SETTINGS = {
+    "environments": [],
+    "agents": [],
+    "replications": 1,
+    "horizon": 1,
+    "seed": 0,
+    "recording": "log",
+    "block_size": 1,
+}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "[" * 100_000,
+        {"format": 0},
+        {"format": True},
+        {"experiment": None},
+        {"experiment": SETTINGS},
+        {"experiment": SETTINGS | {"environments": 5}},
+        {"experiment": SETTINGS | {"environments": [5]}},
+        {
+            "experiment": SETTINGS
+            | {"environments": [{"target": "agents:UCB1", "options": 5, "label": "broken"}]}
+        },
+    ],
+    ids=lambda damage: str(damage)[:40],
+)
+def test_a_damaged_manifest_is_named_in_one_sentence(tmp_path, capsys, damage):
+    experiment = make_experiment("random", replications=4, horizon=3)
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    path = tmp_path / "experiment.json"
+    is_text = isinstance(damage, str)
+    path.write_text(damage if is_text else json.dumps(json.loads(path.read_bytes()) | damage))
+    for read in (load_results, lambda folder: run_experiment(experiment, folder, workers=SERIAL)):
+        with pytest.raises(ValueError, match=r"experiment\.json must (describe|have|be valid)"):
+            read(tmp_path)
+    assert main(["report", str(tmp_path)]) == main(["resume", str(tmp_path)]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == second and "experiment.json must" in first
+
+
+def test_blocks_of_another_results_version_are_refused_and_named(tmp_path):
+    experiment = make_experiment("random")
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    path = next((tmp_path / "receipts").rglob("00001.json"))
+    version = json.loads(path.read_bytes())["results_version"]
+    rewrite_receipt(path, {"results_version": version - 1})
+    with pytest.raises(ValueError, match="must hold blocks of one code, .* finish that with"):
+        load_results(tmp_path)
+    message = f"1 blocks are of other code: results version {version - 1}; choose --recompute"
+    with pytest.raises(FileExistsError, match=message):
+        run_experiment(experiment, tmp_path, workers=SERIAL)
+
+
+def test_results_of_another_version_say_so_before_any_number(tmp_path):
+    run_experiment(make_experiment("random"), tmp_path, workers=SERIAL)
+    pretend(tmp_path, version=RESULTS_VERSION - 1)
+    assert str(load_results(tmp_path)).startswith(
+        f"These are results of version {RESULTS_VERSION - 1};"
+    )
+
+
+# -- Runs that are stopped ----------------------------------------------------------------------
+
+
+def heed_signals():
+    """Ignore no signal, as what is started in the background or by nohup does."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def start(folder, backend):
+    """Start a run whose second agent stays at work for a minute; return it once it is there."""
+    (folder / "hold").touch()
+    held = {"agent": "stub_agents:Held", "folder": str(folder), "label": "held"}
+    experiment = make_experiment("random", held)
+    (folder / "settings.json").write_text(json.dumps(experiment.to_dict()))
+    command = ["run", folder / "settings.json", "--backend", backend, "--workers", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bandit_gym", *map(str, command), "--out", str(folder / "out")],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(SUPPORT), *sys.path])},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=heed_signals,
+    )
+    while not (list(folder.glob("at-work-*")) and files_of(folder / "out", "receipts")):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    return process, experiment
+
+
+def processes_of(session):
+    """Return the processes of a session that have not ended."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, of_session, *_ = path.read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue
+        if int(of_session) == session and state != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a parent's death")
+@pytest.mark.parametrize(
+    ("backend", "number", "code"),
+    [
+        ("serial", signal.SIGINT, 130),
+        ("loky", signal.SIGTERM, 143),
+        ("loky", signal.SIGKILL, -9),
+        pytest.param("serial", signal.SIGHUP, 129, marks=pytest.mark.slow),
+        pytest.param("loky", signal.SIGINT, 130, marks=pytest.mark.slow),
+        pytest.param("dask", signal.SIGTERM, 143, marks=pytest.mark.slow),
+        pytest.param("dask", signal.SIGKILL, -9, marks=pytest.mark.slow),
+    ],
+)
+def test_a_stopped_run_keeps_its_blocks_leaves_no_process_and_resumes_to_the_same_bytes(
+    tmp_path, capsys, backend, number, code
+):
+    if backend == "dask":
+        pytest.importorskip("distributed")
+    process, experiment = start(tmp_path, backend)
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as a terminal does: to the workers as well
+    else:
+        process.send_signal(number)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == code
+    if code > 0:
+        assert f"To go on: bandit-gym resume {tmp_path / 'out'}" in told
+        assert backend == "dask" or "Traceback" not in told  # Dask may tell of its own
+    end = time.monotonic() + 30  # a worker that hears nothing would go on for 60 s
+    while processes_of(process.pid) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert processes_of(process.pid) == []
+
+    kept = files_of(tmp_path / "out", "receipts")
+    assert kept
+    (tmp_path / "hold").unlink()
+    assert main(["resume", str(tmp_path / "out"), "--trust", "--backend", "serial"]) == 0
+    assert f"6 blocks, {len(kept)} of them stored already" in capsys.readouterr().err
+    assert kept.items() <= files_of(tmp_path / "out", "receipts").items()
+    run_experiment(experiment, tmp_path / "undisturbed", workers=SERIAL)
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_a_run_under_nohup_goes_on_when_its_terminal_closes(tmp_path):
+    experiment = make_experiment({"agent": "stub_agents:Tired", "seconds": 0.001})
+    (tmp_path / "settings.json").write_text(json.dumps(experiment.to_dict()))
+    command = ["run", tmp_path / "settings.json", "--backend", "serial", "--out", tmp_path / "out"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bandit_gym", *map(str, command)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(SUPPORT), *sys.path])},
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    while not files_of(tmp_path / "out", "receipts") and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(timeout=60) == 0
+    assert len(files_of(tmp_path / "out")) == 3
+
+
+@pytest.mark.slow
+def test_kills_at_any_moment_and_resumes_end_with_the_same_bytes(tmp_path):
+    """Three kills within a tenth of a second after a block was stored."""
+    tired = {"agent": "stub_agents:Tired", "seconds": 0.0005}
+    experiment = make_experiment("random", tired, replications=120)
+    (tmp_path / "settings.json").write_text(json.dumps(experiment.to_dict()))
+    code = "import sys; from bandit_gym.experiments import *\n"
+    code += "run_experiment(load_experiment(sys.argv[1]), sys.argv[2], workers=Workers('serial'))"
+    command = [sys.executable, "-c", code, tmp_path / "settings.json", tmp_path / "killed"]
+    path = os.environ | {"PYTHONPATH": os.pathsep.join([str(SUPPORT), *sys.path])}
+    for seconds in (0.01, 0.04, 0.09):
+        before = len(files_of(tmp_path / "killed"))
+        process = subprocess.Popen(command, env=path)
+        while len(files_of(tmp_path / "killed")) <= before and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(seconds)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    run_experiment(experiment, tmp_path / "killed", workers=SERIAL)
+    run_experiment(experiment, tmp_path / "undisturbed", workers=SERIAL)
+    assert files_of(tmp_path / "killed") == files_of(tmp_path / "undisturbed")
+
+
+def test_a_full_disk_leaves_a_folder_to_go_on_with(tmp_path, capsys, monkeypatch, serial):
+    sync, calls = os.fsync, []
+
+    def fill_up(handle):
+        calls.append(handle)
+        if len(calls) > 4:
+            raise OSError(28, "No space left on device")
+        sync(handle)
+
+    (tmp_path / "settings.json").write_text(json.dumps(make_experiment().to_dict()))
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fill_up)
+        command = ["run", str(tmp_path / "settings.json"), "--backend", "serial"]
+        assert main([*command, "--out", str(out)]) == 1
+    told = capsys.readouterr().err
+    assert "No space left on device" in told
+    assert f"To go on: bandit-gym resume {out}" in told
+    assert main(["resume", str(out), "--trust", "--backend", "serial"]) == 0
+    assert files_of(out) == serial

@@ -1,0 +1,599 @@
+"""What an experiment is: settings that can be written and read, their names, and their streams."""
+
+import json
+import re
+
+import gymnasium as gym
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from documents import blocks
+from fixed_instance import FIXED
+from numpy.random import SeedSequence
+from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, receipts_of
+
+from bandit_gym import load_results
+from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+
+ENV = "BernoulliBandit-v0"
+FIVE = {"name": "beta", "alpha": 5, "beta": 5}
+HARD = 'a "b" \\ # é ] אב 𝄞'
+
+
+def make_experiment(**changes):
+    return Experiment(**{"environments": [ENV], "agents": ["random", "ucb1"], **changes})
+
+
+# -- Written and read ---------------------------------------------------------------------------
+
+ENTRIES = {
+    "a name": ('agents = ["exact"]', {"agents": ["exact"]}, ["exact"]),
+    "a class": (
+        'agents = ["agents:UniformRandom", "stub_agents:Constant"]',
+        {"agents": ["agents:UniformRandom", "stub_agents:Constant"]},
+        ["random", "Constant"],
+    ),
+    "options and a label": (
+        f"[[agents]]\nagent = 'racing'\ndelta = 0.5\nlabel = '{HARD}'",
+        {"agents": [{"agent": "racing", "delta": 0.5, "label": HARD}]},
+        [HARD],
+    ),
+    "options": (
+        "[[agents]]\nagent = 'racing'\ndelta = 0.5\nmax_samples = 9",
+        {"agents": [{"agent": "racing", "delta": np.float64(0.5), "max_samples": np.int64(9)}]},
+        ["racing(delta=0.5,max_samples=9)"],
+    ),
+    "a grid": (
+        "[[agents]]\nagent = 'racing'\nmax_samples = 9\ngrid.delta = [0.1, 0.2]\n"
+        "grid.sigma = [0.3, 0.4]",
+        {
+            "agents": [
+                {"agent": "racing", "max_samples": 9, "delta": delta, "sigma": sigma}
+                for delta in (0.1, 0.2)
+                for sigma in (0.3, 0.4)
+            ]
+        },
+        [
+            f"racing(max_samples=9,delta={delta},sigma={sigma})"
+            for delta in (0.1, 0.2)
+            for sigma in (0.3, 0.4)
+        ],
+    ),
+    "a grid with a label": (
+        "[[agents]]\nagent = 'ucb1'\nlabel = 'mine'\ngrid.scale = [0.5, 1.0]",
+        {
+            "agents": [
+                {"agent": "ucb1", "scale": scale, "label": f"mine(scale={scale})"}
+                for scale in (0.5, 1.0)
+            ]
+        },
+        ["mine(scale=0.5)", "mine(scale=1.0)"],
+    ),
+    "a prior that is told": (
+        "[[agents]]\nagent = 'exact'\nprior = {name = 'beta', alpha = 5, beta = 5}",
+        {"agents": [{"agent": "exact", "prior": FIVE}]},
+        ["exact, told beta(5, 5)"],
+    ),
+    "a prior that is a word": (
+        "[[agents]]\nagent = 'exact'\nprior = 'reference'",
+        {"agents": [{"agent": "exact", "prior": "reference"}]},
+        ["exact(prior=reference)"],
+    ),
+    "an environment with a prior": (
+        f"[[environments]]\nenv = '{ENV}'\nnum_arms = 3\nprior.name = 'beta'\nprior.alpha = 5\n"
+        "prior.beta = 5",
+        {"environments": [{"env": f"bandit_gym:{ENV}", "num_arms": 3, "prior": FIVE}]},
+        [f"{ENV}(num_arms=3,prior=beta(alpha=5,beta=5))"],
+    ),
+    "an environment with means": (
+        f"[[environments]]\nenv = '{ENV}'\nnum_arms = 2\nmeans = [0.2, 0.5]",
+        {"environments": [{"env": ENV, "num_arms": 2, "means": (0.2, 0.5)}]},
+        [f"{ENV}(num_arms=2,means=[0.2,0.5])"],
+    ),
+    "an environment in wrappers": (
+        f"[[environments]]\nenv = '{ENV}'\nlabel = 'late'\n"
+        "[[environments.wrappers]]\nname = 'DelayedReward'\ndelay = 3\n"
+        "[[environments.wrappers]]\nname = 'Drift'\nstd = 0.1",
+        {
+            "environments": [
+                {
+                    "env": ENV,
+                    "label": "late",
+                    "wrappers": [
+                        {"name": "DelayedReward", "delay": 3},
+                        {"name": "Drift", "std": 0.1},
+                    ],
+                }
+            ]
+        },
+        ["late"],
+    ),
+    "another environment": (
+        'environments = ["CartPole-v1"]',
+        {"environments": ["CartPole-v1"]},
+        ["CartPole-v1"],
+    ),
+    "numbers": (
+        "replications = 7\nhorizon = 9\nseed = 3\nblock_size = 2\nrecording = 'every'\n"
+        "propensities = true",
+        {
+            "replications": np.int64(7),
+            "horizon": 9,
+            "seed": 3,
+            "block_size": 2,
+            "recording": "every",
+            "propensities": True,
+        },
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENTRIES)
+def test_every_form_of_entry_reads_the_same_again(tmp_path, case):
+    text, settings, labels = ENTRIES[case]
+    kinds = {"environments": f'environments = ["{ENV}"]', "agents": 'agents = ["random", "ucb1"]'}
+    others = [line for kind, line in kinds.items() if kind not in settings]
+    (tmp_path / "settings.toml").write_text("\n".join([*others, text]), encoding="utf-8")
+    experiment = make_experiment(**settings)
+    assert load_experiment(tmp_path / "settings.toml") == experiment
+    assert Experiment.from_dict(experiment.to_dict()) == experiment
+    (tmp_path / "settings.json").write_text(json.dumps(experiment.to_dict()))
+    assert load_experiment(tmp_path / "settings.json") == experiment
+    again = make_experiment(
+        environments=list(experiment.environments), agents=list(experiment.agents)
+    )
+    assert (again.environments, again.agents) == (experiment.environments, experiment.agents)
+    if labels is not None:
+        (kind,) = settings
+        assert [entry.label for entry in getattr(experiment, kind)] == labels
+
+
+def test_experiment_has_a_run_for_each_environment_and_agent():
+    runs = make_experiment(environments=[ENV, "PoissonBandit-v0"]).runs
+    assert [(run.environment.label, run.agent.label) for run in runs] == [
+        (env, agent) for env in (ENV, "PoissonBandit-v0") for agent in ("random", "ucb1")
+    ]
+
+
+def test_experiment_of_the_page_is_one(tmp_path):
+    (text,) = blocks("docs/experiments.md", "toml")
+    (tmp_path / "experiment.toml").write_text(text, encoding="utf-8")
+    runs = load_experiment(tmp_path / "experiment.toml").runs
+    assert len(runs) == 2 * 3
+    assert runs[1].agent.label == "Racing(delta=0.01)"
+
+
+@pytest.mark.parametrize("label", ["$x_{$", "_x", "[/x]", "<b>", "=1+1", "é", "a" * 200])
+def test_labels_of_any_visible_characters_are_taken_as_they_are(label):
+    (agent,) = make_experiment(agents=[{"agent": "random", "label": label}]).agents
+    assert agent.label == label
+
+
+def test_settings_that_read_very_long_are_cut_in_the_label():
+    (world,) = make_experiment(
+        environments=[{"env": ENV, "num_arms": 100, "means": [0.5] * 100}]
+    ).environments
+    assert len(world.label) == 200 and world.label.endswith("...")
+
+
+# -- Names --------------------------------------------------------------------------------------
+
+
+def test_names_come_from_settings_alone():
+    """Neither from labels nor from replications, nor from how the settings are written."""
+    plain = make_experiment()
+    same = make_experiment(
+        environments=[{"env": f"bandit_gym:{ENV}", "label": "world"}],
+        agents=[{"agent": "agents:UniformRandom", "label": "dice"}, "ucb1"],
+        replications=2**62,
+    )
+    assert same.name == plain.name
+    assert [run.name for run in same.runs] == [run.name for run in plain.runs]
+    assert re.fullmatch("[0-9a-f]{12}", plain.name)
+    assert re.fullmatch(rf"{ENV}--random--[0-9a-f]{{12}}", plain.runs[0].name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"environments": [{"env": ENV, "num_arms": 3}]},
+        {"agents": ["random", {"agent": "ucb1", "scale": 0.5}]},
+        {"agents": ["random", {"agent": "ucb1", "prior": FIVE}]},
+        {"horizon": 7},
+        {"seed": 1},
+        {"recording": "every"},
+        {"block_size": 7},
+        {"propensities": True},
+    ],
+    ids=str,
+)
+def test_names_change_with_whatever_can_change_a_result(change):
+    assert make_experiment(**change).name != make_experiment().name
+
+
+# -- Streams ------------------------------------------------------------------------------------
+
+
+def play(folder, **settings):
+    """Run an experiment and return its rows; after each step what uniform play would have lost."""
+    sizes = {"replications": 6, "horizon": 8, "block_size": 3}
+    run_experiment(Experiment(**sizes | settings), folder, workers=SERIAL)
+    return load_results(folder).frame()
+
+
+def worlds_met(frame):
+    """Return agent -> (R,) what uniform play loses, which depends on the drawn means alone."""
+    last = frame[frame["step"] == 8].astype({"agent": str})
+    groups = last.groupby("agent")["uniform_regret"]
+    return {agent: values.to_list() for agent, values in groups}
+
+
+def test_every_agent_meets_the_same_means_whatever_else_is_asked_for(tmp_path):
+    agents = ["random", "exact", {"agent": "stub_agents:Constant", "label": "constant"}]
+    base = {"environments": [ENV], "agents": agents}
+    found = worlds_met(play(tmp_path / "base", **base))
+    first = found["random"]
+    assert len(set(first)) == 6
+    assert all(values == first for values in found.values())
+    changes = {
+        "blocks": {"block_size": 4},
+        "agents": {"agents": ["ucb1"]},
+        "more": {"replications": 9},
+        "recording": {"recording": "every", "propensities": True, "agents": ["exact"]},
+        "observations": {"environments": [{"env": ENV, "observation": "counts"}]},
+    }
+    for name, change in changes.items():
+        for values in worlds_met(play(tmp_path / name, **base | change)).values():
+            assert values[:6] == pytest.approx(first, abs=0)
+    other = worlds_met(play(tmp_path / "seed", **base, seed=1))
+    assert not set(other["random"]) & set(first)
+
+
+def test_every_agent_meets_the_same_noise(tmp_path):
+    """One uniform a step decides every arm's reward, so a better arm never pays less."""
+    arms = [{"agent": "stub_agents:Constant", "arm": arm, "label": str(arm)} for arm in (0, 1, 2)]
+    frame = play(tmp_path, environments=[FIXED], agents=arms, replications=30, horizon=50)
+    worst, middle, best = (
+        frame[frame["agent"] == str(arm)].pivot(
+            index="replication", columns="step", values="reward"
+        ).to_numpy()
+        for arm in (0, 1, 2)
+    )  # fmt: skip
+    for more, less in ((middle, worst), (best, middle)):
+        gains = np.diff(more - less, axis=1, prepend=0)
+        assert (gains >= 0).all() and gains.any()
+
+
+def test_replications_are_the_episodes_of_a_single_environment_with_their_seed(tmp_path):
+    """The seed of replication r is the first word of SeedSequence(seed, (0, r)), without a bit."""
+    frame = play(tmp_path, environments=[ENV], agents=["ucb1"], seed=5)
+    for replication, rows in frame.groupby("replication"):
+        stream = SeedSequence(5, spawn_key=(0, replication))
+        seed = int(stream.generate_state(1, "uint64")[0]) >> 1
+        env = gym.make(f"bandit_gym:{ENV}", max_episode_steps=8)
+        means = env.reset(seed=seed)[1]["means"]
+        rewards = [env.step(action)[1] for action in rows["action"]]
+        assert rows["reward"].tolist() == np.cumsum(rewards).tolist()
+        regrets = np.cumsum(means.max() - means[rows["action"]])
+        assert rows[CUMULATIVE_REGRET].to_numpy() == pytest.approx(regrets)
+
+
+def test_agents_have_streams_of_their_own(tmp_path):
+    """Agents, environments and blocks differ in what an agent draws; labels and sizes do not."""
+    dicing = {"agent": "stub_agents:Dicing", "label": "plain"}
+    agents = [
+        dicing,
+        {**dicing, "arm": 1, "label": "another arm"},
+        {**dicing, "prior": FIVE, "label": "told a prior"},
+    ]
+    worlds = [ENV, {"env": ENV, "num_arms": 3}]
+    frame = play(tmp_path / "all", environments=worlds, agents=agents)
+    first = frame[frame["step"] == 1]["draw"].to_numpy()
+    assert len(set(first)) == len(first) == 2 * 3 * 6
+    renamed = {**dicing, "label": "renamed"}
+    again = play(tmp_path / "again", environments=[ENV], agents=[renamed], replications=9)
+    assert again[again["step"] == 1]["draw"].tolist()[:6] == first[:6].tolist()
+    seeded = play(tmp_path / "seed", environments=[ENV], agents=[dicing], seed=1)
+    assert not set(seeded["draw"]) & set(again["draw"])
+
+
+def test_recording_propensities_changes_no_other_number(tmp_path):
+    settings = {"environments": [{"env": ENV, "num_arms": 3}], "agents": ["exact", "smc"]}
+    plain = play(tmp_path / "plain", **settings)
+    told = play(tmp_path / "told", **settings, propensities=True)
+    assert set(told) - set(plain) == {"propensity", "propensity_is_exact"}
+    assert told[plain.columns].drop(columns="experiment").equals(plain.drop(columns="experiment"))
+    exact = told[told["agent"] == "exact"]
+    assert (exact["propensity_is_exact"] == 1).all()
+    assert exact["propensity"].between(0, 1, inclusive="right").all()
+
+
+def test_runs_in_wrappers_are_the_same_again_and_blocks_differ(tmp_path):
+    wrappers = [
+        {"name": "Drift", "probability": 0.2},
+        {"name": "AvailableArms", "leaving": 0.3},
+        {"name": "DelayedReward", "delay": {"name": "uniform", "low": 0, "high": 3}},
+    ]
+    settings = {
+        "environments": [{"env": ENV, "num_arms": 3, "wrappers": wrappers}],
+        "agents": ["random", {"agent": "exact", "discount": 0.9}],
+        "propensities": True,
+    }
+    frame = play(tmp_path / "one", **settings)
+    play(tmp_path / "two", **settings)
+    one, two = (files_of(tmp_path / name) for name in ("one", "two"))
+    assert one == two and len(set(one.values())) == 4
+    # uniform play among the arms that are there has 1, 1 / 2 or 1 / 3 for each
+    random = frame[frame["agent"] == "random"]["propensity"]
+    assert {*np.round(random, 6)} <= {1.0, 0.5, 0.333333} and (random > 0.4).any()
+    assert frame["realised_regret"].isna().all()  # of means that move there is no best one
+
+
+@pytest.mark.parametrize(("horizon", "every"), [(200, True), (201, False), (10**6, False)])
+def test_recorded_steps_are_all_or_two_hundred_evenly_spaced_in_log_time(horizon, every):
+    steps = make_experiment(horizon=horizon).runs[0].steps
+    if every:
+        assert steps.tolist() == list(range(1, horizon + 1))
+        return
+    ratio = horizon ** (1 / 199)
+    assert len(steps) <= 200 and (steps[0], steps[-1]) == (1, horizon)
+    # each step is the ratio times the one before, but for two roundings; at first, one more
+    assert (np.diff(steps) > 0).all()
+    assert (abs(steps[1:] - ratio * steps[:-1]) <= 0.5 + 0.5 * ratio).all()
+    assert len(make_experiment(horizon=1000, recording="every").runs[0].steps) == 1000
+
+
+def test_receipts_tell_how_a_block_came_about(tmp_path):
+    play(tmp_path, environments=[ENV], agents=["random"])
+    for receipt in receipts_of(tmp_path):
+        assert receipt["decisions"] == 3 * 8
+        assert receipt["sources"] == {"environment": {}, "agent": {}}
+        assert 0 < receipt["agent_seconds"] < receipt["seconds"]
+        assert {"python", "numpy", "gymnasium"} <= set(receipt["versions"])
+        assert {"run", "block", "sha256", "results_version", "sources", "process"} <= set(receipt)
+
+
+# -- Columns ------------------------------------------------------------------------------------
+
+BY_HAND = {
+    "action": [0, 0, 1, 2],
+    "action_rank": [2, 2, 1, 0],
+    CUMULATIVE_REGRET: [0.7, 1.4, 1.8, 1.8],
+    "uniform_regret": [1.1 / 3 * t for t in (1, 2, 3, 4)],
+    "optimal_pulls": [0, 0, 0, 1],
+    "simple_regret": [0.7, 0.7, 0.7, 0.7],
+    "best_arm_found": [0, 0, 0, 0],
+    "num_samples": [1, 3, 6, 10],
+}
+"""Of means 0.2, 0.5 and 0.9, whose gaps are 0.7, 0.4 and 0, and the arms 0, 0, 1, 2."""
+
+
+def test_columns_of_a_known_episode_are_those_worked_out_by_hand(tmp_path):
+    scripted = {"agent": "stub_agents:Scripted", "arms": [0, 0, 1, 2]}
+    frame = play(tmp_path, environments=[FIXED], agents=[scripted], horizon=4)
+    for _, rows in frame.groupby("replication"):
+        for column, values in BY_HAND.items():
+            assert rows[column].tolist() == pytest.approx(values), column
+        realised = 0.9 * rows["step"] - rows["reward"]
+        assert rows["realised_regret"].tolist() == pytest.approx(realised.tolist())
+    assert set(frame["reward"]) > {0.0, 1.0}
+
+
+def test_where_arms_are_pulled_equally_often_columns_are_averages_over_them(tmp_path):
+    scripted = {"agent": "stub_agents:Scripted", "arms": [2, 1]}
+    frame = play(tmp_path, environments=[FIXED], agents=[scripted], horizon=2, replications=1)
+    assert frame["simple_regret"].tolist() == pytest.approx([0.0, 0.2])
+    assert frame["best_arm_found"].tolist() == [1.0, 0.5]
+
+
+def test_recorded_steps_have_the_sums_over_all_steps(tmp_path):
+    """Of 300 steps 200 at most are recorded, and t (t + 1) / 2 samples were told of after t."""
+    scripted = {"agent": "stub_agents:Scripted", "arms": [0, 1, 2]}
+    frame = play(tmp_path, environments=[FIXED], agents=[scripted], horizon=300, replications=1)
+    steps = frame["step"].to_numpy()
+    assert len(steps) < 200
+    assert frame["num_samples"].tolist() == (steps * (steps + 1) / 2).tolist()
+    regrets = np.cumsum(np.tile([0.7, 0.4, 0.0], 100))
+    assert frame[CUMULATIVE_REGRET].to_numpy() == pytest.approx(regrets[steps - 1])
+
+
+def test_a_lane_stays_as_it_was_once_its_episode_has_ended(tmp_path):
+    """Lane i ends after 2 + i steps; nothing is recorded of arms that nothing pulled."""
+    scripted = {"agent": "stub_agents:Scripted", "arms": [0]}
+    frame = play(tmp_path, environments=["stub_worlds:Short-v0"], agents=[scripted], horizon=6)
+    for replication, rows in frame.groupby("replication"):
+        end = 2 + replication % 3
+        assert rows["action"].tolist() == [0] * end + [-1] * (6 - end)
+        assert rows["optimal_pulls"].iloc[-1] in (0, end)
+        regret, reward = (rows[name].to_numpy() for name in (CUMULATIVE_REGRET, "reward"))
+        assert (regret[end - 1 :] == regret[-1]).all() and (reward[end - 1 :] == reward[-1]).all()
+        assert regret[-1] == pytest.approx(end * regret[0])
+        assert rows["num_samples"].tolist()[end - 1 :] == [end * (end + 1) / 2] * (7 - end)
+    assert [receipt["decisions"] for receipt in receipts_of(tmp_path)] == [2 + 3 + 4] * 2
+
+
+def test_files_say_what_their_columns_mean_and_are_sorted(tmp_path):
+    play(tmp_path, environments=[ENV], agents=["random"])
+    path = sorted((tmp_path / "blocks").rglob("*.parquet"))[1]
+    table = pq.read_table(path)
+    told = {field.name: field.metadata[b"description"].decode() for field in table.schema}
+    assert told[CUMULATIVE_REGRET] == "sum over steps of max(means) - means[action]"
+    assert all(told.values())
+    keys = [tuple(row.values()) for row in table.select(["replication", "step"]).to_pylist()]
+    assert keys == [(replication, step) for replication in (3, 4, 5) for step in range(1, 9)]
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        *(({name: [0, 0, 0]}, "no names of recorded columns") for name in ("reward", "agent")),
+        ({"num_samples": [1, -1, 1]}, "finite numbers of at least 0 as its 'num_samples'"),
+        ({"mood": [1, 2]}, "real numbers of shape (3,) as its 'mood'"),
+        ({"mood": "good"}, "real numbers of shape (3,) as its 'mood'"),
+        ({"mood": [None, 1, 2]}, "real numbers of shape (3,) as its 'mood'"),
+    ],
+    ids=str,
+)
+def test_diagnostics_that_no_column_can_hold_fail_in_one_sentence(tmp_path, says, message):
+    saying = {"agent": "stub_agents:Saying", "says": says, "label": "saying"}
+    assert play(tmp_path, environments=[ENV], agents=[saying]).empty
+    (failure, *_) = failures_of(load_results(tmp_path))["saying"].values()
+    assert message in failure.partition("\n")[0]
+
+
+def test_propensities_weigh_logged_rewards_to_the_value_of_another_policy(tmp_path):
+    """The other policy plays arm 0 always; under the uniform prior that pays 1 / 2 on average."""
+    sizes = {"replications": 200, "horizon": 30, "block_size": 200, "propensities": True}
+    worlds = [{"env": ENV, "num_arms": 3}]
+    logged = play(tmp_path, environments=worlds, agents=["exact"], **sizes)
+    paid = logged.groupby("replication")["reward"].diff().fillna(logged["reward"])
+    assert np.allclose(logged["propensity"][logged["step"] == 1], 1 / 3, atol=1e-6)
+    weights = (logged["action"] == 0) / logged["propensity"]
+    values = (weights * paid).groupby(logged["replication"]).mean()
+    error = values.std() / np.sqrt(len(values))
+    assert abs(values.mean() - 0.5) < 4 * error
+    assert paid.mean() - 0.5 > 4 * paid.std() / np.sqrt(len(paid))
+
+
+@pytest.mark.parametrize(("options", "expected"), [({}, 8), ({"horizon": 9}, 9)])
+def test_an_agent_that_takes_a_horizon_is_told_that_of_the_run(tmp_path, options, expected):
+    timed = {"agent": "stub_agents:Timed", **options}
+    frame = play(tmp_path, environments=[ENV], agents=[timed])
+    assert set(frame[frame["step"] == 1]["told"]) == {expected}
+
+
+# -- Priors that agents are told ----------------------------------------------------------------
+
+
+def test_results_say_who_is_told_another_prior_than_the_worlds(tmp_path):
+    same = {"agent": "smc", "prior": {"name": "beta", "alpha": 1, "beta": 1}}
+    wrong = {"agent": "exact", "prior": FIVE, "label": "mine"}
+    experiment = Experiment([ENV], ["random", same, wrong], replications=2, horizon=5)
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    text = str(load_results(tmp_path))
+    assert (
+        "mine: misspecified, for it believes in the prior Beta(alpha=5.0, beta=5.0), where the "
+        "environment's is Beta(alpha=1.0, beta=1.0)."
+    ) in text
+    assert text.count("misspecified") == 1
+    assert "\nsmc, told beta(1, 1) " in text
+
+
+@pytest.mark.parametrize("name", ["exact", "racing", "smc"])
+def test_an_agent_that_is_told_a_prior_plays_as_in_a_world_of_that_prior(tmp_path, name):
+    """A prior all but certain of the first arm makes every agent play it."""
+    sure = {"name": "beta", "alpha": [990, 10, 10], "beta": [10, 990, 990]}
+    world = {"env": ENV, "num_arms": 3}
+    frame = play(tmp_path, environments=[world], agents=[{"agent": name, "prior": sure}])
+    assert (frame["action"] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("prior", "text"),
+    [
+        ({"name": "bta"}, "the nearest known one is 'beta'"),
+        ({"name": "normal", "mean": 0, "std": 1}, r"prior must lie in \[0, 1\], where the means"),
+        ({"name": "beta", "alpha": [1, 1], "beta": 1}, "prior must have 3 values in its per-arm"),
+        ("no_such_module:Law", "prior must be importable, got 'no_such_module:Law'"),
+        (5, r"prior must be a prior such as Beta\(1, 1\)"),
+    ],
+)
+def test_what_cannot_be_told_is_said_before_the_run(tmp_path, prior, text):
+    experiment = Experiment([{"env": ENV, "num_arms": 3}], [{"agent": "exact", "prior": prior}])
+    with pytest.raises(ValueError, match=text):
+        run_experiment(experiment, tmp_path / "out", workers=SERIAL)
+    assert not (tmp_path / "out").exists()
+
+
+# -- Bad calls ----------------------------------------------------------------------------------
+
+LARGE = {"agent": "racing", "grid": {"delta": [0.1] * 300, "sigma": [0.1] * 300}}
+DEEP = FIVE
+for _ in range(400):
+    DEEP = {"name": "mixture", "components": [DEEP], "weights": [1]}
+
+
+def labelled(label):
+    return {"agents": [{"agent": "random", "label": label}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"environments": ["BernouliBandit-v0"]}, "nearest known one is 'BernoulliBandit-v0'"),
+        ({"environments": [{"env": ENV, "num_arm": 3}]}, "nearest known one is 'num_arms'"),
+        (
+            {"environments": [{"env": ENV, "wrappers": [{"name": "Drif"}]}]},
+            "nearest known one is 'Drift'",
+        ),
+        ({"environments": ["no_such_module:Bandit-v0"]}, "env must be"),
+        ({"environments": []}, "environments must have at least one entry"),
+        ({"agents": ["racin"]}, "nearest known one is 'racing'"),
+        ({"agents": [{"agent": "racing", "detla": 0.1}]}, "nearest known one is 'delta'"),
+        ({"agents": ["agents:NoSuchAgent"]}, "agent must be an importable class"),
+        ({"agents": ["./x:Y"]}, "agent must be a short name or read module:Class, got"),
+        ({"agents": ["collections:OrderedDict"]}, "with methods reset, act, observe, .* got"),
+        ({"agents": ["random", "random"]}, "agents must have different labels, got 'random'"),
+        (
+            {"agents": ["random", {"agent": "random", "label": "dice"}]},
+            "different settings, got the same ones as 'random' and as 'dice'; remove one",
+        ),
+        (labelled("\ud800"), "label must have 1 to 200 char"),
+        (labelled("a\nb"), "none of them for control"),
+        (labelled("\x1b[31m"), "none of them for control"),
+        (labelled("\u202elive"), "none of them for control"),
+        (labelled("a" * 201), "label must have 1 to 200 char"),
+        (labelled(""), "label must have 1 to 200 char"),
+        (labelled(5), "label must be a string, got 5"),
+        ({"agents": [LARGE]}, "grid of agent must have at most 10000 points, got 90000"),
+        ({"agents": [{"agent": "ucb1", "grid": {"label": ["a"]}}]}, "got the key 'label'"),
+        ({"agents": [{"agent": "ucb1", "grid": {"scale": []}}]}, "a table of non-empty lists"),
+        ({"agents": [{"agent": "ucb1", "grid": {"scale": "ab"}}]}, "a table of non-empty lists"),
+        ({"agents": [{"agent": "exact", "prior": DEEP}]}, "must be at most 50 levels deep, got"),
+        ({"agents": "random"}, "agents must be a list"),
+        ({"agents": [{"delta": 0.1}]}, "agent must be a name or a dict with the key 'agent'"),
+        ({"agents": [{"agent": "racing", "delta": float("nan")}]}, "must be JSON-able"),
+        ({"replications": 10**400}, "replications must be at most 4611686018427387904, got 1000"),
+        ({"replications": 0}, "replications must be a positive integer, got 0"),
+        ({"replications": 1.5}, "replications must be a positive integer, got 1.5"),
+        ({"horizon": -1}, "horizon must be a positive integer, got -1"),
+        ({"seed": -1}, "seed must be a non-negative integer, got -1"),
+        ({"seed": 2**128}, f"seed must be at most {2**128 - 1}, got {2**128}"),
+        ({"block_size": 0}, "block_size must be a positive integer, got 0"),
+        ({"recording": "each"}, "recording must be one of 'log', 'every', got 'each'"),
+        ({"propensities": 1}, "propensities must be True or False, got 1"),
+        ({"horizon": 10**15, "recording": "every"}, "block_size, horizon and recording must be"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_experiment_refuses_bad_settings_in_one_sentence(changes, message):
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        make_experiment(**changes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.toml", "replications = = 7", "path must lead to valid TOML, got .*a.toml"),
+        ("a.json", '{"agents": ' + "[" * 100_000, "nested less deeply"),
+        ("a.toml", "agents = " + "[" * 100_000, "must lead to valid TOML"),
+        ("a.json", '{"seed": 1, "seed": 2}', "each key once, got 'seed' twice"),
+        ("a.toml", "seed = 1\nseed = 2", "must lead to valid TOML"),
+        ("a.json", "null", "experiment must be a dict"),
+        ("a.json", '{"environments": [5], "agents": ["random"]}', "env must be a name or a dict"),
+        ("a.toml", "replicatons = 3", "replicatons|must have the key"),
+        ("b/", "", "must lead to a file that can be read"),
+        ("nothing.toml", None, "must lead to a file that can be read"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_file_of_no_experiment_is_refused_in_one_sentence(tmp_path, name, text, message):
+    if name.endswith("/"):
+        (tmp_path / name).mkdir()
+    elif text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises((OSError, TypeError, ValueError), match=message) as caught:
+        load_experiment(tmp_path / name)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,486 @@
+"""How near agents come to exact Thompson sampling, and that whoever is wrong is told so."""
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from surface import SERIAL, adversarial_verdict, adversarial_worlds, verdict_of
+
+from agents import ExactThompson
+from agents.oracle import (
+    GIBBS_TOLERANCE,
+    action_probabilities,
+    action_probabilities_with_error,
+)
+from bandit_gym.cli import main
+from bandit_gym.fidelity import load_suite, run_suite
+
+CASE = "Bernoulli, Beta(5, 5)"
+GAME = "Gaussian, N(0, 1), 30 pulls"
+SMALL = {"only": CASE, "scale": 0.001, "workers": SERIAL}
+LAW = load_suite().only(CASE).cases[0].law
+
+
+def conjugate(problem, counts, sums, rng, size):
+    """Draw from the posterior of Bernoulli arms."""
+    prior = problem.prior
+    shape = (size, problem.num_arms)
+    return rng.beta(prior.alpha + sums, prior.beta + counts - sums, shape)
+
+
+def uniform(problem, counts, sums, rng, size):
+    """Draw all arms alike, whatever the data."""
+    return rng.random((size, problem.num_arms))
+
+
+def spoilt(problem, counts, sums, rng, size):
+    """Return NaN once there are many data."""
+    return np.full((size, problem.num_arms), np.nan if counts.sum() > 1000 else 0.5)
+
+
+def spoiling(problem, counts, sums, rng, size):
+    """Draw from the posterior, and then overwrite the data."""
+    found = conjugate(problem, counts, sums, rng, size)
+    counts[:] = sums[:] = 0
+    return found
+
+
+def batched(problem, counts, sums, rng, size):
+    """Draw from the posteriors of many lanes at once, or often from that of one."""
+    prior = problem.prior
+    shape = (size, problem.num_arms)
+    return rng.beta(prior.alpha + sums, prior.beta + counts - sums, shape)
+
+
+batched.is_batched = True
+
+
+class NoWarmStart:
+    """Plays the first arm."""
+
+    def __init__(self, problem):
+        self.problem = problem
+
+    def reset(self, num_envs=None, seed=None):
+        self.num_lanes = num_envs or 1
+
+    def act(self, observation=None):
+        return np.zeros(self.num_lanes, dtype=int)
+
+    def observe(self, action, reward, mask=None):
+        pass
+
+
+class Shown(NoWarmStart):
+    """Decides exactly, once it was shown every pull."""
+
+    def __init__(self, problem):
+        self.agent = ExactThompson(problem)
+        self.reset, self.act, self.observe = (
+            getattr(self.agent, name) for name in ("reset", "act", "observe")
+        )
+
+
+@pytest.fixture(scope="module")
+def found():
+    agents = {
+        "own": conjugate,
+        "uniform": uniform,
+        "spoilt": spoilt,
+        "spoiling": spoiling,
+        "batched": batched,
+        "first": NoWarmStart,
+    }
+    return run_suite(agents, **SMALL)
+
+
+def row(found, agent, pulls):
+    table = found.distances
+    return table[(table["agent"] == agent) & (table["pulls"] == pulls)].iloc[0]
+
+
+# -- The suite ----------------------------------------------------------------------------------
+
+
+def test_suite_is_what_it_was_when_it_was_published():
+    assert load_suite("fidelity-v1").digest.startswith("69f2611fc063")
+
+
+def test_suite_covers_likelihoods_priors_arms_and_pulls():
+    cases = load_suite().cases
+    assert len({case.name for case in cases}) == len(cases) >= 40
+    kinds = {"conjugate", "truncated", "mixture", "rare", "dependent"}
+    assert {case.kind for case in cases} == kinds
+    names = {"bernoulli", "exponential", "gaussian", "poisson"}
+    assert {case.problem.likelihood.name for case in cases} == names
+    assert {len(case.law) for case in cases} >= {2, 50}
+    assert {case.counts.sum() for case in cases} >= {0, 10**6}
+    for case in cases:
+        assert len(case.law) == case.problem.num_arms == len(case.counts) == len(case.sums)
+        assert abs(case.law.sum() - 1) < 1e-9 and (case.law >= 0).all()
+        assert 0 < case.error < 1e-6
+
+
+def test_adversarial_set_covers_likelihoods_arms_and_pulls():
+    cases = adversarial_worlds()
+    assert len({case.name for case in cases}) == len(cases) >= 25
+    names = {"bernoulli", "exponential", "gaussian", "poisson"}
+    assert {case.problem.likelihood.name for case in cases} == names
+    sizes, pulls = ([f(case.counts) for case in cases] for f in (len, max))
+    assert (min(sizes), max(sizes)) == (2, 100)
+    assert (min(pulls), max(pulls)) == (0, 10**9)
+
+
+@pytest.mark.parametrize("kind", ["conjugate", "truncated", "mixture", "rare"])
+def test_stored_answers_agree_with_the_oracle(kind):
+    few = [case for case in load_suite().cases if case.kind == kind and len(case.law) <= 10]
+    for case in few[::3]:
+        law, error = action_probabilities_with_error(case.problem, case.counts, case.sums)
+        # 1e-9: digits that another processor may round otherwise
+        assert np.abs(law - case.law).max() <= case.error + error + 1e-9, case.name
+
+
+def test_stored_answers_of_dependent_arms_agree_with_a_long_chain():
+    case = load_suite().only("Bernoulli, two arms opposed, 10 pulls").cases[0]
+    tolerance = 5 * GIBBS_TOLERANCE
+    found = action_probabilities(case.problem, case.counts, case.sums, tolerance=tolerance)
+    assert np.abs(found - case.law).max() <= 2 * tolerance  # which is two standard errors
+
+
+HARD_CASES = [pytest.param(case, id=case.name) for case in adversarial_worlds()]
+
+
+@pytest.mark.parametrize("case", HARD_CASES)
+def test_laws_of_hard_cases_are_the_oracles_wherever_it_answers(case):
+    assert case.law.shape == (len(case.counts),) and (case.law >= 0).all()
+    assert case.law.sum() == pytest.approx(1.0)
+    if len(set(zip(case.counts, case.sums, strict=True))) == 1:
+        assert case.law == pytest.approx(1 / len(case.counts), abs=1e-6)  # arms all alike
+    if not case.problem.offers("arm_log_density"):
+        return
+    try:
+        law, error = action_probabilities_with_error(case.problem, case.counts, case.sums)
+    except (RuntimeError, ValueError):
+        pytest.skip("the oracle says that it cannot")
+    assert np.abs(law - case.law).sum() / 2 <= len(law) * (error + 1e-6)
+
+
+# -- Distances ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", ["own", "spoiling", "batched"])
+def test_samplers_of_the_posterior_are_within_noise(found, agent):
+    """Intervals of 95 % begin above 0 once in twenty cases, so that the noise itself is the bar."""
+    for pulls in (100, 10_000):
+        found_there = row(found, agent, pulls)
+        assert found_there["tv"] <= found_there["floor"] + 4 * found_there["std"]
+
+
+@pytest.mark.parametrize(
+    ("agent", "law"),
+    [("uniform", np.full(10, 0.1)), ("first", np.eye(10)[0]), ("spoilt", np.full(10, 0.1))],
+    ids=["uniform", "first", "ties at random"],
+)
+def test_whoever_is_wrong_is_as_far_as_the_two_laws_are(found, agent, law):
+    truth = np.abs(LAW - law).sum() / 2
+    far = row(found, agent, 100)
+    assert 0 < far["low"] <= truth <= far["high"]
+
+
+def test_distances_are_counted_frequencies_over_a_noise_that_a_simulation_shows(found):
+    """Of the agent that always plays the first arm the frequencies are known."""
+    for case in load_suite().only(CASE).cases:
+        told = row(found, "first", case.counts.sum())
+        assert told["tv"] == pytest.approx(1 - case.law[0])
+        assert told["decisions"] == 1000
+        draws = np.random.default_rng(1).multinomial(1000, case.law, 4000) / 1000
+        distances = np.abs(draws - case.law).sum(axis=1) / 2
+        assert abs(told["floor"] - distances.mean()) < 4 * stats.sem(distances) * 3**0.5
+        assert told["excess"] == pytest.approx(told["tv"] - told["floor"])
+
+
+def test_what_fails_in_a_case_is_told_there_and_the_rest_is_kept(found):
+    assert row(found, "spoilt", 100)["status"] == "measured"
+    failed = row(found, "spoilt", 10_000)
+    assert failed["status"] == "failed"
+    assert f"'{CASE}, 10,000 pulls' must be finite, got nan." in failed["words"]
+    assert len(found.failures) == 1
+    assert row(found, "own", 10_000)["status"] == "measured"
+
+
+def test_agents_without_warm_start_are_shown_short_histories_and_no_long_ones():
+    agents = {"shown": Shown}
+    for likelihood in ("bernoulli", "exponential", "gaussian", "poisson"):
+        cases = [c for c in load_suite().cases if c.problem.likelihood.name == likelihood]
+        case = min((c for c in cases if c.kind == "conjugate"), key=lambda c: c.counts.sum() or 1e9)
+        found = run_suite(agents, only=case.name, scale=1e-3, workers=SERIAL).distances
+        assert found["status"].item() == "measured" and found["low"].item() <= 0, case.name
+    many = "Beta(1, 1), 1,000,000 pulls"
+    long = run_suite(agents, only=many, scale=1e-3, workers=SERIAL)
+    assert long.distances["status"].tolist() == ["not applicable"] and not long.failures
+
+
+def test_numbers_depend_on_the_seed_alone_but_for_the_cost():
+    one, again, other = (run_suite(["exact"], seed=s, **SMALL).distances for s in (1, 1, 2))
+    cost = ["microseconds"]
+    pd.testing.assert_frame_equal(one.drop(columns=cost), again.drop(columns=cost))
+    assert not one["tv"].equals(other["tv"])
+
+
+# -- The leaderboard ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """What is written of two agents, and of a sampler that fails in one of three cases."""
+    agents = {"exact": "exact", "random": "random", "spoilt": spoilt}
+    found = run_suite(agents, **SMALL | {"only": "Gaussian, N(0, 1), "})
+    folder = tmp_path_factory.mktemp("written")
+    assert [path.name for path in found.write(folder)] == [
+        "distances.parquet", "regrets.parquet", "leaderboard.csv", "leaderboard.png",
+    ]  # fmt: skip
+    pd.testing.assert_frame_equal(pd.read_parquet(folder / "distances.parquet"), found.distances)
+    return folder
+
+
+def test_leaderboard_is_what_its_own_tables_say(written):
+    distances, regrets = (
+        pd.read_parquet(written / f"{name}.parquet") for name in ("distances", "regrets")
+    )
+    board = pd.read_csv(written / "leaderboard.csv").set_index("agent")
+    assert board.index.tolist() == ["exact", "random", "spoilt"]  # it decides in fewer
+    for agent, told in board.iterrows():
+        cases = distances[distances["agent"] == agent]
+        made = cases[cases["status"] == "measured"]
+        assert (told["decided"], told["cases"]) == (2 if agent == "spoilt" else 3, 3)
+        assert len(made) == told["decided"]
+        assert told["excess"] == pytest.approx(made["excess"].mean())
+        noise = 1.96 * np.sqrt((made["std"] ** 2).sum()) / len(made)
+        assert told["excess_low"] == pytest.approx(told["excess"] - noise)
+        assert told["excess_high"] >= told["excess"] + noise - 1e-12
+        worst = made.sort_values("excess").iloc[-1]
+        assert (told["worst"], told["worst_case"]) == (
+            pytest.approx(worst["excess"]),
+            worst["case"],
+        )
+        assert told["microseconds"] == pytest.approx(made["microseconds"].median())
+        own = regrets[regrets["agent"] == agent]
+        lost = (own["regret"] - own["exact_regret"]).groupby(own["replication"]).mean()
+        assert told["lost"] == pytest.approx(lost.mean())
+        if abs(stats.skew(lost)) < 0.1 * len(lost) ** 0.5 and lost.std() > 0:
+            ends = stats.t.interval(0.95, len(lost) - 1, lost.mean(), stats.sem(lost))
+            assert (told["lost_low"], told["lost_high"]) == pytest.approx(ends)
+
+
+def test_exact_loses_nothing_against_exact_and_random_loses_much():
+    found = run_suite(["random", "exact"], only=GAME, scale=0.02, workers=SERIAL)
+    board = found.leaderboard().set_index("agent")
+    assert board.loc["exact", "lost_low"] <= 0 <= board.loc["exact", "lost_high"]
+    # the best of ten standard normal means is 1.54 above their average
+    assert 1000 < board.loc["random", "lost"] < 1600
+    assert board.index[0] == "exact"
+    assert found.regrets.groupby("agent")["replication"].count().tolist() == [10, 10]
+
+
+def test_where_nobody_decides_there_is_a_board_and_a_picture_all_the_same(tmp_path):
+    found = run_suite({"none": fail}, only=f"{CASE}, 100", scale=0.001, workers=SERIAL)
+    assert found.failures == [f"none failed in {CASE}, 100 pulls: OSError: no disk"]
+    found.write(tmp_path)
+    board = pd.read_csv(tmp_path / "leaderboard.csv")
+    assert board["decided"].tolist() == [0] and board["microseconds"].isna().all()
+
+
+def fail(problem, counts, sums, rng, size):
+    raise OSError("no disk")
+
+
+# -- What agents say of themselves --------------------------------------------------------------
+
+
+class Boasting(ExactThompson):
+    told: ClassVar = {}
+
+    def diagnostics(self):
+        return self.told
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"is_unreliable": 7.0}, "diagnostics()['is_unreliable'] in"),
+        ({"is_unreliable": np.zeros(3, dtype=bool)}, "must be True or False for"),
+        ({"num_samples": -1}, "must be numbers of at least 0"),
+    ],
+    ids=str,
+)
+def test_what_an_agent_says_of_itself_must_be_possible(told, words, monkeypatch):
+    monkeypatch.setattr(Boasting, "told", told)
+    only = "Beta(5, 5), 100 pulls"
+    found = run_suite({"boasting": Boasting}, only=only, scale=0.001, workers=SERIAL)
+    assert words in found.distances["words"].item()
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (np.full((2, 4), 0.5), "must have shape (1000, 10), got (2, 4)."),
+        (np.full((1000, 10), 1.5), "must lie in the support of arm 0, [0, 1], got 1.5."),
+        (np.full((1000, 10), 0.5 + 0.1j), "must be numbers of shape (1000, 10), got array"),
+        ("means", "must be numbers of shape (1000, 10), got 'means'."),
+        (None, "must"),
+    ],
+    ids=["shape", "support", "complex", "text", "none"],
+)
+def test_what_is_no_sample_is_told_in_a_sentence_that_names_the_case(returned, words):
+    def draw(problem, counts, sums, rng, size):
+        return returned
+
+    only = f"{CASE}, 100 pulls"
+    found = run_suite({"draw": draw}, only=only, scale=0.001, workers=SERIAL)
+    assert f"'{only}' {words}" in found.distances["words"].item()
+
+
+# -- Verdicts on hard cases ---------------------------------------------------------------------
+
+HARD = (
+    "Bernoulli, rare camp",
+    "Bernoulli, rare camp, density only",
+    "Bernoulli, comb of 9 teeth",
+    "Bernoulli, bathtub Beta(0.1, 0.1)",
+    "Bernoulli, cut at 0.2",
+    "exponential, rare camp",
+    "Gaussian, vague prior",
+    "Gaussian, rewards of 1e9, cut at 1",
+    "Gaussian, noise of 1e-6, near-duplicates",
+    "Poisson, nothing ever",
+    "Bernoulli, rare camp of all arms",
+    "Bernoulli, near-singular, 1e6 pulls",
+)
+
+
+@pytest.mark.parametrize("agent", ["exact", "racing", "racing_paper", "smc", "smc, moved"])
+@pytest.mark.parametrize("name", HARD)
+def test_an_agent_is_right_or_says_that_it_is_not(name, agent):
+    assert adversarial_verdict(agent, name) in ("right", "flagged", "refused")
+
+
+def test_an_agent_that_believes_in_another_prior_is_wrong():
+    for case in ("Bernoulli, sure prior", "Bernoulli, arms cut apart"):
+        assert adversarial_verdict("exact", case, prior="reference") == "WRONG"
+        assert adversarial_verdict("exact", case) == "right"
+
+
+TRUTH = np.array([0.85, 0.15])
+WRONG_LAW = np.array([0.0, 1.0])
+
+
+def made(is_wrong):
+    """A thousand decisions: wrong ones take the second arm, all others have the true law."""
+    return np.where(np.asarray(is_wrong)[:, None], WRONG_LAW, TRUTH)
+
+
+FIRST = np.arange(1000) < 300
+NONE, ALL = np.zeros(1000, dtype=bool), np.ones(1000, dtype=bool)
+
+
+@pytest.mark.parametrize(
+    ("is_wrong", "is_flagged", "verdict"),
+    [
+        (NONE, NONE, "right"),
+        (NONE, ALL, "right"),
+        (FIRST, NONE, "WRONG"),
+        (FIRST, FIRST, "flagged"),  # those in silence are right
+        (FIRST, np.arange(1000) >= 100, "flagged"),  # nine in ten are, though the others are wrong
+        (FIRST, np.arange(1000) >= 101, "WRONG"),
+    ],
+    ids=["right", "right in doubt", "wrong", "those flagged", "nine in ten", "fewer"],
+)
+def test_verdicts_follow_from_distances_and_flags(is_wrong, is_flagged, verdict):
+    assert verdict_of(made(is_wrong), is_flagged, TRUTH) == verdict
+    assert verdict_of(made(is_wrong), is_flagged, TRUTH, num_draws=1000) == verdict
+
+
+def test_runs_that_are_wrong_by_turns_are_wrong_though_their_average_is_right():
+    laws = np.eye(2)[(np.arange(1000) >= 850).astype(int)]
+    assert verdict_of(laws, NONE, TRUTH) == "right"
+    assert verdict_of(laws, NONE, TRUTH, num_draws=1000) == "WRONG"
+
+
+def test_an_agent_that_cannot_is_refused_where_it_names_one_that_can():
+    assert adversarial_verdict("exact", "Bernoulli, rare camp, density only") == "refused"
+
+
+# -- Bad calls ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"scale": 0}, "scale must be"),
+        ({"scale": float("nan")}, "scale must be"),
+        ({"seed": -1}, "seed must be"),
+        ({"suite": "fidelity-v0"}, "suite must be .* nearest known one is 'fidelity-v1'"),
+        ({"suite": ["x"]}, r"suite must be one of 'fidelity-v1', got \['x'\]"),
+        ({"only": "nothing like it"}, "only must be part of a case's name in fidelity-v1"),
+        ({"agents": []}, "agents must have at least one entry"),
+        ({"agents": [3]}, "agent must be a name"),
+        ({"on_progress": 0}, "on_progress must be a function of 2 arguments, got 0"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_refused(options, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        run_suite(**{"agents": ["exact"], **SMALL} | options)
+
+
+@pytest.mark.parametrize("option", ["size", "nope"])
+def test_options_that_a_sampler_is_given_or_lacks_are_refused(option):
+    def draw(problem, counts, sums, rng, size, level=0.5):
+        return rng.random((size, 2))
+
+    with pytest.raises(ValueError, match="options of draw must have no keys but 'level', "):
+        run_suite([{"agent": draw, option: 3}], **SMALL)
+
+
+# -- The command --------------------------------------------------------------------------------
+
+
+OTHERS = """
+import os, sys
+
+def draw(problem, counts, sums, rng, size):
+    return rng.random((size, 2))
+
+class Quits:
+    def __init__(self, problem):
+        sys.exit(0)
+
+    def reset(self, num_envs=None, seed=None): ...
+    def act(self, observation=None): ...
+    def observe(self, action, reward, mask=None): ...
+
+class Dies(Quits):
+    def __init__(self, problem):
+        os._exit(0)
+"""
+
+
+def test_command_keeps_what_others_found_and_exits_1(tmp_path, monkeypatch, capsys):
+    (tmp_path / "bad_agents.py").write_text(OTHERS)
+    monkeypatch.chdir(tmp_path)
+    bad = [f"bad_agents:{name}" for name in ("draw", "Quits", "Dies")]
+    options = ["--only", "Beta(5, 5), 100 pulls", "--scale", "0.001", "--workers", "2"]
+    assert main(["fidelity", "--agents", "exact", *bad, *options, "--out", "new"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.count("1 of 1") == 1 and printed.out.count("0 of 1") == 3
+    for words in (
+        "draw failed in Bernoulli, Beta(5, 5), 100 pulls: ValueError: ",
+        "'Bernoulli, Beta(5, 5), 100 pulls' must have shape (1000, 10)",
+        "Quits failed in Bernoulli, Beta(5, 5), 100 pulls: SystemExit: 0",
+        "Dies failed in Bernoulli, Beta(5, 5), 100 pulls: WorkerDied: ",
+    ):
+        assert words in printed.err
+    table = pd.read_parquet(tmp_path / "new" / "distances.parquet")
+    assert table["status"].tolist() == ["measured", *["failed"] * 3]

@@ -1,0 +1,466 @@
+"""Every agent that claims to play by the posterior plays each arm as often as the oracle says.
+
+Lanes are independent, so shares over lanes have standard errors; what m weighted draws or P
+particles are off by beside, is of order one over their effective number.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from geometric import Geometric
+from scipy import stats
+from scipy.special import betaln, expit, logit, logsumexp
+from surface import MOVED_SMC, PAPERS_SMC, lane_counts, lane_sums, started
+
+from agents import SMCThompson
+from agents.oracle import action_probabilities
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import (
+    Beta,
+    Gamma,
+    InverseGamma,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
+from bandit_gym.priors.mixtures import HierarchicalBeta, Mixture, spike_and_slab
+from bandit_gym.problem import BanditProblem
+
+
+class UsersOwn:
+    """A prior as a user writes it, in six lines: every agent that takes any prior takes it."""
+
+    def sample(self, rng, shape):
+        return rng.triangular(0.0, 0.3, 1.0, shape)
+
+    def log_density(self, means):
+        return np.log(np.minimum(means / 0.3, (1 - means) / 0.7)).sum(axis=-1)
+
+
+class UsersOwnByArm(UsersOwn):
+    """Two lines more, for agents and oracles that work arm by arm."""
+
+    def arm_log_density(self, means):
+        return np.log(np.minimum(means / 0.3, (1 - means) / 0.7))
+
+    def arm_support(self, num_arms):
+        return np.tile([0.0, 1.0], (num_arms, 1))
+
+
+class Spikes(UsersOwnByArm):
+    """Half of the arms are at 0.3 or 0.7, within 0.001, the others anywhere."""
+
+    def sample(self, rng, shape):
+        spikes = rng.choice([0.3, 0.7], shape) + 0.001 * rng.standard_normal(shape)
+        return np.where(rng.random(shape) < 0.5, spikes, rng.random(shape))
+
+    def arm_log_density(self, means):
+        z = (np.asarray(means)[..., None] - [0.3, 0.7]) / 0.001
+        spikes = logsumexp(-0.5 * z**2, axis=-1) - np.log(4 * 0.001 * np.sqrt(2 * np.pi))
+        return np.logaddexp(spikes, np.where((means >= 0) & (means <= 1), np.log(0.5), -np.inf))
+
+    def log_density(self, means):
+        return self.arm_log_density(means).sum(axis=-1)
+
+
+class Blocks(Spikes):
+    """A prior with jumps: uniform on [0.1, 0.4] or on [0.6, 0.8]."""
+
+    def sample(self, rng, shape):
+        is_low, place = rng.random(shape) < 0.5, rng.random(shape)
+        return np.where(is_low, 0.1 + 0.3 * place, 0.6 + 0.2 * place)
+
+    def arm_log_density(self, means):
+        x = np.asarray(means)
+        density = ((x > 0.1) & (x < 0.4)) * 0.5 / 0.3 + ((x > 0.6) & (x < 0.8)) * 0.5 / 0.2
+        with np.errstate(divide="ignore"):
+            return np.log(density)
+
+
+class DensityOnly:
+    """A built-in prior that says nothing of itself."""
+
+    def __init__(self, prior):
+        self.prior = prior
+
+    def sample(self, rng, shape):
+        return self.prior.sample(rng, shape)
+
+    def log_density(self, means):
+        return self.prior.log_density(means) + 7.0
+
+
+BY_ARM = TruncatedNormal([0.4, 0.5, 0.7], 0.2, [0.2, 0.1, 0.3], [0.6, 0.8, 0.9])
+CORRELATED = TruncatedMultivariateNormal(
+    0.5, [[0.04, 0.03, 0.01], [0.03, 0.04, -0.01], [0.01, -0.01, 0.04]], 0.01, 0.99
+)
+TIED = TruncatedMultivariateNormal(
+    0.5, (0.04 * (0.999 * np.ones((3, 3)) + np.diag([0.001, 0.002, 0.003]))).tolist()
+)
+WORLDS = {
+    "Bernoulli, Beta": (Bernoulli(), Beta(5.0, 5.0)),
+    "exponential, inverse gamma": (Exponential(), InverseGamma(3.0, 2.0)),
+    "Gaussian, normal": (Gaussian(), Normal(0.5, 0.5)),
+    "Poisson, gamma": (Poisson(), Gamma(2.0, 2.0)),
+    "Bernoulli, cut normal": (Bernoulli(), BY_ARM),
+    "exponential, cut normal": (Exponential(), TruncatedNormal(0.5, 0.3, 0.1, 4.0)),
+    "Gaussian, cut normal": (Gaussian(), BY_ARM),
+    "Gaussian, bathtub": (Gaussian(), Beta(0.5, 0.5)),
+    "Poisson, cut normal": (Poisson(), TruncatedNormal(0.5, 0.3, 0.1, 4.0)),
+    "Poisson, inverse gamma": (Poisson(), InverseGamma(3.0, [1.0, 1.2, 0.8])),
+    "Bernoulli, spikes": (Bernoulli(), Spikes()),
+    "Bernoulli, blocks": (Bernoulli(), Blocks()),
+    "geometric, gamma": (Geometric(), Gamma(2.0, 1.5)),
+    "Bernoulli, correlated": (Bernoulli(), CORRELATED),
+    "exponential, correlated": (Exponential(), CORRELATED),
+    "Gaussian, correlated": (Gaussian(), CORRELATED),
+    "Poisson, correlated": (Poisson(), CORRELATED),
+    "Bernoulli, tied": (Bernoulli(), TIED),
+}
+DEPENDENT = [name for name in WORLDS if "correlated" in name or "tied" in name]
+HISTORIES = {"few": [1, 0, 3], "many": [200, 300, 100], "huge": [10**6, 10**6, 2 * 10**4]}
+AGENTS = {
+    "exact": ("exact", {}, 20_000),
+    "exact by tables": ("exact", {"method": "grid"}, 20_000),
+    "racing": ("racing", {"effective_samples": 200.0, "delta": 1e-3}, 4000),
+    "racing, 100 samples": ("racing", {"stopping": 100}, 4000),
+    "racing, reference": ("racing", {"proposal": "reference", "stopping": 500}, 4000),
+    "racing_paper": ("racing_paper", {"delta": 0.1, "sigma": 0.02, "scale": "weight"}, 1000),
+    "smc, moves": (MOVED_SMC[0], MOVED_SMC[1] | {"num_particles": 1000}, 150),
+    "smc_paper": (PAPERS_SMC, {"num_particles": 1000}, 150),
+}
+"""Name and options of agents, and the lanes that they play in."""
+
+
+def statistics(likelihood, counts):
+    """Return (K,) counts, and sums of rewards near 0.5 that are a little better for later arms."""
+    counts = np.array(counts)
+    sums = counts * (0.5 + np.array([0.0, 0.25, 0.5]) / np.sqrt(counts + 10))
+    is_whole = isinstance(likelihood, Bernoulli | Poisson | Geometric)
+    return counts, np.round(sums) if is_whole else sums
+
+
+@cache
+def truth(world, history):
+    """Return counts, sums and the oracle's (K,) law, which is right to 2e-3 where arms depend."""
+    likelihood, prior = WORLDS[world]
+    problem = BanditProblem(likelihood, prior, 3)
+    data = statistics(likelihood, HISTORIES[history])
+    return *data, action_probabilities(problem, *data)
+
+
+FOR_ALL = ("exact", "racing", "racing, 100 samples", "smc, moves")
+NEAR_REFERENCE = [*list(WORLDS)[:9], *DEPENDENT[:4]]
+"""Worlds whose posteriors a draw from that of Table 1 meets often enough."""
+CASES = [
+    *((agent, world, history) for agent in FOR_ALL for world in WORLDS for history in HISTORIES),
+    *(("exact by tables", world, history) for world in list(WORLDS)[:4] for history in HISTORIES),
+    *(("racing, reference", world, "few") for world in NEAR_REFERENCE),
+    *(("racing_paper", world, "few") for world in list(WORLDS)[:5]),
+    *(("smc_paper", world, "few") for world in WORLDS),  # later it collapses, as the paper says
+]
+CASES = [
+    case
+    for case in CASES
+    if case[2] != "huge" or (case[0].startswith("exact") and case[1] not in DEPENDENT)
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=" - ".join)
+def test_arms_are_played_as_often_as_the_oracle_says(case):
+    agent_name, world, history = case
+    name, options, num_lanes = AGENTS[agent_name]
+    if world in DEPENDENT and name == "exact":
+        num_lanes = 2000  # chains are dearer
+    counts, sums, expected = truth(world, history)
+    problem = BanditProblem(*WORLDS[world], 3)
+    agent = started(name, problem, num_lanes, counts, sums, **options)
+    assert_law(agent, expected, error=2e-3 if world in DEPENDENT else 0.0)
+    if agent_name in ("exact", "exact by tables", "racing"):
+        assert agent.diagnostics().get("is_unreliable", np.zeros(1)).mean() < 0.02
+
+
+def assert_law(agent, expected, error=0.0):
+    """Compare shares over lanes with a law: four standard errors, a lane, and one over the size.
+
+    Lanes of particles have laws of their own, so that ten decisions of each are looked at.
+    """
+    acts = np.array([agent.act() for _ in range(10 if isinstance(agent, SMCThompson) else 1)])
+    told, num_lanes = agent.diagnostics(), acts.shape[1]
+    size = told["effective_sample_size"].mean() if "effective_sample_size" in told else np.inf
+    shares = (acts[..., None] == np.arange(len(expected))).mean(axis=0)
+    spread = np.maximum(shares.std(axis=0), np.sqrt(expected * (1 - expected) / len(acts)))
+    allowed = 4 * spread / np.sqrt(num_lanes) + 1 / num_lanes + 1 / size + error
+    assert (np.abs(shares.mean(axis=0) - expected) <= allowed).all(), (shares.mean(0), expected)
+
+
+@pytest.mark.parametrize("counts", [[8, 5, 3], [400, 60, 40]], ids=["few", "many"])
+@pytest.mark.parametrize("agent_name", ["racing", "racing, reference", "smc, moves", "smc_paper"])
+def test_a_users_prior_in_six_lines_is_followed(agent_name, counts):
+    name, options, num_lanes = AGENTS[agent_name]
+    sums = np.array(counts) // 2
+    problem = bernoulli(UsersOwn())
+    agent = started(name, problem, num_lanes, counts, sums, **options)
+    assert_law(agent, action_probabilities(bernoulli(UsersOwnByArm()), counts, sums))
+
+
+class CommonFactor:
+    """Log-odds with a part that all arms share."""
+
+    def sample(self, rng, shape):
+        return expit(rng.normal(size=(*shape[:-1], 1)) + 0.2 * rng.normal(size=shape))
+
+    def log_density(self, means):
+        num_arms = means.shape[-1]
+        covariance = np.ones((num_arms, num_arms)) + 0.04 * np.eye(num_arms)
+        with np.errstate(divide="ignore"):
+            odds, slope = logit(means), np.log(means * (1 - means))
+        return stats.multivariate_normal.logpdf(odds, cov=covariance) - slope.sum(axis=-1)
+
+
+class TiedNormal:
+    """Normal arms of any mean, with correlation 0.99."""
+
+    law = stats.multivariate_normal(np.zeros(3), np.full((3, 3), 0.99) + 0.01 * np.eye(3))
+
+    def sample(self, rng, shape):
+        return self.law.rvs(shape[:-1], random_state=rng).reshape(shape)
+
+    def log_density(self, means):
+        return self.law.logpdf(means)
+
+
+JOINT = {
+    "common factor": (Bernoulli(), CommonFactor()),
+    "tied normals": (Gaussian(), TiedNormal()),
+    "hidden level": (Bernoulli(), HierarchicalBeta([2.0, 8.0], [8.0, 2.0])),
+    "correlated, density only": (Poisson(), DensityOnly(CORRELATED)),
+    "independent, density only": (Bernoulli(), DensityOnly(BY_ARM)),
+}
+
+
+@pytest.mark.parametrize("agent_name", ["racing", "smc, moves", "smc_paper"])
+@pytest.mark.parametrize("world", JOINT)
+def test_joint_densities_are_followed(world, agent_name, rng):
+    """The truth is 400,000 draws of the prior by their likelihoods, of a few thousand at least."""
+    name, options, num_lanes = AGENTS[agent_name]
+    problem, counts, sums = BanditProblem(*JOINT[world], 3), [0, 4, 12], [0.0, 2.0, 7.0]
+    means = problem.prior.sample(rng, (400_000, 3))
+    log_weights = problem.likelihood.log_likelihood(means, counts, sums).sum(axis=-1)
+    weights = np.exp(log_weights - log_weights.max())
+    expected = np.bincount(means.argmax(axis=1), weights, 3) / weights.sum()
+    size = weights.sum() ** 2 / np.square(weights).sum()
+    assert size > 4000
+    agent = started(name, problem, num_lanes, counts, sums, **options)
+    assert_law(agent, expected, error=4 * 0.5 / np.sqrt(size))
+
+
+@pytest.mark.parametrize("gap", [0.2, 3e-3, 1e-4])
+@pytest.mark.parametrize(
+    ("counts", "averages"),
+    [
+        ([10**4, 0, 0, 0], [0.6, 0.0, 0.0, 0.0]),
+        ([10**3] * 4, [0.91, 0.92, 0.9, 0.905]),
+        ([2, 1, 0, 3], [0.3, 0.9, 0.0, 0.5]),
+    ],
+    ids=["an arm's data tell of all", "all arms far from the prior", "few data"],
+)
+def test_arms_that_are_nearly_equal_are_told_apart_at_once(counts, averages, gap, rng):
+    """Arms share a level but for a gap; Gaussian rewards leave a cut normal law to draw from."""
+    counts, num_lanes = np.array(counts), 2000
+    prior = TruncatedMultivariateNormal(0.5, (0.09 * np.ones((4, 4)) + gap**2 * np.eye(4)).tolist())
+    covariance = np.linalg.inv(prior.precision + np.diag(counts))
+    mean = covariance @ (prior.precision @ np.full(4, 0.5) + counts * averages)
+    law = TruncatedMultivariateNormal(tuple(mean), ((covariance + covariance.T) / 2).tolist())
+    expected = np.bincount(law.sample(rng, (20_000, 4)).argmax(axis=1), minlength=4) / 20_000
+    agent = started(
+        "exact", BanditProblem(Gaussian(), prior, 4), num_lanes, counts, counts * averages
+    )
+    assert_law(agent, expected, error=4 * 0.5 / np.sqrt(20_000))
+    assert agent.diagnostics()["is_unreliable"].mean() < 0.02
+
+
+def test_chains_follow_data_that_come_one_by_one():
+    problem, num_lanes = BanditProblem(Bernoulli(), CORRELATED, 3), 2000
+    agent = started("exact", problem, num_lanes)
+    for arm, reward in [(0, 1.0), (2, 0.0), (1, 1.0), (0, 0.0), (1, 1.0), (1, 1.0)]:
+        agent.act()
+        agent.observe(np.full(num_lanes, arm), np.full(num_lanes, reward))
+    expected = action_probabilities(problem, [2, 3, 1], [1, 3, 0])
+    assert_law(agent, expected, error=2e-3)
+
+
+@pytest.mark.parametrize("world", ["Bernoulli, cut normal", "Bernoulli, correlated"])
+def test_particles_follow_data_that_come_one_by_one(world):
+    problem, rng = BanditProblem(*WORLDS[world], 3), np.random.default_rng(3)
+    agent = started(MOVED_SMC[0], problem, 100, **MOVED_SMC[1], num_particles=1000)
+    for arm, mean, pulls in [(0, 0.6, 100), (1, 0.5, 40), (2, 0.5, 20)]:
+        for reward in (rng.random(pulls) < mean).astype(float):
+            agent.observe(np.full(100, arm), np.full(100, reward))
+    agent.act()
+    data = lane_counts(agent)[0], lane_sums(agent)[0]
+    assert_law(agent, action_probabilities(problem, *data), error=2e-3)
+
+
+@pytest.mark.parametrize("num_arms", [3, 10, 100])
+@pytest.mark.parametrize("available", [slice(None), slice(None, None, 2)], ids=["all", "some"])
+def test_propensities_of_exact_thompson_are_those_of_quadrature(num_arms, available):
+    problem, rng = BanditProblem(Bernoulli(), Beta(1.0, 1.0), num_arms), np.random.default_rng(0)
+    counts = rng.geometric(0.05, num_arms)
+    sums = rng.binomial(counts, rng.random(num_arms))
+    arms = np.zeros(num_arms, dtype=bool)
+    arms[available] = True
+    found = started("exact", problem, None, counts, sums).action_probabilities(available=arms)
+    part = BanditProblem(Bernoulli(), Beta(1.0, 1.0), int(arms.sum()))
+    expected = action_probabilities(part, counts[arms], sums[arms])
+    np.testing.assert_allclose(found[arms], expected, atol=1e-6)
+
+
+CAMPS = Mixture([Beta(20.0, 20.0), TruncatedNormal(0.97, 0.003)], [0.998, 0.002])
+SPIKED = spike_and_slab(0.5, 1e-4, Beta(2.0, 2.0), 0.5)
+SHARP = BanditProblem(Bernoulli(), Beta(1e6, 1e6), 2)
+
+
+class CommonCamp:
+    """All arms are of one law or all of another, which one draw in `rarity` is: a dependence."""
+
+    rare, usual = stats.truncnorm(-0.97 / 0.003, 10.0, 0.97, 0.003), stats.beta(20, 20)
+
+    def __init__(self, rarity):
+        self.rarity = rarity
+
+    def sample(self, rng, shape):
+        laws = [law.rvs(size=shape, random_state=rng) for law in (self.rare, self.usual)]
+        return np.where(rng.random((*shape[:-1], 1)) * self.rarity < 1, *laws)
+
+    def log_density(self, means):
+        rare, usual = (law.logpdf(means).sum(axis=-1) for law in (self.rare, self.usual))
+        return np.logaddexp(rare - np.log(self.rarity), usual + np.log1p(-1 / self.rarity))
+
+
+def bernoulli(prior, num_arms=3):
+    return BanditProblem(Bernoulli(), prior, num_arms)
+
+
+ON_ONE_SAMPLE = SHARP, [1000, 0], [500, 0]
+IN_THE_CAMP = [30, 1000], [29, 970]
+OFF = {
+    "one sample, paper": ("racing_paper", {}, *ON_ONE_SAMPLE),
+    "one sample, self-normalised": ("racing", {"proposal": "reference"}, *ON_ONE_SAMPLE),
+    "one sample, fixed": ("racing", {"proposal": "reference", "stopping": 20}, *ON_ONE_SAMPLE),
+    "a spike that races never meet": (
+        *("racing_paper", {}, bernoulli(SPIKED)),
+        *([100, 200, 300], [50, 100, 160]),
+    ),
+    "a spike that particles never meet": (
+        *(PAPERS_SMC, {}, bernoulli(spike_and_slab(0.5, 1e-4, Beta(1.0, 1.0), 0.5))),
+        *([32_152, 32_152, 40], [16_346, 16_076, 20]),  # three errors from the spike
+    ),
+    "a camp that all arms share": (
+        *("racing", {}, bernoulli(CommonCamp(500))),
+        *([30, 1000, 0], [30, 960, 0]),
+    ),
+    **{
+        f"a dependence that no draw shows, {name}, {rarity:g}, {len(str(data))}": (
+            *(name, {}, bernoulli(CommonCamp(rarity), 2)),
+            *data,
+        )
+        for name in ("racing", "racing_paper")
+        for rarity in (1e7, 1e5)
+        for data in (IN_THE_CAMP, ([3, 30], [3, 29]))
+    },
+    "a chain in one of two camps": (
+        "exact",
+        {},
+        BanditProblem(
+            Exponential(),
+            TruncatedMultivariateNormal(
+                10.0, (0.25 * np.ones((3, 3)) + 0.0225 * np.eye(3)).tolist(), 0.0, 30.0
+            ),
+            3,
+        ),
+        *([36, 36, 18], [25.2, 18.0, 7.2]),
+    ),
+    "means without digits": (
+        *("exact", {}, BanditProblem(Gaussian(), TruncatedNormal(1.5, 0.2, 1.0, 2.0), 2)),
+        *([1, 1], [1e16, 2e16]),
+    ),
+    "mass nearer to an end than digits": (
+        *("exact", {}, bernoulli(Mixture((TruncatedNormal(0.5, 1e-4), Beta(109.0, 0.03)), (9, 1)))),
+        *([0, 0, 0], [0, 0, 0]),
+    ),
+    "a prior too deep to be known": (
+        "exact",
+        {},
+        BanditProblem(Gaussian(), spike_and_slab(0.5, 1e-4, Normal(0.5, 1e-3), 0.5), 2),
+        *([10**8, 10**8], [0.0, 0.6e8]),
+    ),
+    "28 deviations from the prior": (
+        *("exact", {"method": "grid"}, BanditProblem(Gaussian(), Normal(0.0, 1e-3), 2)),
+        *([10**8, 10**8], [2.828e6, 2.828e6]),
+    ),
+}
+"""Agents in lanes where they cannot be right, or cannot know that they are."""
+
+
+@pytest.mark.filterwarnings("ignore:draws of prior.sample", "ignore:prior.sample and")
+@pytest.mark.parametrize("name", OFF)
+def test_lanes_that_cannot_be_vouched_for_are_flagged(name):
+    agent_name, options, problem, counts, sums = OFF[name]
+    agent = started(agent_name, problem, 40, counts, sums, **options)
+    agent.act()
+    assert agent.diagnostics()["is_unreliable"].mean() >= 0.8
+
+
+@pytest.mark.parametrize("prior", [CAMPS, Beta(2.0, 3.0), TruncatedNormal(0.5, 0.02)], ids=repr)
+@pytest.mark.parametrize("make", [lambda prior: prior, DensityOnly], ids=["known", "density only"])
+@pytest.mark.parametrize(("pulls", "total"), [(0, 0), (3, 3), (1000, 850)])
+def test_independent_arms_are_right_and_not_flagged_wherever_the_data_lead(
+    prior, make, pulls, total
+):
+    data = [pulls, pulls, 0], [total, 0, 0]
+    agent = started("racing", bernoulli(make(prior)), 1000, *data, effective_samples=100.0)
+    assert_law(agent, action_probabilities(bernoulli(prior), *data))
+    assert not agent.diagnostics()["is_unreliable"].any()
+
+
+@pytest.mark.parametrize("width", [1e-2, 1e-4])
+@pytest.mark.parametrize("errors", [0, 1, 2, 4, 10])
+def test_a_spike_beside_a_slab_is_followed_wherever_the_data_lie(width, errors):
+    """So many standard errors of the second arm's average lie between it and the spike."""
+    problem = bernoulli(spike_and_slab(0.5, width, Beta(1.0, 1.0), 0.5))
+    counts = [1000, 32_152, 10]
+    sums = [500, round(16_076 + errors * 32_152**0.5 / 2), 4]
+    agent = started("exact", problem, 10_000, counts, sums)
+    assert_law(agent, action_probabilities(problem, counts, sums))
+    assert not agent.diagnostics()["is_unreliable"].any()
+
+
+@pytest.mark.parametrize("width", [1e-7, 1e-10])
+def test_what_is_wide_is_kept_or_flagged_however_high_the_spike_beside_it(width):
+    """The spike is up to 10^10 times as high as a density that has 30 % of the mass."""
+    prior = spike_and_slab(0.5, width, Beta(1.0, 1.0), 0.7)
+    slab = 0.3 * np.exp(betaln(121, 81) + 200 * np.log(2))
+    spike = 0.7 / (0.7 + slab)  # that the arm with 120 rewards of 200 has its mean in the spike
+    wins = 0.7 * stats.beta.sf(0.5, 121, 81) + 0.3 * 121 / 202  # over an arm without data, if not
+    agent = started("exact", bernoulli(prior, 2), 1, [200, 0], [120, 0])
+    agent.act()
+    is_right = abs(agent.action_probabilities()[0, 0] - 0.5 * spike - wins * (1 - spike)) < 2e-3
+    assert is_right or agent.diagnostics()["is_unreliable"].all()
+
+
+@pytest.mark.parametrize("reward", [1e9, 1e13])
+def test_extreme_rewards_are_played_by_the_law_at_the_end_of_the_support(reward):
+    """Distances from the end are exponential, with rates in proportion to rewards: 1, 2, 1."""
+    problem = BanditProblem(Gaussian(), TruncatedNormal(0.5, 0.2), 3)
+    agent = started("exact", problem, 4000, [1, 1, 1], [reward, 2 * reward, reward])
+    assert_law(agent, np.array([0.25, 0.5, 0.25]), error=2e-3)
+
+
+@pytest.mark.parametrize("name", ["exact", "racing"])
+def test_data_beyond_a_support_are_met_at_its_end(name):
+    problem = bernoulli(TruncatedNormal(0.5, 0.1, low=0.2, high=0.8), 2)
+    agent = started(name, problem, 4000, [1000, 1000], [150, 154])
+    assert_law(agent, action_probabilities(problem, [1000, 1000], [150, 154]))
+    assert not agent.diagnostics().get("is_unreliable", np.zeros(1)).any()

@@ -1,0 +1,348 @@
+"""What every likelihood promises, the built-in ones and one of a user's own."""
+
+import json
+import pickle
+from math import exp, inf, log
+
+import numpy as np
+import pytest
+from families import ALL_LIKELIHOODS
+from geometric import Geometric
+from scipy import stats
+from surface import lai_robbins_slope, likelihood_interval
+
+from bandit_gym.likelihoods import (
+    Bernoulli,
+    Exponential,
+    Gaussian,
+    Likelihood,
+    Poisson,
+    likelihood_from_dict,
+)
+
+LAST_UNIFORM = 1 - 2.0**-53
+NUM_DRAWS = 100_000
+CASES = (
+    *((Bernoulli(), mean) for mean in (0.001, 0.3, 0.5, 0.999)),
+    *((Exponential(), mean) for mean in (1e-8, 0.3, 1e6)),
+    *((Gaussian(std), mean) for std, mean in ((1.0, 0.0), (0.01, -5.0), (100.0, 1e6))),
+    *((Poisson(), mean) for mean in (1e-8, 0.01, 0.7, 4.0, 15.99, 16.0, 80.0, 1e4, 1e6)),
+    *((Geometric(), mean) for mean in (1e-4, 0.3, 4.0, 1e4)),
+)
+LIKELIHOODS = (*ALL_LIKELIHOODS, Gaussian(0.3), Geometric())
+HALF_CHI_SQUARED_95 = 0.5 * 3.841458820694124
+
+every_case = pytest.mark.parametrize(("likelihood", "mean"), CASES, ids=repr)
+every_likelihood = pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
+
+
+class Scaled(Likelihood):
+    """No dataclass, and a parameter: Gaussian rewards, of which everything is derived."""
+
+    name, support = "scaled", (-inf, inf)
+
+    def __init__(self, std):
+        self.std = std
+
+    def is_possible(self, rewards):
+        return np.isfinite(rewards)
+
+    def log_likelihood(self, means, counts, sums):
+        return Gaussian(self.std).log_likelihood(means, counts, sums)
+
+    def sample(self, means, uniforms):
+        return Gaussian(self.std).sample(means, uniforms)
+
+
+def law_of(likelihood, mean):
+    """Return scipy's frozen distribution of the reward."""
+    if isinstance(likelihood, Gaussian):
+        return stats.norm(mean, likelihood.std)
+    if isinstance(likelihood, Exponential):
+        return stats.expon(scale=mean)
+    if isinstance(likelihood, Geometric):
+        return stats.geom(1 / (1 + mean), loc=-1)
+    return (stats.bernoulli if isinstance(likelihood, Bernoulli) else stats.poisson)(mean)
+
+
+def is_discrete(likelihood):
+    return not isinstance(likelihood, Gaussian | Exponential)
+
+
+def log_probability(likelihood, mean, rewards):
+    law = law_of(likelihood, mean)
+    return law.logpmf(rewards) if is_discrete(likelihood) else law.logpdf(rewards)
+
+
+def hard_uniforms():
+    """Return uniforms in the middle and in both tails, down to the smallest that are drawn."""
+    middle = np.random.default_rng(0).random(2000)
+    tail = 2.0 ** -np.arange(2, 54)
+    return np.sort(np.concatenate([middle, tail, 1 - tail]))
+
+
+@every_case
+def test_sample_is_the_inverse_cdf(likelihood, mean):
+    uniforms, law = hard_uniforms(), law_of(likelihood, mean)
+    rewards = likelihood.sample(mean, uniforms)
+    if is_discrete(likelihood):  # the first count whose distribution exceeds the uniform
+        assert (law.cdf(rewards - 1) <= uniforms + 1e-12).all()
+        assert (law.sf(rewards) <= (1 - uniforms) * (1 + 1e-8)).all()
+        is_low = uniforms < 0.5
+        assert (law.cdf(rewards)[is_low] >= uniforms[is_low] - 1e-12).all()
+    else:
+        np.testing.assert_allclose(law.cdf(rewards), uniforms, rtol=1e-10)
+        np.testing.assert_allclose(law.sf(rewards), 1 - uniforms, rtol=1e-10)
+    assert (np.diff(rewards) >= 0).all()
+
+
+@every_case
+def test_draws_of_uniform_numbers_fit_the_law(likelihood, mean, rng):
+    rewards, law = likelihood.sample(mean, rng.random(NUM_DRAWS)), law_of(likelihood, mean)
+    if is_discrete(likelihood):
+        edges = np.unique(law.ppf([0.0005, *np.linspace(0.02, 0.98, 25)]))  # where bins end
+        expected = NUM_DRAWS * np.diff([0.0, *law.cdf(edges), 1.0])
+        observed = np.bincount(np.searchsorted(edges, rewards), minlength=len(expected))
+        is_filled = expected > 0
+        p_value = stats.chisquare(observed[is_filled], expected[is_filled]).pvalue
+    else:
+        p_value = stats.kstest(rewards, law.cdf).pvalue
+    assert p_value > 1e-3
+    assert abs(rewards.mean() - mean) <= 4 * likelihood.reward_std(mean) / NUM_DRAWS**0.5
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "means"),
+    [
+        (Bernoulli(), np.linspace(0, 1, 400)),
+        (Exponential(), np.geomspace(1e-8, 1e6, 400)),
+        (Gaussian(2.0), np.linspace(-10, 10, 400)),
+        (Poisson(), np.append(0.0, np.geomspace(1e-8, 1e6, 400))),
+        (Geometric(), np.append(0.0, np.geomspace(1e-8, 1e6, 400))),
+    ],
+    ids=repr,
+)
+def test_sample_never_falls_as_the_mean_rises(likelihood, means):
+    rewards = likelihood.sample(means, np.linspace(0, LAST_UNIFORM, 200)[:, None])
+    assert (np.diff(rewards, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("uniform", [0.0, 2.0**-53, LAST_UNIFORM])
+@every_case
+def test_sample_is_possible_and_no_outlier_at_the_ends(likelihood, mean, uniform):
+    reward = likelihood.sample(mean, uniform)
+    assert likelihood.is_possible(reward)
+    if isinstance(likelihood, Gaussian | Poisson) and mean >= 80:
+        assert abs(reward - mean) <= 10 * likelihood.reward_std(mean)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "mean"), [(Bernoulli(), 0.0), (Bernoulli(), 1.0), (Poisson(), 0.0)]
+)
+def test_sample_is_sure_at_an_end_of_the_support(likelihood, mean):
+    assert (likelihood.sample(mean, np.array([0.0, 0.5, LAST_UNIFORM])) == mean).all()
+
+
+@every_case
+def test_sample_of_one_equals_sample_of_many_in_every_memory_layout(likelihood, mean, rng):
+    uniforms = rng.random((30, 10))
+    many = likelihood.sample(np.full((30, 10), mean), uniforms)
+    assert (many == likelihood.sample(mean, np.asfortranarray(uniforms))).all()
+    one_by_one = [likelihood.sample([mean], [uniform])[0] for uniform in uniforms.ravel()]
+    assert many.ravel().tolist() == one_by_one and many.dtype == np.float64
+
+
+@every_likelihood
+def test_means_counts_and_sums_broadcast(likelihood):
+    counts, sums = np.array([[0], [2]]), np.array([[0.0], [1.0]])
+    assert likelihood.log_likelihood(np.full(5, 0.5), counts, sums).shape == (2, 5)
+    assert likelihood.sample(np.full((3, 1), 0.5), np.full(4, 0.7)).shape == (3, 4)
+    mixed = likelihood.sample(np.array([0.25, 0.5, 0.75]), 0.5)
+    assert mixed.tolist() == [likelihood.sample(mean, 0.5) for mean in (0.25, 0.5, 0.75)]
+
+
+@every_case
+def test_log_likelihood_of_count_and_sum_is_the_exact_one_up_to_a_constant(likelihood, mean, rng):
+    """So that count and sum are all there is to remember of twenty rewards."""
+    rewards = likelihood.sample(mean, rng.random(20))
+    room = min(mean - likelihood.support[0], likelihood.support[1] - mean)
+    means = mean + np.array([0.0, 0.3, -0.3]) * min(room, likelihood.reward_std(mean))
+    exact = [log_probability(likelihood, value, rewards).sum() for value in means]
+    found = likelihood.log_likelihood(means, 20, rewards.sum())
+    rounding = 1e-14 * np.abs([exact, found]).max()
+    np.testing.assert_allclose(np.diff(found), np.diff(exact), atol=rounding, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "mean", "count", "total", "expected"),
+    [
+        (Bernoulli(), 0.0, 3, 0.0, 0.0),
+        (Bernoulli(), 1.0, 3, 3.0, 0.0),
+        (Bernoulli(), 0.0, 3, 1.0, -inf),
+        (Bernoulli(), 1.0, 3, 2.0, -inf),
+        (Bernoulli(), 0.5, 2, 1.0, 2 * log(0.5)),
+        (Bernoulli(), -0.1, 0, 0.0, -inf),
+        (Bernoulli(), 1.1, 0, 0.0, -inf),
+        (Exponential(), 2.0, 3, 4.0, -3 * log(2.0) - 2.0),
+        (Exponential(), 5.0, 0, 0.0, 0.0),
+        (Exponential(), 0.0, 1, 1.0, -inf),
+        (Exponential(), -1.0, 0, 0.0, -inf),
+        (Exponential(), 5e-324, 1, 1e300, -inf),
+        (Gaussian(2.0), 1.0, 4, 8.0, -0.5),
+        (Gaussian(), 7.0, 0, 0.0, 0.0),
+        (Gaussian(), 1e200, 1, 0.0, -inf),
+        (Gaussian(), inf, 0, 0.0, -inf),
+        (Poisson(), 2.0, 3, 4.0, 4 * log(2.0) - 6.0),
+        (Poisson(), 0.0, 3, 0.0, 0.0),
+        (Poisson(), 0.0, 3, 1.0, -inf),
+        (Poisson(), -1.0, 0, 0.0, -inf),
+        (Poisson(), inf, 0, 0.0, -inf),
+        *((likelihood, np.nan, 1, 1.0, -inf) for likelihood in LIKELIHOODS),
+    ],
+)
+def test_log_likelihood_by_hand(likelihood, mean, count, total, expected):
+    assert likelihood.log_likelihood(mean, count, total) == pytest.approx(expected, rel=1e-15)
+
+
+def test_gaussian_log_likelihood_keeps_its_digits_after_a_million_pulls():
+    count, total = 10**6, 10.0**6 * 1e6
+    at_average, beside = Gaussian().log_likelihood(np.array([1e6, 1e6 + 1e-3]), count, total)
+    assert at_average - beside == pytest.approx(0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "worse", "best"),
+    [
+        (Bernoulli(), 0.2, 0.5),
+        (Exponential(), 0.5, 2.0),
+        (Gaussian(2.0), 0.0, 1.0),
+        (Poisson(), 0.7, 4.0),
+        (Geometric(), 0.3, 2.0),
+    ],
+    ids=repr,
+)
+def test_lai_robbins_slope_is_the_gap_over_the_divergence_for_each_worse_arm(
+    likelihood, worse, best
+):
+    """The divergence is the mean of log p / q under the worse arm, summed or by quadrature."""
+
+    def log_ratio(x):
+        return log_probability(likelihood, worse, x) - log_probability(likelihood, best, x)
+
+    law = law_of(likelihood, worse)
+    if is_discrete(likelihood):
+        counts = np.arange(2 if isinstance(likelihood, Bernoulli) else 200)
+        divergence = np.sum(law.pmf(counts) * log_ratio(counts))
+    else:
+        divergence = law.expect(log_ratio)
+    slope = lai_robbins_slope(likelihood, np.array([worse, best, worse, best]))
+    assert slope == pytest.approx(2 * (best - worse) / divergence, rel=1e-6)
+
+
+@every_likelihood
+def test_interval_ends_where_the_log_likelihood_has_dropped(likelihood):
+    counts, sums = np.array([3.0, 50.0]), np.array([2.0, 30.0])
+    peak = likelihood.log_likelihood(sums / counts, counts, sums)
+    for end in likelihood_interval(likelihood, counts, sums):
+        drop = peak - likelihood.log_likelihood(end, counts, sums)
+        np.testing.assert_allclose(drop, HALF_CHI_SQUARED_95, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("likelihood", "count", "total", "expected"),
+    [
+        (Bernoulli(), 10, 0.0, (0.0, 1 - exp(-HALF_CHI_SQUARED_95 / 10))),
+        (Bernoulli(), 10, 10.0, (exp(-HALF_CHI_SQUARED_95 / 10), 1.0)),
+        (Poisson(), 5, 0.0, (0.0, HALF_CHI_SQUARED_95 / 5)),
+        (Exponential(), 2, 0.0, (0.0, 0.0)),  # whose log-likelihood has no largest value
+        (Gaussian(2.0), 4, -2.0, (-0.5 - 1.959964, -0.5 + 1.959964)),
+    ],
+    ids=repr,
+)
+def test_interval_by_hand(likelihood, count, total, expected):
+    (low,), (high,) = likelihood_interval(likelihood, [count], [total])
+    assert (low, high) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "inside", "outside"),
+    [
+        (Bernoulli(), [0.0, 0.5, 1.0], [-1e-9, 1 + 1e-9, np.nan, inf]),
+        (Exponential(), [1e-300, 1.0, 1e300], [0.0, -1.0, inf, np.nan]),
+        (Gaussian(), [-1e300, 0.0, 1e300], [inf, -inf, np.nan]),
+        (Poisson(), [0.0, 1.0, 1e300], [-1e-9, inf, np.nan]),
+        (Geometric(), [0.0, 1e-300, 1e300], [-1e-9, inf, np.nan]),
+    ],
+)
+def test_contains_separates_the_possible_means(likelihood, inside, outside):
+    assert likelihood.contains(np.array(inside)).all()
+    assert not likelihood.contains(np.array(outside)).any()
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "possible", "impossible"),
+    [
+        (Bernoulli(), [0.0, 1.0], [0.5, -1.0, 2.0, np.nan, inf]),
+        (Exponential(), [0.0, 0.5, 1e300], [-0.5, np.nan, inf]),
+        (Gaussian(), [-1e300, 0.0], [np.nan, inf, -inf]),
+        (Poisson(), [0.0, 7.0, 1e15], [0.5, -1.0, np.nan, inf]),
+    ],
+)
+def test_is_possible_separates_the_rewards(likelihood, possible, impossible):
+    assert likelihood.is_possible(np.array(possible)).all()
+    assert not likelihood.is_possible(np.array(impossible)).any()
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "count", "possible", "impossible"),
+    [
+        (Bernoulli(), 2, [0.0, 1.0, 2.0], [3.0, 0.5, -1.0]),
+        (Exponential(), 2, [0.0, 2.5], [-1.0, inf]),
+        (Gaussian(), 2, [-7.5, 0.0], [np.nan, inf]),
+        (Poisson(), 2, [0.0, 7.0], [0.5, -1.0, inf]),
+        (Geometric(), 2, [0.0, 7.0], [7.5, -1.0, inf, np.nan]),
+        (Scaled(1.0), 2, [-7.5], [inf]),
+        *((likelihood, 0, [0.0], [1.0]) for likelihood in LIKELIHOODS),
+    ],
+)
+def test_is_possible_sum_separates_the_sums(likelihood, count, possible, impossible):
+    assert likelihood.is_possible_sum(count, np.array(possible)).all()
+    assert not likelihood.is_possible_sum(count, np.array(impossible)).any()
+
+
+@every_case
+def test_reward_std_is_that_of_the_law_also_as_a_subclass_gets_it(likelihood, mean):
+    expected = law_of(likelihood, mean).std()
+    assert likelihood.reward_std(mean) == pytest.approx(expected, rel=1e-7)
+    assert Likelihood.reward_std(likelihood, mean) == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize(("likelihood", "end"), [(Bernoulli(), 1.0), (Geometric(), 0.0)])
+def test_default_std_is_zero_at_an_end_of_the_support(likelihood, end):
+    assert Likelihood.reward_std(likelihood, end) == 0.0
+
+
+@pytest.mark.parametrize("likelihood", [*ALL_LIKELIHOODS, Gaussian(0.3)], ids=repr)
+def test_dict_makes_an_equal_likelihood(likelihood):
+    settings = json.loads(json.dumps(likelihood.to_dict()))
+    assert settings == likelihood.to_dict()
+    assert likelihood_from_dict(settings) == likelihood
+
+
+def test_dict_names_the_parameters_and_may_leave_out_the_default():
+    assert Scaled(2.0).to_dict() == {"name": "scaled", "std": 2.0}
+    assert repr(Scaled(2.0)) == "Scaled(std=2.0)"
+    assert likelihood_from_dict({"name": "gaussian"}) == Gaussian(1.0)
+
+
+@pytest.mark.parametrize("likelihood", [*LIKELIHOODS, Scaled(2.0)], ids=repr)
+def test_pickle_makes_an_equal_likelihood_and_parameters_or_class_another_one(likelihood):
+    copy = pickle.loads(pickle.dumps(likelihood))
+    assert copy == likelihood and hash(copy) == hash(likelihood)
+    assert all(copy != other for other in (Scaled(1.0), Gaussian(2.0)))
+
+
+def test_a_subclass_without_the_essentials_cannot_be_made():
+    with pytest.raises(TypeError, match="abstract"):
+        type("Empty", (Likelihood,), {"name": "empty", "support": (0.0, 1.0)})()

@@ -1,0 +1,323 @@
+"""The best possible, against exact arithmetic, and every rule's regret against what it plays."""
+
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import integrate
+from surface import regret_of, started
+
+from agents import ExactThompson, make_agent
+from agents.bayes_optimal import (
+    BayesOptimal,
+    expected_regret,
+    optimal_bracket,
+    optimal_regret,
+    optimal_value,
+)
+from bandit_gym.envs import BanditVectorEnv
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors.mixtures import Mixture
+from bandit_gym.problem import BanditProblem
+from bandit_gym.rollout import rollout
+
+
+def bernoulli(prior, num_arms=2):
+    return BanditProblem(Bernoulli(), prior, num_arms)
+
+
+UNIFORM, ROUGH = bernoulli(Beta(1.0, 1.0)), bernoulli(TruncatedNormal(0.4, 0.2))
+UNLIKE = bernoulli(Beta([1.0, 1.0, 2.0], [1.0, 2.0, 1.0]), 3)
+DEPENDENT = bernoulli(TruncatedMultivariateNormal(0.5, [[1.0, 0.6], [0.6, 1.0]]))
+NORMAL = BanditProblem(Gaussian(), Normal(0.0, 1.0), 2)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Keep policies in a folder of their own."""
+    monkeypatch.setenv("BANDIT_GYM_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def exact_worths(arms, horizon):
+    """The function from a state to what each arm's pull is worth there, in exact arithmetic.
+
+    Args:
+        arms: of each arm, (weight, alpha, beta) of the Beta laws that its prior is a mixture of.
+        horizon: T.
+    """
+
+    @cache
+    def mean(law, n, s):
+        """Return the chance of a success after s of n, by the chances of n + 1 pulls and of n."""
+
+        def chance(n, s):
+            found = Fraction(0)
+            for weight, a, b in law:
+                value = Fraction(weight)
+                for k in range(n):
+                    value *= Fraction(a + k if k < s else b + k - s, a + b + k)
+                found += value
+            return found
+
+        return chance(n + 1, s + 1) / chance(n, s)
+
+    @cache
+    def worths(state):
+        if sum(n for n, _ in state) == horizon:
+            return (Fraction(0),)
+        found = []
+        for arm, ((n, s), law) in enumerate(zip(state, arms, strict=True)):
+            p = mean(law, n, s)
+            paid, failed = (
+                max(worths((*state[:arm], (n + 1, s + reward), *state[arm + 1 :])))
+                for reward in (1, 0)
+            )
+            found.append(p * (1 + paid) + (1 - p) * failed)
+        return tuple(found)
+
+    return worths
+
+
+def plain(*priors):
+    """Return arms with one Beta law each."""
+    return tuple(((1, a, b),) for a, b in priors)
+
+
+RARE_STAR = Mixture((Beta(20.0, 20.0), Beta(97.0, 3.0)), (0.75, 0.25))
+STARS = (((Fraction(3, 4), 20, 20), (Fraction(1, 4), 97, 3)),) * 2
+
+
+@pytest.mark.parametrize(
+    ("problem", "arms", "horizon"),
+    [
+        (UNIFORM, plain((1, 1), (1, 1)), 14),
+        (bernoulli(Beta([1.0, 3.0], [2.0, 1.0])), plain((1, 2), (3, 1)), 14),
+        (bernoulli(Beta([1.0, 2.0, 1.0], [1.0, 1.0, 3.0]), 3), plain((1, 1), (2, 1), (1, 3)), 9),
+        (bernoulli(RARE_STAR), STARS, 12),
+    ],
+    ids=["uniform", "unlike", "three", "rare star"],
+)
+def test_value_is_that_of_exact_arithmetic(problem, arms, horizon):
+    exact = max(exact_worths(arms, horizon)(((0, 0),) * len(arms)))
+    assert optimal_value(problem, horizon) == pytest.approx(float(exact), rel=1e-8)
+
+
+@pytest.mark.parametrize("priors", [((1, 1), (1, 1)), ((1, 2), (2, 1))])
+def test_choices_are_the_best_arms_of_exact_arithmetic_and_the_lowest_of_equal_ones(priors):
+    horizon, worths = 14, exact_worths(plain(*priors), 14)
+    states = [
+        ((n, s), (m, r))
+        for n in range(horizon)
+        for m in range(horizon - n)
+        for s in range(n + 1)
+        for r in range(m + 1)
+    ]
+    counts, sums = np.moveaxis(np.array(states), 2, 0)
+    problem = bernoulli(Beta(*np.array(priors, dtype=float).T.tolist()))
+    agent = started("optimal", problem, len(states), counts, sums, horizon=horizon)
+    expected = [max((0, 1), key=lambda arm, state=state: worths(state)[arm]) for state in states]
+    np.testing.assert_array_equal(agent.act(), expected)
+    assert len({worths(state)[0] == worths(state)[1] for state in states}) == 2  # some are ties
+
+
+@pytest.mark.parametrize(("horizon", "regret"), [(20, 0.9021), (50, 1.3366), (100, 1.7482)])
+def test_regret_of_two_uniform_arms_is_the_known_one(horizon, regret):
+    assert optimal_regret(UNIFORM, horizon) == pytest.approx(regret, abs=5e-5)
+
+
+def test_regret_of_thompson_sampling_is_the_known_one():
+    found = expected_regret(UNIFORM, "thompson", 50)[[19, 49]]
+    assert found == pytest.approx([1.4015, 2.1258], abs=5e-5)
+
+
+def test_one_pull_and_all_that_is_known_leave_the_best_mean():
+    """Their sum over T = 1 is E max: 5 / 6 of five uniform arms, 3 / 4 of these two."""
+    law, grid = TruncatedNormal(0.4, 0.2), np.linspace(0, 1, 20_001)
+    chances = integrate.cumulative_simpson(np.exp(law.arm_log_density(grid)), x=grid, initial=0)
+    best = {
+        3 / 4: bernoulli(Beta([1.0, 2.0], 1.0)),
+        1 - integrate.simpson(chances**3, x=grid): bernoulli(law, 3),
+        5 / 6: bernoulli(Beta(1.0, 1.0), 5),
+    }
+    for expected, problem in best.items():
+        found = optimal_value(problem, 1) + optimal_regret(problem, 1)
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+class Unnamed:
+    """A law with what quadrature needs and nothing that says it is conjugate."""
+
+    support = (0.0, 1.0)
+
+    def __init__(self, law):
+        self.sample, self.arm_log_density = law.sample, law.arm_log_density
+        self.log_density = law.log_density
+
+
+@pytest.mark.parametrize("law", [Beta(1.0, 1.0), Beta(0.5, 0.5), Beta(3.0, 40.0)], ids=repr)
+def test_quadrature_agrees_with_the_closed_form(law):
+    found = optimal_value(bernoulli(Unnamed(law)), 60)
+    assert found == pytest.approx(optimal_value(bernoulli(law), 60), rel=1e-8)
+
+
+@pytest.mark.parametrize(("num_arms", "horizon"), [(2, 60), (3, 20), (4, 12), (5, 8)])
+def test_arms_alike_are_solved_as_arms_that_differ_by_nothing(num_arms, horizon):
+    """Equal arms share states; arms that differ in the last digits do not."""
+    nearly = (1.0 + 1e-13 * np.arange(num_arms)).tolist()
+    values = [
+        optimal_value(bernoulli(Beta(alpha, 1.0), num_arms), horizon) for alpha in (1.0, nearly)
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-11)
+
+
+RULES = {
+    "thompson": ("exact", {}),
+    "greedy": ("greedy", {"estimate": "average"}),
+    "epsilon_greedy": ("epsilon_greedy", {"estimate": "average", "epsilon": 0.2}),
+    **{name: (name, {}) for name in ("random", "ucb1", "kl_ucb", "bayes_ucb")},
+}
+"""Agents and their options, by the names of rules."""
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("problem", "horizon"),
+    [(UNIFORM, 40), (UNLIKE, 12), (bernoulli(TruncatedNormal(0.4, 0.3)), 25)],
+    ids=["uniform", "unlike", "cut normal"],
+)
+def test_rules_lose_in_play_what_the_recursion_says_and_no_less_than_the_best(
+    rule, problem, horizon
+):
+    env = BanditVectorEnv(2000, problem=problem)
+    name, options = RULES[rule]
+    found = rollout(make_agent(name, problem, **options), env, seed=0, horizon=horizon)
+    played = regret_of(found).cumsum(axis=1)[:, [horizon // 2, horizon - 1]]
+    exact = expected_regret(problem, rule, horizon, **options)
+    error = 4 * played.std(axis=0) / np.sqrt(2000)
+    assert (np.abs(played.mean(axis=0) - exact[[horizon // 2, horizon - 1]]) < error).all()
+    assert exact[-1] > optimal_regret(problem, horizon) + 1e-3
+
+
+@pytest.mark.parametrize("problem", [UNIFORM, bernoulli(Beta(1.0, [1.0, 2.0]))])
+def test_the_optimum_loses_in_play_what_the_recursion_says(problem):
+    env = BanditVectorEnv(5000, problem=problem)
+    found = rollout(BayesOptimal(problem, horizon=60), env, seed=0, horizon=60)
+    regrets = regret_of(found).sum(axis=1)
+    expected = optimal_regret(problem, 60)
+    assert expected_regret(problem, "optimal", 60)[-1] == pytest.approx(expected, abs=1e-9)
+    assert abs(regrets.mean() - expected) < 4 * regrets.std() / np.sqrt(len(regrets))
+
+
+def test_a_function_is_a_rule():
+    def alternate(counts, sums):
+        return np.eye(2)[counts.sum(axis=1) % 2]
+
+    # Half of the pulls go to either arm: as much regret as by chance.
+    expected = expected_regret(UNIFORM, "random", 10)
+    assert expected_regret(UNIFORM, alternate, 10) == pytest.approx(expected, rel=1e-12)
+
+
+PENALTIES = ("ts", "fh", "v_zero", "v_levels", "v_emax")
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize(("problem", "horizon"), [(UNIFORM, 30), (UNLIKE, 9), (ROUGH, 15)])
+def test_a_bracket_holds_the_optimum(penalty, problem, horizon):
+    # 1 - 1e-4: some 4 standard errors.
+    found = optimal_bracket(problem, horizon, penalty=penalty, num_samples=300, confidence=0.9999)
+    assert found.lower < optimal_value(problem, horizon) < found.upper
+
+
+def test_of_the_penalties_those_that_look_further_ahead_bound_closer():
+    """By more than what 95 % intervals leave open at this many samples."""
+    sizes = {"ts": 300, "fh": 3000, "v_zero": 3000, "v_emax": 300}
+    upper = [
+        optimal_bracket(UNIFORM, 20, penalty=name, num_samples=size, seed=0).upper
+        for name, size in sizes.items()
+    ]
+    assert upper == sorted(upper, reverse=True) and upper[-1] < 20 * 2 / 3 - 0.7 * 0.9021
+
+
+def test_of_sure_arms_and_of_one_pull_every_bound_is_the_value():
+    sure = bernoulli(Beta([700.0, 300.0], [300.0, 700.0]))  # no future teaches anything
+    single = bernoulli(Beta([1.0, 3.0], 1.0))
+    for penalty in PENALTIES:
+        upper = optimal_bracket(sure, 10, penalty=penalty, num_samples=50).upper
+        assert upper == pytest.approx(7.0, abs=0.05)
+        if penalty != "ts":
+            upper = optimal_bracket(single, 1, penalty=penalty, num_samples=50).upper
+            assert upper == pytest.approx(0.75, abs=1e-9)
+
+
+def test_a_seed_gives_one_bracket():
+    found = [optimal_bracket(UNIFORM, 20, num_samples=50, seed=seed) for seed in (3, 3, 4)]
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_policy_is_stored_and_mended_wherever_its_file_is_damaged(folder):
+    states = np.array([[3, 2], [1, 4]]), np.array([[1, 2], [1, 1]])
+
+    def choices(horizon=40):
+        return started("optimal", UNIFORM, 2, *states, horizon=horizon).act().tolist()
+
+    first = choices()
+    (path,) = folder.iterdir()
+    whole = path.read_bytes()
+    assert choices() == first and path.read_bytes() == whole
+    places = np.random.default_rng(0).integers(len(whole), size=15)
+    damaged = [whole[: len(whole) // 2], b"", b"not a policy"]
+    damaged += [whole[:i] + bytes([whole[i] ^ 0xFF]) + whole[i + 1 :] for i in places]
+    for data in damaged:
+        path.write_bytes(data)
+        assert choices() == first
+    path.write_bytes(b"")
+    assert choices() == first and path.read_bytes() == whole
+    choices(horizon=39)
+    assert len(list(folder.iterdir())) == 2  # another horizon has another file
+
+
+def test_without_room_for_a_file_the_policy_is_there_all_the_same(folder, monkeypatch):
+    (folder / "file").write_text("no folder")
+    monkeypatch.setenv("BANDIT_GYM_CACHE", str(folder / "file"))
+    agent = started("optimal", bernoulli(Beta(1.0, 1.0), 3), 1, horizon=9)
+    assert agent.act().tolist() == [0]
+    agent.warm_start([3, 2, 2], [0.0, 2.0, 2.0])
+    assert agent.act().tolist() == [1]
+
+
+def test_a_pull_beyond_the_horizon_is_refused_in_one_sentence():
+    agent = started("optimal", UNIFORM, 2, [[1, 1], [2, 3]], [[0, 0], [0, 0]], horizon=5)
+    with pytest.raises(ValueError, match="horizon must be more than the 5 pulls so far, got 5"):
+        agent.act()
+
+
+SIX = bernoulli(Beta(1.0, 1.0), 6)
+REFUSED = [
+    (lambda: make_agent("optimal", UNIFORM), "optimal options must have the key 'horizon'"),
+    (lambda: BayesOptimal(UNIFORM, horizon=3000), "at most 7 GB with 2 arms, not 42.8 GB, got 300"),
+    (lambda: BayesOptimal(DEPENDENT, horizon=9), "prior must offer arm_log_dens"),
+    (lambda: optimal_value(UNIFORM, 0), "horizon must be a positive integer, got 0"),
+    (lambda: optimal_value(UNIFORM, 10**7), "optimal_bracket"),
+    (lambda: optimal_value(SIX, 10), "at most 5 arms.*optimal_bracket"),
+    (lambda: optimal_value(NORMAL, 10), "must be Bernoulli"),
+    (lambda: optimal_value(DEPENDENT, 10), "independent a priori"),
+    (lambda: optimal_bracket(UNIFORM, 10, penalty="v_max"), "nearest known one is 'v_emax'"),
+    (lambda: optimal_bracket(SIX, 10, penalty="v_emax"), "more than 3 arms"),
+    (lambda: optimal_bracket(UNIFORM, 1000, penalty="v_emax"), r"must have T \*\* K of at most"),
+    (lambda: optimal_bracket(UNIFORM, 5, agent=ExactThompson(UNLIKE)), "agent must be one for"),
+    (lambda: expected_regret(UNIFORM, "thomson", 5), "nearest known one is 'thompson'"),
+    (lambda: expected_regret(UNIFORM, "epsilon_greedy", 5, epsilom=0.2), "one is 'epsilon'"),
+    (lambda: expected_regret(UNIFORM, lambda n, s: n * 0.0, 5), "probabilities that sum to 1"),
+    (lambda: expected_regret(UNIFORM, lambda n, s: s[:, 0], 5), r"return probabilities \(1, 2\)"),
+    (lambda: expected_regret(UNIFORM, "random", 10**6), "horizon must give at most 1e.09 states"),
+]
+
+
+@pytest.mark.parametrize(("attempt", "text"), REFUSED)
+def test_what_is_out_of_reach_is_refused_in_one_sentence(attempt, text):
+    with pytest.raises(ValueError, match=text) as caught:
+        attempt()
+    assert str(caught.value).count(". ") == 0

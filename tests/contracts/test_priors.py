@@ -1,0 +1,326 @@
+"""What every prior with a name promises: draws, densities, supports, and the dict it is made of."""
+
+import inspect
+import json
+import pickle
+from itertools import pairwise
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from families import ALL_PRIORS
+from scipy import integrate, stats
+from surface import lane_stream, make_world
+
+from bandit_gym.likelihoods import Gaussian
+from bandit_gym.priors import (
+    PRIORS,
+    RANGES,
+    Beta,
+    Gamma,
+    HierarchicalBeta,
+    IndependentPrior,
+    InverseGamma,
+    LogitNormal,
+    Mixture,
+    Normal,
+    PerArm,
+    Prior,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+    make_prior,
+    prior_from_dict,
+    spike_and_slab,
+)
+from bandit_gym.problem import BanditProblem, problem_from_dict
+
+NUM_DRAWS = 20_000
+NUM_ARMS = 3
+BETA = {"name": "beta", "alpha": 1, "beta": 2}
+CUT = {"name": "truncated_normal", "mean": 0.4, "std": 0.1}
+MIXTURE = {"name": "mixture", "components": [BETA, CUT], "weights": [0.1, 0.3]}
+NAMED = {
+    "beta": BETA,
+    "gamma": {"name": "gamma", "shape": 2, "rate": [1, 2, 3]},
+    "inverse_gamma": {"name": "inverse_gamma", "shape": 3, "scale": 2},
+    "normal": {"name": "normal", "mean": [0, 1, 2], "std": 1},
+    "truncated_normal": CUT,
+    "truncated_multivariate_normal": {
+        "name": "truncated_multivariate_normal",
+        "mean": 0.5,
+        "covariance": [[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]],
+    },
+    "logit_normal": {"name": "logit_normal", "mean": [0, 1, 2], "std": 1},
+    "mixture": MIXTURE,
+    "hierarchical_beta": {"name": "hierarchical_beta", "alphas": [2, 3, 1], "betas": [1, 4, 2]},
+    "per_arm": {"name": "per_arm", "laws": [BETA, MIXTURE, CUT]},
+    "spike_and_slab": {
+        "name": "spike_and_slab",
+        "spike": 0.3,
+        "width": 0.01,
+        "slab": MIXTURE,
+        "share": 0.4,
+    },
+}
+OF_SCIPY = (
+    *(prior for prior in ALL_PRIORS if isinstance(prior, IndependentPrior)),
+    Beta(1.0, 1.0),
+    Beta([0.5, 1.0, 300.0], [0.5, 1.0, 100.0]),
+    Gamma([0.3, 1.0, 50.0], [1e-3, 1.0, 1e3]),
+    InverseGamma(2.5, [1e-3, 1.0, 1e3]),
+    Normal([-1e3, 0.0, 1e3], [1e-3, 1.0, 1e3]),
+    TruncatedNormal([-5.0, 0.5, 7.0], 0.1),
+    TruncatedNormal(0.3, [1e-3, 0.3, 1e4]),
+    TruncatedNormal([0.0, 2.0, 4.0], 1.0, [-1.0, 2.0, 1.0], [np.pi, 2.01, 1e6]),
+    TruncatedNormal(0.0, 1.0, [-40.0, -38.0, 50.0], [1.0, -37.0, 60.0]),
+)
+"""Those of which SciPy knows every arm's law, also far from where floating point is at ease."""
+OF_OURS = {
+    "mixture": Mixture([Beta(2.0, 8.0), Beta(8.0, 2.0)], [4.0, 1.0]),
+    "spike and slab": spike_and_slab(0.3, 0.02, Beta(1.0, 1.0), 0.8),
+    "logit-normal": LogitNormal([-0.5, 0.0, 1.0], 0.8),
+    "per arm": PerArm([Beta(2.0, 5.0), TruncatedNormal(0.5, 0.1, 0.2, 0.9), LogitNormal(0, 1)]),
+}
+"""Independent ones whose densities are integrated."""
+ARMWISE = (*OF_SCIPY, *OF_OURS.values())
+ALL = (*ARMWISE, *ALL_PRIORS, *map(prior_from_dict, NAMED.values()))
+
+every_prior = pytest.mark.parametrize("prior", ALL, ids=repr)
+every_armwise = pytest.mark.parametrize("prior", ARMWISE, ids=repr)
+every_of_scipy = pytest.mark.parametrize("prior", OF_SCIPY, ids=repr)
+every_name = pytest.mark.parametrize("name", NAMED)
+
+
+def arm_law(prior, arm):
+    """Return scipy's frozen distribution of one arm's mean."""
+    values = {
+        key: value[arm] if isinstance(value, tuple) else value for key, value in vars(prior).items()
+    }
+    if isinstance(prior, Beta):
+        return stats.beta(values["alpha"], values["beta"])
+    if isinstance(prior, Gamma):
+        return stats.gamma(values["shape"], scale=1 / values["rate"])
+    if isinstance(prior, InverseGamma):
+        return stats.invgamma(values["shape"], scale=values["scale"])
+    mean, std = values["mean"], values["std"]
+    if isinstance(prior, Normal):
+        return stats.norm(mean, std)
+    limits = (values["low"] - mean) / std, (values["high"] - mean) / std
+    return stats.truncnorm(*limits, loc=mean, scale=std)
+
+
+@every_of_scipy
+def test_draws_pass_kolmogorov_smirnov_on_every_arm(prior, rng):
+    draws = prior.sample(rng, (NUM_DRAWS, NUM_ARMS))
+    for arm in range(NUM_ARMS):
+        assert stats.kstest(draws[:, arm], arm_law(prior, arm).cdf).pvalue > 1e-3
+
+
+@every_of_scipy
+def test_arm_log_density_and_support_are_those_of_scipy(prior, rng):
+    draws = prior.sample(rng, (200, NUM_ARMS))
+    laws = [arm_law(prior, arm) for arm in range(NUM_ARMS)]
+    expected = np.transpose([law.logpdf(draws[:, arm]) for arm, law in enumerate(laws)])
+    np.testing.assert_allclose(prior.arm_log_density(draws), expected, rtol=1e-7, atol=1e-7)
+    ends = [law.support() for law in laws]
+    np.testing.assert_allclose(prior.arm_support(NUM_ARMS), ends, rtol=1e-12, atol=1e-12)
+
+
+def test_density_of_a_truncated_normal_far_out_follows_the_tail_expansion():
+    """There phi(x) / P(Z > x) is x / (1 - 1 / x^2); its terms of 5e7 leave eight digits."""
+    density = TruncatedNormal(0.0, 1.0, 1e4, 2e4).log_density(np.array([1e4]))
+    assert density == pytest.approx(np.log(1e4) - np.log1p(-1e-8), abs=5e7 * 2.0**-50)
+
+
+@every_of_scipy
+def test_natural_parameters_give_the_log_density_up_to_a_constant(prior, rng):
+    x = np.sort(prior.sample(rng, (50, NUM_ARMS)), axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):  # features of weight 0 may not exist
+        features = np.stack([np.log(x), np.log1p(-x), x, x**2, 1 / x], axis=-1)
+    weights = prior.natural_parameters(NUM_ARMS)
+    terms = np.where(weights == 0, 0.0, weights * np.where(weights == 0, 0.0, features))
+    rest = prior.arm_log_density(x) - terms.sum(axis=-1)
+    rounding = 1e-13 * np.abs(terms).max(axis=(0, 2))
+    assert (np.ptp(rest, axis=0) <= 1e-9 + rounding).all()
+
+
+def mass_between(prior, arm, ends):
+    """Return the integral of an arm's density, in pieces that no peak hides in."""
+
+    def density(mean):
+        return np.exp(prior.arm_log_density(np.full(NUM_ARMS, mean))[arm])
+
+    cuts = np.unique([*ends, *(cut for cut in np.linspace(0, 1, 21) if ends[0] < cut < ends[1])])
+    return sum(integrate.quad(density, *piece)[0] for piece in pairwise(cuts))
+
+
+@pytest.mark.parametrize("prior", OF_OURS.values(), ids=OF_OURS)
+def test_densities_integrate_to_one_and_draws_have_them(prior, rng):
+    """Mass up to a quantile of the draws, each share within four standard errors."""
+    draws, shares = prior.sample(rng, (NUM_DRAWS, NUM_ARMS)), np.array([0.1, 0.3, 0.5, 0.7, 0.9])
+    for arm, (low, high) in enumerate(prior.arm_support(NUM_ARMS)):
+        assert mass_between(prior, arm, (low, high)) == pytest.approx(1, abs=1e-6)
+        edges = np.quantile(draws[:, arm], shares)
+        found = [mass_between(prior, arm, (low, edge)) for edge in edges]
+        tolerance = 4 * np.sqrt(shares * (1 - shares) / NUM_DRAWS) + 1e-6
+        assert (np.abs(found - shares) < tolerance).all()
+
+
+def test_shared_levels_integrate_to_one_over_two_arms_and_tie_them():
+    prior = HierarchicalBeta([2.0, 10.0, 18.0], [18.0, 10.0, 2.0])
+    total, _ = integrate.dblquad(
+        lambda x, y: np.exp(prior.log_density(np.array([x, y]))), 0, 1, 0, 1, epsabs=1e-6
+    )
+    assert total == pytest.approx(1, abs=1e-4)
+    draws = prior.sample(np.random.default_rng(0), (NUM_DRAWS, 2))
+    products = np.prod(draws - 0.5, axis=1)  # their mean is the variance of 0.1, 0.5 and 0.9
+    assert abs(products.mean() - 0.32 / 3) < 4 * products.std() / NUM_DRAWS**0.5
+    levels = stats.beta([[2], [10], [18]], [[18], [10], [2]])
+    assert stats.kstest(draws[:, 0], lambda x: levels.cdf(x).mean(axis=0)).pvalue > 1e-3
+
+
+@every_armwise
+def test_arms_are_independent_in_draws_and_in_the_density(prior, rng):
+    draws = prior.sample(rng, (NUM_DRAWS, NUM_ARMS))
+    correlations = np.corrcoef(stats.rankdata(draws, axis=0).T)[np.triu_indices(NUM_ARMS, 1)]
+    assert (np.abs(correlations) <= 4 / np.sqrt(NUM_DRAWS)).all()
+    means = draws[:20].reshape(4, 5, NUM_ARMS)
+    total = prior.arm_log_density(means).sum(axis=-1)
+    np.testing.assert_allclose(prior.log_density(means), total, rtol=1e-15)
+
+
+@every_prior
+def test_support_encloses_every_arm_and_outside_the_density_is_zero(prior, rng):
+    inside = prior.sample(rng, (1000, NUM_ARMS))
+    assert np.isfinite(prior.log_density(inside)).all()
+    limits = BanditProblem(Gaussian(), prior, NUM_ARMS).arm_support()
+    assert prior.support == (limits[:, 0].min(), limits[:, 1].max())
+    for arm, ends in enumerate(limits):
+        for end, direction in zip(ends, (-np.inf, np.inf), strict=True):
+            outside = inside[0].copy()
+            outside[arm] = np.nextafter(end, direction)
+            if np.isfinite(end):
+                assert prior.log_density(outside) == -np.inf
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [Gamma(1e-3, 1.0), InverseGamma(1e-3, 1.0), Beta(1e-3, 1e-3), Beta(1e9, 1e-9), Gamma(1e12, 1)],
+    ids=repr,
+)
+def test_draws_keep_inside_when_nearly_all_mass_is_at_the_ends(prior, rng):
+    (low, high), draws = prior.support, prior.sample(rng, (1000, 2))
+    assert ((draws > low) & (draws < high)).all()
+    if draws.max() < 1e150:  # worlds refuse means of which rewards would overflow
+        means = make_world(BanditProblem(Gaussian(), prior, 2), 500).reset(seed=0)[1]["means"]
+        assert ((means > low) & (means < high)).all()
+
+
+@pytest.mark.parametrize("shape", [(NUM_ARMS,), (1, NUM_ARMS), (4, 2, NUM_ARMS), (0, NUM_ARMS)])
+@every_prior
+def test_draws_have_the_shape_asked_for_and_depend_on_the_generator_alone(prior, shape):
+    draws = prior.sample(np.random.default_rng(7), shape)
+    assert (draws.shape, draws.dtype) == (shape, np.float64)
+    assert prior.log_density(draws).shape == shape[:-1]
+    prior.sample(np.random.default_rng(8), (5, NUM_ARMS))
+    np.testing.assert_array_equal(prior.sample(np.random.default_rng(7), shape), draws)
+
+
+@every_prior
+def test_it_is_a_prior_that_cannot_be_changed_and_pickles_before_and_after_use(prior, rng):
+    assert isinstance(prior, Prior)
+    name, before = next(iter(vars(prior))), pickle.dumps(prior)
+    with pytest.raises(AttributeError, match=f"cannot assign to field '{name}'"):
+        setattr(prior, name, 1.0)
+    prior.log_density(prior.sample(rng, (2, NUM_ARMS)))
+    assert pickle.dumps(prior) == before
+    assert pickle.loads(before) == prior
+
+
+@every_prior
+def test_it_is_made_again_of_what_it_says_of_itself_as_json(prior):
+    written = json.loads(json.dumps(prior.to_dict()))
+    made = prior_from_dict(written)
+    assert made == prior == make_prior(written) and made.to_dict() == written
+    assert hash(made) == hash(prior)
+    problem = BanditProblem(Gaussian(0.5), prior, NUM_ARMS)
+    assert problem_from_dict(json.loads(json.dumps(problem.to_dict()))) == problem
+
+
+@every_name
+def test_what_is_listed_of_a_prior_are_its_parameters(name):
+    assert NAMED.keys() == PRIORS.keys() == RANGES.keys()
+    assert list(RANGES[name]) == list(inspect.signature(PRIORS[name]).parameters)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [(name, key) for name in RANGES for key, rule in RANGES[name].items() if "above 0" in rule],
+)
+def test_zero_is_refused_where_what_is_listed_says_above_0(name, parameter):
+    value = [0.0, 0.0] if "list" in RANGES[name][parameter] else 0.0
+    with pytest.raises(ValueError, match=r"above 0.* got"):
+        prior_from_dict(NAMED[name] | {parameter: value})
+
+
+@pytest.mark.parametrize(
+    ("prior", "num_arms"),
+    [
+        (Beta(1, 1), None),
+        (Beta([1, 2, 3], 1), 3),
+        (TruncatedNormal(0.5, 0.1, [0, 0.1], 1), 2),
+        (TruncatedMultivariateNormal(0.5, [[1.0, 0.5], [0.5, 1.0]]), 2),
+        (OF_OURS["per arm"], 3),
+    ],
+)
+def test_num_arms_is_the_length_of_the_parameters(prior, num_arms):
+    assert prior.num_arms == num_arms
+
+
+@every_prior
+def test_means_of_lanes_and_of_episodes_are_those_of_the_prior(prior):
+    """Ranks among draws of `sample`: the law, and no dependence between lanes and episodes."""
+    num_lanes = 2000
+    world = make_world(BanditProblem(Gaussian(), prior, NUM_ARMS), num_lanes)
+    episodes = [world.reset(seed=0)[1]["means"], world.reset()[1]["means"]]
+    fair = prior.sample(np.random.default_rng(0), (num_lanes, NUM_ARMS))
+    assert stats.ks_2samp(episodes[0], fair, axis=0).pvalue.min() > 1e-3 / 6
+    assert stats.ks_2samp(episodes[1], fair, axis=0).pvalue.min() > 1e-3 / 6
+    ranks = stats.rankdata(np.concatenate(episodes, axis=1), axis=0)
+    for other in (np.roll(ranks[:, :NUM_ARMS], 1, axis=0), ranks[:, NUM_ARMS:]):
+        between = np.corrcoef(ranks[:, :NUM_ARMS], other, rowvar=False)[:NUM_ARMS, NUM_ARMS:]
+        assert np.abs(between).max() <= 4 / num_lanes**0.5
+
+
+@every_prior
+def test_means_of_a_lane_are_those_of_a_single_world_of_its_seed(prior):
+    problem = BanditProblem(Gaussian(), prior, NUM_ARMS)
+    world, single = make_world(problem, 3), make_world(problem)
+    world.reset(seed=5), world.reset(options={"reset_mask": np.array([True, False, True])})
+    found = world.reset()[1]["means"]
+    for lane, num_resets in enumerate((2, 1, 2)):
+        single.reset(seed=5 + lane)
+        expected = [single.reset()[1]["means"] for _ in range(num_resets)][-1]
+        assert found[lane].tolist() == expected.tolist()
+
+
+class Halved(Beta):
+    """A law of a user's own, who has found it handy to begin with ours."""
+
+    def sample(self, rng, shape):
+        return super().sample(rng, shape) / 2
+
+
+@pytest.mark.filterwarnings("ignore:prior.sample and prior.log_density")
+@pytest.mark.parametrize("prior", [LogitNormal(0.0, 1.0), Halved(2.0, 2.0)], ids=repr)
+def test_means_of_a_prior_of_ones_own_are_drawn_from_the_beginning_of_a_stream(prior):
+    env = make_world(BanditProblem(Gaussian(), prior, NUM_ARMS))
+    env.reset(seed=11)
+    expected = prior.sample(lane_stream(11, episode=1, purpose="means"), (NUM_ARMS,))
+    assert env.reset()[1]["means"].tolist() == expected.tolist()
+
+
+def test_worlds_take_a_prior_as_an_object_or_as_a_dict():
+    objects = gym.make("GaussianBandit-v0", prior=Normal(1.0, 2.0))
+    dicts = gym.make("GaussianBandit-v0", prior={"name": "normal", "mean": 1.0, "std": 2.0})
+    assert objects.unwrapped.problem == dicts.unwrapped.problem

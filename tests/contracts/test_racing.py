@@ -1,0 +1,370 @@
+"""What a race is: importance resampling, the paper's Algorithm 2, and no matter of scale."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from geometric import Geometric
+from surface import lane_counts, started
+
+from agents import RacingThompson
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+
+DATA = [6, 3, 2, 0], [4.0, 1.0, 1.0, 0.0]
+CUT = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.1), 4)
+UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
+
+
+def race(problem, num_lanes, data=DATA, name="racing", **options):
+    """Return the arms that races choose, and what is said of them."""
+    agent = started(name, problem, num_lanes, *data, **options)
+    return agent.act(), agent.diagnostics()
+
+
+def assert_same_law(first, second):
+    """Compare shares of arms in independent samples: four standard errors of the difference."""
+    shares = [np.bincount(arms, minlength=4) / len(arms) for arms in (first, second)]
+    middle = (shares[0] + shares[1]) / 2
+    error = 4 * np.sqrt(2 * middle * (1 - middle) / len(first))
+    assert (np.abs(shares[0] - shares[1]) <= error).all()
+
+
+def samples(rng, num_lanes, num_samples, prior=CUT.prior):
+    """Return the winners and log-weights (N, m) of draws from the posterior of Table 1."""
+    counts, sums = (np.array(column) for column in DATA)
+    means = rng.beta(1 + sums, 1 + counts - sums, (num_lanes, num_samples, 4))
+    return means.argmax(axis=2), prior.log_density(means)
+
+
+@pytest.mark.parametrize("num_samples", [1, 2, 5, 50])
+def test_a_race_of_fixed_length_is_importance_resampling(num_samples, rng):
+    """One draw in proportion to the weights of m: with m = 1, the reference posterior's own."""
+    num_lanes = 20_000
+    raced, told = race(CUT, num_lanes, proposal="reference", stopping=num_samples)
+    winners, log_weights = samples(rng, num_lanes, num_samples)
+    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
+    chosen = (weights >= rng.random((num_lanes, 1)) * weights[:, -1:]).argmax(axis=1)
+    assert_same_law(raced, winners[np.arange(num_lanes), chosen])
+    assert (told["num_samples"] == num_samples).all() and not told["is_capped"].any()
+
+
+@pytest.mark.parametrize("num_samples", [1, 3, 100])
+@pytest.mark.parametrize(
+    ("problem", "sums"),
+    [
+        (UNIFORM, [4.0, 1.0, 1.0, 0.0]),
+        (BanditProblem(Exponential(), InverseGamma(1.0, 1.0), 4), [7.5, 2.0, 3.1, 0.0]),
+    ],
+    ids=["Bernoulli", "exponential"],
+)
+def test_under_the_reference_prior_a_race_is_conjugate_thompson_sampling(
+    problem, sums, num_samples
+):
+    data = DATA[0], sums
+    raced, told = race(problem, 20_000, data, proposal="reference", stopping=num_samples)
+    assert_same_law(raced, started("exact", problem, 20_000, *data).act())
+    np.testing.assert_allclose(told["effective_sample_size"], num_samples)  # all weights are equal
+
+
+def literal_race(winners, log_weights, gumbels, bars, scale):
+    """Lines 5 to 16 of Algorithm 2 for one lane, all sums computed anew at each sample."""
+    weights = np.exp(log_weights - log_weights.max())
+    for d in range(1, len(weights) + 1):
+        values = np.zeros((d, len(gumbels)))
+        values[np.arange(d), winners[:d]] = np.exp(gumbels[winners[:d]]) * weights[:d]
+        averages = values.sum(axis=0) / (values.max() if scale == "value" else weights[:d].max())
+        second, first = np.sort(averages / (d + 1))[-2:]  # m is 1 before the first sample
+        if first - second > bars[d]:
+            break
+    return averages.argmax(), d
+
+
+def bars(threshold, delta, sigma, most):
+    """Return 2 beta(m, delta) - sigma at m = d + 1 for d = 0 ... most, as printed in line 12."""
+    m = np.arange(most + 1) + 1.0
+    level = math.log(1 / delta)
+    third = 3 * math.log(level) if threshold == "printed" else 0.0
+    radicand = (level + third + 1.5 * np.log(np.log(math.e * m / 2))) / (2 * m)
+    return 2 * np.sqrt(np.maximum(radicand, 0.0)) - sigma
+
+
+READINGS = [
+    ("printed", "value", 0.1, 0.3),
+    ("printed", "weight", 0.1, 0.3),
+    ("shortened", "value", 0.2, 0.2),
+    ("shortened", "weight", 0.3, 0.3),
+]
+
+
+@pytest.mark.parametrize(("threshold", "scale", "delta", "sigma"), READINGS)
+def test_a_race_stops_as_line_12_says_it_does(threshold, scale, delta, sigma, rng):
+    """In law: 1,000 races by the definition have the same lengths and arms as the agent's."""
+    num_lanes, most = 1000, 400
+    options = {"threshold": threshold, "scale": scale, "delta": delta, "sigma": sigma}
+    raced, told = race(CUT, num_lanes, name="racing_paper", max_samples=most, **options)
+    winners, log_weights = samples(rng, num_lanes, most)
+    gumbels, level = rng.gumbel(size=(num_lanes, 4)), bars(threshold, delta, sigma, most)
+    found = np.array(
+        [
+            literal_race(winners[n], log_weights[n], gumbels[n], level, scale)
+            for n in range(num_lanes)
+        ]
+    )
+    assert_same_law(raced, found[:, 0])
+    for each in (25, 50, 75):  # shares of races at most as long as a quarter, half, three quarters
+        end = np.percentile(found[:, 1], each)
+        shares = [np.mean(lengths <= end) for lengths in (found[:, 1], told["num_samples"])]
+        middle = sum(shares) / 2
+        assert abs(shares[0] - shares[1]) <= 4 * np.sqrt(2 * middle * (1 - middle) / num_lanes)
+    assert (told["is_capped"] == (told["num_samples"] == most)).all()
+
+
+@pytest.mark.parametrize("threshold", ["printed", "shortened"])
+@pytest.mark.parametrize(("delta", "sigma"), [(0.1, 0.1), (0.1, 0.5), (0.3, 0.2), (0.7, 0.1)])
+def test_where_one_arm_wins_all_samples_the_length_is_that_by_hand(threshold, delta, sigma):
+    """Values are 1 for the winner: averages are d / (d + 1) and 0 after d samples."""
+    data = [10**6] * 4, [9e5, 1e5, 1e5, 1e5]
+    _, told = race(
+        UNIFORM, 20, data, name="racing_paper", threshold=threshold, delta=delta, sigma=sigma
+    )
+    d = np.arange(2001)
+    expected = (d / (d + 1) > bars(threshold, delta, sigma, 2000))[1:].argmax() + 1
+    assert (told["num_samples"] == expected).all()
+
+
+def test_a_race_that_is_clear_errs_within_its_promise():
+    """One arm wins 82 of 100 samples, nine arms 2 each; among the clear, at most delta err.
+
+    An error is a choice that a race of 12,800 effective samples, with the same seed, does not make.
+    """
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
+    lengths = {"short": 300.0, "long": 12_800.0}
+    found = {
+        name: race(problem, 2000, effective_samples=size, delta=0.1 if name == "short" else 1e-12)
+        for name, size in lengths.items()
+    }
+    assert_same_law(*(arms for arms, _ in found.values()))
+    assert (found["short"][1]["num_samples"] < 300).mean() > 0.2  # of equal weights: clear
+
+
+@pytest.mark.parametrize("effective_samples", [20.0, 100.0])
+def test_a_race_that_is_never_clear_takes_as_many_samples_as_its_size_needs(effective_samples):
+    """A draw is worth (E w)^2 / E w^2 effective samples, about a half here, as pilots find."""
+    problem = BanditProblem(Bernoulli(), Beta(2.0, 2.0), 4)
+    _, told = race(
+        problem, 50, proposal="reference", delta=1e-12, effective_samples=effective_samples
+    )
+    _, log_weights = samples(np.random.default_rng(0), 1, 200_000, problem.prior)
+    weights = np.exp(log_weights - log_weights.max())
+    share = weights.mean() ** 2 / np.square(weights).mean()
+    # of 256 pilots: four errors, of weights that deviate by their average or so
+    assert told["num_samples"] * share == pytest.approx(effective_samples, rel=4 / 16)
+
+
+class Scaled:
+    """A prior that is known up to a constant factor alone."""
+
+    support = (0.0, 1.0)
+
+    def __init__(self, log_factor, inner=CUT.prior):
+        self.log_factor, self.inner = log_factor, inner
+
+    def sample(self, rng, shape):
+        return self.inner.sample(rng, shape)
+
+    def log_density(self, means):
+        return self.inner.log_density(means) + self.log_factor
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": "racing_paper", "scale": "value", "sigma": 0.3},
+        {"name": "racing_paper", "scale": "weight", "sigma": 0.3},
+        {"proposal": "reference"},
+        {"proposal": "matched"},
+        {"proposal": "reference", "stopping": 60},
+    ],
+    ids=str,
+)
+def test_nothing_depends_on_a_constant_factor_of_the_prior(options):
+    found = [
+        race(BanditProblem(Bernoulli(), Scaled(factor), 4), 50, **options)
+        for factor in (0.0, 700.0, -3000.0)
+    ]
+    for arms, told in found[1:]:
+        assert arms.tolist() == found[0][0].tolist()
+        assert told["num_samples"].tolist() == found[0][1]["num_samples"].tolist()
+
+
+def test_the_papers_race_is_its_proposal_stop_and_readings():
+    readings = {"delta": 0.3, "sigma": 0.2, "threshold": "shortened", "scale": "weight"}
+    ways = [("racing_paper", {}), ("racing", {"proposal": "reference", "stopping": "paper"})]
+    found = [race(CUT, 50, name=name, **readings, **more) for name, more in ways]
+    assert found[0][0].tolist() == found[1][0].tolist()
+    assert found[0][1]["num_samples"].tolist() == found[1][1]["num_samples"].tolist()
+
+
+def test_defaults_are_those_told():
+    told = {"proposal": "matched", "stopping": "self-normalised", "delta": 0.1}
+    others = {"effective_samples": 12.0, "max_samples": 100_000}
+    found = [race(CUT, 50, **options) for options in ({}, told | others)]
+    assert found[0][0].tolist() == found[1][0].tolist()
+    assert found[0][1]["num_samples"].tolist() == found[1][1]["num_samples"].tolist()
+
+
+def test_a_matched_proposal_needs_hardly_any_correction():
+    sizes = [
+        race(CUT, 500, proposal=kind, stopping=100)[1]["effective_sample_size"].mean()
+        for kind in ("matched", "reference")
+    ]
+    assert sizes[0] > 90 > 50 > sizes[1]
+
+
+def test_a_race_under_the_supremum_is_never_shorter_than_under_the_largest_seen():
+    """Of the same samples: values are smaller in its units, so that the same bars are met later."""
+    problem, lengths = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3), []
+    for scale in ("value", "supremum"):
+        agent = RacingThompson.paper(problem, sigma=0.3, scale=scale)
+        for seed in range(40):
+            agent.reset(1, seed=seed)
+            agent.act()
+            lengths.append(agent.diagnostics()["num_samples"].item())
+    by_value, by_supremum = np.array(lengths).reshape(2, 40)
+    assert (by_supremum >= by_value).all() and (by_supremum > by_value).any()
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        BanditProblem(Gaussian(), Normal(0.0, 1.0), 4),
+        BanditProblem(Poisson(), Gamma(2.0, 2.0), 4),
+    ],
+    ids=["Gaussian", "Poisson"],
+)
+def test_arms_without_a_posterior_can_be_pulled_first_in_random_order(problem):
+    agent = started("racing_paper", problem, 2000, unpulled_arms="pull")
+    first = agent.act()
+    shares = np.bincount(first, minlength=4) / 2000
+    assert (abs(shares - 1 / 4) <= 4 * np.sqrt(1 / 4 * 3 / 4 / 2000)).all()
+    agent.observe(first, np.ones(2000))
+    for _ in range(3):
+        agent.observe(agent.act(), np.ones(2000))
+    assert (lane_counts(agent) == 1).all()
+
+
+BERNOULLI = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
+READER = dict.fromkeys(("sigma", "threshold", "scale"), "paper")
+BAD_OPTIONS = [
+    ("delta", 0.0, "delta must be .* got 0.0"),
+    ("delta", 1.0, "delta must be .* got 1.0"),
+    ("sigma", 0.0, "sigma must be .* got 0.0"),
+    ("sigma", math.nan, "sigma must be .* got nan"),
+    ("threshold", "printd", "'printed'"),
+    ("scale", "values", "'value'"),
+    ("stopping", 0, "stopping must be .* got 0"),
+    ("stopping", "papr", "'paper'"),
+    ("effective_samples", 0.0, "effective_samples must be .* got 0.0"),
+    ("proposal", "refrence", "'reference'"),
+    ("proposal", Gamma(2.0, 1.0), "proposal must be a Beta prior"),
+    ("max_samples", 0, "max_samples must be .* got 0"),
+    ("unpulled_arms", "drop", "unpulled_arms must be"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "text"), BAD_OPTIONS)
+def test_a_bad_option_is_refused(option, value, text):
+    stopping = {"stopping": READER.get(option, "self-normalised")}
+    with pytest.raises(ValueError, match=text):
+        RacingThompson(BERNOULLI, **stopping | {option: value})
+
+
+@pytest.mark.parametrize(
+    ("stopping", "option", "value"),
+    [
+        ("self-normalised", "sigma", 0.1),
+        ("self-normalised", "threshold", "printed"),
+        ("self-normalised", "scale", "weight"),
+        ("paper", "effective_samples", 12.0),
+        (20, "delta", 0.1),
+        (20, "scale", "supremum"),
+        (20, "max_samples", 100),
+    ],
+)
+def test_an_option_that_the_stop_never_reads_is_refused(stopping, option, value):
+    rule = f"{option} must be left out with stopping={stopping!r}, which never reads it"
+    with pytest.raises(ValueError, match=re.escape(rule)):
+        RacingThompson(BERNOULLI, stopping=stopping, **{option: value})
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "text"),
+    [
+        (CUT, {"proposal": Normal(0.0, 1.0)}, "proposal must be a Beta prior"),
+        (BanditProblem(Bernoulli(), Scaled(0.0), 4), {"scale": "supremum"}, "natural_parameters"),
+        (
+            BanditProblem(Bernoulli(), Beta(0.1, 2.0), 4),
+            {"scale": "supremum"},
+            "where the weight pi / q_0 is unbounded",
+        ),
+        (
+            BanditProblem(Geometric(), Gamma(2.0, 1.5), 2),
+            {},
+            "proposal must be 'matched' for geometric rewards",
+        ),
+    ],
+    ids=["own", "no parameters", "unbounded", "no row"],
+)
+def test_what_a_race_of_the_paper_needs_of_a_prior_is_told(problem, options, text):
+    make = RacingThompson if "proposal" in options else RacingThompson.paper
+    with pytest.raises(ValueError, match=text):
+        make(problem, **options)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("is_everywhere", [True, False], ids=["everywhere", "at few samples"])
+def test_a_density_that_is_no_number_is_refused_and_leaves_the_agent_as_it_was(
+    value, is_everywhere
+):
+    class Spoilt(Scaled):
+        is_spoilt = False
+
+        def log_density(self, means):
+            values = super().log_density(means)
+            return np.where(self.is_spoilt & ((means[..., 0] > 0.9) | is_everywhere), value, values)
+
+    prior = Spoilt(0.0)
+    agent = RacingThompson.paper(BanditProblem(Bernoulli(), prior, 4), max_samples=100)
+    agent.reset(3, seed=0)
+    prior.is_spoilt = True
+    if value == -np.inf and not is_everywhere:
+        assert agent.act().shape == (3,)  # such means are impossible, no more
+    else:
+        with pytest.raises(ValueError, match="prior.log_density must be"):
+            agent.act()
+    prior.is_spoilt = False
+    assert agent.act().shape == (3,)
+
+
+def test_data_that_are_impossible_under_the_prior_are_told_by_lane_and_arm():
+    class SeldomPaying:
+        """Arm 1 pays one time in five at most, says the prior."""
+
+        def sample(self, rng, shape):
+            return rng.random(shape) * np.where(np.arange(shape[-1]) == 1, 0.2, 1.0)
+
+        def log_density(self, means):
+            return np.where(means[..., 1] <= 0.2, 0.0, -np.inf)
+
+    agent = started(
+        "racing_paper", BanditProblem(Bernoulli(), SeldomPaying(), 3), 2, max_samples=200
+    )
+    agent.warm_start([[0, 0, 0], [0, 50, 0]], [[0, 0, 0], [0, 50, 0]])
+    told = "at all 200 samples of the race in lane 1, whose arm 1 has 50 rewards of total 50 that"
+    with pytest.raises(ValueError, match=told):
+        agent.act()
+    agent.reset_lanes(np.array([False, True]))
+    assert agent.act().shape == (2,)

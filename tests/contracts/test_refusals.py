@@ -1,0 +1,662 @@
+"""Bad calls over the public surface of worlds: each is refused in one sentence with these words.
+
+What is refused in the middle of a run, and must change nothing, stands in the contract of its
+family; wrong priors and likelihoods of users in `test_users_laws.py`.
+"""
+
+import re
+import sys
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from geometric import Geometric
+from gymnasium.error import InvalidAction
+from gymnasium.spaces import Box
+from surface import MISSPELT, lane_counts, lane_sums, make_world
+from worlds import make_world as make_wrapped
+
+import bandit_gym as bg
+from agents import UniformRandom
+from bandit_gym.likelihoods import (
+    Bernoulli,
+    Exponential,
+    Gaussian,
+    Poisson,
+    likelihood_from_dict,
+)
+from bandit_gym.priors import (
+    Beta,
+    Gamma,
+    HierarchicalBeta,
+    InverseGamma,
+    Mixture,
+    Normal,
+    PerArm,
+    TruncatedNormal,
+    make_prior,
+    prior_from_dict,
+    spike_and_slab,
+)
+from bandit_gym.priors import TruncatedMultivariateNormal as Joint
+from bandit_gym.problem import BanditProblem, problem_from_dict
+from bandit_gym.rollout import rollout
+from bandit_gym.wrappers import AvailableArms, BatchedFeedback, DelayedReward, Drift, wrap
+
+ENV = "bandit_gym:BernoulliBandit-v0"
+PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
+BETA = {"name": "beta", "alpha": 1, "beta": 2}
+MIXTURE = {"name": "mixture", "components": [BETA], "weights": [1.0]}
+PRIOR = {"name": "gamma", "shape": 2, "rate": 1}
+GEOMETRIC = {"name": "geometric:Geometric"}
+COVARIANCE = [[1.0, 0.5], [0.5, 1.0]]
+REFUSALS = (TypeError, ValueError)
+
+
+def refused(error, text):
+    return pytest.raises(error, match=text)
+
+
+def nested(depth):
+    settings = BETA
+    for _ in range(depth):
+        settings = {"name": "mixture", "components": [settings], "weights": [1]}
+    return settings
+
+
+OPTIONS = [
+    ({"num_arms": 1}, ValueError, "num_arms must be an integer of at least 2, got 1"),
+    ({"num_arms": 10**30}, ValueError, "num_arms must be at most 1000000, got 1000"),
+    ({"num_arms": 2.0}, TypeError, "num_arms must be an integer of at least 2, got 2.0"),
+    ({"means": [0.5] * 3}, ValueError, "means must have num_arms=10 entries.*pass num_arms=3"),
+    ({"means": 0.5}, TypeError, "means must be a list"),
+    ({"means": [0.5] * 9 + [np.nan]}, ValueError, "means must be finite"),
+    ({"means": [0.5] * 9 + ["a"]}, TypeError, "means must be"),
+    ({"means": [0.5] * 9 + [1.1]}, ValueError, "means must be possible for"),
+    ({"observation": "count"}, ValueError, "observation must be one of.*nearest .* 'counts'"),
+    ({"horizon": 0}, ValueError, "horizon must be a positive integer, got 0"),
+    ({"render_mode": "humen"}, ValueError, "render_mode must be one of 'ansi', 'rgb_array',"),
+    ({MISSPELT: 5}, ValueError, "the nearest known one is 'num_arms'"),
+    ({"prior": {"name": "betta", "alpha": 1, "beta": 1}}, ValueError, "nearest .* 'beta'"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*render")
+@pytest.mark.parametrize("make", [bg.make, bg.make_vec], ids=["single", "vector"])
+@pytest.mark.parametrize(("options", "error", "text"), OPTIONS)
+def test_options_of_any_environment(make, options, error, text):
+    with refused(error, text):
+        make(ENV, **options)
+
+
+ENVIRONMENTS = [
+    ("Exponential", {"num_arms": 2, "means": [0.5, 0.0]}, "means must be possible for"),
+    ("Poisson", {"num_arms": 2, "means": [0.5, -1.0]}, "means must be possible for"),
+    ("DependentPrior", {"num_arms": 2, "means": [0.5, -0.1]}, "means must be possible for"),
+    ("DependentPrior", {"dimension": 9}, "dimension must be at least num_arms=10, got 9;"),
+    ("DependentPrior", {"dimension": 12, "prior": BETA}, "dimension must be None where prior is"),
+    ("Gaussian", {"std": 0.0}, "std must be a finite number above 0"),
+    ("Custom", {"likelihood": "poison"}, "got 'poison'; the nearest known one is 'poisson'"),
+    ("Custom", {"likelihood": {"name": "gaussian", "sd": 1}}, "the nearest known one is 'std'"),
+    ("Custom", {"likelihood": 5}, "likelihood must be a dict with the key 'name', got 5"),
+    ("Custom", {"likelihood": "no_such:Law"}, "likelihood must be importable, got 'no_such:Law'"),
+    ("Custom", {"likelihood": "os:getcwd"}, "os:getcwd must be a likelihood's class, got"),
+    ("Custom", {"likelihood": "geometric:Geometric"}, "prior must be given for geometric rewards"),
+    ("Custom", {"likelihood": GEOMETRIC | {"p": 1}, "prior": PRIOR}, "no keys but 'name', got 'p'"),
+]
+
+
+@pytest.mark.parametrize(("family", "options", "text"), ENVIRONMENTS)
+def test_options_of_one_environment(family, options, text):
+    with refused(REFUSALS, text):
+        gym.make(f"bandit_gym:{family}Bandit-v0", **options)
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_episode_steps": 20}])
+def test_a_single_env_that_is_not_told_the_horizon(limit):
+    text = (
+        "horizon must be given where observation is 'counts', got None; it is the time limit, 1000 "
+        "unless max_episode_steps is another."
+    )
+    with refused(ValueError, re.escape(text)):
+        gym.make(ENV, observation="counts", **limit)
+
+
+VECTORS = [
+    ({"num_envs": 0}, "num_envs must be a positive integer, got 0"),
+    ({"num_envs": 10**30}, "num_envs must be at most 100000000, got 1000"),
+    ({"max_episode_steps": 2.5}, "max_episode_steps must be an integer"),
+    ({"autoreset_mode": "Never"}, "autoreset_mode must be one of"),
+    ({"observation": "counts", "max_episode_steps": -1}, "horizon must be given where observation"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), VECTORS)
+def test_options_of_vector_environments(options, text):
+    with refused(REFUSALS, text):
+        gym.make_vec(ENV, **options)
+
+
+RESETS = [
+    ({"seed": True}, TypeError, "seed must be a non-negative integer or None, got True."),
+    ({"seed": 2**64}, ValueError, "seed of every lane has 64 bits, got 18446744073709551616."),
+    ({"options": 5}, TypeError, "options must be a dict or None, got 5."),
+    ({"options": ["means"]}, TypeError, "options must be a dict or None, got ['means']."),
+    ({"options": {"means": [0.5]}}, ValueError, "means must have num_arms=2 entries, got 1"),
+    ({"options": {"means": [2, 3]}}, ValueError, "means must be possible for bernoulli rewards"),
+    ({"options": {"mean": [0.1, 0.2]}}, UserWarning, "options must have no keys but 'means'"),
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("num_envs", [None, 2])
+@pytest.mark.parametrize(("arguments", "error", "text"), RESETS)
+def test_reset(num_envs, arguments, error, text):
+    env = make_world(BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2), num_envs)
+    with refused(error, re.escape(text)):
+        env.reset(**arguments)
+
+
+def test_draws_of_which_rewards_would_overflow():
+    env = gym.make("PoissonBandit-v0", prior=Gamma(1e300, 1e-300))
+    with refused(ValueError, re.escape("prior.sample must stay within [-1e+150,")):
+        env.reset(seed=0)
+
+
+WORLDS = [
+    ("NoSuchBandit-v0", "env must be an id that gymnasium.make takes, got 'NoSuch.*exist.$"),
+    ("", "env must be an id that gymnasium.make takes, got '';"),
+    (5, "env must be an id or a BanditProblem, got 5.$"),
+]
+
+
+@pytest.mark.parametrize("make", [bg.make, bg.make_vec])
+@pytest.mark.parametrize(("env", "text"), WORLDS)
+def test_what_is_no_world(make, env, text):
+    with refused(REFUSALS, text):
+        make(env)
+
+
+FLOATING_POINT = "must leave the interval from low to high a mass that floating point can represent"
+PRIORS = [
+    (Beta, (0.0, 1.0), "alpha must be finite and above 0, got 0.0."),
+    (Beta, (1.0, np.inf), "beta must be finite and above 0, got inf."),
+    (Gamma, (1.0, [1.0, -1.0]), "rate must be finite and above 0, got [1.0,"),
+    (Gamma, ("1", 1.0), "shape must be a number or a list of one number per arm"),
+    (Gamma, (True, 1.0), "shape must be a number or a list of one number per arm"),
+    (Gamma, ([[1.0]], 1.0), "shape must be a number or a list of one number per arm"),
+    (InverseGamma, (-1, 1.0), "shape must be finite and above 0, got -1."),
+    (Normal, ([], 1.0), "mean must be finite, got []."),
+    (Normal, (np.nan, 1.0), "mean must be finite, got nan."),
+    (Normal, (0.0, 0.0), "std must be finite and above 0, got 0.0."),
+    (Normal, ([0.0, 1.0], [1.0] * 3), "std must have as many values as mean (2), got 3."),
+    (TruncatedNormal, (0.5, 0.1, [0.0, 2.0], 1.0), "low must be below high (1.0), got (0.0, 2.0)."),
+    (TruncatedNormal, (0.0, 1e-9, 0.5, 1.0), FLOATING_POINT + ", got {'mean': 0.0, 'std': 1e-09, "),
+    (TruncatedNormal, (0.0, 1.0, 0.0, 1e-12), FLOATING_POINT),
+    (TruncatedNormal, (0.0, 1.0, 1e6, 2e6), FLOATING_POINT),
+    (
+        Joint,
+        (0.5, [[1.0, 0.5], [0.4, 1.0]]),
+        "covariance must be symmetric, got [[1.0, 0.5],",
+    ),
+    (Joint, (0.5, np.ones((3, 3))), "covariance must be positive definite, got eigenvalues of its"),
+    (Joint, (0.5, [[1.0, 2.0], [2.0, 1.0]]), "covariance must be positive definite, got"),
+    (Joint, (0.5, 1.0), "covariance must be a square matrix of numbers, got 1.0."),
+    (
+        Joint,
+        (0.5, [[1.0], [0.0, 1.0]]),
+        "covariance must be a square matrix of numbers, got",
+    ),
+    (Joint, (0.5, [[0.0]]), "covariance must be finite, with a diagonal above 0, got [[0.0]]."),
+    (Joint, ([0.5] * 3, COVARIANCE), "mean must have as many values as covariance (2), got 3."),
+    (Joint, (0.5, COVARIANCE, 1.0), "low must be below high (1.0), got 1.0."),
+    (Joint, ([0.5, 1e9], COVARIANCE), FLOATING_POINT),
+    (Mixture, ([Beta(1, 1)] * 2, [1.0]), "weights must have one entry per component, 2"),
+    (Mixture, (None, [1.0]), "components must be a list with at least one entry"),
+    (Mixture, ([5], [1.0]), "components must be a list of laws that are independent across arms"),
+    (spike_and_slab, (0.5, 0.1, "x", 0.5), "components must be a list of laws that are"),
+    (spike_and_slab, (0.5, 0.1, Beta(1, 1), 1.5), "share must be a finite number above 0"),
+    (spike_and_slab, (-1.0, 0.1, Beta(1, 1), 0.5), "spike must be a finite number"),
+    (spike_and_slab, ([0.1], 0.1, Beta(1, 1), 0.5), "spike must be a finite number"),
+    (HierarchicalBeta, ([1], [1, 2]), "betas must have as many values as alphas"),
+    (HierarchicalBeta, (1, [1]), "alphas must be a list with at least one entry"),
+    (PerArm, ([Beta(1.0, [1.0, 2.0])],), "laws must be laws of a single arm"),
+]
+
+
+@pytest.mark.parametrize(("make", "arguments", "text"), PRIORS, ids=range(len(PRIORS)))
+def test_parameters_of_priors(make, arguments, text):
+    with refused(REFUSALS, re.escape(text)):
+        make(*arguments)
+
+
+def test_another_number_of_arms_than_that_of_the_laws():
+    prior, rng = PerArm([Beta(1, 1)] * 3), np.random.default_rng(0)
+    for call in (lambda: prior.sample(rng, (2, 4)), lambda: prior.log_density(np.full(4, 0.5))):
+        with refused(ValueError, "laws must be one for each of 4 arms, got 3"):
+            call()
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_a_covariance_is_judged_free_of_units_and_from_a_ratio_of_1e_12_on(scale):
+    """Two arms of correlation rho have the eigenvalues 1 - rho and 1 + rho."""
+    units = np.outer([scale, 1.0], [scale, 1.0])
+    near, nearer = (np.array([[1.0, 1.0 - gap], [1.0 - gap, 1.0]]) for gap in (3e-12, 1e-12))
+    box = {"low": [-scale, -1.0], "high": [scale, 1.0]}
+    Joint(0.0, units * near, **box)
+    with refused(ValueError, "covariance must be positive definite"):
+        Joint(0.0, units * nearer, **box)
+
+
+PRIOR_DICTS = [
+    ({"name": "betta"}, "got 'betta'; the nearest known one is 'beta'."),
+    ({"name": "beta"}, "prior must have the key 'alpha', got {'name': 'beta'}."),
+    (BETA | {"bta": 1}, "got 'bta'; the nearest known one is 'beta'."),
+    ({"alpha": 1}, "prior must be a dict with the key 'name', got {'alpha': 1}."),
+    (5, "prior must be a dict with the key 'name', got 5."),
+    ("beta", "prior must be a dict with the key 'name', got 'beta'."),
+    ({"name": 5}, "prior name must be one of 'beta',"),
+    (BETA | {"alpha": "1"}, "alpha must be a number or a list of one number per arm"),
+    ([], "prior must be a dict with the key 'name', or a list of such dicts, one for each arm"),
+    ([BETA, ["x"]], "or a list of such dicts, one for each arm, got [{"),
+    (MIXTURE | {"components": [{"name": "bta"}]}, "components of prior name must be one of 'beta'"),
+    (MIXTURE | {"components": 5}, "components must be a list with at least one"),
+    ({"name": "os:getcwd"}, "prior name must be one of 'beta',"),
+    (nested(5000), "prior must be nested less deeply, got"),
+]
+
+
+@pytest.mark.parametrize(("settings", "text"), PRIOR_DICTS, ids=range(len(PRIOR_DICTS)))
+def test_dicts_of_priors(settings, text):
+    with refused(REFUSALS, re.escape(text)):
+        prior_from_dict(settings)
+
+
+OWN_PRIORS = [
+    ("no_such_module:Law", "prior must be importable, got 'no_such_module:Law'; No module"),
+    ("stub_agents:Nothing", "prior must be importable, got 'stub_agents:Nothing'; module 'stub"),
+    ("own priors:Steep", "prior must read module:name, got 'own priors:Steep'."),
+    (":Steep", "prior must read module:name, got ':Steep'."),
+    ("json:dumps", "prior json:dumps must have the key 'obj', got {'name': 'json:dumps'}."),
+    ({"name": "textwrap:dedent", "txt": 1}, "got 'txt'; the nearest known one is 'text'."),
+    ("math:pi", "prior math:pi must be a prior, or a class that makes one, got"),
+    ("os:getcwd", "prior must have the methods sample and log_density, as made by os:getcwd,"),
+]
+
+
+@pytest.mark.parametrize(("settings", "text"), OWN_PRIORS)
+def test_priors_of_ones_own_by_name(settings, text):
+    with refused(REFUSALS, re.escape(text)):
+        make_prior(settings)
+
+
+LIKELIHOODS = [
+    ("gaussian", TypeError, "likelihood must be a dict with the key 'name', got 'gaussian'."),
+    ({}, ValueError, "likelihood must be a dict with the key 'name', got {}."),
+    ({"name": "gausian"}, ValueError, "the nearest known one is 'gaussian'."),
+    ({"name": 3}, TypeError, "likelihood name must be one of 'bernoulli', 'exponential',"),
+    ({"name": "poisson", "std": 1.0}, ValueError, "must have no keys but 'name', got 'std'"),
+    ({"name": "gaussian", "std": 0}, ValueError, "std must be a finite number above 0 and at most"),
+    ({"name": "gaussian", "std": "1"}, TypeError, "std must be a finite number above 0 and at"),
+    ({"name": "gaussian", "std": True}, TypeError, "std must be a finite number above 0"),
+    ({"name": "gaussian", "std": 10**400}, ValueError, "std must be a finite number above 0"),
+]
+
+
+@pytest.mark.parametrize(("settings", "error", "text"), LIKELIHOODS)
+def test_dicts_of_likelihoods(settings, error, text):
+    with refused(error, re.escape(text)):
+        likelihood_from_dict(settings)
+
+
+IN_THE_UNIT_INTERVAL = "prior must lie in [0, 1], where the means of bernoulli rewards are, got "
+NO_PRIOR = "prior must be a prior such as Beta(1, 1), or have the methods sample and log_density"
+PROBLEMS = [
+    (
+        (Bernoulli(), Normal(0.5, 0.1), 3),
+        IN_THE_UNIT_INTERVAL + "Normal(mean=0.5, std=0.1); use 'beta', or 'truncated_normal' with",
+    ),
+    ((Bernoulli(), TruncatedNormal(0.5, 0.1, 0.0, [1.0, 1.1, 1.0]), 3), IN_THE_UNIT_INTERVAL),
+    (
+        (Bernoulli(), Joint(0.5, COVARIANCE, high=[1.0, 2.0]), 2),
+        IN_THE_UNIT_INTERVAL,
+    ),
+    ((Exponential(), Normal(1, 1), 3), "prior must lie in [0, inf]"),
+    ((Exponential(), Normal(1, 1), 3), "use 'inverse_gamma', or 'truncated_normal'"),
+    ((Poisson(), TruncatedNormal(0.5, 0.1, -0.1), 3), "prior must lie in [0, inf]"),
+    ((Poisson(), Normal(1, 1), 3), "use 'gamma', or 'truncated_normal'"),
+    (
+        (Bernoulli(), Beta([1, 2, 3], 1), 4),
+        "prior must have 4 values in its per-arm parameters, one per arm, got 3.",
+    ),
+    ((Bernoulli(), Joint(0.5, np.eye(3)), 4), "prior must have 4 values in its per-arm parameters"),
+    ((Bernoulli(), PerArm([Beta(1, 1)] * 3), 4), "prior must have 4 values in its per-arm"),
+    ((Bernoulli(), Beta(1, 1), 1), "num_arms must be an integer of at least 2, got 1."),
+    ((Bernoulli(), Beta(1, 1), 2.0), "num_arms must be an integer of at least 2, got 2.0."),
+    ((Bernoulli(), Beta(1, 1), None), "num_arms must be an integer of at least 2, got None."),
+    *(
+        ((likelihood, Beta(1, 1), 3), "likelihood must be a likelihood such as Bernoulli(), got")
+        for likelihood in ("bernoulli", Bernoulli, None, {"name": "bernoulli"})
+    ),
+    *(((Bernoulli(), prior, 3), NO_PRIOR) for prior in ("beta", Beta, None, BETA)),
+]
+
+
+@pytest.mark.parametrize(("arguments", "text"), PROBLEMS, ids=str)
+def test_problems(arguments, text):
+    with refused(REFUSALS, re.escape(text)):
+        BanditProblem(*arguments)
+
+
+def test_dicts_of_problems():
+    with refused(ValueError, "problem must have the key 'num_arms', got"):
+        problem_from_dict({"likelihood": {"name": "bernoulli"}, "prior": BETA})
+    wide = type("Own", (Mixture,), {"to_dict": property()})([Beta(1.0, 1.0)], [1.0])
+    with refused(TypeError, "prior must have a method 'to_dict', got"):
+        BanditProblem(Bernoulli(), wide, 3).to_dict()
+
+
+ACTIONS = [
+    (None, -1, "action must be an integer from 0 to 2, got -1."),
+    (None, 2**40, "action must be an integer from 0 to 2, got 1099511627776."),
+    (None, True, "action must be an integer from 0 to 2, got"),
+    (None, "1", "action must be an integer from 0 to 2, got"),
+    (None, [1], "action must have no axes (one run), got [1]."),
+    (None, [[1], [1, 2]], "action must be an integer from 0 to 2, got"),
+    (2, [0, -2], "actions must be integers from 0 to 2, got -2 in lane 1."),
+    (2, np.array([0, 2**64 - 1], np.uint64), "actions must be integers from 0 to 2, got"),
+    (2, [1], "actions must have shape (2,), one per lane, got"),
+]
+
+
+@pytest.mark.parametrize(("num_envs", "action", "text"), ACTIONS)
+def test_actions_of_worlds_and_agents(num_envs, action, text):
+    env, agent = make_world(PROBLEM, num_envs), UniformRandom(PROBLEM)
+    env.reset(seed=0), agent.reset(num_envs, seed=0)
+    with refused(InvalidAction, re.escape(text)):
+        env.unwrapped.step(action)
+    with refused(InvalidAction, re.escape(text)):
+        agent.observe(action, 0.0 if num_envs is None else np.zeros(num_envs))
+
+
+WHOLE, AT_LEAST_0 = "an integer of at least 0 under poisson", "a finite number of at least 0 under"
+REWARDS = [
+    (Bernoulli(), 0.5, "reward must be 0 or 1 under bernoulli rewards, got 0.5."),
+    (Bernoulli(), np.nan, "reward must be 0 or 1 under bernoulli rewards, got nan."),
+    (Bernoulli(), "1", "reward must be 0 or 1 under bernoulli rewards, got"),
+    (Bernoulli(), None, "reward must be 0 or 1 under bernoulli rewards, got"),
+    (Exponential(), -0.1, f"reward must be {AT_LEAST_0} exponential rewards, got -0.1."),
+    (Exponential(), np.inf, f"reward must be {AT_LEAST_0} exponential rewards, got inf."),
+    (Gaussian(), np.nan, "reward must be a finite number under gaussian rewards, got nan."),
+    (Gaussian(), -np.inf, "reward must be a finite number under gaussian rewards, got -inf."),
+    (Poisson(), -1.0, f"reward must be {WHOLE} rewards, got -1.0."),
+    (Poisson(), 0.5, f"reward must be {WHOLE} rewards, got 0.5."),
+    (Geometric(), 0.5, "reward must be possible under geometric rewards, got 0.5."),
+]
+
+
+@pytest.mark.parametrize(("likelihood", "reward", "text"), REWARDS)
+def test_rewards_that_agents_observe(likelihood, reward, text):
+    agent = UniformRandom(BanditProblem(likelihood, TruncatedNormal(0.5, 0.1), 3))
+    agent.reset(seed=0)
+    with refused(REFUSALS, re.escape(text)):
+        agent.observe(0, reward)
+    agent.reset(2, seed=0)
+    with refused(REFUSALS, re.escape(text.replace("reward ", "rewards ", 1).rstrip("."))):
+        agent.observe([0, 0], [1.0, reward])
+
+
+STATISTICS = [
+    (Bernoulli(), 2, 3.0),
+    (Bernoulli(), 2, 0.5),
+    (Bernoulli(), 2, -1.0),
+    (Exponential(), 0, 1.0),
+    (Exponential(), 2, -1.0),
+    (Exponential(), 2, np.inf),
+    (Gaussian(), 0, 1.0),
+    (Gaussian(), 2, np.nan),
+    (Poisson(), 0, 1.0),
+    (Poisson(), 2, 0.5),
+    (Poisson(), 2, -1.0),
+]
+
+
+@pytest.mark.parametrize(("likelihood", "count", "total"), STATISTICS)
+def test_sums_that_agents_are_told(likelihood, count, total):
+    agent = UniformRandom(BanditProblem(likelihood, TruncatedNormal(0.5, 0.1), 2))
+    agent.reset(seed=0)
+    text = f"sums must be possible totals of so many {likelihood.name} rewards, got {total} for arm"
+    with refused(ValueError, text):
+        agent.warm_start([0, count], [0.0, total])
+
+
+LANES = [
+    (([[0, 0], [-1, 0]], 0.0), "counts must be whole numbers of at least 0, got -1.0 for arm 0 of"),
+    (([[0, 0], [0.5, 0]], 0.0), "counts must be whole numbers of at least 0, got 0.5 for arm 0 of"),
+    (([1, 1, 1], 0.0), "counts must broadcast to shape (2, 2), got (3,)."),
+    ((1, "x"), "sums must be an array of numbers, got 'x'."),
+]
+
+
+@pytest.mark.parametrize(("statistics", "text"), LANES)
+def test_statistics_that_agents_are_told(statistics, text):
+    agent = UniformRandom(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2))
+    agent.reset(2, seed=0)
+    with refused(REFUSALS, re.escape(text)):
+        agent.warm_start(*statistics)
+
+
+MASKS = [
+    ([1, 0], "mask must be an array of booleans, got"),
+    ([[True], [True, False]], "mask must be an array of booleans, got"),
+    ([True], "mask must have shape (2,), one per lane, got [True]."),
+]
+
+
+@pytest.mark.parametrize(("mask", "text"), MASKS)
+def test_masks(mask, text):
+    agent = UniformRandom(PROBLEM)
+    agent.reset(2, seed=0)
+    with refused(REFUSALS, re.escape(text)):
+        agent.observe([0, 1], [0.0, 1.0], mask=mask)
+
+
+WRAPPERS = [
+    ("AvailableArms", {"masks": [[1] * 4, [0] * 4]}, r"masks\[1\] must have an arm that can be"),
+    ("AvailableArms", {"masks": [[1, 1]]}, r"masks\[0\] must have shape \(4,\), got \[1, 1\]"),
+    ("AvailableArms", {"masks": []}, "masks must be a list of masks"),
+    ("AvailableArms", {"masks": "1111"}, r"masks\[0\] must be an array of booleans"),
+    ("AvailableArms", {"leaving": 1.5}, "leaving must be a finite number at least 0 and at most 1"),
+    ("AvailableArms", {"returning": "b"}, "returning must be a finite number"),
+    (
+        "AvailableArms",
+        {"masks": [[1] * 4], "leaving": 0.1},
+        "leaving and returning must be None where masks are",
+    ),
+    ("BatchedFeedback", {"size": 0}, "size must be a positive integer, got 0"),
+    ("DelayedReward", {"delay": -1}, "delay must be a non-negative integer, got -1"),
+    ("DelayedReward", {"delay": 1.5}, "delay must be a non-negative integer, got 1.5"),
+    ("DelayedReward", {"delay": {"name": "unifrm"}}, "nearest known one is 'uniform'"),
+    (
+        "DelayedReward",
+        {"delay": {"name": "uniform", "low": 3, "high": 2}},
+        "high must be an integer of at least 3, got 2",
+    ),
+    (
+        "DelayedReward",
+        {"delay": 3, "observation": "counts", "horizon": 7},
+        "env must have observation='constant'",
+    ),
+    (
+        "DelayedReward",
+        {"delay": 10**6, "num_envs": 100},
+        "keep at most 100000000 rewards of all lanes",
+    ),
+    ("Drift", {}, r"std, period and probability must be a number and None twice, got \(None,"),
+    ("Drift", {"std": 0.1, "period": 3}, r"None twice, got \(0.1, 3, None\)"),
+    ("Drift", {"std": 0.0}, "std must be a finite number above 0"),
+    ("Drift", {"std": np.array([0.1])}, "std must be a finite number"),
+    ("Drift", {"period": 0}, "period must be a positive integer, got 0"),
+    ("Drift", {"probability": 2.0}, "probability must be a finite number above 0 and at most 1"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "text"), WRAPPERS)
+def test_wrappers(name, options, text):
+    of_env = {key: options[key] for key in ("observation", "horizon", "num_envs") if key in options}
+    own = {key: value for key, value in options.items() if key not in of_env}
+    with refused(REFUSALS, text):
+        make_wrapped(name, own, **of_env)
+
+
+@pytest.mark.parametrize("wrapper", [AvailableArms, BatchedFeedback, DelayedReward, Drift])
+def test_environments_of_others_in_wrappers(wrapper):
+    with refused(TypeError, r"^env must be an environment of bandit_gym's, got <"):
+        wrapper(gym.make("CartPole-v1"))
+    lanes = gym.make_vec(ENV, 2, vectorization_mode="sync")
+    with refused(TypeError, r"bandit_gym's, got Sync.*; wrap each environment"):
+        wrapper(lanes)
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_wrappers_that_do_not_go_around_each_other(num_envs):
+    env = make_world(PROBLEM, num_envs)
+    with refused(ValueError, "env must have no other wrapper that changes its delays"):
+        BatchedFeedback(AvailableArms(DelayedReward(env)))
+    with refused(ValueError, "let Drift go around it first"):
+        Drift(AvailableArms(env), std=0.1)
+
+
+LISTED = [
+    ([{"name": "Drif"}], "wrapper must be one of .*; the nearest known one is 'Drift'"),
+    ({"name": "Drift"}, "wrappers must be a list of dicts with the key 'name'"),
+    ([{"name": "Drift", "stdd": 1}], "options of Drift must have no keys but .*'std'"),
+    ([3], "wrapper must be a dict with the key 'name', got 3"),
+    ([{"name": "no_such_module:X"}], "wrapper must be an importable class, got"),
+    ([{"name": "math:pi"}], "wrapper must be an importable class, got 'math:pi'"),
+    ([{"name": "builtins:print"}], "wrapper must name what makes an environment, got"),
+]
+
+
+@pytest.mark.parametrize(("listed", "text"), LISTED)
+def test_wrappers_by_name(listed, text):
+    with refused(REFUSALS, text):
+        wrap(gym.make(ENV), listed)
+
+
+class Endless(gym.Env):
+    """Pays nothing, and never ends."""
+
+    observation_space = action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        return 0, 0.0, False, False, {}
+
+
+def continuous():
+    env = Endless()
+    env.action_space = Box(-1.0, 1.0)
+    return env
+
+
+THREE, TWO = UniformRandom(PROBLEM), UniformRandom(BanditProblem(Bernoulli(), Beta(1, 1), 2))
+ROLLOUTS = {
+    "no limit": ((THREE, Endless()), {}, "horizon must be given for an environment without"),
+    "beyond the limit": (
+        (TWO, gym.make("CartPole-v1", max_episode_steps=5)),
+        {"horizon": 6},
+        "got 6; make the environment with max_episode_steps=6",
+    ),
+    "no steps": ((THREE, Endless()), {"horizon": 0}, "horizon must be a positive integer, got 0"),
+    "arms": ((TWO, Endless()), {"horizon": 1}, "as many arms as the environment, 3, got 2"),
+    "no agent": (("exact", Endless()), {}, "agent must have the methods reset, act and obs"),
+    "no environment": ((THREE, ENV), {}, "env must be a Gymnasium environ"),
+    "continuous": ((THREE, continuous()), {"horizon": 1}, "env must have Discrete actions"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "settings", "text"), ROLLOUTS.values(), ids=ROLLOUTS)
+def test_rollouts(arguments, settings, text):
+    with refused(REFUSALS, text):
+        rollout(*arguments, seed=0, **settings)
+
+
+COMPARISONS = [
+    ({"agents": {"a": 7}}, TypeError, "agent must be a name, a class, a function"),
+    ({"agents": "exact"}, TypeError, "agents must be a dict of labels and agents, or a list"),
+    ({"agents": {"a": "exat"}}, ValueError, "nearest known one is 'exact'"),
+    ({"agents": {"a": {"option": 1}}}, TypeError, "agent must be a name"),
+    ({"agents": {"a": dict}}, TypeError, "agent must be a class with methods reset, act"),
+    ({"agents": {"": "exact"}}, ValueError, "label"),
+    ({"agents": {}}, ValueError, "agents must have at least one entry"),
+    ({"env": 7}, TypeError, "env must be an id, a BanditProblem"),
+    ({"env": "Bernouli-v0"}, ValueError, "env must be"),
+    ({"replication": 3}, ValueError, "'replications'"),
+    ({"workers": 2}, TypeError, "workers must be a Workers"),
+    ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
+    ({"progress": "no"}, TypeError, "progress must be a bool, got 'no'"),
+    ({"out": 5}, TypeError, "out must be a path that a file system can hold"),
+    *(
+        ({"out": out}, ValueError, "out must be a path that a file system can hold")
+        for out in ("", "a\0b", "\ud800", "x" * 5000)
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "error", "text"), COMPARISONS, ids=range(len(COMPARISONS)))
+def test_comparisons(settings, error, text):
+    with refused(error, text):
+        bg.compare(**{"agents": ["random"], "replications": 2, "horizon": 2} | settings)
+
+
+def test_folders_of_comparisons(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    for path, text in (
+        ("file", "out must be a folder, got"),
+        ("file/below", "out must be a folder, got"),
+        ("link", "out must be no link that leads nowhere, got"),
+    ):
+        with refused(FileExistsError, text):
+            bg.compare(["random"], replications=2, horizon=2, out=tmp_path / path)
+    if sys.platform == "linux":
+        with refused(OSError, "must be a folder that can be made, got '/proc/x'; "):
+            bg.compare(["random"], replications=2, horizon=2, out="/proc/x")
+
+
+def test_a_folder_may_be_behind_a_link_and_have_a_name_that_is_not_utf_8(tmp_path):
+    name = b"caf\xe9".decode("utf-8", "surrogateescape")
+    (tmp_path / "link").symlink_to(tmp_path)
+    settings = {"replications": 2, "horizon": 2, "workers": bg.Workers("serial")}
+    bg.compare(["random"], out=tmp_path / "link" / name, progress=False, **settings)
+    assert (tmp_path / name / "experiment.json").exists()
+
+
+@pytest.mark.parametrize("integer", [3, np.int32(3), np.uint8(3)])
+@pytest.mark.parametrize("real", [1, np.float32(1), np.int64(1), np.float64(1)])
+def test_numbers_of_any_type_are_taken_as_pythons(integer, real):
+    env = gym.make("bandit_gym:GaussianBandit-v0", num_arms=integer, std=real)
+    settings = env.unwrapped.problem.to_dict()
+    assert settings["num_arms"] == 3 and type(settings["num_arms"]) is int
+    assert settings["likelihood"] == {"name": "gaussian", "std": 1.0}
+    assert type(settings["likelihood"]["std"]) is float
+    prior = Normal(np.array(real), [real, real])
+    assert [type(value) for value in (prior.mean, *prior.std)] == [float] * 3
+
+
+@pytest.mark.parametrize("action", [1, np.int64(1), np.uint8(1), np.array(1)])
+@pytest.mark.parametrize("reward", [1, 1.0, np.float32(1), np.array(1), True])
+def test_actions_and_rewards_of_any_type_are_observed(action, reward):
+    agent = UniformRandom(PROBLEM)
+    agent.reset(seed=0)
+    agent.observe(action, reward)
+    assert lane_counts(agent).tolist() == lane_sums(agent).tolist() == [[0, 1, 0]]
+
+
+def test_long_values_are_cut():
+    with refused(ValueError, "means must have num_arms=10 entries") as caught:
+        gym.make(ENV, means=[0.5] * 1000)
+    assert len(str(caught.value)) < 250

@@ -1,0 +1,900 @@
+"""What is read from a folder is what its files hold, recomputed here by pandas, NumPy and SciPy."""
+
+import math
+import re
+import shutil
+import sys
+import warnings
+from html import escape, unescape
+
+import numpy as np
+import pandas as pd
+import pytest
+from fixed_instance import ENV, FIXED
+from scipy import optimize, stats
+from surface import (
+    CUMULATIVE_REGRET,
+    SERIAL,
+    charts_in,
+    pretend,
+    receipts_of,
+    rewrite_receipt,
+    tables_of,
+)
+
+from bandit_gym import load_results
+from bandit_gym.cli import main
+from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+from bandit_gym.files import RESULTS_VERSION
+from bandit_gym.results.statistics import mean_interval, paired_p_value
+
+REPLICATIONS, HORIZON = 22, 40
+WORLDS = ({**FIXED, "label": "fixed"}, {"env": ENV, "num_arms": 3, "label": "drawn"})
+AGENTS = (
+    "random",
+    "ucb1",
+    {"agent": "smc", "num_particles": 20, "label": "smc"},
+    {"agent": "stub_agents:Doubting", "label": "doubting"},
+    {"agent": "stub_agents:Telling", "tells": {"mood": -1.5, "age": 3.0}, "label": "telling"},
+)
+LABELS = ["random", "ucb1", "smc", "doubting", "telling"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Five agents in two worlds; of the last block, six of eight replications are asked for."""
+    sizes = {"replications": REPLICATIONS, "horizon": HORIZON, "block_size": 8}
+    path = tmp_path_factory.mktemp("results")
+    run_experiment(Experiment(WORLDS, AGENTS, **sizes), path, workers=SERIAL)
+    return path
+
+
+@pytest.fixture(scope="module")
+def results(folder):
+    return load_results(folder)
+
+
+@pytest.fixture(scope="module")
+def rows(folder, results):
+    """All rows that were asked for, as the files have them, with labels for settings."""
+    table = pd.read_parquet(folder / "blocks")
+    experiment = results.experiment
+    for column, entries in (("env", experiment.environments), ("agent", experiment.agents)):
+        table[column] = table[column].astype(str).map({each.name: each.label for each in entries})
+    return table[table["replication"] < REPLICATIONS]
+
+
+def curves(rows, env, agent, column=CUMULATIVE_REGRET):
+    """Return (R, S) values of a run."""
+    own = rows[(rows["env"] == env) & (rows["agent"] == agent)]
+    return own.pivot(index="replication", columns="step", values=column).to_numpy()
+
+
+def final(rows, env, agent, column=CUMULATIVE_REGRET):
+    return curves(rows, env, agent, column)[:, -1]
+
+
+RUNS = [(world["label"], agent) for world in WORLDS for agent in LABELS]
+
+
+# -- Rows ---------------------------------------------------------------------------------------
+
+
+def test_files_are_read_in_one_line_by_three_libraries(folder):
+    """Their rows are those of whole blocks: 24 replications, where 22 were asked for."""
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    count, table = 2 * 5 * 24 * HORIZON, pd.read_parquet(folder / "blocks")
+    files = f"{folder}/blocks/**/*.parquet"
+    assert len(table) == len(polars.read_parquet(files)) == count
+    assert list(table.columns) == polars.read_parquet(files).columns
+    query = f"SELECT count(*), sum(diagnostics['age']) FROM '{files}'"
+    (found,) = duckdb.sql(query).fetchall()
+    assert found == (count, 2 * 24 * 3.0 * HORIZON * (HORIZON + 1) / 2)
+
+
+def test_frame_has_the_rows_that_were_asked_for_and_a_column_for_each_own_diagnostic(results, rows):
+    frame = results.frame()
+    keys = ["env", "agent", "replication", "step"]
+    expected = rows.drop(columns="diagnostics").sort_values(keys, ignore_index=True)
+    own = [dict(each) for each in rows.sort_values(keys)["diagnostics"]]
+    expected = expected.assign(
+        **{n: [each.get(n, np.nan) for each in own] for n in ("age", "mood")}
+    )
+    found = frame.astype({"env": str, "agent": str}).sort_values(keys, ignore_index=True)
+    expected = expected.astype({"experiment": found["experiment"].dtype})
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    assert found["mood"].notna().sum() == 2 * REPLICATIONS * HORIZON
+
+
+def test_fewer_replications_can_be_asked_for(folder, results, rows):
+    fewer = Experiment.from_dict(results.experiment.to_dict() | {"replications": 7})
+    part = load_results(folder, fewer)
+    assert len(part.frame()) == (rows["replication"] < 7).sum()
+    names = {"load_results": load_results, "Experiment": Experiment}
+    for each in (results, part):
+        assert eval(repr(each), names).frame().equals(each.frame())
+
+
+# -- The table ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table(results):
+    return results.table().set_index(["env", "agent"])
+
+
+def test_table_has_a_row_for_each_run(table):
+    assert list(table.index) == RUNS
+    assert set(table["replications"]) == {REPLICATIONS}
+
+
+def is_skewed(values):
+    """A skewness beyond a tenth of the root of the number of values: Student's law is no guide."""
+    return abs(stats.skew(values)) > 0.1 * math.sqrt(len(values))
+
+
+def check_interval(values, found):
+    """Student's interval, or what the studentised bootstrap adds to it where values are skewed.
+
+    1999 resamples leave a tail of 0.025 within 4 sqrt(0.025 * 0.975 / 1999) = 0.014 of itself.
+    """
+    estimate, low, high = found
+    assert estimate == pytest.approx(values.mean())
+    if np.ptp(values) < 1e-9:
+        assert (low, high) == pytest.approx((estimate, estimate))
+        return
+    error = stats.sem(values)
+    student = stats.t.interval(0.95, len(values) - 1, values.mean(), error)
+    if not is_skewed(values):
+        assert (low, high) == pytest.approx(student)
+        return
+    picks = np.random.default_rng(1).integers(len(values), size=(20_000, len(values)))
+    means, errors = values[picks].mean(axis=1), stats.sem(values[picks], axis=1)
+    with np.errstate(divide="ignore"):
+        pivots = (means - estimate) / np.where(means == estimate, 1.0, errors)
+    levels = 0.025 - 0.014, 0.025 + 0.014, 0.975 - 0.014, 0.975 + 0.014
+    if np.isfinite(np.quantile(pivots, [0.025, 0.975], method="inverted_cdf")).all():
+        ends = estimate - error * np.quantile(pivots, levels, method="inverted_cdf")[::-1]
+        ends = np.array([*np.minimum(ends[:2], student[0]), *np.maximum(ends[2:], student[1])])
+    else:  # nearly all values are equal: then the percentile bootstrap has to do
+        ends = np.quantile(means, levels)
+    assert ends[0] <= low <= ends[1] and ends[2] <= high <= ends[3]
+
+
+@pytest.mark.parametrize("run", RUNS, ids="-".join)
+@pytest.mark.parametrize("column", [CUMULATIVE_REGRET, "realised_regret", "simple_regret"])
+def test_means_and_intervals_are_those_of_the_files(table, rows, run, column):
+    names = [column, f"{column}_low", f"{column}_high"]
+    check_interval(final(rows, *run, column), table.loc[run, names])
+
+
+@pytest.mark.parametrize("run", RUNS, ids="-".join)
+def test_shares_have_wilsons_interval(table, rows, run):
+    """Its ends are the p with |share - p| = z sqrt(p (1 - p) / n)."""
+    share, z = final(rows, *run, "best_arm_found").mean(), stats.norm.ppf(0.975)
+
+    def excess(p):
+        return (share - p) ** 2 - z**2 * p * (1 - p) / REPLICATIONS
+
+    low = 0.0 if share == 0 else optimize.brentq(excess, 0.0, min(share, 1 - 1e-9))
+    high = 1.0 if share == 1 else optimize.brentq(excess, max(share, 1e-9), 1.0)
+    found = table.loc[run, ["best_arm_found", "best_arm_found_low", "best_arm_found_high"]]
+    assert found.tolist() == pytest.approx([share, low, high], abs=1e-9)
+
+
+def test_quantiles_samples_and_flags_are_those_of_the_files(table, rows):
+    for run in RUNS:
+        levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+        quantiles = table.loc[run, ["5 %", "25 %", "median", "75 %", "95 %"]].tolist()
+        assert quantiles == pytest.approx(np.quantile(final(rows, *run), levels).tolist())
+    samples, flags = table["samples_per_decision"], table["flagged"]
+    assert samples.xs("smc", level="agent").tolist() == [20.0, 20.0]
+    assert samples.drop("smc", level="agent").isna().all()
+    assert flags.xs("doubting", level="agent").tolist() == [0.25, 0.25]  # 10 of 40 decisions
+    assert flags.xs("random", level="agent").isna().all()
+
+
+def test_differences_are_paired_with_the_first_agent_and_corrected_by_holm(table, rows):
+    raw, num_students = {}, 0
+    for env, agent in RUNS:
+        found = table.loc[(env, agent)]
+        if agent == "random":
+            assert np.isnan(found["difference"]) and np.isnan(found["p_holm"])
+            assert found["verdict"] == ""
+            continue
+        regret, reference = final(rows, env, agent), final(rows, env, "random")
+        differences = regret - reference
+        check_interval(differences, found[["difference", "difference_low", "difference_high"]])
+        raw[env, agent] = paired_p_value(differences)
+        if not is_skewed(differences):
+            num_students += 1
+            assert raw[env, agent] == pytest.approx(stats.ttest_rel(regret, reference).pvalue)
+    assert num_students >= 4
+    corrected, so_far = {}, 0.0
+    for rank, run in enumerate(sorted(raw, key=raw.get)):
+        so_far = max(so_far, min(1.0, (len(raw) - rank) * raw[run]))
+        corrected[run] = so_far
+    for run, p_value in corrected.items():
+        found = table.loc[run]
+        assert found["p_holm"] == pytest.approx(p_value)
+        clear = "better" if found["difference"] < 0 else "worse"
+        assert found["verdict"] == (clear if p_value < 0.05 else "undecided")
+    assert {"better", "undecided"} <= set(table["verdict"])
+
+
+def test_scores_over_worlds_are_interquartile_means_of_shares_of_uniform_play(results, rows):
+    table = tables_of(results)["aggregate"].set_index("agent")
+    assert table.index.tolist() == LABELS
+    for agent in LABELS:
+        scores = [
+            final(rows, env, agent) / final(rows, env, agent, "uniform_regret").mean()
+            for env in ("fixed", "drawn")
+        ]
+        found = table.loc[agent]
+        assert found["score_iqm"] == pytest.approx(stats.trim_mean(np.ravel(scores), 0.25))
+        assert found["score_iqm_low"] <= found["score_iqm"] <= found["score_iqm_high"]
+        assert found["replications"] == REPLICATIONS
+
+
+def test_only_replications_that_both_have_are_paired_and_scored(folder, rows, tmp_path):
+    """Of ucb1 the first block in the fixed world is missing: replications 8 to 21 are left."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    lost = next(path for path in (copy / "blocks").iterdir() if "--ucb1--" in path.name)
+    (lost / "00000.parquet").unlink()
+    tables = tables_of(load_results(copy))
+    regret, reference = (final(rows, "fixed", agent)[8:] for agent in ("ucb1", "random"))
+    found = tables["summary"].set_index(["env", "agent"]).loc["fixed", "ucb1"]
+    assert found["replications"] == 14
+    assert found["difference"] == pytest.approx((regret - reference).mean())
+    scores = [
+        final(rows, env, "ucb1")[8:] / final(rows, env, "ucb1", "uniform_regret")[left].mean()
+        for env, left in (("fixed", slice(8, None)), ("drawn", slice(None)))
+    ]
+    found = tables["aggregate"].set_index("agent").loc["ucb1"]
+    assert found["replications"] == 14
+    assert found["score_iqm"] == pytest.approx(stats.trim_mean(np.ravel(scores), 0.25))
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_truth_in_95_of_100_experiments(tmp_path):
+    """A thousand experiments of 30 replications: uniform play, less any one arm, loses 0."""
+    experiment = Experiment(
+        [{"env": ENV, "num_arms": 3}],
+        ["random", "stub_agents:Constant"],
+        replications=30_000,
+        horizon=20,
+        block_size=6000,
+    )
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    frame = load_results(tmp_path).frame()
+    ends = frame[frame["step"] == 20].pivot(
+        index="replication", columns="agent", values=CUMULATIVE_REGRET
+    )
+    # the largest of K = 3 uniform means is 3/4 on average, and their average 1/2
+    for values, truth in ((ends["random"], 20 / 4), (ends["Constant"] - ends["random"], 0)):
+        intervals = [mean_interval(sample) for sample in values.to_numpy().reshape(-1, 30)]
+        assert 0.93 < np.mean([low <= truth <= high for _, low, high in intervals]) < 0.97
+
+
+# -- Text ---------------------------------------------------------------------------------------
+
+
+def written(found, name):
+    """An estimate with half the width of its interval, or with both ends where it is lopsided."""
+    mean, low, high = (found[f"{name}{end}"] for end in ("", "_low", "_high"))
+    star = "*" if found[f"{name}_is_doubtful"] else ""
+    if abs(high + low - 2 * mean) < 0.05:
+        return f"{mean:.1f} ± {high - mean:.1f}{star}"
+    return f"{mean:.1f} [{low:.1f}, {high:.1f}]{star}"
+
+
+def test_text_tells_the_numbers_of_the_table(results, table):
+    lines = str(results).splitlines()
+    for (env, agent), found in table.iterrows():
+        block = next(i for i, line in enumerate(lines) if line.startswith(f"{env}: "))
+        line = next(each for each in lines[block:] if each.startswith(f"{agent} "))
+        assert f" {written(found, CUMULATIVE_REGRET)} " in line
+        if agent != "random":
+            p_value = found["p_holm"]
+            told = "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+            assert f" {written(found, 'difference')} " in line
+            assert f" {told} " in line
+            assert f" {found['verdict']} " in line
+        assert f" {found['best_arm_found']:.0%} " in line
+    assert (table["difference_is_doubtful"] | table[f"{CUMULATIVE_REGRET}_is_doubtful"]).any()
+    assert "fewer than 100 replications: the interval may be too short." in str(results)
+
+
+def test_text_tells_each_agents_numbers_by_hand(tmp_path):
+    """Arms 0 and 2 of means 0.2, 0.5, 0.9 for 10 steps lose 7 and nothing."""
+    agents = [{"agent": "stub_agents:Constant", "arm": arm, "label": f"a{arm}"} for arm in (0, 2)]
+    experiment = Experiment([{**FIXED, "label": "here"}], agents, replications=12, horizon=10)
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    lines = str(load_results(tmp_path)).splitlines()
+    assert lines[0] == "here: 12 replications of 10 steps, seed 0. Means ± 95 % intervals."
+    titles = ("agent", "pseudo-regret", "less a0's, paired", "p (Holm)", "best arm found")
+    assert all(title in lines[1] for title in titles)
+    assert lines[2].split()[:8] == "a0 7.0 ± 0.0 - - - 0%".split()
+    assert lines[3].split()[:10] == "a2 0.0 ± 0.0 -7.0 ± 0.0 <0.001 better 100%".split()
+    assert lines[4] == (
+        "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
+    )
+
+
+def test_text_says_what_verdicts_rest_on_and_how_many_decisions_were_flagged(results):
+    text = str(results)
+    assert "p < 0.05 after Holm's correction for the 8 comparisons of this report" in text
+    assert text.count("doubting: 25 % of decisions flagged, where it may be wrong.") == 2
+    assert "Bayesian pseudo-regret: sum over steps" in text
+    assert "\nPseudo-regret: sum over steps" in text
+
+
+def test_below_ten_replications_there_are_no_intervals_and_no_verdicts(folder, results):
+    part = load_results(folder, Experiment(WORLDS, AGENTS, **SIZES | {"replications": 9}))
+    for found in tables_of(part).values():
+        assert found.filter(regex="_(low|high|holm)$").isna().all(axis=None)
+    assert not set(part.table()["verdict"]) & {"better", "worse"}
+    assert "- for an interval or a p-value: none below 10 replications." in str(part)
+    assert "Holm's correction" not in str(part)
+    assert "for an interval" not in str(results)
+
+
+SIZES = {"horizon": HORIZON, "block_size": 8}
+
+
+def test_notebooks_show_the_text_as_tables(results):
+    html = results._repr_html_()
+    assert unescape(re.sub("<[^>]*>", " ", html)).split() == str(results).split()
+    assert html.count("<table>") == 2 + 1  # of the worlds, and over all
+
+
+def test_blocks_made_with_other_libraries_are_told(folder, results, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    path = next((copy / "receipts").rglob("00001.json"))
+    rewrite_receipt(path, {"versions": {"numpy": "0.0"}})
+    assert "Blocks were made with different versions: {" in str(load_results(copy))
+    assert "different versions" not in str(results)
+
+
+# -- Figures ------------------------------------------------------------------------------------
+
+
+def lines_of(figure):
+    return {line.get_label(): line for line in figure.axes[0].lines}
+
+
+@pytest.mark.parametrize("env", ["fixed", "drawn"])
+@pytest.mark.parametrize("kind", ["regret", "regret-log-time", "differences"])
+def test_curves_are_means_over_replications_with_students_band(results, rows, env, kind):
+    figure = results.plot(env=env, kind=kind)
+    found, axes = lines_of(figure), figure.axes[0]
+    assert figure.get_suptitle() == env
+    assert axes.get_xscale() == ("log" if kind == "regret-log-time" else "linear")
+    is_paired = kind == "differences"
+    reference = curves(rows, env, "random") if is_paired else 0.0
+    drawn = LABELS[1:] if is_paired else LABELS
+    for band, agent in zip(axes.collections, drawn, strict=True):
+        values = curves(rows, env, agent) - reference
+        assert found[agent].get_xdata().tolist() == list(range(1, HORIZON + 1))
+        assert found[agent].get_ydata() == pytest.approx(values.mean(axis=0))
+        last = values[:, -1]
+        if last.std() > 0:
+            ends = stats.t.interval(0.95, len(last) - 1, last.mean(), stats.sem(last))
+            at_end = [y for x, y in band.get_paths()[0].vertices if x == HORIZON]
+            assert (min(at_end), max(at_end)) == pytest.approx(ends)
+    if is_paired:
+        assert set(found["random (reference)"].get_ydata()) == {0}
+
+
+def test_final_regrets_are_drawn_as_shares_of_replications_that_lose_no_more(results, rows):
+    found = lines_of(results.plot(kind="final-regret"))
+    for agent in LABELS:
+        assert found[agent].get_xdata() == pytest.approx(np.sort(final(rows, "fixed", agent)))
+        assert found[agent].get_ydata() == pytest.approx(np.arange(1, 23) / 22)
+
+
+def test_samples_are_drawn_for_agents_that_tell_them(results):
+    found = lines_of(results.plot(kind="samples"))
+    assert list(found) == ["smc"] and found["smc"].get_ydata() == pytest.approx(20.0)
+
+
+def test_arm_choice_shows_how_often_each_rank_was_played(results, rows):
+    """40 steps are 40 spans; the ranks of three arms are 0 to 2."""
+    panels = results.plot(kind="arm-choice").axes
+    assert [axes.get_title(loc="left") for axes in panels] == LABELS
+    for axes, agent in zip(panels, LABELS, strict=True):
+        ranks, below = curves(rows, "fixed", agent, "action_rank"), 0.0
+        for rank, area in enumerate(axes.collections):
+            below = below + (ranks == rank).mean(axis=0)
+            tops = {x: max(y for at, y in area.get_paths()[0].vertices if at == x) for x in (1, 40)}
+            assert (tops[1], tops[40]) == pytest.approx((below[0], below[-1]))
+
+
+def test_rate_of_lai_and_robbins_is_drawn_for_fixed_means_only(results):
+    """Gaps 0.7 and 0.4 over the divergences of 0.2 and 0.5 from 0.9."""
+    slope = sum(
+        (0.9 - p) / (p * math.log(p / 0.9) + (1 - p) * math.log((1 - p) / 0.1)) for p in (0.2, 0.5)
+    )
+    fixed, drawn = (lines_of(results.plot(env=env)) for env in ("fixed", "drawn"))
+    line = fixed[f"Lai-Robbins rate, {slope:.1f} log t"]
+    assert line.get_ydata() == pytest.approx(slope * np.log(range(1, 41)))
+    assert not any("Lai-Robbins" in name for name in drawn)
+
+
+def test_rate_of_lai_and_robbins_does_not_squeeze_the_curves(tmp_path):
+    """Means this close make its slope about 37; uniform play loses 30 * 0.01."""
+    world = {"env": ENV, "num_arms": 3, "means": [0.49, 0.50, 0.51]}
+    run_experiment(
+        Experiment([world], ["random"], replications=5, horizon=30), tmp_path, workers=SERIAL
+    )
+    axes = load_results(tmp_path).plot().axes[0]
+    assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] < 1
+    assert max(axes.lines[-1].get_ydata()) > 100
+
+
+def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
+    """Samples told of after t steps are t (t + 1) / 2; of arms 0 and 2 in turn half are best."""
+    agent = {"agent": "stub_agents:Scripted", "arms": [0, 2], "label": "mine"}
+    experiment = Experiment([FIXED], [agent], replications=2, horizon=300)
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    results = load_results(tmp_path)
+    line = results.plot(kind="samples").axes[0].lines[0]
+    steps = line.get_xdata()
+    assert 100 < len(steps) < 200
+    expected = np.diff(steps * (steps + 1) / 2, prepend=0) / np.diff(steps, prepend=0)
+    assert line.get_ydata() == pytest.approx(expected)
+    best = results.plot(kind="arm-choice").axes[0].collections[0].get_paths()[0].vertices
+    assert 10 < len({x for x, _ in best}) <= 41  # 40 spans of steps
+    assert 0.4 < np.mean([y for _, y in best if y > 0]) < 0.6
+
+
+def test_28_agents_can_be_told_apart(tmp_path):
+    agents = [{"agent": "ucb1", "scale": 1.0 + number} for number in range(28)]
+    run_experiment(Experiment([ENV], agents, replications=2, horizon=3), tmp_path, workers=SERIAL)
+    lines = load_results(tmp_path).plot().axes[0].lines
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 28
+
+
+def test_figures_say_what_they_show(results, folder):
+    axes = results.plot(env="drawn").axes[0]
+    assert axes.get_title() == "22 replications; bands: 95 % interval of the mean"
+    assert axes.get_xlabel() == "step"
+    assert axes.get_ylabel() == "Bayesian pseudo-regret so far\n(best mean − pulled mean, summed)"
+    few = load_results(folder, Experiment(WORLDS, AGENTS, **SIZES | {"replications": 9}))
+    axes = few.plot(env="fixed").axes[0]
+    assert axes.get_title() == "9 replications; no bands below 10" and not axes.collections
+    assert results.plot()._repr_png_()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"env": "fixd"}, "env must be .*'fixed'"),
+        ({"kind": "regrets"}, "kind must be .*'regret'"),
+    ],
+)
+def test_plot_refuses_what_there_is_not(results, options, text):
+    with pytest.raises(ValueError, match=text):
+        results.plot(**options)
+
+
+def test_plot_refuses_what_the_results_do_not_allow(folder):
+    alone = load_results(folder, Experiment(WORLDS, ["random"], **SIZES))
+    for kind in ("samples", "differences"):
+        with pytest.raises(ValueError, match="kind must be one that these results allow"):
+            alone.plot(kind=kind)
+
+
+# -- The command report -------------------------------------------------------------------------
+
+KINDS = ("regret", "regret-log-time", "differences", "final-regret", "samples", "arm-choice")
+
+
+@pytest.fixture(scope="module")
+def report(folder, tmp_path_factory):
+    """The folder that the command writes."""
+    path = tmp_path_factory.mktemp("report")
+    assert main(["report", str(folder), "--out", str(path), "--format", "svg", "--latex"]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The results of one agent in one world."""
+    path = tmp_path_factory.mktemp("small")
+    run_experiment(Experiment([FIXED], ["random"], replications=4, horizon=9), path, workers=SERIAL)
+    return path
+
+
+def test_report_writes_its_tables_text_and_a_figure_of_each_kind(report, results, folder):
+    figures = [f"{number:02d}-{kind}" for number in (0, 1) for kind in KINDS]
+    figures.append("performance-profile")
+    tables = ["summary.csv", "aggregate.csv", "timing.csv", "report.txt", "tables.tex"]
+    expected = tables + [f"{name}.svg" for name in figures]
+    assert sorted(path.name for path in report.iterdir()) == sorted(expected)
+    for name, table in tables_of(results).items():
+        found = pd.read_csv(report / f"{name}.csv", keep_default_na=False, na_values=[""])
+        found = found.assign(**{n: found[n].fillna("") for n in found if n == "verdict"})
+        pd.testing.assert_frame_equal(found, table, check_dtype=False)
+    text = (report / "report.txt").read_text("utf-8")
+    assert str(results).partition("\n\n")[0] in text
+    assert "Realised regret: sum over steps of best mean - reward." in text and "median" in text
+
+
+def test_time_of_a_decision_is_that_of_all_blocks_over_all_their_decisions(report, folder):
+    timing = pd.read_csv(report / "timing.csv").set_index(["env", "agent"])
+    receipts = pd.DataFrame(receipts_of(folder)).groupby("run")[["agent_seconds", "decisions"]]
+    assert set(receipts.sum()["decisions"]) == {24 * HORIZON}
+    sums = receipts.sum()
+    expected = sorted(1e6 * sums["agent_seconds"] / sums["decisions"])
+    assert sorted(timing["microseconds_per_decision"]) == pytest.approx(expected)
+
+
+@pytest.fixture(scope="module")
+def usual(small, tmp_path_factory):
+    """Name -> bytes of what is written where nothing special is asked for."""
+    path = tmp_path_factory.mktemp("usual")
+    assert main(["report", str(small), "--out", str(path), "--latex"]) == 0
+    return {each.name: each.read_bytes() for each in path.iterdir()}
+
+
+def test_figures_are_written_for_screens_unless_papers_are_asked_for(usual, small, tmp_path):
+    paper = ["--format", "pdf", "--style", "paper"]
+    assert main(["report", str(small), "--out", str(tmp_path), *paper]) == 0
+    heads = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    for path in tmp_path.glob("*.pdf"):
+        assert path.read_bytes().startswith(heads["pdf"])
+    for name, data in usual.items():
+        assert data.startswith(heads.get(name[-3:], b""))
+    names = {name[:-4] for name in usual if name.endswith("png")}
+    assert names == {name[:-4] for name in usual if name.endswith("svg")}
+    assert names == {path.stem for path in tmp_path.glob("*.pdf")}
+    assert not [*tmp_path.glob("*.png"), *tmp_path.glob("*.svg")]
+
+
+def test_tables_for_latex_have_the_rules_of_booktabs_and_a_row_for_each_agent(report):
+    tables = (report / "tables.tex").read_text("utf-8").split(r"\begin{tabular}{")[1:]
+    assert len(tables) == 3  # of the worlds, and over all
+    for text in tables:
+        assert all(text.count(rf"\{rule}rule") == 1 for rule in ("top", "mid", "bottom"))
+        lines = [line for line in text.splitlines() if line.endswith(r"\\")]
+        assert {line.count(" & ") for line in lines} == {len(text.partition("}")[0]) - 1}
+        assert [line.partition(" & ")[0] for line in lines][1:] == LABELS
+
+
+def test_a_report_is_the_same_bytes_again_and_is_written_through_no_link(usual, small, tmp_path):
+    (tmp_path / "out").mkdir()
+    for name in usual:
+        (tmp_path / f"of {name}").write_text("mine")
+        (tmp_path / "out" / name).symlink_to(tmp_path / f"of {name}")
+    assert main(["report", str(small), "--latex", "--out", str(tmp_path / "out")]) == 0
+    assert {(tmp_path / f"of {name}").read_text() for name in usual} == {"mine"}
+    assert not any((tmp_path / "out" / name).is_symlink() for name in usual)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == usual
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--format=gif"], "format must be one of 'png', 'svg', 'pdf', got 'gif'"),
+        (["--style="], "style must be one of 'screen', 'paper', got ''"),
+        (["--html", "--latex"], "--html must stand without --format, --style and --latex"),
+    ],
+)
+def test_report_refuses_looks_that_it_does_not_know(small, tmp_path, capsys, options, text):
+    assert main(["report", str(small), "--out", str(tmp_path / "new"), *options]) == 2
+    told = capsys.readouterr()
+    assert text in told.err and not told.out and not (tmp_path / "new").exists()
+
+
+def test_report_names_what_is_missing_and_what_failed_and_exits_1(tmp_path, capsys):
+    agents = ["random", "ucb1", "stub_agents:Raising"]
+    experiment = Experiment([ENV], agents, replications=10, horizon=60)
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    for kind in ("blocks", "receipts"):
+        next((tmp_path / kind).glob("*--random--*/*")).unlink()
+    assert main(["report", str(tmp_path), "--format", "svg"]) == 1
+    text = capsys.readouterr().out
+    assert "Not complete: 2 of 3 blocks are missing." in text
+    assert "Left out: Raising in BernoulliBandit-v0, which failed in 1 of 1 blocks" in text
+    assert "RuntimeError: I have had enough" in text
+    assert load_results(tmp_path).table()["agent"].tolist() == ["ucb1"]
+
+
+# -- The page -----------------------------------------------------------------------------------
+
+HARM = [
+    "<script>alert(1)</script>",
+    "$x$ %{y} &lt;b&gt; [/red] _a_",
+    "אבג",
+    "L" * 200,
+    "_hidden",
+    "=1+1",
+    "@a $5 and $6",
+    "-1",
+    'a "b" \\ # é ]',
+]
+WORLD = "</script><b> $\\alpha$"
+
+
+@pytest.fixture(scope="module")
+def harmful(tmp_path_factory):
+    """A folder of agents with labels that mean something to some reader."""
+    agents = [{"agent": "ucb1", "scale": 1.0 + n, "label": label} for n, label in enumerate(HARM)]
+    folder = tmp_path_factory.mktemp("harmful")
+    experiment = Experiment([{**FIXED, "label": WORLD}], agents, replications=12, horizon=9)
+    run_experiment(experiment, folder, workers=SERIAL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(harmful, tmp_path_factory):
+    pytest.importorskip("plotly", reason="the extra html is not installed")
+    out = tmp_path_factory.mktemp("page")
+    assert main(["report", str(harmful), "--html", "--out", str(out)]) == 0
+    assert [path.name for path in out.iterdir()] == ["report.html"]
+    return out / "report.html"
+
+
+def without_scripts(text):
+    return re.sub(r"(<script[^>]*>).*?(</script>)", r"\1\2", text, flags=re.S)
+
+
+def test_labels_stand_in_the_page_as_text_only(page):
+    text = without_scripts(page.read_text("utf-8"))
+    assert all(escape(label) in text for label in (*HARM, WORLD))
+    assert HARM[0] not in text and "</script><b>" not in text
+    assert text.count("<script") == text.count("</script>")
+
+
+def test_labels_stand_in_a_notebook_as_text_only(harmful):
+    html = load_results(harmful)._repr_html_()
+    assert all(escape(label) in html for label in (*HARM, WORLD))
+    assert "<script" not in html and "</script" not in html
+
+
+def test_page_asks_the_network_for_nothing(page):
+    text = without_scripts(page.read_text("utf-8"))
+    assert not re.search(r'\b(?:src|href|action)="(?!#|data:)', text)
+    assert not re.search(r"@import|url\((?!data:|['\"]?data:|#)", text)
+    assert not re.search(r"<(?:link|iframe|object|embed|form)\b", text)
+
+
+def test_page_has_the_charts_tables_settings_and_versions(page, harmful, tmp_path):
+    text = page.read_text("utf-8")
+    assert charts_in(text) == 3  # regret, differences and arms
+    assert "p (Holm)" in text and "How to cite" in text
+    found = re.search(r"<h2>The experiment</h2><pre[^>]*>(.*?)</pre>", text, re.S)
+    (tmp_path / "again.toml").write_text(unescape(found[1]), encoding="utf-8")
+    assert load_experiment(tmp_path / "again.toml") == load_results(harmful).experiment
+
+
+def test_page_of_agents_that_tell_samples_and_flags_has_charts_of_them(folder, tmp_path):
+    pytest.importorskip("plotly", reason="the extra html is not installed")
+    assert main(["report", str(folder), "--html", "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "report.html").read_text("utf-8")
+    assert charts_in(text) == 2 * 5 + 1  # of each world two more, and the profile over all
+
+
+def test_same_results_give_the_same_page(page, harmful, tmp_path):
+    assert main(["report", str(harmful), "--html", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "report.html").read_bytes() == page.read_bytes()
+
+
+def test_page_of_nothing_says_so_and_shows_the_experiment(harmful, tmp_path):
+    pytest.importorskip("plotly", reason="the extra html is not installed")
+    shutil.copy(harmful / "experiment.json", tmp_path)
+    assert main(["report", str(tmp_path), "--html", "--out", str(tmp_path / "new")]) == 0
+    text = (tmp_path / "new" / "report.html").read_text("utf-8")
+    assert "Not complete: 9 of 9 blocks are missing." in text
+    assert "[[agents]]" in text and charts_in(text) == 0
+
+
+def test_page_without_plotly_says_what_to_install(harmful, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    assert main(["report", str(harmful), "--html", "--out", str(tmp_path)]) == 2
+    assert 'pip install "bayesian-bandit-gym[html]"' in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_browser_draws_the_page_and_has_nothing_to_complain_of(page):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        pytest.skip("no Chromium is installed: apt-get install chromium")
+    complaints = []
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        tab = browser.new_context(viewport={"width": 375, "height": 700}).new_page()
+        tab.on("console", lambda message: complaints.append(message.text))
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("dialog", lambda dialog: complaints.append(dialog.message))
+        tab.on("request", lambda request: complaints.append(request.url))
+        tab.goto(page.as_uri())
+        for chart in tab.locator("figure").all():
+            chart.scroll_into_view_if_needed()
+            chart.locator(".main-svg").first.wait_for(timeout=60_000)
+        assert tab.evaluate("document.documentElement.scrollWidth") == 375
+        browser.close()
+    assert [each for each in complaints if not each.startswith((page.as_uri(), "blob:"))] == []
+
+
+# -- Labels elsewhere ---------------------------------------------------------------------------
+
+
+def drawn(text):
+    """Return what matplotlib draws of a text that it takes for no formula."""
+    assert text._preprocess_math(text.get_text())[1] is False
+    return text._preprocess_math(text.get_text())[0].replace("\n", "")
+
+
+@pytest.mark.parametrize("kind", ["regret", "differences", "final-regret", "arm-choice"])
+def test_figures_show_every_label_as_it_is(harmful, kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = load_results(harmful).plot(kind=kind)
+        figure.draw_without_rendering()
+    texts = figure.legends[0].get_texts()
+    if kind == "arm-choice":
+        texts = [axes.title for axes in figure.axes] + [axes._left_title for axes in figure.axes]
+    assert {drawn(text).removesuffix(" (reference)") for text in texts} >= set(HARM)
+    assert drawn(figure._suptitle) == WORLD
+    if kind != "arm-choice":
+        for shown in (figure.legends[0], figure._suptitle):
+            box = shown.get_window_extent()
+            assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+
+
+def test_text_and_tables_show_every_label_as_it_is(harmful, tmp_path):
+    text = str(load_results(harmful))
+    assert all(f"\n{label} " in text for label in HARM)
+    agents = [{"agent": "ucb1", "scale": 1.0 + n, "label": HARM[n]} for n in (0, 1)]
+    experiment = Experiment([FIXED], agents, replications=2, horizon=3)
+    run_experiment(experiment, tmp_path / "out", workers=SERIAL)
+    options = ["--latex", "--format", "svg", "--out", str(tmp_path)]
+    assert main(["report", str(tmp_path / "out"), *options]) == 0
+    latex = (tmp_path / "tables.tex").read_text("utf-8")
+    assert r"\textless{}script\textgreater{}alert(1)\textless{}/script\textgreater{} &" in latex
+    assert r"\$x\$ \%\{y\} \&lt;b\&gt; {[}/red{]} \_a\_ &" in latex
+
+
+# -- The commands export and diff ---------------------------------------------------------------
+
+
+def test_export_writes_every_row_that_was_asked_for(folder, results, tmp_path, capsys):
+    assert main(["export", str(folder), "--csv", str(tmp_path / "all.csv")]) == 0
+    assert str(tmp_path / "all.csv") in capsys.readouterr().out
+    frame = results.frame().astype({"env": str, "agent": str})
+    found = pd.read_csv(tmp_path / "all.csv")
+    pd.testing.assert_frame_equal(found, frame, check_dtype=False, check_exact=True)
+
+
+def test_export_replaces_a_link_in_the_folder_and_writes_through_one_that_is_typed(
+    folder, tmp_path
+):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    (copy / "results.csv").symlink_to("/dev/null")
+    (tmp_path / "typed.csv").symlink_to("/dev/null")
+    assert main(["export", str(copy)]) == 0
+    assert main(["export", str(copy), "--csv", str(tmp_path / "typed.csv")]) == 0
+    assert not (copy / "results.csv").is_symlink()
+    assert (tmp_path / "typed.csv").is_symlink()
+
+
+def test_export_leaves_an_existing_file_as_it_is_when_the_disk_is_full(
+    folder, tmp_path, monkeypatch
+):
+    (tmp_path / "all.csv").write_text("mine")
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+    assert main(["export", str(folder), "--csv", str(tmp_path / "all.csv")]) == 1
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """`worst` and `best` lose 7 and nothing in 10 steps, `few` is 3 replications of the first.
+
+    `half` and `chance` play at random, one of them with half of its steps greedy.
+    """
+    folder = tmp_path_factory.mktemp("folders")
+    worst = {"agent": "stub_agents:Constant", "label": "mine"}
+    drawn = [{"env": ENV, "num_arms": num_arms} for num_arms in (2, 3, 5)]
+    greedy = {"agent": "epsilon_greedy", "label": "mine"}
+    plans = {
+        "worst": ([FIXED], [worst, "random"], {}),
+        "best": ([FIXED], [{**worst, "arm": 2}, "random"], {"replications": 15}),
+        "few": ([FIXED], [worst], {"replications": 3}),
+        "seeded": ([FIXED], [worst], {"seed": 1}),
+        "longer": ([FIXED], [worst], {"horizon": 11}),
+        "half": (drawn, [{**greedy, "epsilon": 0.5}], {}),
+        "chance": (drawn, [{**greedy, "epsilon": 1.0}], {}),
+        "other": ([FIXED], [{**worst, "label": "other"}], {}),
+        "failing": ([FIXED], [{"agent": "stub_agents:Raising", "at": 9, "label": "mine"}], {}),
+    }
+    for name, (worlds, agents, changes) in plans.items():
+        sizes = {"replications": 12, "horizon": 10} | changes
+        run_experiment(Experiment(worlds, agents, **sizes), folder / name, workers=SERIAL)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "options", "code"),
+    [
+        ("worst", "best", [], 0),
+        ("worst", "best", ["--fail-on-difference"], 1),
+        ("worst", "few", ["--fail-on-difference"], 1),  # `random` has no partner
+        ("best", "best", ["--fail-on-difference"], 0),
+        ("few", "few", ["--fail-on-difference"], 0),  # not one replication differs
+        ("few", "best", ["--fail-on-difference"], 2),  # too few to tell
+        ("best", "nothing", [], 2),
+        ("worst", "other", [], 2),
+    ],
+)
+def test_diff_tells_differences_by_its_exit_code_if_asked(folders, first, second, options, code):
+    assert main(["diff", str(folders / first), str(folders / second), *options]) == code
+
+
+def test_diff_pairs_agents_of_a_label_on_their_common_replications(folders, capsys):
+    main(["diff", str(folders / "worst"), str(folders / "best")])
+    text = capsys.readouterr().out
+    lines = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
+    assert lines["mine"] == "mine 7.0 0.0 -7.0 ± 0.0 <0.001 better".split()
+    assert lines["random"][-1] == "same"
+    assert "pseudo-regret of up to 12 common replications" in text
+    main(["diff", str(folders / "best"), str(folders / "worst")])
+    assert "mine 0.0 7.0 7.0 ± 0.0 <0.001 worse" in " ".join(capsys.readouterr().out.split())
+    main(["diff", str(folders / "few"), str(folders / "best")])
+    text = capsys.readouterr().out
+    assert "untested" in text and ": only in the second." in text
+
+
+def test_diff_corrects_for_all_pairs(folders, capsys):
+    frames = [load_results(folders / name).frame() for name in ("half", "chance")]
+    first, second = (
+        frame[frame["step"] == 10].pivot(
+            index="replication", columns="env", values=CUMULATIVE_REGRET
+        )
+        for frame in frames
+    )
+    raw = sorted(paired_p_value((second - first)[env].to_numpy()) for env in first)
+    corrected = np.minimum(np.maximum.accumulate(np.array(raw) * [3, 2, 1]), 1.0)
+    main(["diff", str(folders / "half"), str(folders / "chance")])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    told = sorted(float(line[-2]) for line in lines if line[:1] == ["mine"])
+    assert told == pytest.approx(corrected, abs=0.0005)
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        ("seeded", "seed 0 in the first, 1 in the second"),
+        ("longer", "horizon 10 in the first, 11 in the second"),
+        ("half", "only in the first"),
+        ("failing", "failed in the second"),
+    ],
+)
+def test_diff_says_why_runs_are_no_partners(folders, capsys, second, reason):
+    assert main(["diff", str(folders / "few"), str(folders / second)]) == 2
+    told = capsys.readouterr().err
+    assert (
+        f"must have a run in common, with the same world, seed and horizon; mine in {ENV}" in told
+    )
+    assert reason in told
+
+
+@pytest.mark.parametrize(
+    ("version", "of_worlds", "reason"),
+    [
+        (RESULTS_VERSION - 1, {}, f"results version {RESULTS_VERSION} in the first"),
+        (RESULTS_VERSION, {"a.py": "1"}, "the world's code differs"),
+    ],
+)
+def test_diff_pairs_nothing_that_another_engine_or_world_drew(
+    folders, tmp_path, capsys, version, of_worlds, reason
+):
+    copy = shutil.copytree(folders / "few", tmp_path / "copy")
+    pretend(copy, version=version, of_worlds=of_worlds)
+    assert main(["diff", str(folders / "few"), str(copy)]) == 2
+    assert reason in capsys.readouterr().err

@@ -1,0 +1,345 @@
+"""Each rule pulls the arm that its formula says, worked out anew in plain NumPy and SciPy."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import optimize, special, stats
+from surface import started
+
+from agents.oracle import action_probabilities
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal
+from bandit_gym.problem import BanditProblem
+
+UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
+INFORMED = BanditProblem(Bernoulli(), Beta([2.0, 8.0, 5.0], [3.0, 2.0, 5.0]), 3)
+PROBLEMS = {
+    "Bernoulli": UNIFORM,
+    "exponential": BanditProblem(Exponential(), InverseGamma(3.0, 2.0), 3),
+    "Gaussian": BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), 3),
+    "Poisson": BanditProblem(Poisson(), Gamma(2.0, 2.0), 3),
+}
+NUM_LANES, HORIZON = 60, 5000
+
+
+def histories(problem):
+    """Return (N, K) pulls of 1 to 300, about as many in total for each arm, and rewards."""
+    rng = np.random.default_rng(4)
+    counts = np.ceil(300 ** rng.random((NUM_LANES, 3))).astype(int)
+    means = rng.uniform(0.4, 0.6, (NUM_LANES, 3))
+    sums = np.zeros(counts.shape)
+    for place in np.ndindex(counts.shape):
+        size = counts[place]
+        sums[place] = problem.likelihood.sample(np.full(size, means[place]), rng.random(size)).sum()
+    return counts, sums
+
+
+def log_t(counts):
+    return np.log(counts.sum(axis=1, keepdims=True))
+
+
+def ucb1(counts, sums, scale=1.0):
+    return sums / counts + scale * np.sqrt(2 * log_t(counts) / counts)
+
+
+def ucb_tuned(counts, sums):
+    average = sums / counts
+    variance = average * (1 - average) + np.sqrt(2 * log_t(counts) / counts)
+    return average + np.sqrt(log_t(counts) / counts * np.minimum(0.25, variance))
+
+
+def moss(counts, sums):
+    return sums / counts + np.sqrt(np.log(np.maximum(HORIZON / 3 / counts, 1)) / counts)
+
+
+KL = {
+    "Bernoulli": lambda p, q: stats.entropy([p, 1 - p], [q, 1 - q]),
+    "exponential": lambda p, q: p / q - 1 - np.log(p / q),
+    "Gaussian": lambda p, q: (p - q) ** 2 / (2 * 0.5**2),
+    "Poisson": lambda p, q: q - p + (p * np.log(p / q) if p > 0 else 0.0),
+}
+LARGEST = {"Bernoulli": 1 - 1e-12}
+
+
+def kl_ucb(name, c=0.0):
+    def bound(count, total, level):
+        p = max(total / count, 1e-300) if name != "Gaussian" else total / count
+
+        def gap(q):
+            return count * KL[name](p, q) - level
+
+        most = LARGEST.get(name, 1e3)
+        return most if gap(most) < 0 else optimize.brentq(gap, p, most, xtol=1e-13)
+
+    def scores(counts, sums):
+        levels = log_t(counts) + c * np.log(log_t(counts))
+        return np.vectorize(bound)(counts, sums, levels)
+
+    return scores
+
+
+def bayes_ucb(law):
+    def scores(counts, sums):
+        level = 1 - 1 / (counts.sum(axis=1, keepdims=True) + 1)
+        return law(counts, sums).ppf(level)
+
+    return scores
+
+
+def beta_law(alpha, beta):
+    return lambda n, s: stats.beta(alpha + s, beta + n - s)
+
+
+def posterior_mean(counts, sums):
+    return (INFORMED.prior.alpha + sums) / (
+        np.add(INFORMED.prior.alpha, INFORMED.prior.beta) + counts
+    )
+
+
+def knowledge_gradient(counts, sums):
+    """What one more pull is expected to raise the best mean by, for all pulls that are left."""
+    a, b = 1 + sums, 1 + counts - sums
+    mean, left = a / (a + b), HORIZON - counts.sum(axis=1, keepdims=True) - 1
+    rival = np.array([[np.delete(row, i).max() for i in range(3)] for row in mean])
+    raised, lowered = (a + 1) / (a + b + 1), a / (a + b + 1)
+    after = mean * np.maximum(raised, rival) + (1 - mean) * np.maximum(lowered, rival)
+    return mean + left * (after - np.maximum(mean, rival))
+
+
+def gaussian_knowledge_gradient(counts, sums):
+    precision, left = 1 + 4 * counts, HORIZON - counts.sum(axis=1, keepdims=True) - 1
+    mean = 4 * sums / precision
+    rival = np.array([[np.delete(row, i).max() for i in range(3)] for row in mean])
+    std = np.sqrt(1 / precision - 1 / (precision + 4))  # of the mean after one more pull
+    z = -np.abs(mean - rival) / std
+    return mean + left * std * (stats.norm.pdf(z) + z * stats.norm.cdf(z))
+
+
+def optimistic_gittins(counts, sums):
+    """v = E max(x, discounted v), with a discount of 1 - 1 / (100 + t)."""
+
+    def index(a, b, discount):
+        law, other = stats.beta(a, b), stats.beta(a + 1, b)
+
+        def gap(v):
+            shortfall = v * law.cdf(v) - a / (a + b) * other.cdf(v)
+            return v - a / (a + b) - discount * shortfall
+
+        return optimize.brentq(gap, a / (a + b), 1)
+
+    discounts = 1 - 1 / (100 + counts.sum(axis=1, keepdims=True) + 1)
+    return np.vectorize(index)(1 + sums, 1 + counts - sums, discounts)
+
+
+RULES = {
+    "greedy": ("greedy", UNIFORM, {"estimate": "average"}, lambda n, s: s / n),
+    "greedy, posterior": ("greedy", INFORMED, {"estimate": "posterior"}, posterior_mean),
+    "ucb1": ("ucb1", UNIFORM, {}, ucb1),
+    "ucb1, Poisson": (
+        *("ucb1", PROBLEMS["Poisson"], {"scale": 2.0}),
+        lambda n, s: ucb1(n, s, 2.0),
+    ),
+    "ucb_tuned": ("ucb_tuned", UNIFORM, {}, ucb_tuned),
+    "moss": ("moss", UNIFORM, {"horizon": HORIZON}, moss),
+    **{f"kl_ucb, {name}": ("kl_ucb", PROBLEMS[name], {}, kl_ucb(name)) for name in PROBLEMS},
+    "kl_ucb, c = 3": ("kl_ucb", UNIFORM, {"c": 3.0}, kl_ucb("Bernoulli", 3.0)),
+    "bayes_ucb": (
+        *("bayes_ucb", INFORMED, {}),
+        bayes_ucb(beta_law([2.0, 8.0, 5.0], [3.0, 2.0, 5.0])),
+    ),
+    "bayes_ucb, reference": (
+        *("bayes_ucb", INFORMED, {"prior": "reference"}),
+        bayes_ucb(beta_law(1.0, 1.0)),
+    ),
+    "bayes_ucb, Gaussian": (
+        *("bayes_ucb", PROBLEMS["Gaussian"], {}),
+        bayes_ucb(lambda n, s: stats.norm(4 * s / (1 + 4 * n), (1 + 4 * n) ** -0.5)),
+    ),
+    "knowledge_gradient": (
+        *("knowledge_gradient", UNIFORM, {"horizon": HORIZON, "variant": "kg"}),
+        knowledge_gradient,
+    ),
+    "knowledge_gradient, Gaussian": (
+        *("knowledge_gradient", PROBLEMS["Gaussian"], {"horizon": HORIZON, "variant": "kg"}),
+        gaussian_knowledge_gradient,
+    ),
+    "optimistic_gittins": ("optimistic_gittins", UNIFORM, {}, optimistic_gittins),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_the_arm_of_the_largest_score_is_pulled(name):
+    agent_name, problem, options, scores = RULES[name]
+    counts, sums = histories(problem)
+    agent = started(agent_name, problem, NUM_LANES, counts, sums, **options)
+    found = scores(counts, sums)
+    second, first = np.sort(found, axis=1)[:, -2:].T
+    is_clear = first - second > 1e-6  # quadratures and searches decide the others
+    assert is_clear.mean() > 0.9
+    best = found.argmax(axis=1)
+    assert (agent.act()[is_clear] == best[is_clear]).all()
+    assert len(set(best.tolist())) == 3  # no arm is it always
+    law = agent.action_probabilities()
+    assert (law[np.arange(NUM_LANES), best][is_clear] == 1.0).all()
+
+
+TIED = [[2, 2, 2, 1]], [[1.0, 1.0, 0.0, 0.0]]
+
+
+def test_arms_of_equal_scores_share_alike():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
+    agent = started("greedy", problem, 1, *TIED, estimate="average")
+    assert agent.action_probabilities().tolist() == [[0.5, 0.5, 0.0, 0.0]]
+
+
+def test_epsilon_is_spread_over_all_arms():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
+    agent = started(
+        "epsilon_greedy",
+        problem,
+        None,
+        [1] * 4,
+        [0.0, 1.0, 0.0, 0.0],
+        epsilon=0.2,
+        estimate="average",
+    )
+    np.testing.assert_allclose(agent.action_probabilities(), [0.05, 0.85, 0.05, 0.05])
+
+
+UNPULLED_FIRST = ("ucb1", "kl_ucb", "ucb_tuned", "moss")
+
+
+@pytest.mark.parametrize("name", UNPULLED_FIRST)
+def test_arms_without_data_come_first_and_are_divided_by_nothing(name):
+    agent = started(name, UNIFORM, 2000, [90, 0, 0], [90, 0, 0])
+    with np.errstate(all="raise"):
+        share = (agent.act() == 1).mean()
+    assert abs(share - 0.5) <= 4 * np.sqrt(0.25 / 2000)
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.8])
+def test_top_two_follows_russos_law(beta):
+    """Shares p_i (beta + (1 - beta) sum_{j != i} p_j / (1 - p_j)), p the chances to be best."""
+    counts, sums, n = [8, 5, 3], [4.0, 2.0, 2.0], 20_000
+    best = action_probabilities(UNIFORM, counts, sums)
+    odds = best / (1 - best)
+    expected = best * (beta + (1 - beta) * (odds.sum() - odds))
+    agent = started("top_two", UNIFORM, n, counts, sums, beta=beta)
+    shares = np.bincount(agent.act(), minlength=3) / n
+    assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / n)).all()
+
+
+def moments(counts, sums):
+    """Return (K,) chances p_a to be best and (K, K) means M_ai of arm i if a is, on a grid."""
+    x = np.linspace(0, 1, 20_001)
+    density = stats.beta(1 + sums[:, None], 1 + (counts - sums)[:, None]).pdf(x)
+    below = np.array([np.concatenate([[0], np.cumsum(d[1:] + d[:-1]) / 4e4]) for d in density])
+    part = np.array([np.concatenate([[0], np.cumsum(d[1:] + d[:-1]) / 4e4]) for d in density * x])
+    best, means = np.zeros(3), np.zeros((3, 3))
+    for a in range(3):
+        others = [i for i in range(3) if i != a]
+        best[a] = np.trapezoid(density[a] * below[others].prod(axis=0), x)
+        means[a, a] = np.trapezoid(x * density[a] * below[others].prod(axis=0), x)
+        for i in others:
+            (third,) = {0, 1, 2} - {a, i}
+            means[a, i] = np.trapezoid(density[a] * part[i] * below[third], x)
+    return best, means / best[:, None]
+
+
+@pytest.mark.parametrize("gain", ["variance", "information"])
+def test_information_directed_has_the_least_ratio_of_all_laws(gain, rng):
+    """Of squared regret to gain, where both are worked out by trapezoids; to 1 %."""
+    laws = rng.dirichlet(np.full(3, 0.3), size=20_000)
+    for counts, sums in ([8, 5, 3], [4, 2, 2]), ([40, 30, 2], [24, 15, 1]), ([3, 0, 1], [2, 0, 0]):
+        counts, sums = np.array(counts), np.array(sums, dtype=float)
+        best, means = moments(counts, sums)
+        average = (1 + sums) / (2 + counts)
+        gaps = best @ (np.diag(means)[:, None] - means)
+        if gain == "variance":
+            gains = best @ (means - average) ** 2
+        else:
+            told = means * np.log(means / average)
+            gains = best @ (told + (1 - means) * np.log((1 - means) / (1 - average)))
+        found = started("information_directed", UNIFORM, None, counts, sums, gain=gain)
+        law = found.action_probabilities()
+        least = ((laws @ gaps) ** 2 / (laws @ gains)).min()
+        assert (law @ gaps) ** 2 / (law @ gains) <= least * 1.01
+        assert np.count_nonzero(law > 1e-6) <= 2
+
+
+def test_kg_star_looks_as_many_pulls_ahead_as_is_worth_most():
+    """By sums over all outcomes of m = 1 ... 40 pulls; the agent looks at some m, to 3 %."""
+    left, rng = 40, np.random.default_rng(0)
+    counts = rng.multinomial(60, [0.5, 0.3, 0.2], NUM_LANES)
+    sums = rng.binomial(counts, 0.5)
+    a, b = 1 + sums, 1 + counts - sums
+    mean = a / (a + b)
+    gains = np.zeros(mean.shape)
+    for lane, arm in np.ndindex(mean.shape):
+        rival = np.delete(mean[lane], arm).max()
+        for m in range(1, left + 1):
+            s = np.arange(m + 1)
+            after = np.maximum((a[lane, arm] + s) / (a + b + m)[lane, arm], rival)
+            told = stats.betabinom.pmf(s, m, a[lane, arm], b[lane, arm]) @ after
+            gain = (told - max(mean[lane, arm], rival)) / m
+            gains[lane, arm] = max(gains[lane, arm], gain)
+    scores = mean + left * gains
+    second, first = np.sort(scores, axis=1)[:, -2:].T
+    is_clear = first - second > 0.03 * left * gains.max(axis=1)
+    options = {"horizon": 61 + left, "variant": "kg*"}
+    agent = started("knowledge_gradient", UNIFORM, NUM_LANES, counts, sums, **options)
+    assert is_clear.mean() > 0.6
+    assert (agent.act() == scores.argmax(axis=1))[is_clear].all()
+
+
+def sampled_futures(rng, num, counts, sums, left):
+    """Return (num, left + 1, 2) posterior laws' successes and failures as an arm is pulled on."""
+    a, b = 1 + np.array(sums), 1 + np.array(counts) - np.array(sums)
+    means = rng.beta(a, b, (num, 2))
+    rewards = (rng.random((num, left, 2)) < means[:, None]).cumsum(axis=1)
+    wins = np.concatenate([np.zeros((num, 1, 2)), rewards], axis=1)
+    pulls = np.arange(left + 1)[None, :, None]
+    return a + wins, b + pulls - wins
+
+
+def expected_maxima(a, b):
+    """Return (num, H + 1, H + 1) E max of both arms after any pulls of each, by trapezoids."""
+    x = np.linspace(0, 1, 101)
+    below = special.betainc(a[..., None], b[..., None], x)
+    return 1 - np.trapezoid(below[:, :, None, 0] * below[:, None, :, 1], x, axis=-1)
+
+
+@pytest.mark.parametrize("penalty", ["fh", "v_zero", "v_emax"])
+def test_information_relaxation_starts_the_best_sequence_of_a_sampled_future(penalty, rng):
+    """All sequences of the four pulls left are tried in 1,500 futures; shares of 1,000 lanes."""
+    counts, sums, left, num = [6, 1], [4, 1], 4, 1500
+    a, b = sampled_futures(rng, num, counts, sums, left)
+    means = a / (a + b)
+    maxima = expected_maxima(a, b) if penalty == "v_emax" else None
+    best, starts = np.full(num, -np.inf), np.zeros((num, 2))
+    for arms in product(range(2), repeat=left):
+        n, total = [0, 0], np.zeros(num)
+        for step, arm in enumerate(arms):
+            after = [n[0] + (arm == 0), n[1] + (arm == 1)]
+            total = total + means[:, n[arm], arm]
+            if penalty == "v_emax":
+                price = maxima[:, after[0], after[1]] - maxima[:, n[0], n[1]]
+                total = total - (left - step - 1) * price
+            n = after
+        arm = arms[0] if penalty != "v_zero" else int(n[1] > n[0])
+        share = np.eye(2)[arm] if penalty != "v_zero" or n[0] != n[1] else np.full(2, 0.5)
+        is_better, is_equal = total > best + 1e-9, np.abs(total - best) <= 1e-9
+        starts[is_better] = 0
+        starts[is_better | is_equal] += share
+        best = np.maximum(best, total)
+    expected = (starts / starts.sum(axis=1, keepdims=True))[:, 1].mean()
+    if penalty == "fh":  # the arm of the larger mean after all pulls that are left
+        expected = (means[:, left - 1, 1] > means[:, left - 1, 0]).mean()
+    options = {"penalty": penalty, "horizon": left + sum(counts)}
+    agent = started("information_relaxation", UNIFORM_2, 1000, counts, sums, **options)
+    found = (agent.act() == 1).mean()
+    assert abs(found - expected) <= 4 * np.sqrt(0.25 / 1000 + 0.25 / num)
+
+
+UNIFORM_2 = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)

@@ -1,0 +1,396 @@
+"""Priors and likelihoods of a user's own: right ones pass, wrong ones are told in one sentence."""
+
+import pickle
+import re
+import warnings
+from math import inf
+
+import numpy as np
+import pytest
+from families import ALL_LIKELIHOODS, ALL_PRIORS
+from geometric import Geometric
+from surface import check_likelihood, check_prior, find_drift, offered_by
+
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.priors import (
+    Beta,
+    Gamma,
+    HierarchicalBeta,
+    IndependentPrior,
+    InverseGamma,
+    LogitNormal,
+    Mixture,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+    spike_and_slab,
+)
+from bandit_gym.problem import BanditProblem
+
+NUM_ARMS = 3
+
+
+def prior_with(**members):
+    """Return a prior of independent uniform means, all that a user needs to write, but for these.
+
+    Its `sample` and `log_density` may be given, and what it states of its support.
+    """
+
+    def sample(self, rng, shape):
+        return rng.random(shape)
+
+    def log_density(self, means):
+        return np.where(((means >= 0) & (means <= 1)).all(axis=-1), 0.0, -inf)
+
+    return type("Own", (), {"sample": sample, "log_density": log_density, **members})()
+
+
+def draws_between(low, high):
+    return {"sample": lambda self, rng, shape: rng.uniform(low, high, shape)}
+
+
+def drawing(draw):
+    return {"sample": lambda self, rng, shape: draw(rng, shape)}
+
+
+def believing(log_density):
+    return {"log_density": lambda self, means: log_density(means)}
+
+
+def constant_density(value):
+    return believing(lambda means: np.full(means.shape[:-1], value))
+
+
+def forget_the_last_arm(means):
+    """Return a density that forgets that the last arm, too, ends at 0.5."""
+    is_inside = (means >= 0.2) & ((means <= 0.5) | (np.arange(means.shape[-1]) == 2))
+    return np.where(is_inside.all(axis=-1) & (means <= 0.9).all(axis=-1), 0.0, -inf)
+
+
+def of_arms(arm_log_density):
+    return {"arm_log_density": lambda self, means: arm_log_density(means)}
+
+
+def ending(arm_support):
+    return {"arm_support": lambda self, num_arms: arm_support(num_arms)}
+
+
+FORGETFUL = draws_between(0.2, 0.5) | believing(forget_the_last_arm)
+BESIDE = draws_between(0.5, 0.51) | believing(lambda x: np.where(x[..., 0] < 0.5, np.nan, 0.0))
+DENSITIES = "log_density(means of shape (50, 3)) must return numbers of shape (50,), got "
+STACKED = (
+    "log_density(means of shape (3, 2, 3)) must return numbers of shape (3, 2), got shape (3, 3)"
+)
+FINITE = "prior.log_density must be finite or -inf, also at means ["
+SUPPORT = " must contain the prior's own draws, [0, 0.9] for arm 2, got 0.9"
+BEYOND = (
+    " must hold all means of finite log_density, which is not -inf at mean 0.5002 of arm 2, got"
+)
+WRONG_PRIORS = [
+    (drawing(lambda rng, shape: rng.random(3)), "of shape (50, 3), got shape (3,)."),
+    (drawing(lambda rng, shape: rng.random(shape[0])[:2]), "of shape (3,), got shape (2,)."),
+    (drawing(lambda rng, shape: "means"), "prior.sample(rng, (3,)) must return numbers of shape"),
+    (draws_between(3, 4), "must draw means that bernoulli rewards can have, got 3.63"),
+    (drawing(lambda rng, shape: np.full(shape, np.nan)), "rewards can have, got nan."),
+    (believing(lambda means: means.sum()), DENSITIES + "shape ()"),
+    (believing(lambda means: 0.0 if means[0] < 1 else -inf), DENSITIES + "ValueError('The truth "),
+    (believing(lambda means: means.sum(axis=min(1, means.ndim - 1))), STACKED),
+    (constant_density(np.nan), FINITE + "0.63696169 0.26978671 0.04097352], got nan."),
+    (constant_density(inf), FINITE + "0.63696169"),
+    (
+        constant_density(-inf),
+        "must be a number at the prior's own draws, and not -inf at all",
+    ),
+    (BESIDE, FINITE + "0.4"),
+    ({"support": (0.0, 0.9)}, "prior.support" + SUPPORT),
+    (ending(lambda num_arms: [[0.0, 0.9]] * num_arms), "prior.arm_support" + SUPPORT),
+    (FORGETFUL | {"support": (0.2, 0.5)}, "prior.support" + BEYOND),
+    (FORGETFUL | ending(lambda num_arms: [[0.2, 0.5]] * num_arms), "prior.arm_support" + BEYOND),
+    ({"support": (0.5, 0.2)}, "prior.support must be ends that rise, got"),
+    ({"support": (0.2, np.nan)}, "prior.support must be ends that rise, got"),
+    ({"support": (0.1, 0.2, 0.5)}, "prior.support must return numbers of shape (3, 2), got"),
+    (ending(lambda num_arms: 1 / 0), "prior.arm_support must return numbers of shape (3, 2), got"),
+    (of_arms(lambda means: means.sum(axis=-1)), "must return numbers of shape (3,), got"),
+    (of_arms(np.log), "prior.arm_log_density must add up over the arms to log_density and a"),
+]
+
+
+@pytest.mark.parametrize(("members", "text"), WRONG_PRIORS, ids=range(len(WRONG_PRIORS)))
+def test_a_wrong_prior_is_refused_in_one_sentence(members, text):
+    with pytest.raises(ValueError, match=re.escape(text)) as caught:
+        check_prior(prior_with(**members), Bernoulli(), NUM_ARMS)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_error_of_a_prior_is_kept_as_the_cause():
+    with pytest.raises(ValueError, match="got ZeroDivisionError") as caught:
+        check_prior(prior_with(**believing(lambda means: 1 / 0)), Bernoulli(), NUM_ARMS)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+class Pair:
+    """A prior that draws from one law and has the density of another, up to a constant."""
+
+    def __init__(self, drawn, believed):
+        self.drawn, self.believed = drawn, believed
+
+    def sample(self, rng, shape):
+        return self.drawn.sample(rng, shape)
+
+    def log_density(self, means):
+        return self.believed.log_density(means) + 3.0
+
+
+CORRELATED = TruncatedMultivariateNormal(0.5, (0.02 * (0.2 * np.eye(4) + 0.8)).tolist())
+FLAT = prior_with(**drawing(lambda rng, shape: rng.normal(size=shape)), **constant_density(0.0))
+DISAGREEING = {
+    "width": (Bernoulli(), Pair(TruncatedNormal(0.5, 0.1), TruncatedNormal(0.5, 0.15))),
+    "swapped": (Bernoulli(), Pair(Beta(2.0, 3.0), Beta(3.0, 2.0))),
+    "correlation": (Bernoulli(), Pair(CORRELATED, TruncatedNormal(0.5, 0.02**0.5))),
+    "a forgotten Jacobian": (Exponential(), Pair(InverseGamma(3.0, 2.0), Gamma(3.0, 2.0))),
+    "rate for scale": (Poisson(), Pair(Gamma(2.0, 3.0), Gamma(2.0, 1 / 3.0))),
+    "improper": (Gaussian(), FLAT),
+    "unbounded": (Gaussian(), prior_with(**constant_density(0.0))),
+}
+AGREEING = {
+    "piled up at both edges": (Bernoulli(), Pair(Beta(0.1, 0.1), Beta(0.1, 0.1))),
+    "mixture": (Bernoulli(), Mixture([Beta(2.0, 8.0), Beta(8.0, 2.0)], [4.0, 1.0])),
+    "spike": (Bernoulli(), spike_and_slab(0.3, 0.001, Beta(1.0, 1.0), 0.8)),
+    "logit": (Bernoulli(), LogitNormal(-0.5, 0.8)),
+    "levels": (Bernoulli(), HierarchicalBeta([2.0, 18.0], [18.0, 2.0])),
+    "correlated": (Bernoulli(), Pair(CORRELATED, CORRELATED)),
+    "no variance": (Exponential(), Pair(InverseGamma(1.1, 1.0), InverseGamma(1.1, 1.0))),
+    "narrow": (Gaussian(), Pair(Normal(0.0, 1e-6), Normal(0.0, 1e-6))),
+    **{f"uniform, {law.name}": (law, prior_with()) for law in ALL_LIKELIHOODS},
+}
+
+
+@pytest.mark.parametrize(("likelihood", "prior"), DISAGREEING.values(), ids=DISAGREEING)
+def test_a_density_that_is_not_that_of_the_draws_is_warned_of_alike_each_time(likelihood, prior):
+    texts = []
+    for _ in range(2):
+        rule = "must describe the same law, got ones that do not: over"
+        with pytest.warns(UserWarning, match=rule) as caught:
+            check_prior(prior, likelihood, 4)
+        texts.append(str(caught[0].message))
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("likelihood", "prior"), AGREEING.values(), ids=AGREEING)
+def test_a_prior_that_agrees_with_itself_raises_no_alarm_and_moves_no_global_state(
+    likelihood, prior
+):
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    check_prior(prior, likelihood, 4)
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+
+
+def test_the_warning_points_at_the_line_that_made_the_problem():
+    with pytest.warns(UserWarning) as caught:
+        BanditProblem(Gaussian(), FLAT, NUM_ARMS)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("prior", [InverseGamma(1.1, 1.0), Normal(0.0, 1.0)], ids=["tails", "thin"])
+def test_an_alarm_by_chance_is_no_more_likely_than_its_level(prior, rng):
+    """At a level of 0.05; the bound is an inequality, so that the share may be far below."""
+    num_trials, level = 200, 0.05
+    found = 0
+    for _ in range(num_trials):
+        pilot, draws = prior.sample(rng, (100, 3)), prior.sample(rng, (100, 3))
+        found += find_drift(pilot, draws, prior.log_density, level=level) is not None
+    assert found / num_trials <= level + 4 * np.sqrt(level * (1 - level) / num_trials)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("support", [None, (0.0, 1.0), (-1.0, 2.0)])
+def test_a_density_is_not_asked_where_the_likelihood_has_no_means(support):
+    prior = prior_with(
+        sample=lambda self, rng, shape: rng.triangular(0.0, 0.3, 1.0, shape),
+        log_density=lambda self, means: np.log(np.minimum(means / 0.3, (1 - means) / 0.7)).sum(-1),
+        support=support,
+    )
+    assert BanditProblem(Bernoulli(), prior, NUM_ARMS).arm_support()[0, 1] == 1.0
+
+
+UNIFORM = draws_between(0.2, 0.5) | believing(
+    lambda means: np.where(((means >= 0.2) & (means <= 0.5)).all(axis=-1), 0.0, -inf)
+)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "stated", "expected"),
+    [
+        (Bernoulli(), {"support": (0.2, 0.5)}, [0.2, 0.5]),
+        (Bernoulli(), ending(lambda k: np.tile([0.2, 0.5], (k, 1))), [0.2, 0.5]),
+        (Bernoulli(), {"support": (0, 1)} | ending(lambda k: [[0.2, 0.5]] * k), [0.2, 0.5]),
+        (Bernoulli(), {"support": (-3, 0.5)}, [0.0, 0.5]),
+        (Bernoulli(), {"support": (0.1, 0.9)}, [0.1, 0.9]),
+        (Bernoulli(), {"support": (-inf, inf)}, [0.0, 1.0]),
+        (Bernoulli(), {}, [0.0, 1.0]),
+        (Poisson(), {}, [0.0, inf]),
+        (Gaussian(), {"support": None}, [-inf, inf]),
+    ],
+)
+def test_means_of_a_problem_lie_where_prior_and_likelihood_allow(likelihood, stated, expected):
+    support = BanditProblem(likelihood, prior_with(**UNIFORM, **stated), NUM_ARMS).arm_support()
+    assert support.shape == (NUM_ARMS, 2)
+    assert (support == expected).all()
+
+
+@pytest.mark.parametrize("prior", ALL_PRIORS, ids=lambda prior: prior.name)
+def test_means_of_a_problem_lie_where_a_built_in_prior_says(prior):
+    problem = BanditProblem(Gaussian(), prior, NUM_ARMS)
+    np.testing.assert_array_equal(problem.arm_support(), prior.arm_support(NUM_ARMS))
+    assert pickle.loads(pickle.dumps(problem)) == problem
+
+
+class Flipped(Beta):
+    """A law of a user's own, who has found it handy to begin with ours."""
+
+    def sample(self, rng, shape):
+        return 1 - super().sample(rng, shape)
+
+
+ARMWISE, NATURAL = {"log_density", "arm_log_density"}, "natural_parameters"
+
+
+@pytest.mark.parametrize(
+    ("prior", "expected"),
+    [
+        (Beta(1, 1), {*ARMWISE, NATURAL, "propose"}),
+        (Flipped(1, 2), {*ARMWISE, NATURAL}),
+        (TruncatedNormal(0.5, 0.1), {*ARMWISE, NATURAL, "propose"}),
+        (
+            TruncatedMultivariateNormal(0.5, np.eye(3).tolist()),
+            {"log_density", "normal_box", "sample_each"},
+        ),
+        (Mixture([Beta(1, 1), Beta(2, 1)], [1, 1]), ARMWISE),
+        (LogitNormal(0, 1), ARMWISE),
+        (HierarchicalBeta([1, 2], [2, 1]), {"log_density"}),
+        (prior_with(), {"log_density"}),
+        (prior_with(arm_log_density=lambda self, means: np.zeros_like(means)), ARMWISE),
+        (Beta, set()),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_prior_offers_what_it_has_and_no_more(prior, expected):
+    assert offered_by(prior) == expected
+
+
+def test_an_independent_prior_of_the_users_own_is_tried_like_any_other():
+    class Halves(IndependentPrior):
+        name, positive = "halves", ()
+
+        def sample(self, rng, shape):
+            return 0.5 * rng.random(shape) + 5.0
+
+        def arm_log_density(self, means):
+            return np.where((means >= 5.0) & (means <= 5.5), np.log(2.0), -inf)
+
+        def natural_parameters(self, num_arms):
+            return np.zeros((num_arms, 5))
+
+        def arm_support(self, num_arms):
+            return np.tile([5.0, 5.5], (num_arms, 1))
+
+    check_prior(Halves(), Poisson(), NUM_ARMS)
+    with pytest.raises(ValueError, match="must draw means that bernoulli rewards can have, got 5"):
+        check_prior(Halves(), Bernoulli(), NUM_ARMS)
+
+
+def own(base, **members):
+    return type("Own", (base,), {"name": "own", **members})()
+
+
+def weighing(change):
+    """Return the right log-likelihood, changed by `change(value, means, counts, sums)`."""
+
+    def log_likelihood(self, means, counts, sums):
+        x = np.where(self.contains(means), means, 1.0)
+        return change(Geometric().log_likelihood(means, counts, sums), x, counts, sums)
+
+    return {"log_likelihood": log_likelihood}
+
+
+def torn(start, value=np.nan):
+    """Return a log-likelihood that has this value from a mean to half as much again."""
+    return weighing(lambda right, x, n, s: np.where((x > start) & (x < 1.5 * start), value, right))
+
+
+def weigh_odds(self, means, counts, sums):
+    """Return the log-likelihood of the success probability, mistaken for that of the mean."""
+    x = np.clip(means, 1e-9, 1 - 1e-9)
+    value = np.log(x) * counts + np.log1p(-x) * sums
+    return np.where(self.contains(means), value, -inf)
+
+
+def paying(sample):
+    return {"sample": lambda self, means, u: sample(means, u)}
+
+
+draw = Geometric().sample
+GAPS = "log_likelihood must be finite or -inf at possible means, got "
+POSSIBLE = "sample must draw rewards that is_possible accepts, got "
+AVERAGE = "sample must draw rewards that average the mean"
+LINEAR = "log_likelihood must be linear in counts and sums, up to a term without the mean, got"
+WRONG_LIKELIHOODS = [
+    *((torn(start), GAPS + "nan") for start in (1e-5, 0.45, 2.1, 150.0)),
+    (torn(0.45, inf), GAPS + "inf."),
+    (weighing(lambda right, x, n, s: right.sum()), "must return numbers of shape (5,), got shape"),
+    (weighing(lambda right, x, n, s: 1 / 0), "of shape (5,), got ZeroDivisionError('division by "),
+    (weighing(lambda right, x, n, s: right + np.subtract(n, 1) * np.log1p(x)), LINEAR),
+    (weighing(lambda right, x, n, s: right - np.square(s) * np.log1p(x)), LINEAR),
+    (
+        {"log_likelihood": weigh_odds},
+        "must be largest where the mean is the rewards' average, got",
+    ),
+    (weighing(lambda right, x, n, s: np.maximum(right, -1e9)), "must be -inf at means outside the"),
+    (paying(lambda means, u: draw(means, u) - 1), POSSIBLE + "-1.0."),
+    (paying(lambda means, u: draw(means, u) * np.nan), POSSIBLE + "nan."),
+    (
+        paying(lambda means, u: draw(means, 1 - np.maximum(u, 1e-9))),
+        "sample must not fall as the",
+    ),
+    (paying(lambda means, u: draw(np.max(means), u)), "of shape (8, 154), got shape (154,)."),
+    (paying(lambda means, u: draw(means, u) + 1), AVERAGE),
+    (paying(lambda means, u: draw(means, u) * 2), AVERAGE),
+    (paying(lambda means, u: draw(means, u) * 0), AVERAGE),
+    (
+        {"is_possible": lambda self, rewards: ~np.less(rewards, 0)},
+        "must be False for NaN and",
+    ),
+    ({"support": (1.0, 0.0)}, "support must be a pair of numbers that rise, got (1.0, 0.0)."),
+    ({"support": None}, "support must be a pair of numbers that rise, got None"),
+    (
+        {"contains": lambda self, x: np.full(np.shape(x), False)},
+        "contains must be True for means",
+    ),
+    ({"name": "bernoulli"}, "name must be none of a built-in likelihood"),
+    ({"name": None}, "name must be a string, got None"),
+]
+
+
+@pytest.mark.parametrize(("members", "text"), WRONG_LIKELIHOODS, ids=range(len(WRONG_LIKELIHOODS)))
+def test_a_wrong_likelihood_is_refused_in_one_sentence(members, text):
+    with pytest.raises((TypeError, ValueError), match=re.escape(text)) as caught:
+        check_likelihood(own(Geometric, **members))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [*(own(type(law)) for law in ALL_LIKELIHOODS), Gaussian(1e-3), Geometric()],
+    ids=repr,
+)
+def test_a_right_likelihood_raises_no_alarm(likelihood):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_likelihood(likelihood)
+
+
+def test_it_is_said_how_to_write_a_likelihood_where_there_is_a_lookalike():
+    lookalike = type("Lookalike", (), dict(vars(Geometric)))()
+    with pytest.raises(TypeError, match="is a subclass of bandit_gym.likelihoods.Likelihood"):
+        check_likelihood(lookalike)

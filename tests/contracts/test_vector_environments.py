@@ -1,0 +1,346 @@
+"""Native vector environments equal `SyncVectorEnv` of the single ones, bit for bit."""
+
+import pickle
+import warnings
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from families import ALL_ENV_IDS
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import InvalidAction, ResetNeeded
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import (
+    ClipReward,
+    DictInfoToList,
+    NormalizeReward,
+    RecordEpisodeStatistics,
+)
+from surface import OBSERVATIONS, lane_stream, problem_of
+
+NUM_ENVS, NUM_ARMS = 4, 3
+
+every_id = pytest.mark.parametrize("env_id", ALL_ENV_IDS)
+every_mode = pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.value)
+
+
+def make_native(env_id, mode=AutoresetMode.NEXT_STEP, **options):
+    return gym.make_vec(env_id, NUM_ENVS, num_arms=NUM_ARMS, autoreset_mode=mode, **options)
+
+
+def make_sync(env_id, mode=AutoresetMode.NEXT_STEP, **options):
+    options |= {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": mode}}
+    return gym.make_vec(env_id, NUM_ENVS, num_arms=NUM_ARMS, **options)
+
+
+def assert_same(left, right):
+    """Compare nested tuples, dicts and arrays: types, dtypes, shapes and every bit."""
+    assert type(left) is type(right)
+    if isinstance(left, dict):
+        assert left.keys() == right.keys()
+        left, right = list(left.values()), [right[key] for key in left]
+    if isinstance(left, np.ndarray):
+        assert (left.dtype, left.shape) == (right.dtype, right.shape)
+        if left.dtype != object:
+            assert left.tobytes() == right.tobytes()
+            return
+    if isinstance(left, list | tuple | np.ndarray):
+        assert len(left) == len(right)
+        for pair in zip(left, right, strict=True):
+            assert_same(*pair)
+    else:
+        assert left == right
+
+
+def overwrite(result):
+    """Fill every array of a nested result with zeros."""
+    if isinstance(result, np.ndarray) and result.dtype != object:
+        result.fill(0)
+    elif isinstance(result, dict | tuple):
+        for part in result.values() if isinstance(result, dict) else result:
+            overwrite(part)
+
+
+def ragged_transcript(venv, num_steps):
+    """Play random arms; reset random lanes now and then, and ended ones where it is on us."""
+    rng = np.random.default_rng(0)
+    said = [venv.reset(seed=11)]
+    for _ in range(num_steps):
+        result = venv.step(rng.integers(NUM_ARMS, size=NUM_ENVS))
+        said.append(result)
+        mask = rng.random(NUM_ENVS) < 0.1
+        if venv.metadata["autoreset_mode"] is AutoresetMode.DISABLED:
+            mask |= result[2] | result[3]
+        if mask.any():
+            seeds = [int(s) if s < 5 else None for s in rng.integers(10, size=NUM_ENVS)]
+            said.append(venv.reset(seed=seeds, options={"reset_mask": mask}))
+    return [*said, venv.reset(), venv.step(rng.integers(NUM_ARMS, size=NUM_ENVS))]
+
+
+@every_mode
+@pytest.mark.parametrize("observation", OBSERVATIONS)
+@every_id
+def test_native_equals_sync_when_episodes_are_ragged(env_id, observation, mode):
+    options = {"observation": observation, "horizon": 5, "max_episode_steps": 5}
+    native = ragged_transcript(make_native(env_id, mode, **options), 40)
+    assert_same(native, ragged_transcript(make_sync(env_id, mode, **options), 40))
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+@every_mode
+def test_native_equals_sync_when_every_lane_ends_at_once(mode, limit):
+    options = {"max_episode_steps": limit, "observation": "history", "horizon": limit}
+    said = []
+    for make in (make_native, make_sync):
+        venv = make("PoissonBandit-v0", mode, **options)
+        said.append([venv.reset(seed=0)])
+        for step in range(8):
+            if mode is AutoresetMode.DISABLED and step and step % limit == 0:
+                said[-1].append(venv.reset(options={"reset_mask": np.ones(NUM_ENVS, bool)}))
+            said[-1].append(venv.step(np.full(NUM_ENVS, step % NUM_ARMS)))
+    assert_same(*said)
+
+
+@pytest.mark.parametrize("limit", [None, 0, -1])
+@every_id
+def test_native_without_a_limit_equals_sync_for_long(env_id, limit):
+    """Beyond the 512 rows of noise that are drawn ahead."""
+    options = {"observation": "counts", "horizon": 1000}
+    native = make_native(env_id, max_episode_steps=limit, **options)
+    sync = make_sync(env_id, max_episode_steps=-1, disable_env_checker=True, **options)
+    assert_same(native.reset(seed=3), sync.reset(seed=3))
+    for row in np.random.default_rng(0).integers(NUM_ARMS, size=(600, NUM_ENVS)):
+        assert_same(native.step(row), sync.step(row))
+
+
+@every_id
+def test_lanes_by_the_thousand_are_those_of_their_seeds(env_id):
+    """12,000 streams are begun, after 10,000 of which a compiled loop reads them."""
+    num_envs, lanes = 6000, [0, 1, 3217, 5999]
+    venv = gym.make_vec(env_id, num_envs, num_arms=2)
+    venv.reset(seed=7)
+    means = venv.reset()[1]["means"]
+    rewards = np.array([venv.step(np.ones(num_envs, dtype=int))[1] for _ in range(12)])
+    single = gym.make(env_id, num_arms=2)
+    for lane in lanes:
+        single.reset(seed=7 + lane)
+        assert single.reset()[1]["means"].tolist() == means[lane].tolist()
+        uniforms = lane_stream(7 + lane, episode=1, purpose="noise").random(12)
+        expected = problem_of(venv).likelihood.sample(means[lane, 1], uniforms)
+        assert rewards[:, lane].tolist() == expected.tolist()
+
+
+def test_streams_of_neighbours_are_not_correlated():
+    """Of lanes, of episodes, of steps, and of means and noise."""
+    num_envs = 5000
+    venv = gym.make_vec("GaussianBandit-v0", num_envs, num_arms=2)
+    columns = []
+    for seed in (0, None):
+        means = venv.reset(seed=seed)[1]["means"]
+        rewards = [venv.step(np.zeros(num_envs, dtype=int))[1] for _ in range(2)]
+        columns += [*means.T, *(reward - means[:, 0] for reward in rewards)]
+    rows = np.concatenate([columns, np.roll(columns, 1, axis=1)])
+    correlations = np.corrcoef(rows)[np.triu_indices(len(rows), 1)]
+    assert np.abs(correlations).max() <= 4 / num_envs**0.5
+
+
+def test_native_equals_async():
+    native = make_native("BernoulliBandit-v0", observation="counts", max_episode_steps=4)
+    options = {"num_arms": NUM_ARMS, "observation": "counts", "horizon": 4, "max_episode_steps": 4}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # workers fork while this process may have threads
+        name = "bandit_gym:BernoulliBandit-v0"
+        async_env = gym.make_vec(name, NUM_ENVS, vectorization_mode="async", **options)
+    try:
+        assert_same(native.reset(seed=3), async_env.reset(seed=3))
+        for step in range(6):
+            actions = np.full(NUM_ENVS, step % NUM_ARMS)
+            assert_same(native.step(actions), async_env.step(actions))
+    finally:
+        async_env.close()
+
+
+@every_id
+def test_native_has_the_problem_the_spaces_and_the_fixed_means_of_sync(env_id):
+    options = {"observation": "counts", "means": [1.0, 0.25, 0.5]}
+    native, sync = make_native(env_id, **options), make_sync(env_id, horizon=1000, **options)
+    for name in ("single_observation_space", "single_action_space", "metadata", "num_envs"):
+        assert getattr(native, name) == getattr(sync, name)
+    for name in ("observation_space", "action_space"):
+        assert getattr(native, name) == getattr(sync, name)
+    assert problem_of(native) == problem_of(sync.envs[0])
+    assert_same(native.reset(seed=1), sync.reset(seed=1))
+    assert_same(native.step([0, 1, 2, 0]), sync.step(np.array([0, 1, 2, 0])))
+
+
+def test_seeds_are_those_of_sync_up_to_the_largest():
+    native, sync = make_native("BernoulliBandit-v0"), make_sync("BernoulliBandit-v0")
+    assert_same(native.reset(seed=2**64 - NUM_ENVS), sync.reset(seed=2**64 - NUM_ENVS))
+    native.reset(seed=4), sync.reset(seed=4)
+    assert native.np_random_seed == sync.np_random_seed == (4, 5, 6, 7)
+    assert [g.random() for g in native.np_random] == [g.random() for g in sync.np_random]
+
+
+def test_unseeded_lanes_begin_with_fresh_seeds_that_repeat_them():
+    venv = make_native("BernoulliBandit-v0")
+    first = venv.reset()[1]["means"]
+    assert len(np.unique(first)) == first.size
+    assert_same(venv.reset(seed=list(venv.np_random_seed))[1]["means"], first)
+
+
+@pytest.mark.parametrize("render_mode", ["ansi", "rgb_array"])
+def test_native_draws_the_frame_of_each_lane_as_sync_does(render_mode):
+    frames = []
+    for make in (make_native, make_sync):
+        venv = make("PoissonBandit-v0", render_mode=render_mode)
+        venv.reset(seed=0), venv.step(np.array([1, 2, 0, 0]))
+        frames.append(venv.render())
+    assert isinstance(frames[0], tuple)
+    np.testing.assert_equal(frames[0], frames[1])
+
+
+@every_mode
+def test_a_pickled_copy_continues_identically_in_mid_episode(mode):
+    venv = make_native("BernoulliBandit-v0", mode, observation="counts", max_episode_steps=20)
+    venv.reset(seed=0), venv.step(np.zeros(NUM_ENVS, dtype=int))
+    twin = pickle.loads(pickle.dumps(venv))
+    assert_same(ragged_transcript(venv, 30), ragged_transcript(twin, 30))
+
+
+@every_id
+def test_it_is_made_again_from_its_spec_as_json(env_id):
+    venv = gym.make_vec(env_id, 3, autoreset_mode="SameStep", max_episode_steps=7)
+    again = gym.make_vec(EnvSpec.from_json(venv.spec.to_json()))
+    assert (again.spec, again.metadata) == (venv.spec, venv.metadata)
+    assert problem_of(again) == problem_of(venv) == problem_of(gym.make(env_id))
+    assert venv.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+
+
+@every_mode
+def test_what_a_caller_overwrites_does_not_reach_into_it(mode):
+    venv = make_native("PoissonBandit-v0", mode, observation="history", max_episode_steps=2)
+    said = []
+    for write in (False, True):
+        said.append([venv.reset(seed=0)])
+        for step in range(5):
+            if mode is AutoresetMode.DISABLED and step in (2, 4):
+                venv.reset(options={"reset_mask": np.ones(NUM_ENVS, dtype=np.bool_)})
+            result = venv.step([0, 1, 2, 0])
+            said[-1].append(pickle.loads(pickle.dumps(result)))
+            if write:
+                overwrite(result)
+    assert_same(*said)
+
+
+def test_results_and_arguments_share_no_memory_with_later_steps():
+    venv = make_native("BernoulliBandit-v0", observation="history")
+    first = venv.reset(seed=0)
+    actions = np.array([0, 1, 2, 0])
+    results = [venv.step(actions) for _ in range(2)]
+    kept = pickle.dumps((first, results))
+    actions[:] = 1
+    options = {"reset_mask": np.array([True, False, False, True])}
+    after, _ = venv.reset(options=options)
+    assert options["reset_mask"].tolist() == [True, False, False, True]
+    assert_same(after[1:3], results[-1][0][1:3])
+    venv.step(np.array([1, 1, 1, 1])), venv.reset()
+    assert_same(pickle.loads(kept), (first, results))
+
+
+@every_mode
+def test_record_episode_statistics_counts_pulls_also_of_lanes_outside_a_reset_mask(mode):
+    venv = RecordEpisodeStatistics(make_native("BernoulliBandit-v0", mode, max_episode_steps=3))
+    venv.reset(seed=0)
+    for _ in range(3):
+        info = venv.step(np.zeros(NUM_ENVS, dtype=int))[4]
+    assert info["episode"]["l"].tolist() == [3] * NUM_ENVS
+    venv.reset(), venv.step(np.zeros(NUM_ENVS, dtype=int))
+    venv.reset(options={"reset_mask": np.array([True, False, True, False])})
+    assert venv.episode_lengths.tolist() == [0, 1, 0, 1]
+
+
+def test_wrappers_of_gymnasium_run():
+    venv = make_native("GaussianBandit-v0", max_episode_steps=3)
+    wrapped = DictInfoToList(ClipReward(NormalizeReward(venv), -1.0, 1.0))
+    wrapped.reset(seed=0)
+    for _ in range(5):
+        infos = wrapped.step(np.zeros(NUM_ENVS, dtype=int))[4]
+    assert [set(info) for info in infos] == [{"regret"}] * NUM_ENVS
+    venv.close()
+    assert venv.closed
+
+
+def test_make_vec_builds_without_a_warning_and_swallows_the_checker_switch():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        venv = gym.make_vec("BernoulliBandit-v0", 2, disable_env_checker=True)
+    assert venv.num_envs == 2
+
+
+def test_actions_of_lanes_that_restart_are_not_looked_at():
+    venv = make_native("BernoulliBandit-v0", max_episode_steps=1)
+    venv.reset(seed=0), venv.step(np.zeros(NUM_ENVS, dtype=int))
+    assert venv.step(np.full(NUM_ENVS, -1))[1].tolist() == [0.0] * NUM_ENVS
+
+
+def test_ended_lanes_wait_for_a_reset_when_autoreset_is_disabled():
+    venv = make_native("BernoulliBandit-v0", AutoresetMode.DISABLED, max_episode_steps=1)
+    venv.reset(seed=0), venv.step(np.zeros(NUM_ENVS, dtype=int))
+    venv.reset(options={"reset_mask": np.array([True, False, False, True])})
+    with pytest.raises(ResetNeeded, match=r"got ended lanes \[1, 2\]"):
+        venv.step(np.zeros(NUM_ENVS, dtype=int))
+
+
+def test_step_render_and_a_partial_reset_before_the_first_reset_are_refused():
+    venv = make_native("BernoulliBandit-v0", render_mode="ansi")
+    with pytest.raises(ResetNeeded, match="reset must be called before step"):
+        venv.step([0, 0, 0, 0])
+    with pytest.raises(ResetNeeded, match="reset must be called before render"):
+        venv.render()
+    with pytest.raises(ResetNeeded, match="for all lanes before"):
+        venv.reset(options={"reset_mask": np.array([True, False, False, False])})
+
+
+BAD_ACTIONS = [
+    [0, 1, 2],
+    [[0, 1, 2, 0]],
+    0,
+    [0.0, 1.0, 2.0, 0.0],
+    [0, 1, 2, 3],
+    [0, 1, 2, -1],
+    [True, False, True, False],
+    None,
+]
+
+
+@pytest.mark.parametrize("actions", BAD_ACTIONS)
+def test_step_refuses_what_are_not_actions_and_stays_put(actions):
+    venv = make_native("BernoulliBandit-v0", observation="counts")
+    venv.reset(seed=0)
+    twin = pickle.loads(pickle.dumps(venv))
+    with pytest.raises(InvalidAction, match="actions must"):
+        venv.step(actions)
+    assert_same(venv.step([0, 1, 2, 0]), twin.step([0, 1, 2, 0]))
+
+
+BAD_RESETS = [
+    ({"seed": [1, 2, 3]}, ValueError, "seed must be .* list of num_envs=4"),
+    ({"seed": 1.5}, TypeError, "seed must be a non-negative integer or None, got 1.5"),
+    ({"seed": [1, 2, -3, 4]}, ValueError, "seed must be a non-negative integer or None, got -3"),
+    ({"seed": 2**64 - 3}, ValueError, r"seed must be at most 2\*\*64 - 4, so that the seed of"),
+    ({"seed": [0, 1, 2, 2**64]}, ValueError, r"seed must be at most 2\*\*64 - 1, .* got 184467"),
+    ({"options": {"reset_mask": [True, False]}}, ValueError, "reset_mask.* must have shape"),
+    ({"options": {"reset_mask": np.ones(4)}}, TypeError, "reset_mask.* must be an array of bool"),
+    ({"options": {"reset_mask": np.zeros(4, bool)}}, ValueError, "must be True in some lane"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), BAD_RESETS)
+def test_reset_refuses_bad_arguments_and_stays_put(arguments, error, message):
+    venv = make_native("BernoulliBandit-v0")
+    venv.reset(seed=0)
+    twin = pickle.loads(pickle.dumps(venv))
+    with pytest.raises(error, match=message):
+        venv.reset(**arguments)
+    assert_same(venv.step([0, 1, 2, 0]), twin.step([0, 1, 2, 0]))
+    assert_same(venv.reset(), twin.reset())

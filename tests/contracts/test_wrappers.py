@@ -1,0 +1,185 @@
+"""What every wrapper promises around single and vector environments, alone and stacked."""
+
+import json
+import pickle
+from itertools import permutations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Discrete
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from worlds import WORLDS, make_world
+
+from bandit_gym import wrappers
+from bandit_gym.wrappers import wrap
+
+ENVS = ("BernoulliBandit-v0", "GaussianBandit-v0")
+NUM_ENVS, NUM_ARMS = 3, 4
+MASK = np.array([True, False, True])
+STACKED = (
+    {"name": "Drift", "std": 0.1},
+    {"name": "AvailableArms"},
+    {"name": "DelayedReward", "delay": 2},
+)
+ORDERS = [
+    order for order in permutations(STACKED) if order.index(STACKED[0]) < order.index(STACKED[1])
+]
+"""Drift goes around an environment before arms are taken away."""
+
+every_world = pytest.mark.parametrize(("name", "options"), WORLDS, ids=str)
+
+
+def available(info):
+    return info.get("action_mask", np.ones(NUM_ARMS))
+
+
+def play(env, num_steps, seed=0):
+    """Play arms that are there from a reset on, and return what every call says."""
+    rng, said = np.random.default_rng(seed), [env.reset(seed=5)]
+    for _ in range(num_steps):
+        arm = int((available(said[-1][-1]) * rng.random(NUM_ARMS)).argmax())
+        said.append(env.step(arm))
+    return said
+
+
+def play_both(ours, theirs, num_steps):
+    """Yield what every call returns, of both; actions are arms that are there."""
+    rng, mode = np.random.default_rng(0), ours.metadata["autoreset_mode"]
+    results = ours.reset(seed=5), theirs.reset(seed=5)
+    yield results
+    there = results[0][1].get("action_mask", np.ones((NUM_ENVS, NUM_ARMS)))
+    for step in range(num_steps):
+        actions = (there * rng.random((NUM_ENVS, NUM_ARMS))).argmax(axis=1)
+        results = ours.step(actions), theirs.step(actions)
+        yield results
+        there = results[0][4].get("action_mask", there)
+        has_ended = results[0][2] | results[0][3]
+        if mode is AutoresetMode.DISABLED:
+            has_ended = MASK if step == 10 else has_ended
+            if has_ended.any():
+                options = {"reset_mask": has_ended}
+                yield ours.reset(options=options), theirs.reset(options=options)
+                there = ours.action_masks() if hasattr(ours, "action_masks") else there
+
+
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version.*")
+@every_world
+def test_it_passes_gymnasiums_check(name, options):
+    check_env(make_world(name, options, limit=100), skip_render_check=True)
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+@every_world
+def test_vector_form_equals_single_ones(name, options, mode):
+    env = ENVS[len(str(options)) % 2]
+    ours = make_world(name, options, env=env, num_envs=NUM_ENVS, autoreset_mode=mode)
+    assert not isinstance(ours.unwrapped, SyncVectorEnv)
+    singles = [lambda: make_world(name, options, env=env)] * NUM_ENVS
+    for one, other in play_both(ours, SyncVectorEnv(singles, autoreset_mode=mode), 20):
+        assert data_equivalence(one, other, exact=True)
+
+
+@every_world
+def test_lanes_by_the_hundred_are_those_of_their_seeds(name, options):
+    """Of 300 lanes some 18,000 numbers are read, after 10,000 of which a compiled loop does it."""
+    num_envs, lane = 300, 217
+    venv = make_world(name, options, limit=60, num_envs=num_envs)
+    single = make_world(name, options, limit=60)
+    rng, (_, info) = np.random.default_rng(0), venv.reset(seed=5)
+    single.reset(seed=5 + lane)
+    there = info.get("action_mask", np.ones((num_envs, NUM_ARMS)))
+    for _ in range(60):
+        arms = (there * rng.random((num_envs, NUM_ARMS))).argmax(axis=1)
+        _, rewards, _, _, info = venv.step(arms)
+        there = info.get("action_mask", there)
+        _, reward, _, _, said = single.step(int(arms[lane]))
+        assert (reward, said["regret"]) == (rewards[lane], info["regret"][lane])
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: " ".join(one["name"] for one in order))
+def test_stacks_in_any_order_equal_stacked_single_ones_and_play_the_same_world(order):
+    name, settings = "bandit_gym:PoissonBandit-v0", {"num_arms": NUM_ARMS, "max_episode_steps": 6}
+    ours = wrap(gym.make_vec(name, num_envs=NUM_ENVS, **settings), order)
+    theirs = SyncVectorEnv([lambda: wrap(gym.make(name, **settings), order)] * NUM_ENVS)
+    for one, other in play_both(ours, theirs, 20):
+        assert data_equivalence(one, other, exact=True)
+    stacks = [wrap(gym.make(name, **settings), each) for each in (order, ORDERS[0])]
+    paid, first = ([step[1] for step in play(env, 6)[1:]] for env in stacks)
+    assert paid == first
+
+
+@every_world
+def test_regret_is_to_the_best_arm_that_could_be_pulled_now(name, options):
+    env = make_world(name, options, env="GaussianBandit-v0", limit=30)
+    rng, (_, info) = np.random.default_rng(0), env.reset(seed=5)
+    means = info["means"]
+    for _ in range(30):
+        there = available(info).astype(bool)
+        arm = int((there * rng.random(NUM_ARMS)).argmax())
+        info = env.step(arm)[4]
+        means = info.get("means", means)  # those of the pull, where they move
+        assert info["regret"] == means[there].max() - means[arm]
+
+
+@every_world
+def test_it_is_made_again_from_its_spec_as_json(name, options):
+    env = make_world(name, options)
+    written = env.spec.to_json()
+    assert json.loads(written)["additional_wrappers"][0]["kwargs"].items() >= options.items()
+    assert str(gym.make(EnvSpec.from_json(written))) == str(env)
+
+
+@every_world
+def test_a_seed_repeats_an_episode_and_a_pickled_copy_goes_on_alike(name, options):
+    env = make_world(name, options)
+    first, again = play(env, 4), play(env, 4)
+    assert data_equivalence(first, again, exact=True)
+    copy = pickle.loads(pickle.dumps(env))
+    for _ in range(3):
+        arm = int(available(again[-1][-1]).argmax())
+        again.append(env.step(arm))
+        assert data_equivalence(again[-1], copy.step(arm), exact=True)
+
+
+@every_world
+def test_it_asks_for_a_reset(name, options):
+    with pytest.raises(ResetNeeded):
+        make_world(name, options).step(0)
+    env = make_world(name, options, limit=1, num_envs=2, autoreset_mode="Disabled")
+    with pytest.raises(ResetNeeded):
+        env.step([0, 0])
+    _, info = env.reset(seed=0)
+    arms = info.get("action_mask", np.ones((2, NUM_ARMS))).argmax(axis=1)
+    env.step(arms)
+    with pytest.raises(ResetNeeded):
+        env.step(arms)
+
+
+def test_space_of_arms_that_come_and_go_is_kept_without_the_environment():
+    env = make_world("AvailableArms", {})
+    copy = pickle.loads(pickle.dumps(env.action_space))
+    assert type(copy) is Discrete and copy == env.action_space
+
+
+@pytest.mark.parametrize("num_envs", [None, 2])
+def test_wrap_puts_the_first_around_the_environment(num_envs):
+    name = "bandit_gym:BernoulliBandit-v0"
+    env = gym.make(name) if num_envs is None else gym.make_vec(name, num_envs=num_envs)
+    inner = wrap(env, STACKED).env
+    assert [type(each).__name__ for each in (wrap(env, STACKED), inner, inner.env)] == [
+        "DelayedReward",
+        "AvailableArms",
+        "Drift",
+    ]
+
+
+def test_wrap_takes_wrappers_of_ones_own_and_all_of_ours():
+    env = gym.make("bandit_gym:BernoulliBandit-v0")
+    named = {"name": "gymnasium.wrappers:TimeLimit", "max_episode_steps": 3}
+    assert wrap(env, [named]).get_wrapper_attr("_max_episode_steps") == 3
+    ours = {name for name in dir(wrappers) if name[0].isupper()}
+    assert ours == {name for name, _ in WORLDS}

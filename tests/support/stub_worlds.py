@@ -1,0 +1,32 @@
+"""Worlds that misbehave, named in experiments as `stub_worlds:ID`."""
+
+import gymnasium as gym
+import numpy as np
+
+from bandit_gym.envs import BanditEnv, BanditVectorEnv
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
+
+PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
+
+
+class Short(gym.vector.VectorWrapper):
+    """Ends the episode of lane i after 2 + i steps."""
+
+    def reset(self, **options):
+        self.t = 0
+        return self.env.reset(**options)
+
+    def step(self, actions):
+        self.t += 1
+        observations, rewards, _, truncated, infos = self.env.step(actions)
+        return observations, rewards, self.t == 2 + np.arange(self.num_envs), truncated, infos
+
+
+gym.register(
+    "Short-v0",
+    entry_point=lambda **options: BanditEnv(PROBLEM, **options),
+    vector_entry_point=lambda **options: Short(BanditVectorEnv(problem=PROBLEM, **options)),
+    max_episode_steps=1000,
+)
