@@ -44,7 +44,8 @@ MASS, PLACE, DENSITY = range(3)
 """What there is of each point: distribution function, u and density of u."""
 
 FEWEST_POINTS, MOST_POINTS = 64, 2048
-MANY_CELLS, POINTS_PER_CELL, POINTS_PER_JUMP, POINTS_PER_HALVING = 64, 2, 12, 4
+MANY_CELLS, POINTS_PER_CELL, POINTS_PER_JUMP = 64, 2, 12
+NARROW, POINTS_PER_NARROW_CELL = 0.25, 3
 LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
 LARGEST_ERROR, LARGEST_RELIABLE_ERROR = 1e-3, 1e-2
@@ -115,10 +116,10 @@ def count_points(cells: Cells) -> int:
     has_mass = np.maximum(heights[:, 1:], heights[:, :-1]) > -LOG_REACH
     is_jump = has_mass & (cells.kinds == JUMP)
     lengths = np.where(has_mass & ~is_jump, np.diff(cells.edges), 1.0)
-    shortest = np.where(lengths > 0, lengths, 1.0).min(axis=1)  # there is none in the padding
+    is_narrow = (lengths > 0) & (lengths < NARROW)  # the padding has no length
     wanted = POINTS_PER_CELL * np.maximum(has_mass.sum(axis=1) - MANY_CELLS, 0)
     wanted = wanted + POINTS_PER_JUMP * is_jump.sum(axis=1)
-    wanted = wanted + POINTS_PER_HALVING * np.maximum(-2 - np.log2(shortest), 0)
+    wanted = wanted + POINTS_PER_NARROW_CELL * is_narrow.sum(axis=1)
     return int(np.clip(4 * np.ceil((FEWEST_POINTS + wanted.max()) / 4), 0, MOST_POINTS))
 
 
