@@ -74,7 +74,7 @@ class WeightedDraws:
         return np.take_along_axis(self.means, chosen, axis=1)[:, 0]
 
     def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
-        """Return the (N, K) weights of the draws in which each of the available arms is the best."""
+        """Return the (N, K) weights of the draws in which an available arm is the best."""
         means = self.means if available is None else among(self.means, available[:, None])
         is_best = means.argmax(axis=2)[..., None] == np.arange(means.shape[2])
         return np.einsum("nm,nmk->nk", self.weights, is_best)
@@ -86,6 +86,7 @@ class WeightedDraws:
     def resample(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws, each taken by its weight."""
         below = self.weights.cumsum(axis=1)
-        levels = rng.random((size, len(below))) * below[:, -1]
-        chosen = [np.searchsorted(row, at, side="right") for row, at in zip(below, levels.T)]
+        levels = (rng.random((size, len(below))) * below[:, -1]).T
+        pairs = zip(below, levels, strict=True)
+        chosen = [np.searchsorted(row, level, side="right") for row, level in pairs]
         return self.means[np.arange(len(below)), np.array(chosen).T]
