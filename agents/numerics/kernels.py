@@ -5,7 +5,7 @@ function uncompiled and gives the same result from the same generator. Importing
 imports numba, so agents import it when first needed. Machine code is cached on disk.
 
 Letters: K arms, N lanes, R of them drawn for, m samples. Families are those of
-`agents.numerics.families`.
+`agents.numerics.laws`.
 """
 
 from __future__ import annotations
@@ -16,31 +16,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.draw_tables import DrawTables, draw_from_table, keep_draw_table
-from agents.numerics.families import BETA, GAMMA, NORMAL
-from agents.numerics.variates import draw_gammas
-from bandit_gym.numerics.compiled import inner, inner_maker, kernel, threaded_kernel
+from agents.numerics.laws import (
+    BETA,
+    COMPILED,
+    INVERSE_GAMMA,
+    MeanLaws,
+    divergence,
+    draw_means,
+    reward_variance,
+)
+from bandit_gym.numerics.compiled import inner, inner_maker, kernel
 
-TINY = 1e-300
-ALMOST_ONE = 1 - 2.0**-53
+for _function in COMPILED:
+    inner(_function)
+
+MOST_STEPS = 60
+PRECISION = 4 * 2.0**-53
 
 BLOCK_SIZE = 400
 """Means drawn at a time, of one arm or of several: enough for loops to pay, and few enough for
 their scratch space to stay in the nearest cache."""
-
-
-class MeanLaws(NamedTuple):
-    """Conjugate laws of means: rows of Table 1, the data added.
-
-    Attributes:
-        family: BETA, INVERSE_GAMMA, NORMAL or GAMMA.
-        first: first parameter of each law, as `ConjugatePosterior.parameters` returns it.
-        second: second parameter of each, in an array of the same shape.
-    """
-
-    family: int
-    first: np.ndarray
-    second: np.ndarray
 
 
 class ConjugatePrior(NamedTuple):
@@ -84,64 +79,6 @@ def fill(out: np.ndarray, value: float) -> None:
     """Set all of `out` (m,), in a loop that compiles ten times as fast as `np.full`."""
     for j in range(out.size):
         out[j] = value
-
-
-@inner
-def draw_means(rng: Generator, laws: MeanLaws, out: np.ndarray, spare: np.ndarray) -> None:
-    """Fill `out` (m,) with one draw from each of m laws, strictly inside the means' support.
-
-    `spare` (m,) is overwritten.
-    """
-    first, second = laws.first, laws.second
-    if laws.family == NORMAL:
-        for j in range(out.size):
-            out[j] = first[j] / second[j] + rng.standard_normal() / math.sqrt(second[j])
-        return
-    draw_gammas(rng, first, out)
-    if laws.family == BETA:
-        draw_gammas(rng, second, spare)
-        combine_gammas(rng, laws, out, spare)
-    elif laws.family == GAMMA:
-        for j in range(out.size):
-            out[j] = max(out[j] / second[j], TINY)
-    else:
-        for j in range(out.size):
-            out[j] = second[j] / max(out[j], TINY)
-
-
-@inner
-def combine_gammas(rng: Generator, laws: MeanLaws, out: np.ndarray, other: np.ndarray) -> None:
-    """Turn Gamma(alpha) variates in `out` and Gamma(beta) in `other` into Beta ones in `out`.
-
-    Where both are too small for a floating-point number, so is the mean or its distance from 1.
-    """
-    alpha, beta, num_lost = laws.first, laws.second, 0
-    for j in range(out.size):
-        total = out[j] + other[j]
-        num_lost += total == 0.0
-        out[j] = min(max(out[j] / total, TINY), ALMOST_ONE)
-    if num_lost > 0:
-        for j in range(out.size):
-            if np.isnan(out[j]):
-                is_high = rng.random() * (alpha[j] + beta[j]) < alpha[j]
-                out[j] = ALMOST_ONE if is_high else TINY
-
-
-@inner_maker
-def draw_from_kept_table(
-    rng: Generator,
-    law: MeanLaws,
-    tables: DrawTables,
-    slot: int,
-    out: np.ndarray,
-    places: np.ndarray,
-) -> bool:
-    """Do as `draw_arms` for one Beta law, or return False if it suits no table."""
-    if not keep_draw_table(tables, slot, law.first[0] - 1.0, law.second[0] - 1.0):
-        return False
-    numbers, cells, offsets = tables.numbers[slot], tables.cells[slot], tables.offsets[slot]
-    draw_from_table(rng, numbers, cells, offsets, out, places, np.empty(out.size, dtype=np.int64))
-    return True
 
 
 @inner
@@ -189,38 +126,32 @@ def compare_means(
 
 
 @kernel
-def draw_chunk(
-    rng: Generator, laws: MeanLaws, tables: DrawTables, lanes: np.ndarray, draws: Draws
-) -> None:
+def draw_chunk(rng: Generator, laws: MeanLaws, lanes: np.ndarray, draws: Draws) -> None:
     """Draw the means of all arms, and find the best of each draw; weights stay as they are.
 
     Args:
         rng: source of randomness.
         laws: (N, K) of them.
-        tables: N * K, made, kept and remade as needed; or none, to draw without.
         lanes: (R,) the lanes, of N, to draw for.
         draws: receives means and winners.
     """
     num_lanes, num_arms, num_samples = draws.means.shape
-    has_tables = laws.family == BETA and len(tables.keys) > 0
-    step = 1 if has_tables else max(1, BLOCK_SIZE // num_samples)
+    step = max(1, BLOCK_SIZE // num_samples)
     best, spare = np.empty(num_samples), np.empty((3, step * num_samples))
     for r in range(num_lanes):
         lane, means, winners = lanes[r], draws.means[r], draws.winners[r]
         flat = means.reshape(num_arms * num_samples)
         fill(best, -np.inf)
         for start in range(0, num_arms, step):
-            stop, slot = min(start + step, num_arms), lane * num_arms + start
+            stop = min(start + step, num_arms)
             first, second = laws.first[lane, start:stop], laws.second[lane, start:stop]
-            arms = MeanLaws(laws.family, first, second)
             out = flat[start * num_samples : stop * num_samples]
-            if not has_tables or not draw_from_kept_table(rng, arms, tables, slot, out, spare[0]):
-                draw_arms(rng, arms, out, spare)
+            draw_arms(rng, MeanLaws(laws.family, first, second), out, spare)
             for i in range(start, stop):
                 compare_means(rng, means, i, best, winners)
 
 
-@threaded_kernel
+@kernel
 def draw_best_arms(
     rng: Generator,
     prior: ConjugatePrior,
@@ -270,3 +201,47 @@ def favour_missing(counts: np.ndarray, means: np.ndarray) -> None:
     for j in range(means.size):
         if counts[j] == 0:
             means[j] = np.inf
+
+
+@kernel
+def find_upper_means(
+    family: int, averages: np.ndarray, distances: np.ndarray, out: np.ndarray
+) -> None:
+    """Set `out` to the largest mean within a divergence of the average, to double precision.
+
+    Args:
+        family: code of the law conjugate to the rewards': BETA, INVERSE_GAMMA or GAMMA.
+        averages: (N, K) possible means, above 0.
+        distances: (N, K) largest divergences, at least 0.
+        out: (N, K) receives means.
+    """
+    for lane in range(averages.shape[0]):
+        for arm in range(averages.shape[1]):
+            average, distance = averages[lane, arm], distances[lane, arm]
+            if family == INVERSE_GAMMA:  # of which the mean is the scale
+                out[lane, arm] = average * find_upper_mean(family, 1.0, distance)
+            else:
+                out[lane, arm] = find_upper_mean(family, average, distance)
+
+
+@inner
+def find_upper_mean(family: int, average: float, distance: float) -> float:
+    """Do as `find_upper_means` for one arm: Newton's steps, kept between the nearest bounds."""
+    top = 1.0 if family == BETA else math.inf
+    if distance == 0.0 or average >= top:
+        return average
+    low, high, root = average, top, math.sqrt(distance)
+    x = average + root * math.sqrt(2.0 * reward_variance(family, average)) + distance
+    for _ in range(MOST_STEPS):
+        if not low < x < high:
+            x = low + (high - low) / 2.0 if high < math.inf else 2.0 * low
+        found = math.sqrt(max(divergence(family, average, x), 0.0))
+        if found < root:
+            low = x
+        else:
+            high = x
+        step = 2.0 * found * (found - root) * reward_variance(family, x) / (x - average)
+        if abs(step) <= PRECISION * x or high - low <= PRECISION * x:
+            break
+        x -= step
+    return x

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.numerics.families import BETA, GAMMA, INVERSE_GAMMA
+from agents.numerics.laws import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 from agents.numerics.vector_math import exp_all, log_all
 from bandit_gym.numerics.compiled import inner, threaded_kernel
 
@@ -222,10 +222,12 @@ def find_log_likelihoods(
                 value = -out[j] - reward / x
                 is_possible = 0.0 < x < np.inf
             out[j] = value if is_possible else -np.inf
-    else:
+    elif family == NORMAL:
         for j in range(means.size):
             z = (reward - means[j]) / std
             out[j] = -0.5 * z * z
+    else:
+        raise ValueError("no such law")
 
 
 @inner

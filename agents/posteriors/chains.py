@@ -1,6 +1,6 @@
 """Markov chains for a normal prior cut to a box: slice sampling arm by arm and along its axes.
 
-Given the other means, arm i's has a density in the five features of `agents.numerics.families`,
+Given the other means, arm i's has a density in the five features of `agents.numerics.laws`,
 
     log p(x) = c_0 log x + c_1 log(1 - x) + c_2 x + c_3 x^2 + c_4 / x + constant  on [low, high],
 

@@ -19,9 +19,10 @@ from typing import NamedTuple
 
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import (
-    TABLE_1,
     conjugate_posterior,
+    find_row,
     has_row,
+    is_compiled,
     is_conjugate,
     reference_posterior,
 )
@@ -61,14 +62,14 @@ def _conjugate_need(problem: BanditProblem) -> str:
     likelihood = problem.likelihood
     if not has_row(likelihood):
         return f"be conjugate to {likelihood.name} rewards, which no prior is known to be,"
-    row = TABLE_1[type(likelihood)]
+    row = find_row(likelihood)
     return f"be conjugate to {likelihood.name} rewards, a {row.prior.__name__},"
 
 
 def _any_need(problem: BanditProblem) -> str:
     """Say what a prior needs for any of the exact kinds, given the likelihood."""
     density = "offer arm_log_density (arms independent a priori)"
-    if not has_row(problem.likelihood):
+    if not is_compiled(problem.likelihood):
         return f"{density} beside {problem.likelihood.name} rewards, which have no row in Table 1"
     return f"be conjugate, {density} or be a TruncatedMultivariateNormal"
 
@@ -85,7 +86,7 @@ KINDS = {
         _make_grid,
     ),
     "gibbs": Kind(
-        lambda problem: problem.offers("normal_box") and has_row(problem.likelihood),
+        lambda problem: problem.offers("normal_box") and is_compiled(problem.likelihood),
         lambda _: "be a TruncatedMultivariateNormal, with built-in rewards,",
         _make_gibbs,
     ),
@@ -144,7 +145,7 @@ def exact_posterior(
 
 def require_row(likelihood: Likelihood, condition: str, got: str) -> None:
     """Refuse a likelihood that Table 1 has no row for."""
-    if not has_row(likelihood):
+    if not is_compiled(likelihood):
         raise ValueError(
             f"{condition} for {likelihood.name} rewards, which have no row in Table 1, got {got}."
         )

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.families import (
+from agents.numerics.choices import random_argmax
+from agents.numerics.laws import (
     BETA_LAW,
     GAMMA_LAW,
     INVERSE_GAMMA_LAW,
@@ -36,8 +37,8 @@ from agents.numerics.families import (
 from agents.posteriors.base import Posterior, missing_first, require_sum
 from agents.posteriors.draws_ahead import DrawsAhead
 from bandit_gym import likelihoods, priors
+from bandit_gym.checks import message
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.numerics.threads import draw_in_pieces
 from bandit_gym.problem import BanditProblem
 
 MOST_ARMS_AHEAD = 64
@@ -48,20 +49,22 @@ MOST_ARMS_AHEAD = 64
 class Row:
     """One row of Table 1: all that the conjugacy of a likelihood is.
 
+    A likelihood of one's own has its row as the attribute `conjugate_row` of its class.
+
     Attributes:
         law: of the mean.
         prior: the class of such priors.
-        reference: parameters of the reference prior.
         parameters: makes first and second of such a prior.
         weights: (2, 2) what a pull and a unit of reward add to the first and second parameter,
             where rewards have a known variance in units of its inverse.
+        reference: parameters of the reference prior, if there is one.
     """
 
     law: Law
     prior: type
-    reference: tuple[float, float]
     parameters: Callable[[Any], tuple[Any, Any]]
     weights: tuple[tuple[float, float], tuple[float, float]]
+    reference: tuple[float, float] | None = None
 
 
 def _normal_parameters(prior: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -71,39 +74,78 @@ def _normal_parameters(prior: Any) -> tuple[np.ndarray, np.ndarray]:
 
 TABLE_1: dict[type, Row] = {
     likelihoods.Bernoulli: Row(
-        BETA_LAW, priors.Beta, (1.0, 1.0), attrgetter("alpha", "beta"), ((0, 1), (1, -1))
+        BETA_LAW, priors.Beta, attrgetter("alpha", "beta"), ((0, 1), (1, -1)), (1.0, 1.0)
     ),
     likelihoods.Exponential: Row(
         INVERSE_GAMMA_LAW,
         priors.InverseGamma,
-        (1.0, 1.0),
         attrgetter("shape", "scale"),
         ((1, 0), (0, 1)),
+        (1.0, 1.0),
     ),
     likelihoods.Gaussian: Row(
-        NORMAL_LAW, priors.Normal, (0.0, 0.0), _normal_parameters, ((0, 1), (1, 0))
+        NORMAL_LAW, priors.Normal, _normal_parameters, ((0, 1), (1, 0)), (0.0, 0.0)
     ),
     likelihoods.Poisson: Row(
-        GAMMA_LAW, priors.Gamma, (0.5, 0.0), attrgetter("shape", "rate"), ((0, 1), (1, 0))
+        GAMMA_LAW, priors.Gamma, attrgetter("shape", "rate"), ((0, 1), (1, 0)), (0.5, 0.0)
     ),
 }
 
 
+def row_of(likelihood: Likelihood) -> Row | None:
+    """Return a likelihood's row: Table 1's, or the one that its own class states, or None."""
+    kind = type(likelihood)
+    return TABLE_1.get(kind, vars(kind).get("conjugate_row"))
+
+
+def find_row(likelihood: Likelihood) -> Row:
+    """Return the row of a likelihood that has one.
+
+    Raises:
+        ValueError: if it has none.
+    """
+    row = row_of(likelihood)
+    if row is None:
+        raise ValueError(message("likelihood", "have a conjugate law", likelihood))
+    return row
+
+
 def has_row(likelihood: Likelihood) -> bool:
-    """Say whether the likelihood has a conjugate law: whether Table 1 has a row for it."""
-    return type(likelihood) in TABLE_1
+    """Say whether the likelihood has a conjugate law."""
+    return row_of(likelihood) is not None
+
+
+def is_compiled(likelihood: Likelihood) -> bool:
+    """Say whether the likelihood's conjugate law is one that kernels know."""
+    row = row_of(likelihood)
+    return row is not None and row.law.code is not None
+
+
+def code_of(likelihood: Likelihood) -> int:
+    """Return the code by which kernels know the likelihood's conjugate law.
+
+    Raises:
+        ValueError: if they do not.
+    """
+    code = find_row(likelihood).law.code
+    if code is None:
+        raise ValueError(message("likelihood", "have a compiled law", likelihood))
+    return code
 
 
 def data_weights(likelihood: Likelihood) -> np.ndarray:
     """Return (2, 2) what a pull and a unit of reward add to the first and second parameter."""
     variance = likelihood.std**2 if isinstance(likelihood, likelihoods.Gaussian) else 1.0
-    return np.array(TABLE_1[type(likelihood)].weights, dtype=np.float64) / variance
+    return np.array(find_row(likelihood).weights, dtype=np.float64) / variance
 
 
 @cache
 def _natural_weights(likelihood: Likelihood) -> np.ndarray:
     """Return (2, 5) what a pull and a unit of reward add to the coefficients of the features."""
-    slopes = TABLE_1[type(likelihood)].law.natural[:, 1:] @ data_weights(likelihood)
+    law = find_row(likelihood).law
+    if law.natural is None:
+        raise ValueError(message("likelihood", "have a law with features", likelihood))
+    slopes = law.natural[:, 1:] @ data_weights(likelihood)
     return np.ascontiguousarray(slopes.T)
 
 
@@ -133,15 +175,10 @@ class ConjugatePosterior(Posterior):
     def __init__(self, likelihood: Likelihood, prior: np.ndarray) -> None:
         self.likelihood = likelihood
         self.prior = prior
-        self.law = TABLE_1[type(likelihood)].law
+        self.law = find_row(likelihood).law
         self.weights = data_weights(likelihood)
         self.counts = self.sums = np.zeros((0, len(prior)))
         self._ahead: DrawsAhead | None = None
-
-    @property
-    def family(self) -> int:
-        """BETA, INVERSE_GAMMA, NORMAL or GAMMA: the code of the law."""
-        return self.law.code
 
     def is_proper(self) -> np.ndarray:
         """Return (K,) True where the prior itself, without data, is a distribution."""
@@ -189,15 +226,13 @@ class ConjugatePosterior(Posterior):
         """
         if self._ahead is not None:
             return self._ahead.draw_best(rng, self.counts, self.sums)
+        if self.law.code is None:
+            return random_argmax(rng, self.sample(rng))
         from agents.numerics.kernels import ConjugatePrior, draw_best_arms
 
         actions = np.empty(len(self.counts), dtype=np.int64)
-        prior = ConjugatePrior(self.family, self.prior, self.weights)
-
-        def draw(stream: Generator, lanes: slice) -> None:
-            draw_best_arms(stream, prior, self.counts[lanes], self.sums[lanes], actions[lanes])
-
-        draw_in_pieces(draw, rng, len(actions))
+        prior = ConjugatePrior(self.law.code, self.prior, self.weights)
+        draw_best_arms(rng, prior, self.counts, self.sums, actions)
         return actions
 
     def mean(self) -> np.ndarray:
@@ -208,7 +243,7 @@ class ConjugatePosterior(Posterior):
     def std(self) -> np.ndarray:
         """Return the (N, K) standard deviations."""
         first, second, is_missing = self._current()
-        return np.where(is_missing, np.inf, self.law.frozen(first, second).std())
+        return np.where(is_missing, np.inf, self.law.std(first, second))
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
@@ -218,7 +253,7 @@ class ConjugatePosterior(Posterior):
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities at (M,) places; 0 where there is no proper posterior."""
         first, second, is_missing = self._current()
-        found = self.law.frozen(first, second).pdf(x[:, None, None])
+        found = np.exp(self.law.log_density(first, second, x[:, None, None]))
         return np.where(is_missing, 0.0, found)
 
     def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -228,17 +263,17 @@ class ConjugatePosterior(Posterior):
         return np.where(is_missing, 0.0, below), np.where(is_missing, 0.0, level * below - total)
 
     def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities by quadrature; arms without a posterior share them.
+        """Return the (N, K) probabilities from tables; arms without a posterior share them.
 
         Raises:
             ArithmeticError: if those of a lane do not sum to one.
         """
-        from agents.numerics.best_arms import compare_laws
-        from agents.numerics.kernels import MeanLaws
+        from agents.posteriors.comparison import find_best_arms
+        from agents.posteriors.tables import law_tables
 
         first, second, is_missing = self._current()
-        found = np.empty(first.shape)
-        require_sum(compare_laws(MeanLaws(self.family, first, second), found))
+        found, miss = find_best_arms(law_tables(self.law, first, second))
+        require_sum(miss)
         return missing_first(is_missing, found)
 
     def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> ConjugatePosterior:
@@ -257,18 +292,21 @@ class ConjugatePosterior(Posterior):
 
 def reference_posterior(problem: BanditProblem) -> ConjugatePosterior:
     """Return Table 1's reference posterior for the problem's likelihood, the same for all arms."""
-    parameters = TABLE_1[type(problem.likelihood)].reference
+    parameters = find_row(problem.likelihood).reference
+    if parameters is None:
+        raise ValueError(message("likelihood", "have a reference prior", problem.likelihood))
     return ConjugatePosterior(problem.likelihood, np.tile(parameters, (problem.num_arms, 1)))
 
 
 def is_conjugate(likelihood: Likelihood, prior: priors.Prior) -> bool:
     """Say whether a prior is conjugate to a likelihood."""
-    return has_row(likelihood) and isinstance(prior, TABLE_1[type(likelihood)].prior)
+    row = row_of(likelihood)
+    return row is not None and isinstance(prior, row.prior)
 
 
 def conjugate_posterior(problem: BanditProblem) -> ConjugatePosterior:
     """Return the posterior under the problem's own prior, which is conjugate."""
-    pair = TABLE_1[type(problem.likelihood)].parameters(problem.prior)
+    pair = find_row(problem.likelihood).parameters(problem.prior)
     columns = [np.broadcast_to(np.asarray(p, dtype=float), problem.num_arms) for p in pair]
     return ConjugatePosterior(problem.likelihood, np.stack(columns, axis=1))
 
@@ -284,5 +322,5 @@ def matched_posterior(problem: BanditProblem, num_draws: int = 10_000) -> Conjug
         return conjugate_posterior(problem)
     draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
     mean, variance = draws.mean(axis=0), np.maximum(draws.var(axis=0), 1e-300)
-    fitted = TABLE_1[type(problem.likelihood)].law.match(mean, variance)
+    fitted = find_row(problem.likelihood).law.match(mean, variance)
     return ConjugatePosterior(problem.likelihood, np.stack(fitted, axis=1))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.numerics.choices import random_argmax
-from agents.numerics.families import Law
+from agents.numerics.laws import Law
 
 DEPTH = 32
 """Decisions that draws are made for; a reward costs half as many draws on average."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 
-from agents.posteriors.conjugate import TABLE_1, has_row
+from agents.posteriors.conjugate import code_of, is_compiled
 from agents.posteriors.lineage import Rows
 from bandit_gym.likelihoods import Gaussian, Likelihood
 from bandit_gym.numerics.threads import cut, side_by_side
@@ -81,11 +81,11 @@ class PopulationWeights:
         from agents.numerics.particle_weights import Populations, Rewards, learn_rewards
 
         likelihood = self._likelihood
-        if not has_row(likelihood):
+        if not is_compiled(likelihood):
             pulled = means[(*rows, columns)]
             self.logs[rows] += likelihood.log_likelihood(pulled, 1, rewards[:, None])
             return self._weigh(rows, num_particles)
-        family = TABLE_1[type(likelihood)].law.code
+        family = code_of(likelihood)
         std = likelihood.std if isinstance(likelihood, Gaussian) else 1.0
 
         def learn_part(part: slice) -> None:

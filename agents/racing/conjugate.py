@@ -13,19 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.draw_tables import NO_TABLES, DrawTables, make_draw_tables
-from agents.numerics.families import BETA
-from agents.numerics.kernels import Draws, MeanLaws, draw_chunk, make_draws
-from agents.posteriors.conjugate import ConjugatePosterior
+from agents.numerics.kernels import Draws, draw_chunk, make_draws
+from agents.numerics.laws import MeanLaws
+from agents.posteriors.conjugate import (
+    ConjugatePosterior,
+    code_of,
+    conjugate_posterior,
+    is_conjugate,
+)
 from agents.racing.proposal import Proposal, prior_log_density
 from agents.racing.weighing import LogWeight, WeighedLaws, add_log_weights
 from bandit_gym.problem import BanditProblem
-
-MIN_TABLE_DRAWS = 150.0
-"""Draws that repay the making of a table; a step makes one in each lane, the pulled arm's."""
-
-MAX_TABLES = 1 << 15
-"""Tables kept at most, which fill 90 MB; with more lanes and arms than that, draws go without."""
 
 
 class ConjugateProposal(Proposal):
@@ -48,21 +46,22 @@ class ConjugateProposal(Proposal):
     ) -> None:
         super().__init__(problem)
         self.posterior, self.stand_in = posterior, stand_in
-        prior: Any = problem.prior
-        self.is_natural = problem.offers("natural_parameters")
-        self._coefficients = -np.stack([q.natural_parameters() for q in (posterior, stand_in)])
         self._support = np.tile([-np.inf, np.inf], (problem.num_arms, 1))
+        self._is_compiled = posterior.law.code is not None
+        self.is_natural = self._is_compiled and problem.offers("natural_parameters")
+        if self._is_compiled:
+            both = [q.natural_parameters() for q in (posterior, stand_in)]
+            self._coefficients = -np.stack(both)
         if self.is_natural:
+            prior: Any = problem.prior
             self._coefficients += prior.natural_parameters(problem.num_arms)
             self._support = problem.arm_support()
-        is_inside = (self._support.T == np.array(problem.likelihood.support)[:, None]).all()
-        self.has_equal_weights = self.is_natural and is_inside and not self._coefficients.any()
+            is_inside = (self._support.T == np.array(problem.likelihood.support)[:, None]).all()
+            self.has_equal_weights = bool(is_inside and not self._coefficients.any())
+        elif is_conjugate(problem.likelihood, problem.prior):
+            own = conjugate_posterior(problem).prior
+            self.has_equal_weights = np.array_equal(own, posterior.prior)
         self._is_improper = ~posterior.is_proper()
-        self._tables = NO_TABLES
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the tables out of copies and pickles: they follow from the statistics."""
-        return self.__dict__ | {"_tables": NO_TABLES}
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no posterior of its own and the stand-in serves."""
@@ -76,30 +75,41 @@ class ConjugateProposal(Proposal):
         if is_missing.any():
             own, other = (first, second), self.stand_in.parameters(counts, sums)
             first, second = (np.where(is_missing, b, a) for a, b in zip(own, other, strict=True))
-        self._laws = MeanLaws(self.posterior.family, first, second)
-        self._log_weight = LogWeight(self._coefficients, is_missing.view(np.int8), self._support)
+        self._parameters = first, second
+        if self._is_compiled:
+            sets = is_missing.view(np.int8)
+            self._laws = MeanLaws(code_of(self.problem.likelihood), first, second)
+            self._log_weight = LogWeight(self._coefficients, sets, self._support)
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        draw_chunk(rng, self._laws, self._worthwhile_tables(), lanes, draws)
+        if self._is_compiled:
+            draw_chunk(rng, self._laws, lanes, draws)
+        else:
+            first, second = (column[lanes][..., None] for column in self._parameters)
+            draws.means[:] = self.posterior.law.draw(rng, first, second, draws.means.shape)
+            draws.winners[:] = draws.means.argmax(axis=1)
         draws.log_weights[:] = self.weigh(lanes, draws.means)
         return draws
 
     def weigh(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (R, m) log-weights of (R, K, m) means; see `Proposal.weigh`."""
-        if self.is_natural:
-            log_weights = np.zeros((means.shape[0], means.shape[2]))
-        else:
-            log_weights = prior_log_density(self.problem, means)
-        add_log_weights(self._log_weight, lanes, means, log_weights)
+        log_weights = np.zeros((means.shape[0], means.shape[2]))
+        if not self.is_natural and not self.has_equal_weights:
+            log_weights += prior_log_density(self.problem, means)
+        if self._is_compiled:
+            add_log_weights(self._log_weight, lanes, means, log_weights)
+        elif not self.has_equal_weights:
+            first, second = self.posterior.prior.T[..., None]
+            log_weights -= self.posterior.law.log_density(first, second, means).sum(axis=1)
         return log_weights
 
     def weighed_laws(self) -> WeighedLaws | None:
         """Return laws and weights for compiled loops; None where only the prior can weigh."""
         if not self.is_natural:
             return None
-        return WeighedLaws(self._laws, self._worthwhile_tables(), self._log_weight)
+        return WeighedLaws(self._laws, self._log_weight)
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) False: the parameters are all there is to know."""
@@ -111,20 +121,6 @@ class ConjugateProposal(Proposal):
             return super().log_supremum()
         arms = zip(self._coefficients[0], self._support, strict=True)
         return sum(_log_supremum_of_arm(coefficients, *ends) for coefficients, ends in arms)
-
-    def _worthwhile_tables(self) -> DrawTables:
-        """Return the tables of all lanes and arms, or none where they would not pay.
-
-        The choice is a function of the state that is pickled; the tables themselves are not, for
-        their content follows from the statistics.
-        """
-        num_draws = self.expected_samples * self.problem.num_arms
-        is_dear = num_draws < MIN_TABLE_DRAWS or self.counts.size > MAX_TABLES
-        if is_dear or self.posterior.family != BETA:
-            return NO_TABLES
-        if len(self._tables.keys) != self.counts.size:
-            self._tables = make_draw_tables(self.counts.size)
-        return self._tables
 
 
 def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> float:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import log_expit
 
-from agents.numerics.kernels import TINY
+from agents.numerics.laws import TINY
 from agents.numerics.vector_math import exp_all, log_all
 from bandit_gym.numerics.compiled import inner
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from agents.posteriors.choosing import require_row
 from agents.posteriors.conjugate import (
-    TABLE_1,
-    has_row,
+    find_row,
+    is_compiled,
     is_conjugate,
     matched_posterior,
     reference_posterior,
@@ -54,7 +54,7 @@ def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any])
         prior = prior_from_dict(kind, kind="proposal") if isinstance(kind, Mapping) else kind
         require_row(problem.likelihood, "proposal must be 'matched'", repr(prior))
         if not is_conjugate(problem.likelihood, prior):
-            name = TABLE_1[type(problem.likelihood)].prior.__name__
+            name = find_row(problem.likelihood).prior.__name__
             raise ValueError(
                 f"proposal must be a {name} prior, which is conjugate to "
                 f"{problem.likelihood.name} rewards, got {prior!r}."
@@ -104,7 +104,7 @@ def _candidates(problem: BanditProblem) -> list[Callable[[], Proposal]]:
     draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
     apart = problem if problem.offers("arm_log_density") else take_apart(problem, draws)
     marginal = partial(MarginalProposal, apart, draws)
-    if not has_row(problem.likelihood):
+    if not is_compiled(problem.likelihood):
         return [marginal]
     return [marginal, partial(NormalProposal, problem, draws), partial(_match_conjugate, problem)]
 

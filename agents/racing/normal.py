@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.kernels import TINY, Draws, compare_means, fill, make_draws
+from agents.numerics.kernels import Draws, compare_means, fill, make_draws
+from agents.numerics.laws import TINY
 from agents.numerics.vector_math import log_all
 from agents.posteriors.conjugate import likelihood_coefficients
-from agents.posteriors.features import add_multiple
 from agents.racing.logistic import CutLaw, LogisticDraws, draw_logistic, log_logistic
 from agents.racing.proposal import Proposal, prior_log_density
 from agents.racing.sites import make_sites, update_sites
@@ -271,3 +271,11 @@ def step_inside(low: float, high: float) -> tuple[float, float]:
     """Return the nearest numbers strictly inside an interval, none too small for `log_all`."""
     lowest = np.nextafter(low, high)
     return (max(lowest, TINY) if low == 0.0 else lowest), np.nextafter(high, low)
+
+
+@inner
+def add_multiple(factor: float, x: np.ndarray, out: np.ndarray) -> None:
+    """Add factor * x (m,) to `out` (m,), and nothing if the factor is 0, whatever x."""
+    if factor != 0.0:
+        for j in range(x.size):
+            out[j] += factor * x[j]

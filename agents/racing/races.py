@@ -245,7 +245,7 @@ def run_lane_by_lane(
         while not is_over:
             size = min(chunk_size, races.lengths[lane[0]] - races.num_samples[lane[0]])
             draws = make_draws(1, num_arms, size)
-            draw_chunk(rng, laws.laws, laws.tables, lane, draws)
+            draw_chunk(rng, laws.laws, lane, draws)
             add_log_weights(laws.log_weight, lane, draws.means, draws.log_weights)
             is_over = feed_races(races, lane, draws.log_weights, draws.winners)[0]
         if races.weight_sums[lane[0], 0] == 0.0:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.numerics.draw_tables import DrawTables
-from agents.numerics.kernels import MeanLaws, fill
+from agents.numerics.kernels import fill
+from agents.numerics.laws import MeanLaws
 from agents.numerics.vector_math import log_all
 from bandit_gym.numerics.compiled import inner, kernel
 
@@ -43,12 +43,10 @@ class WeighedLaws(NamedTuple):
 
     Attributes:
         laws: (N, K) of them, to draw from.
-        tables: N * K, or none.
         log_weight: of the draws.
     """
 
     laws: MeanLaws
-    tables: DrawTables
     log_weight: LogWeight
 
 

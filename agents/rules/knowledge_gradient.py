@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from agents.numerics.families import BETA_LAW
+from agents.numerics.laws import BETA_LAW
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls

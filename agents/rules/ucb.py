@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from agents.base.forgetting import Forgetful
-from agents.posteriors.conjugate import TABLE_1, has_row
+from agents.posteriors.conjugate import code_of, is_compiled
 from agents.rules.greedy import empirical_means, number_of_pulls
 from bandit_gym.checks import check_real
 from bandit_gym.likelihoods import Gaussian, Likelihood
@@ -83,12 +83,12 @@ def _upper_means(
     low = np.where(sums == 0, 1e-300, sums / counts)  # a mean of 0 has no exponential density
     if isinstance(likelihood, Gaussian):
         return low + likelihood.std * np.sqrt(2 * level / counts)
-    if not has_row(likelihood):
+    if not is_compiled(likelihood):
         return _bisect(likelihood, low, (counts, sums), level)
-    from agents.numerics.divergences import find_upper_means
+    from agents.numerics.kernels import find_upper_means
 
     bounds = np.empty(low.shape)
-    find_upper_means(TABLE_1[type(likelihood)].law.code, low, level / counts, bounds)
+    find_upper_means(code_of(likelihood), low, level / counts, bounds)
     return bounds
 
 

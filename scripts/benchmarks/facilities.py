@@ -1,8 +1,7 @@
 """What hand-written numerics buy: each against what NumPy, SciPy or Numba offer for the same work.
 
 Compiled loops take the blocks that agents give them, 100 times in a call, so that the call costs
-nothing. Gamma variates have the shapes of Beta posteriors spread over an episode; draws from a
-table are the 256 of a race under one of them, with the table kept or built for them.
+nothing. Gamma variates have the shapes of Beta posteriors spread over an episode.
 """
 
 from __future__ import annotations
@@ -18,14 +17,8 @@ from numpy.random import Generator
 from scipy import special, stats
 
 from agents import ExactThompson
-from agents.numerics.draw_tables import (
-    DrawTables,
-    draw_from_table,
-    keep_draw_table,
-    make_draw_tables,
-)
 from agents.numerics.kernels import BLOCK_SIZE
-from agents.numerics.variates import draw_gammas
+from agents.numerics.laws import draw_gammas
 from agents.numerics.vector_math import exp_all, log_all
 from bandit_gym.envs.families import unit_vector_covariance
 from bandit_gym.numerics import truncated_normal
@@ -36,22 +29,17 @@ from benchmarks.session import Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
 
 NUM_REPEATS = 100
-NUM_RACE = 256
 NUM_QUANTILES = 2000
 NUM_BOXED = 100
-ALPHA, BETA = 31.0, 71.0
-"""Of the law that a race draws from."""
-
 EXP, LOG = (exp_all, math.exp, np.exp), (log_all, math.log, np.log)
 
 compiled = njit(error_model="numpy")
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of variates, tables, vector code and draws ahead; of quantiles and boxes of worlds."""
+    """Tell of variates, vector code and draws ahead; of quantiles and boxes of worlds."""
     matches: dict[str, tuple[str, tuple[str, ...], Callable[[], Contestants]]] = {
         "gammas": (f"{BLOCK_SIZE} gamma variates", ("numba", "numpy"), _gammas),
-        "table": (f"{NUM_RACE} Beta variates of one law", ("gammas", "numpy", "built"), _table),
         "exp": (f"exp of {BLOCK_SIZE}", ("numba", "numpy"), partial(_vectors, *EXP)),
         "log": (f"log of {BLOCK_SIZE}", ("numba", "numpy"), partial(_vectors, *LOG)),
         "ahead": ("exact TS, draws ahead", ("kernel",), _ahead),
@@ -72,25 +60,6 @@ def numba_gammas(rng: Generator, shapes: np.ndarray, out: np.ndarray) -> None:
     """Draw with the method that Numba gives a generator."""
     for j in range(out.size):
         out[j] = rng.standard_gamma(shapes[j])
-
-
-def beta_by_gammas(rng: Generator, shapes: np.ndarray, out: np.ndarray, other: np.ndarray) -> None:
-    """Draw as agents do where there is no table."""
-    draw_gammas(rng, shapes[0], out)
-    draw_gammas(rng, shapes[1], other)
-    for j in range(out.size):
-        out[j] /= out[j] + other[j]
-
-
-def beta_by_table(
-    rng: Generator, tables: DrawTables, is_kept: bool, out: np.ndarray, spare: np.ndarray
-) -> None:
-    """Draw from a table that is built where none is kept."""
-    if not is_kept:
-        tables.keys[0, 0] = np.nan
-    keep_draw_table(tables, 0, ALPHA - 1.0, BETA - 1.0)
-    numbers, cells, offsets = tables.numbers[0], tables.cells[0], tables.offsets[0]
-    draw_from_table(rng, numbers, cells, offsets, out, spare, np.empty(out.size, dtype=np.int64))
 
 
 def copying(function: Callable) -> Callable:
@@ -138,18 +107,6 @@ def _gammas() -> Contestants:
         "ours": _loops(BLOCK_SIZE, draw_gammas, rng, shapes, out),
         "numba": _loops(BLOCK_SIZE, numba_gammas, rng, shapes, out),
         "numpy": _calls(BLOCK_SIZE, rng.standard_gamma, shapes),
-    }
-
-
-def _table() -> Contestants:
-    rng, tables = np.random.default_rng(0), make_draw_tables(1)
-    out, spare = np.empty((2, NUM_RACE))
-    shapes = np.repeat([[ALPHA], [BETA]], NUM_RACE, axis=1)
-    return {
-        "ours": _loops(NUM_RACE, beta_by_table, rng, tables, True, out, spare),
-        "built": _loops(NUM_RACE, beta_by_table, rng, tables, False, out, spare),
-        "gammas": _loops(NUM_RACE, beta_by_gammas, rng, shapes, out, spare),
-        "numpy": _calls(NUM_RACE, rng.beta, ALPHA, BETA, NUM_RACE),
     }
 
 

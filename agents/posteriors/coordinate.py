@@ -1,22 +1,22 @@
-"""The coordinate that tables of posteriors are made along, and the density of the prior there.
+"""The one map between the support of means and the line, plain and compiled.
 
 A posterior may be as wide as its support or a million times narrower, may have a density without
-bound at an end (Beta(1/2, 1/2)) or a heavy tail. So the means x are measured in a coordinate u
-that runs over the line and in which every integrable density decays at both ends.
+bound at an end (Beta(1/2, 1/2)) or a heavy tail. So means x are measured in a coordinate u that
+runs over the line, and along which every integrable density decays at both ends.
 
-Letters: K arms, M points.
+Letters: K arms, S draws.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit
 
-from bandit_gym.problem import BanditProblem
+from bandit_gym.numerics.compiled import inner
 from bandit_gym.typing import FloatArray
 
 _LARGEST = 1e150  # squares must not overflow
@@ -33,7 +33,7 @@ class Coordinate:
     Attributes:
         low: left end of the interval, -inf allowed.
         high: right end of the interval, inf allowed.
-        centre: a typical mean, where x is not bounded on either side.
+        centre: a typical mean.
         scale: a typical distance from the centre, or from the finite end of a half-line.
     """
 
@@ -41,6 +41,24 @@ class Coordinate:
     high: float
     centre: float = 0.0
     scale: float = 1.0
+
+    @classmethod
+    def of_draws(cls, support: FloatArray, draws: FloatArray) -> Coordinate:
+        """Return the coordinate that all arms share, so that the largest u is the largest mean.
+
+        Args:
+            support: (K, 2) interval of each arm's mean.
+            draws: (S, K) from the prior, which show what is typical.
+        """
+        low, high = float(support[:, 0].min()), float(support[:, 1].max())
+        centre = float(np.median(draws))
+        origin = next((end for end in (low, high) if np.isfinite(end)), centre)
+        return cls(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
+
+    @property
+    def ends(self) -> FloatArray:
+        """(4,) low, high, centre and scale, for kernels."""
+        return np.array([self.low, self.high, self.centre, self.scale])
 
     def means(self, u: FloatArray) -> FloatArray:
         """Return x(u), strictly inside the interval for u within `limits`."""
@@ -53,10 +71,6 @@ class Coordinate:
         if np.isfinite(high):
             return high - self.scale * np.exp(-u)
         return self.centre + self.scale * np.sinh(u)
-
-    def rests(self, u: FloatArray) -> FloatArray:
-        """Return high - x(u) on a bounded interval, without cancellation."""
-        return np.asarray((self.high - self.low) * expit(-u))
 
     def log_slope(self, u: FloatArray) -> FloatArray:
         """Return log dx/du, which turns a density of x into one of u."""
@@ -96,50 +110,35 @@ class Coordinate:
         return np.array([left, right])
 
 
-def make_coordinate(support: FloatArray, draws: FloatArray) -> Coordinate:
-    """Return the coordinate that all arms share, so that the largest u is the largest mean.
-
-    Args:
-        support: (K, 2) interval of each arm's mean.
-        draws: (S, K) from the prior, which show what is typical.
-    """
-    low, high = float(support[:, 0].min()), float(support[:, 1].max())
-    centre = float(np.median(draws))
-    origin = next((end for end in (low, high) if np.isfinite(end)), centre)
-    return Coordinate(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
-
-
-def first_edges(coordinate: Coordinate, means: FloatArray) -> FloatArray:
-    """Return increasing u from limit to limit: a coarse grid, and the places of some means."""
-    steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
-    grid = np.concatenate([-steps, steps, coordinate.limits, coordinate.positions(means)])
-    return np.unique(np.clip(grid, *coordinate.limits))
-
-
-def log_prior(problem: BanditProblem, support: FloatArray, means: FloatArray) -> FloatArray:
-    """Return the prior log-density of each arm at (M, K) means, -inf outside its support, (K, 2).
-
-    Raises:
-        ValueError: if it is no density; names the arm.
-    """
-    prior: Any = problem.prior
-    with np.errstate(all="ignore"):
-        values = np.asarray(prior.arm_log_density(means), dtype=np.float64)
-    values = np.where((means < support[:, 0]) | (means > support[:, 1]), -np.inf, values)
-    require_density("problem.prior.arm_log_density", values, means)
-    return values
-
-
-def require_density(name: str, values: FloatArray, means: FloatArray) -> None:
-    """Refuse (M, K) log-densities that are NaN or infinite at some of (M, K) means."""
-    is_bad = np.isnan(values) | (values == np.inf)
-    if is_bad.any():
-        row, arm = np.argwhere(is_bad)[0]
-        raise ValueError(
-            f"{name} must be a number or -inf, got {values[row, arm]} for arm {arm} at the mean "
-            f"{means[row, arm]}."
-        )
-
-
 def _room_beside(end: float) -> float:
     return max(8 * np.finfo(float).eps * abs(end), _SMALLEST)
+
+
+@inner
+def position_of(ends: np.ndarray, x: float) -> float:
+    """Return u(x), infinite at and beyond the ends; compiled, as `Coordinate.positions`."""
+    low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
+    if x <= low:
+        return -np.inf
+    if x >= high:
+        return np.inf
+    if low > -np.inf and high < np.inf:
+        return math.log((x - low) / (high - x))
+    if low > -np.inf:
+        return math.log((x - low) / scale)
+    if high < np.inf:
+        return -math.log((high - x) / scale)
+    return math.asinh((x - centre) / scale)
+
+
+@inner
+def mean_at(ends: np.ndarray, u: float) -> float:
+    """Return x(u); compiled, as `Coordinate.means`."""
+    low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
+    if low > -np.inf and high < np.inf:
+        return low + (high - low) / (1.0 + math.exp(-u))
+    if low > -np.inf:
+        return low + scale * math.exp(u)
+    if high < np.inf:
+        return high - scale * math.exp(-u)
+    return centre + scale * math.sinh(u)

@@ -1,0 +1,575 @@
+"""Tables: an arm's law on points of the coordinate u, made in two passes; compiled.
+
+A table holds the distribution function and the density of one arm's u at M + 1 points. First the
+log-density is looked at where the prior's cells end and where the likelihood alone would be: that
+shows where the mass is. Then every other point is placed at shares of it, some for the bulk, some
+for the tails and some for each stretch that was looked at, so that no narrow part is passed over;
+a jump of the density has points at either side. The points between these are midway, so that masses
+are Simpson's. What densities bend between points bounds what the table may be wrong by. Where that
+is above LARGEST_ERROR, both looks are put together and the points are placed again.
+
+A table says that it is unreliable where that error stays above LARGEST_RELIABLE_ERROR, where mass
+lies in cells that the prior was not resolved in, or beyond the ends of the coordinate, where means
+have no more digits.
+
+A draw inverts the distribution function: a uniform number, a guide that says where to look, and a
+quadratic equation. As the coordinate is common to all arms, the best arm is the one of largest u.
+
+A table is a function of the arm's prior and statistics alone. When those have changed, one per lane
+and step, it is made anew, or copied from a lane and arm that have the same: with rewards that are
+whole numbers, a few hundred tables serve thousands of lanes.
+
+Letters: K arms, N lanes, M + 1 points.
+
+References:
+    Devroye (1986), "Non-Uniform Random Variate Generation", III.2 (indexed search).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import ndtr
+
+import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of the laws
+from agents.numerics.laws import Law, MeanLaws, describe, log_density_along
+from agents.posteriors.cells import IMPOSSIBLE, JUMP, UNKNOWN, Cells
+from agents.posteriors.coordinate import position_of
+from bandit_gym.numerics.compiled import inner, inner_maker, kernel
+
+MASS, PLACE, DENSITY = range(3)
+"""What there is of each point: distribution function, u and density of u."""
+
+FEWEST_POINTS, MOST_POINTS = 64, 2048
+MANY_CELLS, POINTS_PER_CELL, POINTS_PER_JUMP = 64, 2, 12
+NARROW, POINTS_PER_NARROW_CELL = 0.25, 3
+LOG_REACH = 21.0
+"""Densities below e^-21 of the top are left out: a mass of about 1e-9."""
+LARGEST_ERROR, LARGEST_RELIABLE_ERROR = 1e-3, 1e-2
+"""Of a distribution function: more calls for another pass, or for a flag."""
+MOST_PASSES = 5
+NUM_RECENT = 4096
+"""Kinds of statistics, of which one table each is remembered to copy from."""
+
+_HALF = np.array([0.7, 1.4, 2.1, 2.8, 3.5, 4.3, 5.2, 6.5, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0])
+NEAR = np.concatenate([-_HALF[::-1], [0.0], _HALF])
+"""Deviations of the likelihood's own mean, at which the posterior is looked at."""
+_FAR = np.concatenate([_HALF, 28.0 * 1.5 ** np.arange(1, 16)])
+WIDE = np.concatenate([-_FAR[::-1], [0.0], _FAR])
+"""Deviations of a named law at which it is looked at."""
+NUM_LAW_POINTS = 128
+"""M of the tables of named laws, whose best arms are told to 1e-6."""
+
+
+class Tables(NamedTuple):
+    """Room for the tables of N lanes.
+
+    Attributes:
+        keys: (N, K, 2) statistics that the tables were built for, NaN at first.
+        points: (N, K, M + 1, 3) distribution function, u and density of u at each point.
+        guides: (N, K, M) the last point with a distribution function of at most j / M.
+        errors: (N, K) what the distribution functions may be wrong by; inf if not known.
+        recent: (NUM_RECENT,) lane * K + arm of the last table with statistics of each kind.
+    """
+
+    keys: np.ndarray
+    points: np.ndarray
+    guides: np.ndarray
+    errors: np.ndarray
+    recent: np.ndarray
+
+
+class Looks(NamedTuple):
+    """Where the log-density was looked at, in order, with room for more.
+
+    Attributes:
+        u: (L,) places.
+        value: (L,) log-densities.
+        share: (L,) shares of points up to each.
+        rough: (L,) what the last pass was wrong by up to the next.
+    """
+
+    u: np.ndarray
+    value: np.ndarray
+    share: np.ndarray
+    rough: np.ndarray
+
+
+def empty_tables(cells: Cells, num_lanes: int) -> Tables:
+    """Return room for tables, none of them built, with enough points for the priors."""
+    shape, num_points = (num_lanes, len(cells.kind_of_arm)), count_points(cells)
+    return Tables(
+        keys=np.full((*shape, 2), np.nan),
+        points=np.zeros((*shape, num_points + 1, 3)),
+        guides=np.zeros((*shape, num_points), dtype=np.uint16),
+        errors=np.zeros(shape),
+        recent=np.zeros(NUM_RECENT, dtype=np.int64),
+    )
+
+
+def count_points(cells: Cells) -> int:
+    """Return M: some more for jumps, narrow cells and many of them, of the arm that takes most."""
+    heights = cells.heights[..., 0]
+    has_mass = np.maximum(heights[:, 1:], heights[:, :-1]) > -LOG_REACH
+    is_jump = has_mass & (cells.kinds == JUMP)
+    lengths = np.where(has_mass & ~is_jump, np.diff(cells.edges), 1.0)
+    is_narrow = (lengths > 0) & (lengths < NARROW)  # the padding has no length
+    wanted = POINTS_PER_CELL * np.maximum(has_mass.sum(axis=1) - MANY_CELLS, 0)
+    wanted = wanted + POINTS_PER_JUMP * is_jump.sum(axis=1)
+    wanted = wanted + POINTS_PER_NARROW_CELL * is_narrow.sum(axis=1)
+    return int(np.clip(4 * np.ceil((FEWEST_POINTS + wanted.max()) / 4), 0, MOST_POINTS))
+
+
+@inner
+def look(cells: Cells, kind: int, data: tuple[float, float], looks: Looks) -> int:
+    """Look at the edges of all cells, and where the likelihood alone would be; return how many."""
+    (pulls, total), edges, size = data, cells.edges[kind], cells.sizes[kind]
+    tilt, centre, width = (total - pulls * cells.typical, pulls), edges[0], 0.0
+    if pulls > 0.0:
+        centre = position_of(cells.ends, total / pulls)
+    if edges[0] < centre < edges[size]:
+        width = width_of_likelihood(cells, kind, find_cell(edges, size, centre), tilt, centre)
+    num_near, u, value = 0, looks.share, looks.rough  # not in use yet
+    for j in range(NEAR.size):
+        u[num_near] = centre + width * NEAR[j]
+        num_near += width > 0.0 and edges[0] < u[num_near] < edges[size]
+    evaluate(cells, kind, tilt, u[:num_near], value)
+    num, near = 0, 0
+    for edge in range(size + 1):
+        while near < num_near and u[near] < edges[edge]:
+            looks.u[num], looks.value[num] = u[near], value[near]
+            num, near = num + 1, near + 1
+        height = cells.heights[kind, edge]
+        looks.u[num] = edges[edge]
+        looks.value[num] = height[0] + tilt[0] * height[1] + tilt[1] * height[2]
+        num += 1
+    return num
+
+
+@inner
+def find_cell(edges: np.ndarray, size: int, u: float) -> int:
+    """Return the cell that u is in."""
+    first, last = 0, size - 1
+    while first < last:
+        middle = (first + last + 1) // 2
+        if edges[middle] <= u:
+            first = middle
+        else:
+            last = middle - 1
+    return first
+
+
+@inner
+def width_of_likelihood(
+    cells: Cells, kind: int, cell: int, tilt: tuple[float, float], u: float
+) -> float:
+    """Return the deviation of a normal law that bends as the likelihood does at u; 0 if none."""
+    length = cells.edges[kind, cell + 1] - cells.edges[kind, cell]
+    t = (u - cells.edges[kind, cell]) / length
+    value, slope, bend, c = 0.0, 0.0, 0.0, cells.polynomials[kind, cell]
+    for power in range(c.shape[1] - 1, -1, -1):
+        bend = bend * t + 2.0 * slope
+        slope = slope * t + value
+        value = value * t + tilt[0] * c[1, power] + tilt[1] * c[2, power]
+    return length / math.sqrt(-bend) if bend < 0.0 else 0.0
+
+
+@inner
+def set_shares(looks: Looks, num: int, lowest: float, has_rough: bool) -> tuple[int, int]:
+    """Set what share of the points should lie up to each place; return the range of the mass.
+
+    Its end is before its start where no log-density is above the lowest.
+    """
+    u, value, share = looks.u, looks.value, looks.share
+    top = -np.inf
+    for k in range(num):
+        top = max(top, value[k])
+    first, last = 0, num - 1
+    if not lowest < top < np.inf:
+        return last, first
+    while first < last - 1 and not max(value[first], value[first + 1]) > top - LOG_REACH:
+        first += 1
+    while last > first + 1 and not max(value[last], value[last - 1]) > top - LOG_REACH:
+        last -= 1
+    share[first], total, rough, num_high = 0.0, 0.0, 0.0, 0.0
+    before = math.exp(value[first] - top)
+    for k in range(first, last):
+        after, rise = math.exp(value[k + 1] - top), value[k + 1] - value[k]
+        mean = (after - before) / rise if abs(rise) > 0.01 else 0.5 * (after + before)
+        total += mean * (u[k + 1] - u[k])
+        share[k + 1], before = total, after
+        rough += looks.rough[k]
+        num_high += max(value[k], value[k + 1]) > top - 0.5 * LOG_REACH
+    error, rank = 0.0, 0.0
+    for k in range(first + 1, last + 1):
+        below = share[k] / total
+        rare = max(min(below, 1.0 - below), 0.0)
+        low = math.sqrt(math.sqrt(rare))
+        low /= low + 1.0 - rare * (0.25 + rare * (0.09375 + 0.055 * rare))
+        rank += max(value[k - 1], value[k]) > top - 0.5 * LOG_REACH
+        share[k] = 0.8 * (low if below < 0.5 else 1.0 - low) + 0.2 * rank / num_high
+        if has_rough:
+            error += looks.rough[k - 1]
+            share[k] = 0.3 * share[k] + 0.7 * error / rough
+    return first, last
+
+
+@inner
+def place(jumps: np.ndarray, looks: Looks, first: int, last: int, u: np.ndarray) -> None:
+    """Set u (M + 1,): even points at equal shares and at both ends of (Q, 2) jumps, others midway.
+
+    Where there are too many jumps, the last ones have no points of their own.
+    """
+    most, jump, end = u.size // 2, 0, 0
+    while jump < len(jumps) and not jumps[jump, 0] > looks.u[first]:
+        jump += 1
+    while end < len(jumps) and jumps[end, 1] < looks.u[last]:
+        end += 1
+    end = min(max(end, jump), jump + most // 4)
+    num_shares = most - 2.0 * (end - jump)
+    u[0], u[u.size - 1], k, taken, even = looks.u[first], looks.u[last], first, 1, 1
+    while even < most:
+        goal = taken / num_shares
+        while k < last - 1 and looks.share[k + 1] < goal:
+            k += 1
+        part = (goal - looks.share[k]) / max(looks.share[k + 1] - looks.share[k], 1e-300)
+        shared = looks.u[k] + min(part, 1.0) * (looks.u[k + 1] - looks.u[k])
+        if jump < end and jumps[jump, 0] <= shared:
+            u[2 * even], u[2 * even + 2] = jumps[jump, 0], jumps[jump, 1]
+            even, jump = even + 2, jump + 1
+        else:
+            u[2 * even] = max(shared, u[2 * even - 2])
+            even, taken = even + 1, taken + 1
+    for j in range(1, u.size, 2):
+        u[j] = 0.5 * (u[j - 1] + u[j + 1])
+
+
+@inner
+def evaluate(
+    cells: Cells, kind: int, tilt: tuple[float, float], u: np.ndarray, value: np.ndarray
+) -> float:
+    """Set the log-densities at u (m,), in order; return the largest."""
+    edges, last, top, j = cells.edges[kind], cells.sizes[kind] - 1, -np.inf, 0
+    cell = find_cell(edges, last + 1, u[0]) if u.size > 0 else 0
+    while j < u.size:
+        while cell < last and edges[cell + 1] <= u[j]:
+            cell += 1
+        left, per_length = edges[cell], 1.0 / (edges[cell + 1] - edges[cell])
+        c, (a, b) = cells.polynomials[kind, cell], tilt
+        c0, c1 = c[0, 0] + a * c[1, 0] + b * c[2, 0], c[0, 1] + a * c[1, 1] + b * c[2, 1]
+        c2, c3 = c[0, 2] + a * c[1, 2] + b * c[2, 2], c[0, 3] + a * c[1, 3] + b * c[2, 3]
+        c4, c5 = c[0, 4] + a * c[1, 4] + b * c[2, 4], c[0, 5] + a * c[1, 5] + b * c[2, 5]
+        c6, c7 = c[0, 6] + a * c[1, 6] + b * c[2, 6], c[0, 7] + a * c[1, 7] + b * c[2, 7]
+        is_jump, is_last = cells.kinds[kind, cell] == JUMP, cell == last
+        while True:
+            t = (u[j] - left) * per_length
+            if is_jump:  # of the values at both ends, the nearer one
+                t = 1.0 if t >= 0.5 else 0.0
+            square = t * t
+            low = c0 + c1 * t + square * (c2 + c3 * t)
+            value[j] = low + square * square * (c4 + c5 * t + square * (c6 + c7 * t))
+            top = max(top, value[j])
+            j += 1
+            if j == u.size or not (is_last or u[j] < edges[cell + 1]):
+                break
+    return top
+
+
+@inner
+def accumulate(u: np.ndarray, value: np.ndarray, top: float, points: np.ndarray) -> float:
+    """Write the points of a table, with masses from the left; return what they may be wrong by.
+
+    The mass of a pair of intervals is Simpson's, and is shared between them as by the trapezoidal
+    rule, so that no share is negative however steep the density.
+    """
+    mass, error, largest = 0.0, 0.0, 0.0
+    points[0, MASS], points[0, PLACE] = 0.0, u[0]
+    points[0, DENSITY] = math.exp(value[0] - top)
+    for k in range(1, u.size, 2):
+        points[k, PLACE], points[k + 1, PLACE] = u[k], u[k + 1]
+        left, middle, right = points[k - 1, DENSITY], math.exp(value[k] - top), 0.0
+        right = math.exp(value[k + 1] - top)
+        points[k, DENSITY], points[k + 1, DENSITY] = middle, right
+        step, whole = (u[k] - u[k - 1]) / 3.0, left + 2.0 * middle + right
+        bend = abs(left - 2.0 * middle + right)
+        pair = step * (left + 4.0 * middle + right)
+        if whole > 0.0:
+            part = bend / whole
+            error += 3.0 * step * bend * min(2.0, part * (0.15 + 5.0 * part))
+            largest = max(largest, 3.0 * step * bend)
+            points[k, MASS] = mass + pair * (left + middle) / whole
+        else:
+            points[k, MASS] = mass
+        mass += pair
+        points[k + 1, MASS] = mass
+    scale = 1.0 / mass
+    for k in range(u.size):
+        points[k, MASS] *= scale
+        points[k, DENSITY] *= scale
+    points[u.size - 1, MASS] = 1.0
+    return (error + 0.0125 * largest) * scale
+
+
+@inner
+def merge(looks: Looks, num: int, points: np.ndarray, value: np.ndarray) -> int:
+    """Add the points of a table to the looks, and what each pair was wrong by; return how many."""
+    k, j = num - 1, points.shape[0] - 1
+    num += points.shape[0]
+    for at in range(num - 1, -1, -1):
+        if j < 0 or (k >= 0 and looks.u[k] > points[j, PLACE]):
+            looks.u[at], looks.value[at], k = looks.u[k], looks.value[k], k - 1
+        else:
+            looks.u[at], looks.value[at], j = points[j, PLACE], value[j], j - 1
+    j = 0
+    for at in range(num - 1):
+        while j + 2 < points.shape[0] - 1 and points[j + 2, PLACE] <= looks.u[at]:
+            j += 2
+        length = points[j + 2, PLACE] - points[j, PLACE]
+        step = looks.u[at + 1] - looks.u[at]
+        left, middle, right = points[j : j + 3, DENSITY]
+        looks.rough[at] = 0.0
+        if 0.0 < step <= length:
+            bend = length * abs(left - 2.0 * middle + right)
+            looks.rough[at] = bend ** (1.0 / 3.0) * step / length
+    return num
+
+
+@inner
+def build(
+    cells: Cells,
+    kind: int,
+    data: tuple[float, float],
+    looks: Looks,
+    spare: np.ndarray,
+    points: np.ndarray,
+) -> float:
+    """Fill the (M + 1, 3) points of one posterior's table; spare is (2, M + 1).
+
+    Returns:
+        what its distribution function may be wrong by, inf if that is not known; NaN if the
+        posterior is 0 everywhere.
+    """
+    pulls, total = data
+    tilt, u, value = (total - pulls * cells.typical, pulls), spare[0], spare[1]
+    num, error = look(cells, kind, data, looks), np.inf
+    looks.rough[:num], lowest = 0.0, 0.5 * IMPOSSIBLE * (1.0 + pulls)
+    for attempt in range(MOST_PASSES):
+        first, last = set_shares(looks, num, lowest, attempt > 0)
+        if last < first:
+            return np.nan
+        place(cells.jumps[kind], looks, first, last, u)
+        top = evaluate(cells, kind, tilt, u, value)
+        if not lowest < top < np.inf:
+            return np.nan
+        error = accumulate(u, value, top, points)
+        if error < LARGEST_ERROR or attempt == MOST_PASSES - 1:
+            break
+        num = merge(looks, num, points, value)
+    is_lost = unknown_mass(cells, kind, points) > LARGEST_ERROR or is_cut(cells.limits, points)
+    return np.inf if is_lost else error
+
+
+@inner
+def unknown_mass(cells: Cells, kind: int, points: np.ndarray) -> float:
+    """Return the mass in cells that the prior was not resolved in, to whole steps of the table."""
+    edges, size, mass = cells.edges[kind], cells.sizes[kind], 0.0
+    cell, end = find_cell(edges, size, points[0, PLACE]), points[points.shape[0] - 1, PLACE]
+    while cell < size and edges[cell] < end:
+        if cells.kinds[kind, cell] == UNKNOWN:
+            for k in range(1, points.shape[0]):
+                middle = 0.5 * (points[k - 1, PLACE] + points[k, PLACE])
+                if edges[cell] <= middle < edges[cell + 1]:
+                    mass += points[k, MASS] - points[k - 1, MASS]
+        cell += 1
+    return mass
+
+
+@inner
+def is_cut(limits: np.ndarray, points: np.ndarray) -> bool:
+    """Return whether mass lies beyond the (2,) limits of u, where means have no more digits.
+
+    Densities of u decay there as exponentials, by as much as between the last two points.
+    """
+    last = len(points) - 1
+    low = points[0, PLACE] <= limits[0] and mass_beyond(points[0], points[1]) > LARGEST_ERROR
+    high = points[last, PLACE] >= limits[1]
+    return low or (high and mass_beyond(points[last], points[last - 1]) > LARGEST_ERROR)
+
+
+@inner
+def mass_beyond(end: np.ndarray, inner_point: np.ndarray) -> float:
+    """Return the mass beyond an end, of an exponential through it and the (3,) point beside it."""
+    fall = inner_point[DENSITY] - end[DENSITY]
+    if fall <= 0.0:
+        return np.inf if end[DENSITY] > 0.0 else 0.0
+    return float(abs(end[MASS] - inner_point[MASS]) * end[DENSITY] / fall)
+
+
+@inner
+def fill_guide(points: np.ndarray, guide: np.ndarray) -> None:
+    """Set the last point with a mass of at most j / M before it, for each j.
+
+    Points are counted rather than looked for, which no processor could foretell the steps of.
+    """
+    num = len(guide)
+    guide[:] = 0
+    for k in range(1, num):
+        first = math.ceil(points[k, MASS] * num)
+        if 0 <= first < num:
+            guide[first] += 1
+    for j in range(1, num):
+        guide[j] += guide[j - 1]
+
+
+@inner
+def invert(points: np.ndarray, guide: np.ndarray, level: float) -> float:
+    """Return u at which the distribution function is `level`: of a uniform level, a draw."""
+    k = int(guide[int(level * len(guide))])
+    while points[k + 1, MASS] <= level:
+        k += 1
+    part = (level - points[k, MASS]) / (points[k + 1, MASS] - points[k, MASS])
+    left, right = points[k, DENSITY], points[k + 1, DENSITY]
+    root = math.sqrt(left * left + part * (right * right - left * left))
+    along = part * (left + right) / (left + root)
+    return float(points[k, PLACE] + along * (points[k + 1, PLACE] - points[k, PLACE]))
+
+
+@inner
+def kind_of_data(kind: int, pulls: float, total: float) -> int:
+    """Return which of NUM_RECENT kinds an arm's statistics are of; equal ones are of one."""
+    fraction = (0.6180339887498949 * pulls + 0.7548776662466927 * total + 0.45 * kind) % 1.0
+    return min(int(fraction * NUM_RECENT), NUM_RECENT - 1)
+
+
+@inner
+def copy_table(tables: Tables, to: tuple[int, int], other: tuple[int, int]) -> None:
+    """Make one lane's table of an arm the same as another's, in loops that are fast."""
+    points, source = tables.points[to], tables.points[other]
+    for k in range(points.shape[0]):
+        for column in range(3):
+            points[k, column] = source[k, column]
+    guide, same = tables.guides[to], tables.guides[other]
+    for k in range(guide.size):
+        guide[k] = same[k]
+    tables.errors[to] = tables.errors[other]
+
+
+@inner_maker
+def make_looks(cells: Cells, num_points: int) -> Looks:
+    """Return room for all looks of a table."""
+    size = cells.edges.shape[1] + NEAR.size + MOST_PASSES * num_points
+    return Looks(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
+
+
+@kernel
+def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.ndarray) -> int:
+    """Build or copy the tables whose (N, K) statistics have changed.
+
+    Returns:
+        -1, or lane * K + arm of the first posterior that is 0 everywhere.
+    """
+    num_lanes, num_arms = counts.shape
+    keys, recent, kinds = tables.keys, tables.recent, cells.kind_of_arm
+    looks = make_looks(cells, tables.points.shape[2])
+    spare = np.empty((2, tables.points.shape[2]))
+    for lane in range(num_lanes):
+        for arm in range(num_arms):
+            pulls, total = float(counts[lane, arm]), sums[lane, arm]
+            if keys[lane, arm, 0] == pulls and keys[lane, arm, 1] == total:
+                continue
+            keys[lane, arm, 0] = np.nan
+            like = kind_of_data(kinds[arm], pulls, total)
+            other, twin = divmod(recent[like], num_arms)
+            is_twin = other < num_lanes and kinds[twin] == kinds[arm]
+            if is_twin and keys[other, twin, 0] == pulls and keys[other, twin, 1] == total:
+                copy_table(tables, (lane, arm), (other, twin))
+            else:
+                points = tables.points[lane, arm]
+                error = build(cells, kinds[arm], (pulls, total), looks, spare, points)
+                if np.isnan(error):
+                    return lane * num_arms + arm
+                fill_guide(points, tables.guides[lane, arm])
+                tables.errors[lane, arm] = error
+            recent[like] = lane * num_arms + arm
+            keys[lane, arm, 0], keys[lane, arm, 1] = pulls, total
+    return -1
+
+
+@kernel
+def invert_tables(tables: Tables, levels: np.ndarray, out: np.ndarray) -> None:
+    """Set out (N, K) to u at which the distribution functions are `levels` (N, K)."""
+    for lane in range(levels.shape[0]):
+        for arm in range(levels.shape[1]):
+            points, guide = tables.points[lane, arm], tables.guides[lane, arm]
+            out[lane, arm] = invert(points, guide, levels[lane, arm])
+
+
+@kernel
+def draw_best_of_tables(rng: Generator, tables: Tables, actions: np.ndarray) -> None:
+    """Draw every arm's mean once in each lane, and find the best, ties broken at random."""
+    num_lanes, num_arms = tables.keys.shape[:2]
+    for lane in range(num_lanes):
+        best, num_best = -np.inf, 0.0
+        for arm in range(num_arms):
+            u = invert(tables.points[lane, arm], tables.guides[lane, arm], rng.random())
+            if u > best:
+                best, num_best = u, 1.0
+                actions[lane] = arm
+            elif u == best:
+                num_best += 1.0
+                if rng.random() * num_best < 1.0:
+                    actions[lane] = arm
+
+
+@kernel
+def tabulate_laws(laws: MeanLaws, points: np.ndarray) -> None:
+    """Fill the tables of (N, K) built-in laws: (N, K, M + 1, 3) points along their own line.
+
+    In each lane, places are counted from the highest mode.
+    """
+    num_lanes, num_arms, num_points = points.shape[:3]
+    size = WIDE.size + MOST_PASSES * num_points
+    looks = Looks(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
+    u, value, no_jumps = np.empty(num_points), np.empty(num_points), np.empty((0, 2))
+    modes = np.empty(num_arms)
+    for lane in range(num_lanes):
+        for arm in range(num_arms):
+            first, second, num = laws.first[lane, arm], laws.second[lane, arm], WIDE.size
+            modes[arm], bend = describe(laws.family, first, second)
+            for j in range(num):
+                looks.u[j], looks.rough[j] = WIDE[j] / math.sqrt(bend), 0.0
+                looks.value[j] = log_density_along(laws.family, first, second, looks.u[j])
+            table = points[lane, arm]
+            for attempt in range(MOST_PASSES):
+                start, end = set_shares(looks, num, -np.inf, attempt > 0)
+                place(no_jumps, looks, start, end, u)
+                for j in range(num_points):
+                    value[j] = log_density_along(laws.family, first, second, u[j])
+                if accumulate(u, value, 0.0, table) < LARGEST_ERROR:
+                    break
+                num = merge(looks, num, table, value)
+        for arm in range(num_arms):
+            for j in range(num_points):
+                points[lane, arm, j, PLACE] += modes[arm] - modes.max()
+
+
+def law_tables(law: Law, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the (N, K, M + 1, 3) tables of named laws: compiled ones, or by their quantiles."""
+    points = np.empty((*first.shape, NUM_LAW_POINTS + 1, 3))
+    if law.code is not None:
+        tabulate_laws(MeanLaws(law.code, first, second), points)
+        return points
+    z = np.linspace(-6.0, 6.0, NUM_LAW_POINTS // 2 + 1)
+    places = law.quantile(first[..., None], second[..., None], ndtr(z))
+    points[..., ::2, PLACE], points[..., 1::2, PLACE] = (
+        places,
+        (places[..., 1:] + places[..., :-1]) / 2,
+    )
+    log_density = law.log_density(first[..., None], second[..., None], points[..., PLACE])
+    for index in np.ndindex(first.shape):
+        u, value = points[index][:, PLACE].copy(), log_density[index]
+        accumulate(u, value, value.max(), points[index])
+    return points

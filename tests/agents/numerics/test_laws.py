@@ -1,0 +1,141 @@
+"""Laws of a mean: each formula, plain and compiled, against SciPy and the likelihood itself."""
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy import stats
+
+from agents.numerics import kernels, laws
+from agents.numerics.laws import BETA, GAMMA, INVERSE_GAMMA, NORMAL, MeanLaws
+from agents.posteriors.conjugate import TABLE_1, data_weights
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+
+CASES = {  # likelihood, parameters of the law, means
+    BETA: (Bernoulli(), (2.5, 4.0), np.array([0.05, 0.3, 0.6, 0.95])),
+    INVERSE_GAMMA: (Exponential(), (4.5, 3.0), np.array([0.2, 0.7, 1.5, 6.0])),
+    NORMAL: (Gaussian(2.0), (1.5, 3.0), np.array([-2.0, 0.1, 0.5, 3.0])),
+    GAMMA: (Poisson(), (2.5, 3.0), np.array([0.05, 0.4, 1.1, 4.0])),
+}
+LINES = {
+    BETA: (lambda x: np.log(x / (1 - x)), lambda x: x * (1 - x)),
+    INVERSE_GAMMA: (np.log, lambda x: x),
+    NORMAL: (lambda x: x, np.ones_like),
+    GAMMA: (np.log, lambda x: x),
+}
+every_law = pytest.mark.parametrize("code", CASES, ids=["beta", "inverse gamma", "normal", "gamma"])
+draw_means = njit(error_model="numpy")(laws.draw_means)
+
+
+def constant(values):
+    return values == pytest.approx(np.full(len(values), values[0]), abs=1e-9)
+
+
+@every_law
+def test_data_turn_a_law_into_prior_times_likelihood(code):
+    likelihood, (first, second), x = CASES[code]
+    law = TABLE_1[type(likelihood)].law
+    assert law.code == code
+    counts, sums = 7, 3.0
+    (a, b), (c, d) = data_weights(likelihood)
+    updated = first + a * counts + b * sums, second + c * counts + d * sums
+    gain = law.log_density(*updated, x) - law.log_density(first, second, x)
+    assert constant(gain - likelihood.log_likelihood(x, counts, sums))
+
+
+@every_law
+def test_plain_formulas_are_those_of_scipy(code):
+    _, parameters, x = CASES[code]
+    law = laws.law_of(code)
+    frozen = law.frozen(*parameters)
+    p = np.array([0.01, 0.4, 0.99])
+    assert law.mean(*parameters) == pytest.approx(frozen.mean())
+    assert law.std(*parameters) == pytest.approx(frozen.std())
+    assert law.quantile(*parameters, p) == pytest.approx(frozen.ppf(p))
+    below, part = law.partial(*parameters, x)
+    assert below == pytest.approx(frozen.cdf(x))
+    expected = [frozen.expect(lambda y: y, ub=end) for end in x]
+    assert part == pytest.approx(expected, rel=1e-6)
+    assert law.match(frozen.mean(), frozen.var()) == pytest.approx(parameters)
+
+
+@every_law
+def test_features_make_the_log_density(code):
+    _, parameters, x = CASES[code]
+    law = laws.law_of(code)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        features = np.array([np.log(x), np.log1p(-x), x, x * x, 1 / x])
+    c = law.coefficients(*(np.array(parameter) for parameter in parameters))
+    total = sum(one * feature for one, feature in zip(c, features, strict=True) if one != 0.0)
+    assert constant(law.log_density(*parameters, x) - total)
+
+
+@every_law
+def test_log_density_along_the_line_is_the_laws_own(code):
+    _, parameters, x = CASES[code]
+    to_line, slope = LINES[code]
+    mode, bend = laws.describe(code, *parameters)
+    found = [laws.log_density_along(code, *parameters, u - mode) for u in to_line(x)]
+    expected = laws.law_of(code).log_density(*parameters, x) + np.log(slope(x))
+    assert constant(np.array(found) - expected)
+    step = 1e-4
+    sides = [laws.log_density_along(code, *parameters, sign * step) for sign in (-1, 1)]
+    assert -sum(sides) / step**2 == pytest.approx(bend, rel=1e-3)
+
+
+@every_law
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["plain", "compiled"])
+def test_draws_have_the_law(code, is_compiled):
+    """By Kolmogorov and Smirnov, at a level of 1e-4 for this seed."""
+    _, parameters, _ = CASES[code]
+    law, rng, size = laws.law_of(code), np.random.default_rng(3), 20_000
+    draws = law.draw(rng, *parameters, size)
+    if is_compiled:
+        columns = [np.full(size, parameter) for parameter in parameters]
+        draw_means(rng, MeanLaws(code, *columns), draws, np.empty(size))
+    assert stats.kstest(draws, law.frozen(*parameters).cdf).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("code", [BETA, INVERSE_GAMMA, GAMMA])
+def test_divergences_are_ratios_of_likelihoods(code):
+    likelihood = CASES[code][0]
+    for p, q in ((0.2, 0.25), (0.3, 0.9)):
+        ratio = likelihood.log_likelihood(p, 1, p) - likelihood.log_likelihood(q, 1, p)
+        assert laws.divergence(code, p, q) == pytest.approx(ratio)
+        upper = np.empty((1, 1))
+        kernels.find_upper_means(code, np.array([[p]]), np.array([[ratio]]), upper)
+        assert upper[0, 0] == pytest.approx(q)
+    assert np.sqrt(laws.reward_variance(code, 0.3)) == pytest.approx(likelihood.reward_std(0.3))
+
+
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["plain", "compiled"])
+def test_unknown_laws_are_errors(is_compiled):
+    one, unknown = np.ones(1), 7
+    calls = [
+        (laws.draw_means, np.random.default_rng(0), MeanLaws(unknown, one, one), one, one),
+        (laws.describe, unknown, 1.0, 1.0),
+        (laws.log_density_along, unknown, 1.0, 1.0, 0.5),
+        (laws.reward_variance, unknown, 0.5),
+        (laws.divergence, unknown, 0.4, 0.5),
+    ]
+    for function, *arguments in calls:
+        called = njit(function) if is_compiled else function
+        with pytest.raises(ValueError, match="no such law"):
+            called(*arguments)
+
+
+def test_the_kernel_of_best_arms_is_what_it_is_uncompiled():
+    prior = kernels.ConjugatePrior(BETA, np.ones((3, 2)), np.array([[0.0, 1.0], [1.0, -1.0]]))
+    counts, sums = np.array([[4, 2, 0], [1, 1, 1]]), np.array([[2.0, 2.0, 0.0], [0.0, 1.0, 1.0]])
+    compiled, plain = np.empty((2, 2), dtype=np.int64)
+    kernels.draw_best_arms(np.random.default_rng(5), prior, counts, sums, compiled)
+    kernels.draw_best_arms.py_func(np.random.default_rng(5), prior, counts, sums, plain)
+    assert compiled.tolist() == plain.tolist()
+
+
+def test_the_kernel_of_chunks_is_what_it_is_uncompiled():
+    means = MeanLaws(GAMMA, np.array([[5.5, 3.5, 1.5]]), np.array([[3.0, 3.0, 1.0]]))
+    compiled, plain = kernels.make_draws(1, 3, 5), kernels.make_draws(1, 3, 5)
+    kernels.draw_chunk(np.random.default_rng(5), means, np.arange(1), compiled)
+    kernels.draw_chunk.py_func(np.random.default_rng(5), means, np.arange(1), plain)
+    np.testing.assert_allclose(compiled.means, plain.means, rtol=1e-12)
+    np.testing.assert_array_equal(compiled.winners, plain.winners)

@@ -1,0 +1,85 @@
+"""A conjugate law from outside: geometric rewards, under a Beta law of the chance of success."""
+
+from dataclasses import dataclass
+
+import geometric
+import numpy as np
+import pytest
+from scipy import stats
+
+from agents import ExactThompson, RacingThompson, SMCThompson
+from agents.numerics.laws import Law
+from agents.oracle import action_probabilities
+from agents.posteriors.conjugate import Row
+from bandit_gym.problem import BanditProblem
+
+COUNTS, SUMS, NUM_LANES = np.array([6, 4, 0]), np.array([9.0, 10.0, 0.0]), 20_000
+
+
+@dataclass(frozen=True)
+class BetaPrime:
+    """The law of (1 - p) / p for p of Beta(beta, alpha), independently for each arm."""
+
+    alpha: float
+    beta: float
+    support = (0.0, np.inf)
+
+    def sample(self, rng, shape):
+        """Draw means."""
+        return stats.betaprime(self.alpha, self.beta).rvs(shape, random_state=rng)
+
+    def arm_log_density(self, means):
+        """Return the log-density of each arm."""
+        return stats.betaprime(self.alpha, self.beta).logpdf(means)
+
+    def log_density(self, means):
+        """Return the log-density of all arms."""
+        return self.arm_log_density(means).sum(axis=-1)
+
+
+class Geometric(geometric.Geometric):
+    """Failures before the first success: each adds to alpha, each success to beta."""
+
+    conjugate_row = Row(
+        law=Law(lambda stats, alpha, beta: stats.betaprime(alpha, beta)),
+        prior=BetaPrime,
+        parameters=lambda prior: (prior.alpha, prior.beta),
+        weights=((0, 1), (1, 0)),
+    )
+
+
+PROBLEM = BanditProblem(Geometric(), BetaPrime(3.0, 4.0), 3)
+
+
+def play(agent):
+    """Return how often each arm is played in NUM_LANES lanes with the same data."""
+    agent.reset(NUM_LANES, seed=1)
+    agent.counts[:], agent.sums[:] = COUNTS, SUMS
+    return np.bincount(agent.act(), minlength=3) / NUM_LANES
+
+
+@pytest.mark.parametrize("make", [ExactThompson, RacingThompson])
+def test_a_law_from_outside_is_played_by_the_oracles_probabilities(make):
+    """To four standard errors of a frequency."""
+    expected = action_probabilities(PROBLEM, COUNTS, SUMS)
+    error = 4 * np.sqrt(expected * (1 - expected) / NUM_LANES)
+    assert (abs(play(make(PROBLEM)) - expected) < error).all()
+
+
+def test_a_law_from_outside_is_conjugate_and_has_the_probabilities_of_the_oracle():
+    agent = ExactThompson(PROBLEM)
+    play(agent)
+    assert agent.method == "conjugate"
+    expected = action_probabilities(PROBLEM, COUNTS, SUMS)
+    assert agent.action_probabilities()[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_particles_learn_geometric_rewards():
+    """Frequencies of weighted particles: within four errors of as many draws as they are worth."""
+    agent = SMCThompson(PROBLEM, num_particles=4000)
+    agent.reset(1, seed=1)
+    agent.counts[:], agent.sums[:] = COUNTS, SUMS
+    expected = action_probabilities(PROBLEM, COUNTS, SUMS)
+    found = agent.action_probabilities()[0]
+    size = agent.up_to_date().effective_sample_size()[0]
+    assert (abs(found - expected) < 4 * np.sqrt(expected * (1 - expected) / size)).all()
