@@ -6,10 +6,10 @@ Agents load on first use: `import agents` itself brings neither numba nor SciPy.
 from __future__ import annotations
 
 import inspect
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks import check_choice, check_keys
-from bandit_gym.lending import lend
 
 if TYPE_CHECKING:
     from agents.base import Agent as Agent
@@ -85,10 +85,17 @@ HOMES = {
 }
 """Classes of agents, and the modules of this package that they are in."""
 
-__getattr__, __dir__ = lend(
-    __name__, HOMES | {"load": "loading"}, *("AGENTS", "HOMES", "make_agent")
-)
-__all__ = __dir__()
+__all__ = ["AGENTS", "HOMES", "load", "make_agent", *HOMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in HOMES or name == "load":
+        return getattr(import_module(f"{__name__}.{HOMES.get(name, 'loading')}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:

@@ -13,10 +13,10 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and sys.path[0] != _HOME:
     if sys.orig_argv[-len(sys.argv)].endswith(__name__):
         del sys.path[0]
 
-from typing import TYPE_CHECKING  # noqa: E402
+from importlib import import_module  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 from bandit_gym.files import VERSION as __version__  # noqa: E402
-from bandit_gym.lending import lend  # noqa: E402
 from bandit_gym.registration import ENV_IDS  # noqa: E402
 
 if TYPE_CHECKING:
@@ -25,19 +25,27 @@ if TYPE_CHECKING:
     from bandit_gym.results import load_results
     from bandit_gym.session import compare, make, make_vec
 
-__getattr__, __dir__ = lend(
-    __name__,
-    {
-        "BanditProblem": "problem",
-        "Experiment": "experiments",
-        "Workers": "experiments",
-        "compare": "session",
-        "load_experiment": "experiments",
-        "load_results": "results",
-        "make": "session",
-        "make_vec": "session",
-        "run_experiment": "experiments",
-    },
-    *("ENV_IDS", "__version__"),
-)
-__all__ = __dir__()
+HOMES = {
+    "BanditProblem": "problem",
+    "Experiment": "experiments",
+    "Workers": "experiments",
+    "compare": "session",
+    "load_experiment": "experiments",
+    "load_results": "results",
+    "make": "session",
+    "make_vec": "session",
+    "run_experiment": "experiments",
+}
+"""Names that load on first use, and the modules of this package that they are in."""
+
+__all__ = ["ENV_IDS", "__version__", *HOMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in HOMES:
+        return getattr(import_module(f"{__name__}.{HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

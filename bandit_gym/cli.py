@@ -14,12 +14,31 @@ from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
 
-from bandit_gym import experiments, results
 from bandit_gym.checks import check_folder, check_path
+from bandit_gym.experiments.catalogue import describe_catalogue, find_own_code
+from bandit_gym.experiments.command_line import (
+    NobodyReadsError,
+    OneLineParser,
+    fit_terminal,
+    parse_agent,
+    parse_environment,
+    parse_integer,
+    reader_may_leave,
+    take_world,
+)
+from bandit_gym.experiments.execution import run_experiment
+from bandit_gym.experiments.executor import Workers, stopping_in_order
+from bandit_gym.experiments.experiment import Experiment, load_experiment
+from bandit_gym.experiments.progress import progress_on_stderr
+from bandit_gym.experiments.provenance import HERE, check_trust, importing_from, tell_modules
+from bandit_gym.experiments.simulation import least_regrets
+from bandit_gym.experiments.store import read_manifest
 from bandit_gym.fidelity import commands as fidelity
 from bandit_gym.files import VERSION
 from bandit_gym.results import commands as reading
 from bandit_gym.results.commands import FAILED, OK
+from bandit_gym.results.presented import load_results
+from bandit_gym.results.report import describe, draw_regret
 from bandit_gym.watching import commands as watching
 
 BAD_INPUT, INTERRUPTED, NOBODY_READS = 2, 130, 141
@@ -38,12 +57,12 @@ DEFAULT_AGENTS = ("racing", "racing_paper", "exact", "smc", "ucb1")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    experiments.fit_terminal()
+    fit_terminal()
     options = _make_parser().parse_args(arguments)
     try:
-        with experiments.stopping_in_order(), experiments.reader_may_leave():
+        with stopping_in_order(), reader_may_leave():
             return int(options.command(options))
-    except experiments.NobodyReadsError:
+    except NobodyReadsError:
         return NOBODY_READS
     except KeyboardInterrupt as stop:
         return _interrupted(stop)
@@ -55,20 +74,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    print(experiments.describe_catalogue(*options.what))
+    print(describe_catalogue(*options.what))
     return OK
 
 
 def _compare(options: argparse.Namespace) -> int:
-    with experiments.importing_from(experiments.HERE):
+    with importing_from(HERE):
         return _compare_here(options)
 
 
 def _compare_here(options: argparse.Namespace) -> int:
-    experiment = experiments.Experiment.from_dict(
+    experiment = Experiment.from_dict(
         {
-            "environments": [experiments.parse_environment(options.env, options.env_options)],
-            "agents": [experiments.parse_agent(text) for text in options.agents],
+            "environments": [parse_environment(options.env, options.env_options)],
+            "agents": [parse_agent(text) for text in options.agents],
             "replications": options.replications,
             "horizon": options.horizon,
             "seed": options.seed,
@@ -82,35 +101,33 @@ def _compare_here(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     file = check_path("file", options.file)
     beside = str(file.absolute().parent)
-    with experiments.importing_from(beside, experiments.HERE):
-        experiment = experiments.load_experiment(file)
+    with importing_from(beside, HERE):
+        experiment = load_experiment(file)
         folder = _folder(options, file.stem, experiment)
         return _begin(experiment, folder, options)
 
 
 def _resume(options: argparse.Namespace) -> int:
     folder = check_path("directory", options.directory)
-    experiment = experiments.read_manifest(folder)
-    with experiments.importing_from(experiments.HERE):
+    experiment = read_manifest(folder)
+    with importing_from(HERE):
         if not options.trust:
-            experiments.check_trust(folder, experiments.find_own_code(experiment))
+            check_trust(folder, find_own_code(experiment))
         return _begin(experiment, folder, options)
 
 
-def _begin(experiment: experiments.Experiment, folder: Path, options: argparse.Namespace) -> int:
+def _begin(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     """Name the modules that are not this project's, and run them."""
-    experiments.tell_modules(experiments.find_own_code(experiment))
+    tell_modules(find_own_code(experiment))
     return _carry_out(experiment, folder, options)
 
 
-def _carry_out(
-    experiment: experiments.Experiment, folder: Path, options: argparse.Namespace
-) -> int:
+def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     """Run an experiment with a progress bar, then print its tables and draw its regret."""
-    workers = experiments.Workers(options.backend, options.workers, options.scheduler)
+    workers = Workers(options.backend, options.workers, options.scheduler)
     try:
-        with experiments.progress_on_stderr() as on_progress:
-            experiments.run_experiment(
+        with progress_on_stderr() as on_progress:
+            run_experiment(
                 experiment,
                 folder,
                 workers=workers,
@@ -126,13 +143,13 @@ def _carry_out(
     return _show(experiment, folder, options)
 
 
-def _show(experiment: experiments.Experiment, folder: Path, options: argparse.Namespace) -> int:
-    found = results.load_results(folder, experiment)
-    print(results.describe(found))
-    for path in results.draw_regret(found, folder / "report"):
+def _show(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
+    found = load_results(folder, experiment)
+    print(describe(found))
+    for path in draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: bandit-gym report {folder}")
-    for world, line in experiments.least_regrets(experiment) if options.optimal else ():
+    for world, line in least_regrets(experiment) if options.optimal else ():
         print(f"Least possible regret in {world}: {line}")
     return FAILED if found.failed else OK
 
@@ -149,7 +166,7 @@ def _stop(reason: str, folder: Path, code: int) -> int:
     return code
 
 
-def _folder(options: argparse.Namespace, stem: str, experiment: experiments.Experiment) -> Path:
+def _folder(options: argparse.Namespace, stem: str, experiment: Experiment) -> Path:
     if options.out is not None:
         return check_folder("out", options.out)
     return Path("results") / f"{stem.rpartition(':')[2]}-{experiment.name}"
@@ -161,7 +178,7 @@ _INPUT_ERRORS = (ValueError, TypeError, ImportError, *_PATH_ERRORS, *_OTHERS_ERR
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    parser = experiments.OneLineParser(
+    parser = OneLineParser(
         prog="bandit-gym",
         description="Compare Bayesian bandit agents, with honest intervals.",
         epilog=EXAMPLES,
@@ -190,7 +207,7 @@ def _take_agents(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[:OPTION=VALUE,...]",
         help="the first is the reference of the differences",
     )
-    parser.add_argument("--replications", type=experiments.parse_integer, default=100)
+    parser.add_argument("--replications", type=parse_integer, default=100)
     text = "store every step, with the probability of its action"
     parser.add_argument("--propensities", action="store_true", help=text)
 
@@ -216,9 +233,7 @@ def _take_workers(parser: argparse.ArgumentParser) -> None:
         default="loky",
         help="loky (default) or dask, which outlive an agent that kills its process; or serial",
     )
-    group.add_argument(
-        "--workers", type=experiments.parse_integer, help="how many; default: one per core"
-    )
+    group.add_argument("--workers", type=parse_integer, help="how many; default: one per core")
     group.add_argument("--scheduler", help="address of a running Dask scheduler")
 
 
@@ -236,7 +251,7 @@ COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
     _list: ("show environments, agents, priors and likelihoods by name", _take_what),
     _compare: (
         "run agents in one environment and report",
-        *(experiments.take_world, _take_agents),
+        *(take_world, _take_agents),
         *(_take_out, _take_workers, _take_optimal, _take_recompute),
     ),
     _run: (

@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from bandit_gym import experiments, results
 from bandit_gym.checks import check_folder, check_integer, check_object, message
+from bandit_gym.experiments.execution import run_experiment
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.experiments.objects import describe_agents, describe_environments, own_names
+from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.registration import MAX_EPISODE_STEPS
+from bandit_gym.results.presented import load_results
 
 if TYPE_CHECKING:
     from bandit_gym.envs import BanditEnv, BanditVectorEnv
@@ -106,10 +110,10 @@ def compare(
         name: settings.pop(name) for name in ("workers", "recompute") if name in settings
     }
     shows_progress = check_object("progress", settings.pop("progress", True), bool)
-    experiment = experiments.Experiment.from_dict(
+    experiment = Experiment.from_dict(
         {
-            "environments": experiments.describe_environments(env),
-            "agents": experiments.describe_agents(agents),
+            "environments": describe_environments(env),
+            "agents": describe_agents(agents),
             "replications": replications,
             "horizon": horizon,
             **settings,
@@ -123,9 +127,9 @@ def compare(
             folder = check_folder("out", out)
             _warn_of_own_code(experiment)
         if shows_progress:
-            running["on_progress"] = stack.enter_context(experiments.progress_on_stderr())
-        experiments.run_experiment(experiment, folder, **running)
-        return results.load_results(folder, experiment, origin=call)
+            running["on_progress"] = stack.enter_context(progress_on_stderr())
+        run_experiment(experiment, folder, **running)
+        return load_results(folder, experiment, origin=call)
 
 
 @contextlib.contextmanager
@@ -147,8 +151,8 @@ def _check_problem(env: Any) -> None:
         raise TypeError(message("env", "be an id or a BanditProblem", env))
 
 
-def _warn_of_own_code(experiment: experiments.Experiment) -> None:
-    names = experiments.own_names(experiment)
+def _warn_of_own_code(experiment: Experiment) -> None:
+    names = own_names(experiment)
     if names:
         condition = "be importable to be run again from the folder alone"
         remedy = "what is stored is a digest; put them into a module, from which you import them"

@@ -5,23 +5,14 @@ are stored: `fidelity-v1` is the open benchmark, `adversarial` has priors and hi
 hard. Agents are reached by name, through the catalogue.
 """
 
-from typing import TYPE_CHECKING
+from bandit_gym.fidelity.benchmark import FidelityResults, run_suite
+from bandit_gym.fidelity.leaderboard import describe_leaderboard, describe_verdicts
+from bandit_gym.fidelity.suite import load_suite
 
-from bandit_gym.lending import lend
-
-if TYPE_CHECKING:
-    from bandit_gym.fidelity.benchmark import FidelityResults, run_suite
-    from bandit_gym.fidelity.leaderboard import describe_leaderboard, describe_verdicts
-    from bandit_gym.fidelity.suite import load_suite
-
-__getattr__, __dir__ = lend(
-    __name__,
-    {
-        "FidelityResults": "benchmark",
-        "describe_leaderboard": "leaderboard",
-        "describe_verdicts": "leaderboard",
-        "load_suite": "suite",
-        "run_suite": "benchmark",
-    },
-)
-__all__ = __dir__()
+__all__ = [
+    "FidelityResults",
+    "describe_leaderboard",
+    "describe_verdicts",
+    "load_suite",
+    "run_suite",
+]

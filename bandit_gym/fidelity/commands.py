@@ -10,9 +10,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bandit_gym import experiments
-from bandit_gym import fidelity as suite
 from bandit_gym.checks import check_folder
+from bandit_gym.experiments.command_line import parse_agent, parse_integer, parse_number
+from bandit_gym.experiments.provenance import HERE, importing_from
+from bandit_gym.fidelity.benchmark import run_suite
+from bandit_gym.fidelity.leaderboard import describe_leaderboard, describe_verdicts
+from bandit_gym.fidelity.suite import load_suite
 from bandit_gym.results.commands import FAILED, OK
 
 
@@ -22,20 +25,20 @@ def fidelity(options: argparse.Namespace) -> int:
     The exit code is 1 if one fails, or is WRONG in a suite that is judged.
     """
     folder = check_folder("out", options.out)
-    with experiments.importing_from(experiments.HERE):
-        found = suite.run_suite(
-            [experiments.parse_agent(text) for text in options.agents],
+    with importing_from(HERE):
+        found = run_suite(
+            [parse_agent(text) for text in options.agents],
             suite=options.suite,
             only=options.only,
             scale=options.scale,
             seed=options.seed,
             workers=options.workers,
         )
-    is_judged = suite.load_suite(found.suite).is_judged
+    is_judged = load_suite(found.suite).is_judged
     if is_judged:
-        print(suite.describe_verdicts(found.distances))
+        print(describe_verdicts(found.distances))
     else:
-        print(suite.describe_leaderboard(found.leaderboard()))
+        print(describe_leaderboard(found.leaderboard()))
     for failure in found.failures:
         print(f"bandit-gym: {failure}", file=sys.stderr)
     found.write(folder)
@@ -57,10 +60,10 @@ def _take_suite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--suite", default="fidelity-v1", metavar="NAME", help=text)
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
     text = "share of 10,000 decisions a case and 50 runs a game; default: 1"
-    parser.add_argument("--scale", type=experiments.parse_number, default=1.0, help=text)
-    parser.add_argument("--seed", type=experiments.parse_integer, default=0)
+    parser.add_argument("--scale", type=parse_number, default=1.0, help=text)
+    parser.add_argument("--seed", type=parse_integer, default=0)
     text = "how many; default: one per core"
-    parser.add_argument("--workers", type=experiments.parse_integer, help=text)
+    parser.add_argument("--workers", type=parse_integer, help=text)
 
 
 COMMANDS: dict[Callable[[argparse.Namespace], int], tuple[Any, ...]] = {

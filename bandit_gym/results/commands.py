@@ -10,9 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bandit_gym import results
 from bandit_gym.checks import check_choice, check_file, check_folder, message
 from bandit_gym.files import replacing
+from bandit_gym.results.comparison import compare, describe_comparison
+from bandit_gym.results.html.page import write_html
+from bandit_gym.results.presented import load_results
+from bandit_gym.results.report import describe, write_report
+from bandit_gym.results.spreadsheet import to_csv
 
 OK, FAILED = 0, 1
 FOLDER_ONLY = ("format", "style", "latex")
@@ -21,7 +25,7 @@ FORMATS, STYLES = ("png", "svg", "pdf"), ("screen", "paper")
 
 def report(options: argparse.Namespace) -> int:
     """Print the tables of a folder and write its report."""
-    found = results.load_results(options.directory)
+    found = load_results(options.directory)
     typed = None if options.out is None else check_folder("out", options.out)
     folder = typed or Path(options.directory) / "report"
     given = {name: getattr(options, name) for name in FOLDER_ONLY}
@@ -32,34 +36,34 @@ def report(options: argparse.Namespace) -> int:
     if options.html and chosen:
         condition = "stand without --format, --style and --latex"
         raise ValueError(message("--html", condition, ", ".join(f"--{name}" for name in chosen)))
-    print(results.describe(found, details=True))
+    print(describe(found, details=True))
     if options.html:
-        print(f"\nReport: {results.write_html(found, folder / 'report.html')}")
+        print(f"\nReport: {write_html(found, folder / 'report.html')}")
         return FAILED if found.failed else OK
     if "format" in chosen:
         chosen["formats"] = chosen.pop("format")
-    results.write_report(found, folder, **chosen)
+    write_report(found, folder, **chosen)
     print(f"\nTables and figures: {folder}")
     return FAILED if found.failed else OK
 
 
 def export(options: argparse.Namespace) -> int:
     """Write all rows of a folder into one file."""
-    found = results.load_results(options.directory)
+    found = load_results(options.directory)
     is_typed = options.csv is not None
     path = check_file("csv", options.csv) if is_typed else Path(options.directory) / "results.csv"
     with replacing(path, is_typed=is_typed) as file:
         for number, table in enumerate(found.frames()):
-            file.write(results.to_csv(table, header=number == 0))
+            file.write(to_csv(table, header=number == 0))
     print(f"One row per stored replication and step: {path}")
     return OK
 
 
 def diff(options: argparse.Namespace) -> int:
     """Compare two folders, and say by the exit code whether they differ, if that is asked."""
-    found = [results.load_results(folder) for folder in (options.first, options.second)]
-    comparison = results.compare(*found)
-    print(results.describe_comparison(comparison))
+    found = [load_results(folder) for folder in (options.first, options.second)]
+    comparison = compare(*found)
+    print(describe_comparison(comparison))
     if not options.fail_on_difference:
         return OK
     if not comparison.is_tested:

@@ -13,8 +13,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bandit_gym import experiments
 from bandit_gym.checks import check_file, check_real, message
+from bandit_gym.experiments.catalogue import find_own_code
+from bandit_gym.experiments.command_line import (
+    parse_agent,
+    parse_environment,
+    parse_number,
+    take_world,
+)
+from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.experiments.provenance import HERE, importing_from, tell_modules
 from bandit_gym.results.commands import FAILED, OK
 
 if TYPE_CHECKING:
@@ -33,7 +41,7 @@ def watch(options: argparse.Namespace) -> int:
     fps = check_real("fps", options.fps, above=0, maximum=MOST_FPS)
     typed = {kind: getattr(options, kind) for kind in FILMS}
     paths = {kind: check_file(kind, path) for kind, path in typed.items() if path is not None}
-    with experiments.importing_from(experiments.HERE):
+    with importing_from(HERE):
         run = _read_run(options)
         try:
             with contextlib.ExitStack() as stack:
@@ -60,10 +68,10 @@ def _film(kind: str, path: Path, fps: float) -> AbstractContextManager[Callable[
 
 def _read_run(options: argparse.Namespace) -> Run:
     """Return the run that was typed, of one agent in one world and one lane."""
-    experiment = experiments.Experiment.from_dict(
+    experiment = Experiment.from_dict(
         {
-            "environments": [experiments.parse_environment(options.env, options.env_options)],
-            "agents": [experiments.parse_agent(options.agent)],
+            "environments": [parse_environment(options.env, options.env_options)],
+            "agents": [parse_agent(options.agent)],
             "horizon": options.horizon,
             "seed": options.seed,
             "block_size": 1,
@@ -73,17 +81,17 @@ def _read_run(options: argparse.Namespace) -> Run:
         condition = "be one agent in one world to watch, without a grid"
         labels = [run.agent.label for run in experiment.runs]
         raise ValueError(message("--agent", condition, labels))
-    experiments.tell_modules(experiments.find_own_code(experiment))
+    tell_modules(find_own_code(experiment))
     return experiment.runs[0]
 
 
 def _take_watched(parser: argparse.ArgumentParser) -> None:
-    experiments.take_world(parser)
+    take_world(parser)
     text = "who plays; default: %(default)s"
     form = "NAME[:OPTION=VALUE,...]"
     parser.add_argument("--agent", default="racing", metavar=form, help=text)
     text = "frames a second, at most; default: %(default)s"
-    parser.add_argument("--fps", type=experiments.parse_number, default=10.0, help=text)
+    parser.add_argument("--fps", type=parse_number, default=10.0, help=text)
     parser.add_argument("--gif", metavar="FILE", help="write an animation")
     parser.add_argument("--mp4", metavar="FILE", help="write a film, which needs ffmpeg")
 

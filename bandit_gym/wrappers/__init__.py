@@ -6,25 +6,16 @@ their seeds, to the last bit. All arguments are JSON-able, so that `env.spec` an
 tell them; `wrap` reads them from a list of dicts.
 """
 
-from typing import TYPE_CHECKING
+from bandit_gym.wrappers.feedback import deliver
+from bandit_gym.wrappers.naming import check_wrappers, wrap
+from bandit_gym.wrappers.single import AvailableArms, BatchedFeedback, DelayedReward, Drift
 
-from bandit_gym.lending import lend
-
-if TYPE_CHECKING:
-    from bandit_gym.wrappers.feedback import deliver
-    from bandit_gym.wrappers.naming import check_wrappers, wrap
-    from bandit_gym.wrappers.single import AvailableArms, BatchedFeedback, DelayedReward, Drift
-
-__getattr__, __dir__ = lend(
-    __name__,
-    {
-        "AvailableArms": "single",
-        "BatchedFeedback": "single",
-        "DelayedReward": "single",
-        "Drift": "single",
-        "check_wrappers": "naming",
-        "deliver": "feedback",
-        "wrap": "naming",
-    },
-)
-__all__ = __dir__()
+__all__ = [
+    "AvailableArms",
+    "BatchedFeedback",
+    "DelayedReward",
+    "Drift",
+    "check_wrappers",
+    "deliver",
+    "wrap",
+]
