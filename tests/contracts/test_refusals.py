@@ -1,4 +1,4 @@
-"""Bad calls over the public surface of worlds: each is refused in one sentence with these words.
+"""Bad calls over the public surface: each is refused in one sentence with these words.
 
 What is refused in the middle of a run, and must change nothing, stands in the contract of its
 family; wrong priors and likelihoods of users in `test_users_laws.py`.
@@ -17,7 +17,7 @@ from surface import MISSPELT, lane_counts, lane_sums, make_world
 from worlds import make_world as make_wrapped
 
 import bandit_gym as bg
-from agents import UniformRandom
+from agents import UniformRandom, make_agent
 from bandit_gym.likelihoods import (
     Bernoulli,
     Exponential,
@@ -40,6 +40,7 @@ from bandit_gym.priors import (
 )
 from bandit_gym.priors import TruncatedMultivariateNormal as Joint
 from bandit_gym.problem import BanditProblem, problem_from_dict
+from bandit_gym.results import compare, load_results, paired_differences
 from bandit_gym.rollout import rollout
 from bandit_gym.wrappers import AvailableArms, BatchedFeedback, DelayedReward, Drift, wrap
 
@@ -633,6 +634,69 @@ def test_a_folder_may_be_behind_a_link_and_have_a_name_that_is_not_utf_8(tmp_pat
     settings = {"replications": 2, "horizon": 2, "workers": bg.Workers("serial")}
     bg.compare(["random"], out=tmp_path / "link" / name, progress=False, **settings)
     assert (tmp_path / name / "experiment.json").exists()
+
+
+AGENTS = [
+    ("exat", {}, "the nearest known one is 'exact'"),
+    ("exact", {"discont": 1}, "the nearest known one is 'discount'"),
+    ("exact", {"method": "grib"}, "the nearest known one is 'grid'"),
+    ("exact", {"num_sweeps": 0}, "num_sweeps must be a positive integer, got 0"),
+    ("exact", {"discount": 2}, "discount must be a finite number above 0 and at most 1, got 2"),
+    ("racing", {"delta": 0}, "delta must be a finite number above 0 and below 1, got 0"),
+    ("racing", {"max_samples": 0}, "max_samples must be a positive integer, got 0"),
+    ("racing_paper", {"threshold": "x"}, "threshold must be one of 'printed', 'shortened', got"),
+    ("smc", {"num_particles": 0}, "num_particles must be a positive integer, got 0"),
+    ("smc", {"resampling": "x"}, "resampling must be one of 'never', 'systematic',"),
+    ("greedy", {"estimate": "x"}, "estimate must be one of 'average', 'posterior', got 'x'"),
+    ("epsilon_greedy", {"epsilon": 2}, "epsilon must be a finite number at least 0 and at most 1"),
+    ("ucb1", {"scale": -1}, "scale must be a finite number above 0, got -1"),
+    ("kl_ucb", {"c": -1}, "c must be a finite number at least 0, got -1"),
+    ("bayes_ucb", {"prior": "x"}, "prior must be one of 'problem', 'reference', got 'x'"),
+    ("moss", {"horizon": 0}, "horizon must be a positive integer, got 0"),
+    ("top_two", {"beta": 2}, "beta must be a finite number above 0 and below 1, got 2"),
+    ("knowledge_gradient", {"variant": "x"}, "variant must be one of 'kg', 'kg*', got 'x'"),
+    ("information_directed", {"gain": "x"}, "gain must be one of 'variance', 'information'"),
+    ("discounted_gittins", {"discount": 1}, "discount must be a finite number above 0 and at most"),
+    ("finite_horizon_gittins", {"horizon": 0}, "horizon must be a positive integer, got 0"),
+    ("optimistic_gittins", {"pace": -1}, "pace must be a finite number at least 0, got -1"),
+    ("information_relaxation", {"penalty": "x"}, "penalty must be one of 'fh', 'v_zero',"),
+    ("sliding_window", {"window": 0}, "window must be a positive integer, got 0"),
+    ("sliding_window", {"rule": "ucb"}, "the nearest known one is 'ucb1'"),
+    ("optimal", {"horizon": 0}, "horizon must be a positive integer, got 0"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "text"), AGENTS)
+def test_options_of_agents(name, options, text):
+    with refused(ValueError, re.escape(text)):
+        make_agent(name, PROBLEM, **options)
+
+
+WORKERS = [
+    ({"backend": "loki"}, "the nearest known one is 'loky'"),
+    ({"num_workers": 0}, "num_workers must be a positive integer, got 0"),
+    ({"scheduler": 3}, "scheduler must be a str, got 3"),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), WORKERS)
+def test_workers(options, text):
+    with refused(REFUSALS, text):
+        bg.Workers(**options)
+
+
+RESULTS = {
+    "folder": (load_results, (5,), "directory must be a path that a file system can hold"),
+    "nowhere": (load_results, ("nowhere",), "the folder must exist, got 'nowhere'"),
+    "compared": (compare, (3, 3), "first must be a Results, got 3"),
+    "paired": (paired_differences, (3, 3, "samples"), "found must be what is stored of a run"),
+}
+
+
+@pytest.mark.parametrize(("function", "arguments", "text"), RESULTS.values(), ids=RESULTS)
+def test_functions_of_results(function, arguments, text):
+    with refused((TypeError, FileNotFoundError), text):
+        function(*arguments)
 
 
 @pytest.mark.parametrize("integer", [3, np.int32(3), np.uint8(3)])

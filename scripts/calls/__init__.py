@@ -1,1 +1,0 @@
-"""Bad calls of everything public: what they are, how they end, and whether that is clear."""
