@@ -51,7 +51,6 @@ REDUCED = {
     r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls' --workers 1",
     r"python scripts/fidelity\.py .*": "--quick --scale 0.002",
     r"python scripts/intervals\.py .*": "--scale 0.001",
-    r"python scripts/reliability\.py": "--repeats 1 --only receipt",
     r"python scripts/optimal\.py .*": "--scale 0.005 --only worst",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
