@@ -18,13 +18,12 @@ html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_copyright = False
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinxcontrib.mermaid"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 
 myst_enable_extensions = ["dollarmath", "substitution"]
 myst_substitutions = {
     "environments": "\n\n".join(f"**{name}**: {text}" for name, text in PARAGRAPHS.items()),
 }
-myst_fence_as_directive = ["mermaid"]
 myst_heading_anchors = 3
 
 nb_execution_mode = "force"  # each build runs the tutorials, whatever an earlier one has kept
