@@ -29,8 +29,6 @@ def late():
     import numpy
 """
 WALKS_TO_SHORTEN = {
-    "ExactThompson, conjugate prior": "lanes are cut for threads in a file of its own",
-    "ExactThompson, independent prior": "lanes are cut for threads in a file of its own",
     "ExactThompson, correlated prior": "prior and likelihood are asked at each decision",
     "RacingThompson, independent prior": "a proposal by tables has the grid's files behind it",
     "RacingThompson, prior of one's own": "draws, weights and the density have files of their own",
