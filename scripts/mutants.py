@@ -23,12 +23,10 @@ from pathlib import Path
 from cosmic_ray import mutating, plugins
 from cosmic_ray.work_db import WorkDB
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult
-from mutation.rooms import ROOMS, ROOT
+from mutation.rooms import ROOMS
 from mutation.sample import draw_mutants
 from mutation.tree import BUDGET, Tree
 
-PAGE = ROOT / "docs" / "mutants.md"
-EQUIVALENT = "## What cannot change behaviour"
 LIBRARIES = (
     *("numba", "pandas", "pyarrow.parquet", "matplotlib.pyplot", "gymnasium.vector", "joblib"),
     *("scipy.stats", "scipy.integrate", "scipy.optimize", "scipy.interpolate", "scipy.sparse"),
@@ -84,19 +82,17 @@ def table(sessions: list[Path]) -> None:
     """Print the scores of sessions, with Wilson's 95 % intervals, and what survived."""
     from bandit_gym.results.statistics import proportion_interval
 
-    equivalent = PAGE.read_text().partition(EQUIVALENT)[2] if PAGE.exists() else ""
-    titles = "sample|mutants|cannot change behaviour|killed|of them by time|survived|score"
-    print(f"|{titles}|\n|{'---|' * 7}")
+    titles = "sample|mutants|killed|of them by time|survived|score"
+    print(f"|{titles}|\n|{'---|' * 6}")
     survivors = []
     for session in sessions:
         results = [result for _, result in WorkDB(session, WorkDB.Mode.open).results]
-        idle = [r for r in results if not r.is_killed and str(r.diff) in equivalent]
-        left = [r for r in results if not r.is_killed and str(r.diff) not in equivalent]
+        left = [r for r in results if not r.is_killed]
         killed = [r for r in results if r.is_killed]
         late = sum("timeout" in str(r.output) for r in killed)
         score = proportion_interval([1.0] * len(killed) + [0.0] * len(left))
         shares = "{:.0%} ({:.0%} to {:.0%})".format(*score)
-        cells = (session.stem, len(results), len(idle), len(killed), late, len(left), shares)
+        cells = (session.stem, len(results), len(killed), late, len(left), shares)
         print("|", " | ".join(map(str, cells)), "|")
         survivors += [str(r.diff) for r in left]
     print("\n".join(f"- {name}" for name in survivors))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.summary import lower_bound_slope
 from bandit_gym.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Bound(NamedTuple):

@@ -34,20 +34,9 @@ def test_it_loads_nothing_heavy(code):
     assert result.stdout.strip() == "[]", result.stderr
 
 
-@pytest.mark.parametrize(
-    "package",
-    [
-        "agents",
-        "bandit_gym",
-        "bandit_gym.callbacks",
-        "bandit_gym.experiments",
-        "bandit_gym.results",
-        "bandit_gym.wrappers",
-    ],
-)
+@pytest.mark.parametrize("package", ["agents", "bandit_gym"])
 def test_every_name_that_a_package_lists_is_there(package):
     module = import_module(package)
-    assert dir(module)
     assert dir(module) == sorted(module.__all__)
     assert [name for name in dir(module) if not hasattr(module, name)] == []
 

@@ -33,8 +33,9 @@ def test_no_rule_is_below_the_least_and_one_pull_leaves_no_choice():
 
 
 def test_agent_as_a_rule_loses_what_its_law_does():
+    # A table is within 1e-6 of the law, and a decision costs at most 1: twelve times as much.
     found = expected_regret(UNIFORM, costs.as_rule(ExactThompson(UNIFORM)), 12)
-    assert found == pytest.approx(expected_regret(UNIFORM, "thompson", 12), abs=1e-8)
+    assert found == pytest.approx(expected_regret(UNIFORM, "thompson", 12), abs=12e-6)
 
 
 def test_every_rule_is_placed_and_the_optimal_agent_first():
