@@ -5,7 +5,6 @@
     python scripts/benchmark.py --quick --only racing
     python scripts/benchmark.py --quick --only exact.many.numpy        one row, in seconds
     python scripts/benchmark.py --check               exits with 1 if a bar is surely missed
-    python scripts/benchmark.py --profile             what a Racing experiment's time goes to
 
 Contestants are warmed up, take turns and repeat; a value is the median over the turns. Compiled
 code and linear algebra run on one thread, here and in the peers that let themselves be told.
@@ -35,9 +34,16 @@ from benchmarks.workers.protocol import CLOCKS  # noqa: E402
 from rich.console import Console  # noqa: E402
 
 FAMILIES = (
-    "control", "environment", "exact", "racing", "smc", "rules", "growth", "harness", "facilities",
+    "control",
+    "environment",
+    "exact",
+    "racing",
+    "smc",
+    "rules",
+    "growth",
+    "harness",
     "end-to-end",
-)  # fmt: skip
+)
 """First words of the keys of rows; each family is a module of `benchmarks`."""
 
 FULL = Effort("full", seconds=0.2, repeats=9)
@@ -50,9 +56,6 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
     """Measure, print, write, check; return the exit code."""
     parser = _make_parser()
     options = parser.parse_args(arguments)
-    if options.profile:
-        print(import_module("benchmarks.profile").profile_racing())
-        return 0
     effort = effort or replace(QUICK if options.quick else FULL, clock=options.clock)
     with Peers(options.with_peers) as peers:
         try:
@@ -112,7 +115,6 @@ def _make_parser() -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="take about a minute, and trust it less")
     add("--check", action="store_true", help="exit with 1 if a bar is surely missed, and say which")
     add("--with-peers", action="store_true", help="install and measure other people's libraries")
-    add("--profile", action="store_true", help="print what a Racing experiment's time goes to")
     add("--json", type=Path, metavar="FILE", help="write everything found to FILE")
     add("--markdown", type=Path, metavar="FILE", help="put the table into a document, as docs has")
     add("--clock", choices=list(CLOCKS), default="wall", help="'processor' on a busy machine")

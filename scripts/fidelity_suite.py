@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 
 import pandas as pd
 from outsiders.ensemble import EnsembleSampling
@@ -23,12 +22,10 @@ from outsiders.moments import moment_matched
 from pages.command import add_scale, new_parser
 from pages.page import Section, Verdict, graded, markdown_table, write_page
 
-from bandit_gym.experiments.entries import read_entries
 from bandit_gym.experiments.executor import Workers
 from bandit_gym.fidelity import FidelityResults, load_suite, run_suite
-from bandit_gym.fidelity.benchmark import FEWEST_DECISIONS
 from bandit_gym.fidelity.leaderboard import draw_leaderboard, leaderboard_cells
-from bandit_gym.fidelity.trial import MEASURED, measure_distance
+from bandit_gym.fidelity.trial import MEASURED
 from bandit_gym.files import RESULTS_VERSION
 
 TITLE = "fidelity-v1: how near samplers come to the posterior's best arm"
@@ -97,12 +94,7 @@ OUTSIDERS = """Each is some thirty lines of `scripts/outsiders/`, with its sourc
 - Laplace: a normal law at the mode, of log-odds, logarithms or means.
 - Moment-matched normal: means and variances of prior and data, draws beyond an end moved to it.
 - Ensemble of 30: models kept for a run, that see every reward with noise of their own. In cases
-  each decision has an ensemble of its own; what a single ensemble costs shows in regret alone.
-- NUTS, below: a chain of the library nutpie, whose draws are thinned to some 50 slopes a draw, as
-  many as Langevin has. It comes with `pip install "bayesian-bandit-gym[outsiders]"`."""
-
-NUTS = """One case of each kind of prior, 1,000 decisions from one chain. A draw alone takes a
-warm-up of its own, so that whole runs, with a decision at every step, are out of reach."""
+  each decision has an ensemble of its own; what a single ensemble costs shows in regret alone."""
 
 OURS = ("exact", "racing")
 CLOSEST = 0.02
@@ -120,8 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = run_suite(AGENTS, workers=workers, **chosen)
     found.write(options.out)
     page = options.out / "fidelity-suite.md"
-    sections = tell(found, measure_nuts(options.only, options.seed))
-    write_page(page, TITLE, describe(found, options), sections)
+    write_page(page, TITLE, describe(found, options), tell(found))
     for failure in found.failures:
         print(failure)
     print(f"leaderboard: {page}")
@@ -149,8 +140,8 @@ def describe(found: FidelityResults, options: argparse.Namespace) -> str:
     )
 
 
-def tell(found: FidelityResults, nuts_rows: Sequence[dict[str, str]]) -> list[Section]:
-    """Return the page's sections; rows of NUTS are left out where there are none."""
+def tell(found: FidelityResults) -> list[Section]:
+    """Return the page's sections."""
     board = found.leaderboard()
     return [
         Section(
@@ -165,30 +156,11 @@ def tell(found: FidelityResults, nuts_rows: Sequence[dict[str, str]]) -> list[Se
             body=[_by_kind(found.distances, board)],
         ),
         Section("The outsiders", body=[OUTSIDERS]),
-        Section("NUTS", NUTS, [markdown_table(nuts_rows)] if nuts_rows else []),
         Section("Your own", body=[OWN]),
         Section(
             "What failed", body=["\n".join(f"- {line}" for line in found.failures) or "Nothing."]
         ),
     ]
-
-
-def measure_nuts(only: str, seed: int) -> list[dict[str, str]]:
-    """Return a row for a case of each kind of prior, the first; none without the library."""
-    if find_spec("nutpie") is None:
-        return []
-    cases = {case.kind: case for case in reversed(load_suite().only(only).cases)}
-    (entry,) = read_entries("agents", "agent", [{"agent": "outsiders.nuts:nuts", "label": "NUTS"}])
-    rows = []
-    for case in reversed(cases.values()):
-        row = measure_distance(entry, case, FEWEST_DECISIONS, seed)
-        cells = {"case": case.name, "TV over noise": "failed", "ms of a draw alone": ""}
-        if row["status"] == MEASURED:
-            distance = f"{row['excess']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
-            cells |= {"TV over noise": distance}
-            cells |= {"ms of a draw alone": f"{row['microseconds'] / 1000:.0f}"}
-        rows.append(cells)
-    return rows
 
 
 def _verdict(board: pd.DataFrame) -> Verdict:

@@ -60,7 +60,7 @@ def is_coverage_doubtful(values: FloatArray) -> bool:
     skewness^2 (Hall, 1988): 0 for all gamma laws, also the exponential with its skewness of 2, and
     without limit for heavier tails, which a small sample may not have shown. Nearly half of all
     samples of 10 from an exponential law have a skewness above 1: beyond it a tail as heavy is
-    likely, and not to be told from a heavier one. `docs/statistics.md` has what this finds.
+    likely, and not to be told from a heavier one.
     """
     if len(values) >= FEW_REPLICATIONS or np.ptp(values) == 0:
         return False
@@ -141,7 +141,7 @@ def paired_p_value(differences: FloatArray) -> float:
     for granted, must agree: its p-value, twice the smaller tail, counts if it is the larger. So it
     falls below 0.05 where `mean_interval` leaves 0 out, but for resampling's own noise. Of centred
     lognormal (sigma 1) differences, 5 % of which should be rejected, it rejects 0.067, 0.054 and
-    0.045 at R = 20, 50 and 100 (10,000 data sets each: +-0.0025); `docs/statistics.md` has others.
+    0.045 at R = 20, 50 and 100 (10,000 data sets each: +-0.0025).
 
     References:
         Hall, "The Bootstrap and Edgeworth Expansion" (1992), section 3.10.

@@ -38,9 +38,6 @@ the ensemble, beside them, are bent in other ways. The world is {world}, where t
 known between two bounds (95 % confidence). Regret that is gained on exact Thompson sampling's; in
 brackets as a share of what could have been avoided."""
 
-NUTS = """- NUTS: a decision takes a warm-up of its own, so that whole runs are out of
-  reach; its distance from the truth is in [fidelity-suite](fidelity-suite.md)."""
-
 KNOWN = "Bernoulli, Beta(5, 5)"
 BOLD, SHY = "two draws agree", "one pull in ten at random"
 """Laws bent on purpose, to the leader and away from it."""
@@ -103,7 +100,6 @@ def tell(
         for each in CONTENDERS
         if each.lacks
     ]
-    lines.append(NUTS)
     over_all = pooled[pooled["kind"] == ALL]
     return [
         Section(

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from benchmarks.environment import EPISODES
 from benchmarks.peers import WORKERS, Peers, Worker
 from benchmarks.plain_numpy import race
 from benchmarks.processes import run_process
-from benchmarks.profile import NUM_FUNCTIONS, profile_racing
 from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
 from benchmarks.session import Measurement, Session
 from benchmarks.timing import Effort, Row, measure, rounds_of
@@ -33,8 +31,8 @@ NEEDS_PEERS = {
 }
 
 
-MEASURED_APART = "environment", "facilities", "control exact racing smc rules"
-"""Families; the page about performance asks for the first two of them as well."""
+MEASURED_APART = "environment", "control exact racing smc rules"
+"""Families; the page about performance asks for the first of them as well."""
 
 
 def run_families(folder: Path, *families: str) -> dict:
@@ -427,16 +425,6 @@ def test_durations_are_written_in_their_unit(seconds, text):
 )
 def test_values_are_written_with_three_digits(value, text):
     assert format_value(value, "x") == text
-
-
-def test_profile_shows_times_of_a_built_in_and_of_a_users_prior():
-    parts = profile_racing(num_lanes=2, horizon=20).split("\n\nrollout with a user's")
-    assert len(parts) == 2
-    for part in parts:
-        (total,) = re.findall(r"in ([\d.]+) seconds", part)
-        own = [float(seconds) for seconds in re.findall(r"^ +[\d/]+ +([\d.]+) ", part, re.M)]
-        assert len(own) == NUM_FUNCTIONS
-        assert 0 < sum(own) <= float(total) + 0.0005 * (len(own) + 1)  # each rounded to 0.001
 
 
 def test_markdown_replaces_what_is_between_the_markers(found, tmp_path):

@@ -76,16 +76,6 @@ def test_ensemble_tells_the_law_by_which_a_run_decides():
     assert (np.abs(shares - law) <= 4 * np.sqrt(law * (1 - law) / 500)).all()
 
 
-def test_nuts_has_the_moments_of_a_normal_posterior_at_langevins_budget():
-    pytest.importorskip("nutpie", reason="pip install 'bayesian-bandit-gym[outsiders]'")
-    from outsiders.nuts import nuts
-
-    means = nuts(BY_HAND, COUNTS, SUMS, np.random.default_rng(0), 200)
-    noise = 4 * np.sqrt(POSTERIOR_VAR / 200)
-    assert (np.abs(means.mean(axis=0) - POSTERIOR_MEAN) < noise).all()
-    assert (np.abs(means.var(axis=0) / POSTERIOR_VAR - 1) < 4 * (2 / 200) ** 0.5).all()
-
-
 @pytest.mark.slow
 def test_page_has_all_agents_and_the_digest(shared):
     command = f"python scripts/fidelity_suite.py {SMALL} --only 'N(0, 1), 30 pulls'"

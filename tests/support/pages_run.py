@@ -30,9 +30,9 @@ EXCEPTIONS = {
     r"pre-commit install": "writes to the repository",
     r"pytest": "this run",
     r"python scripts/benchmark\.py (.* )?--with-peers.*": "installs other people's libraries",
-    r"python scripts/benchmark\.py( --check| --profile| --only harness)?": "minutes, by the clock",
+    r"python scripts/benchmark\.py( --check| --only harness)?": "minutes, by the clock",
     r"python scripts/(compare_sb3\.py.*|does_distance_matter\.py .*)": "minutes",
-    r"python (-m sphinx|scripts/(golden|make_suite|type_pages)\.py).*": "the gate's; takes minutes",
+    r"python (-m sphinx|scripts/(golden|make_suite)\.py).*": "the gate's; takes minutes",
     r"python scripts/mutants\.py .*": "breaks lines for an hour",
 }
 """Commands that are not run, as patterns of the whole command, and why; ten at most."""
@@ -50,7 +50,6 @@ REDUCED = {
     r"bandit-gym report DIR": "--format png",
     r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls' --workers 1",
     r"python scripts/fidelity\.py .*": "--quick --scale 0.002",
-    r"python scripts/intervals\.py .*": "--scale 0.001",
     r"python scripts/optimal\.py .*": "--scale 0.005 --only worst",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
