@@ -13,8 +13,11 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pandas as pd
+
+sys.path.insert(1, str(Path(__file__).parents[1]))
 from cost_of_distance import distances, regrets, report
 from cost_of_distance.settings import CONTENDERS, DEAR, WORLDS, Contender
 from pages.command import Task, add_scale, new_parser, scaled

@@ -2,7 +2,7 @@
 
     python scripts/golden.py            says which numbers differ from the stored ones
     python scripts/golden.py --renew    stores the present ones, once RESULTS_VERSION was raised
-    python scripts/golden.py --measured docs/fidelity.md   notes that this was measured anew
+    python scripts/golden.py --measured docs/optimal.md   notes that this was measured anew
 
 A digest covers actions, and rewards to six digits, so that another processor's last bit does not
 matter; other versions of NumPy and its like may draw other numbers, so that the stored digests hold

@@ -56,7 +56,7 @@ class FidelityResults:
 
     Attributes:
         suite: its name.
-        distances: a row per agent and case; see `docs/fidelity-suite.md` for the columns.
+        distances: a row per agent and case; see `docs/exact.md` for the columns.
         regrets: a row per agent, problem and replication, the reference's regret beside it.
         horizon: steps of a run.
     """
@@ -201,7 +201,7 @@ COLUMNS = (
     *("tv", "floor", "excess", "std", "low", "high", "run_excess"),
     *("flagged", "doubts", "num_samples", "microseconds"),
 )
-"""Of the table of distances; `docs/fidelity-suite.md` says what they are."""
+"""Of the table of distances; `docs/exact.md` says what they are."""
 
 
 def _tabulate(suite: Suite, found: Sequence[Any], horizon: int) -> FidelityResults:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from outsiders.mean_field import fit
-from outsiders.target import Target
 
 from agents import ExactThompson
 from agents.base import Agent
@@ -17,6 +15,7 @@ from agents.numerics.choices import random_argmax
 from bandit_gym.experiments.catalogue import load
 from bandit_gym.fidelity.trial import SamplerAgent
 from bandit_gym.problem import BanditProblem
+from scripts.studies.outsiders import Target, fit
 
 WAVERING = 0.1
 """Share of pulls of an arm drawn evenly from all."""

@@ -54,7 +54,7 @@ class Contender:
 
 
 def _outsider(label: str, sampler: str, **options: Any) -> Contender:
-    sampler = f"outsiders.{sampler}"
+    sampler = f"scripts.studies.outsiders:{sampler}"
     entry = {"agent": "cost_of_distance.agents:Outsider", "sampler": sampler}
     return Contender(label, entry, sampler=sampler, **options)
 
@@ -64,7 +64,7 @@ def _paper(delta: float, sigma: float, **options: Any) -> Contender:
     return Contender(f"paper's race, δ = {delta:g}, σ = {sigma:g}", entry, **options)
 
 
-_BENT, _MEAN_FIELD = "cost_of_distance.agents:", "outsiders.mean_field:mean_field"
+_BENT, _MEAN_FIELD = "cost_of_distance.agents:", "scripts.studies.outsiders:mean_field"
 
 CONTENDERS = (
     Contender("racing", {"agent": "racing"}),
@@ -75,12 +75,12 @@ CONTENDERS = (
     Contender("SMC, 1,000 particles", {"agent": "smc"}, share=MIDDLING),
     Contender("SMC, 100 particles", {"agent": "smc", "num_particles": 100}),
     Contender("exact, reference prior", {"agent": "exact", "prior": "reference"}),
-    _outsider("Laplace", "laplace:laplace", share=MIDDLING),
-    _outsider("unadjusted Langevin", "langevin:langevin", share=DEAR),
+    _outsider("Laplace", "laplace", share=MIDDLING),
+    _outsider("unadjusted Langevin", "langevin", share=DEAR),
     Contender("mean-field variational", {"agent": f"{_BENT}MeanField"}, share=DEAR,
               lacks=("dependent",), sampler=_MEAN_FIELD),
-    _outsider("moment-matched normal", "moments:moment_matched"),
-    Contender("ensemble of 30", {"agent": "outsiders.ensemble:EnsembleSampling"}),
+    _outsider("moment-matched normal", "moment_matched"),
+    Contender("ensemble of 30", {"agent": "scripts.studies.outsiders:EnsembleSampling"}),
     Contender("two draws agree", {"agent": f"{_BENT}Agreeing"}, share=MIDDLING,
               lacks=("dependent",)),
     Contender("one pull in ten at random", {"agent": f"{_BENT}Wavering"}),

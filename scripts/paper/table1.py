@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from distances.resampling import log_reference
 from pages.command import Task
 from pages.page import Section, Verdict, graded, markdown_table
 from scipy import integrate
@@ -99,3 +98,12 @@ def distance_from_jeffreys(likelihood: Likelihood) -> float:
     means = np.linspace(0.1, 0.9, 81)
     log_jeffreys = -0.5 * np.log(VARIANCES[type(likelihood)](means))
     return float(np.ptp(log_reference(likelihood, means) - log_jeffreys))
+
+
+def log_reference(likelihood: Likelihood, means: np.ndarray) -> np.ndarray:
+    """Return the log-density of Table 1's reference prior over each mean, up to a constant."""
+    if isinstance(likelihood, Exponential):
+        return -1 / means - 2 * np.log(means)  # of the mean; the table has its reciprocal
+    if isinstance(likelihood, Bernoulli | Gaussian):
+        return np.zeros_like(means)
+    return -0.5 * np.log(means)

@@ -8,8 +8,6 @@ from cost_of_distance import distances, regrets, report
 from cost_of_distance.agents import Agreeing, MeanField, Wavering
 from cost_of_distance.regrets import COSTS, GAINS, OPEN, SAME, judge
 from cost_of_distance.settings import CONTENDERS, SHOWN, WORLDS
-from outsiders.mean_field import fit
-from outsiders.target import Target
 from pages.page import write_page
 from scipy import stats
 
@@ -18,6 +16,7 @@ from bandit_gym.fidelity.distance import total_variation
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
+from scripts.studies.outsiders import Target, fit
 
 PROBLEM = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
 COUNTS, SUMS = np.array([9, 0, 3]), np.array([6.0, 0.0, 1.0])

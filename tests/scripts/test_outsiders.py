@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
-from outsiders.ensemble import EnsembleSampling
-from outsiders.langevin import langevin
-from outsiders.laplace import laplace
-from outsiders.mean_field import mean_field
-from outsiders.moments import moment_matched
-from studies import SMALL, run_study
 
-from bandit_gym.fidelity.suite import load_suite
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
+from scripts.studies.outsiders import (
+    EnsembleSampling,
+    langevin,
+    laplace,
+    mean_field,
+    moment_matched,
+)
 
 SAMPLERS = (laplace, langevin, mean_field, moment_matched)
 COUNTS, SUMS = np.array([9, 0, 3]), np.array([9.0, 0.0, -3.0])
@@ -74,13 +74,3 @@ def test_ensemble_tells_the_law_by_which_a_run_decides():
     np.testing.assert_allclose(law * 5, np.round(law * 5))
     shares = np.bincount([agent.act()[0] for _ in range(500)], minlength=3) / 500
     assert (np.abs(shares - law) <= 4 * np.sqrt(law * (1 - law) / 500)).all()
-
-
-@pytest.mark.slow
-def test_page_has_all_agents_and_the_digest(shared):
-    command = f"python scripts/fidelity_suite.py {SMALL} --only 'N(0, 1), 30 pulls'"
-    done = run_study(command, shared)
-    page = (done.folder / "results/fidelity-suite/fidelity-suite.md").read_text(encoding="utf-8")
-    names = ["exact", "racing", "Langevin", "variational", "Laplace", "moment-matched", "ensemble"]
-    assert all(name in page for name in names)
-    assert load_suite().digest[:12] in page

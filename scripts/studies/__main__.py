@@ -1,0 +1,58 @@
+"""Measure one of the studies, and write its page and the numbers on it.
+
+    python -m scripts.studies exact                 # docs/exact.json, exact.md and its picture
+    python -m scripts.studies exact --scale 0.001   # smaller, into build/studies/exact
+    python -m scripts.studies --tell                # the pages again, from their numbers
+
+Run it from the project's root. A study that is stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from bandit_gym.checks import check_choice, check_integer, check_real, message
+from bandit_gym.experiments.executor import Workers
+from scripts.studies.study import BUILD, DOCS, MOST_SCALE, NAMES, Study, measure, tell_pages
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out the command and return its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.studies", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("name", nargs="?", default="", help=", ".join(NAMES))
+    parser.add_argument("--scale", type=float, help="default: that of the page")
+    parser.add_argument("--out", type=Path, help="default: docs, or below its scale build/studies")
+    parser.add_argument("--workers", type=int, help="processes; default: one per core")
+    parser.add_argument("--tell", action="store_true", help="write the pages anew from their JSON")
+    options = parser.parse_args(arguments)
+    if options.tell:
+        print("\n".join(map(str, tell_pages())))
+        return 0
+    try:
+        print(f"page: {_measure(options)}")
+    except (TypeError, ValueError) as error:
+        parser.error(str(error))
+    return 0
+
+
+def _measure(options: argparse.Namespace) -> Path:
+    study = Study(check_choice("name", options.name, NAMES))
+    scale = study.scale if options.scale is None else options.scale
+    check_real("scale", scale, above=0.0, maximum=MOST_SCALE)
+    if options.workers is not None:
+        check_integer("workers", options.workers, minimum=1)
+    own = BUILD / study.name
+    folder = options.out or (own if scale < study.scale else DOCS)
+    if scale < study.scale and folder.resolve() == DOCS.resolve():
+        raise ValueError(message("out", "be another folder than the page's", str(folder)))
+    serial = Workers("serial") if options.workers == 1 else Workers(num_workers=options.workers)
+    return measure(study, scale, folder, own / "parts", serial)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

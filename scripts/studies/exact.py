@@ -1,0 +1,134 @@
+"""Is it exact? Agents and outsiders in both suites, with the cost of a decision beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bandit_gym.fidelity import run_suite
+from bandit_gym.fidelity.leaderboard import draw_leaderboard, leaderboard_cells
+from bandit_gym.fidelity.trial import WRONG
+from scripts.studies.study import Found, Task, table, verdict
+
+KEPT = ["case", "kind", "status", "verdict", "words", "decisions", "excess", "flagged"]
+OURS = ("exact", "racing")
+OPEN, HARD = "fidelity-v1", "adversarial"
+
+
+def parts(task: Task) -> dict[str, Callable[[], Any]]:
+    """Return a part for each agent in each suite."""
+    return {
+        f"{suite}: {label}": partial(_measure, task, suite, label)
+        for suite, chosen in task.settings["suites"].items()
+        for label in chosen["agents"]
+    }
+
+
+def _measure(task: Task, suite: str, label: str) -> dict[str, Any]:
+    """Put one agent to a suite; return its row of the leaderboard and a row per case."""
+    agents = {label: task.settings["agents"][label]}
+    found = run_suite(
+        agents,
+        suite=suite,
+        only=task.settings["suites"][suite]["only"],
+        scale=task.scale,
+        seed=task.settings["seed"],
+        workers=task.workers,
+    )
+    return {
+        "agent": label,
+        "suite": suite,
+        "horizon": found.horizon,
+        "row": _plain(found.leaderboard())[0],
+        "cases": _plain(found.distances[KEPT]),
+        "failures": found.failures,
+    }
+
+
+def _plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as JSON can hold them: None for what is not a number."""
+    return list(rows.astype(object).where(rows.notna(), None).to_dict("records"))
+
+
+def tell(found: Found) -> dict[str, str]:
+    """Return the tables of the page."""
+    board, cases, hard = _board(found), _cases(found, OPEN), _cases(found, HARD)
+    counts = hard.groupby(["agent", "verdict"], sort=False).size().unstack(fill_value=0)
+    failures = [line for part in found["numbers"].values() for line in part["failures"]]
+    return {
+        "verdicts": table([_near(found, board), _never_wrong(hard)]),
+        "leaderboard": table(leaderboard_cells(board)),
+        "kinds": _by_kind(cases, board),
+        "counts": table(counts.astype(str).reset_index().to_dict("records")),
+        "hard": _by_case(hard),
+        "failed": "\n".join(f"- {line}" for line in failures) or "Nothing.",
+    }
+
+
+def draw(found: Found) -> dict[str, Figure]:
+    """Draw distance against cost."""
+    return {"exact": draw_leaderboard(_board(found))}
+
+
+def _board(found: Found) -> pd.DataFrame:
+    """Return the leaderboard of the open suite, in its own order."""
+    rows = [part["row"] for part in found["numbers"].values() if part["suite"] == OPEN]
+    board = pd.DataFrame(rows)
+    numbers = board.columns.drop(["agent", "worst_case"])
+    board[numbers] = board[numbers].apply(pd.to_numeric)
+    order = ["decided", "excess"]
+    return board.sort_values(order, ascending=[False, True], kind="stable", ignore_index=True)
+
+
+def _cases(found: Found, suite: str) -> pd.DataFrame:
+    tables = [
+        pd.DataFrame(part["cases"]).assign(agent=part["agent"])
+        for part in found["numbers"].values()
+        if part["suite"] == suite
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def _near(found: Found, board: pd.DataFrame) -> dict[str, str]:
+    """Say whether the agents that claim the posterior are near it."""
+    near, ours = found["settings"]["near"], board[board["agent"].isin(OURS)]
+    is_near, is_far = ours["excess_high"] <= near, ours["excess_low"] > near
+    told = [f"{row.agent}: {row.excess:.4f}, at most {row.worst:.3f}" for row in ours.itertuples()]
+    return {
+        "claim": f"Exact and racing Thompson sampling are within {near:g} of the truth on average",
+        "verdict": verdict(bool(is_near.all()), bool(is_far.any())),
+        "evidence": "; ".join(told),
+    }
+
+
+def _never_wrong(hard: pd.DataFrame) -> dict[str, str]:
+    """Say whether every agent is right, flagged or refuses in the hard cases."""
+    wrong = hard[hard["verdict"] == WRONG]
+    told = [f"{row.agent} in {row.case}" for row in wrong.itertuples()]
+    return {
+        "claim": "In the hard cases each agent is right, or flags its decisions, or refuses",
+        "verdict": verdict(wrong.empty, not wrong.empty),
+        "evidence": "; ".join(told) or f"{hard['case'].nunique()} cases, none is WRONG",
+    }
+
+
+def _by_kind(cases: pd.DataFrame, board: pd.DataFrame) -> str:
+    """Return the mean distance of each agent by kind of prior."""
+    cases = cases.assign(excess=pd.to_numeric(cases["excess"]))
+    means = cases.pivot_table("excess", "agent", "kind", sort=False).reindex(board["agent"])
+    cells = means.map("{:.3f}".format).where(means.notna(), "")
+    return table(cells.reset_index().to_dict("records"))
+
+
+def _by_case(hard: pd.DataFrame) -> str:
+    """Return a row per hard case: each agent's verdict, its distance, and how much it flags."""
+    rows: dict[str, dict[str, str]] = {}
+    for row in hard.itertuples():
+        distance = "" if row.excess is None else f" {row.excess:.3f}"
+        flagged = f", {row.flagged:.0%} flagged" if row.flagged else ""
+        rows.setdefault(row.case, {"case": row.case})[row.agent] = row.verdict + distance + flagged
+    return table(list(rows.values()))

@@ -1,0 +1,176 @@
+"""What all studies have in common: settings, parts that are kept, a page made from its numbers.
+
+A study is a file of settings, `NAME.toml`, with the scale of its page, and a module `NAME.py` with
+
+    parts(task) -> name -> what returns the numbers of this part, as JSON can hold them
+    tell(found) -> name -> Markdown, given the file that `measure` writes
+    draw(found) -> name -> figure
+
+`docs/NAME.md` has places for what `tell` returns, between `<!-- study: NAME -->` and
+`<!-- study: end -->`; `made` tells how the numbers came about. All else is written by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from bandit_gym.experiments.executor import Workers
+from bandit_gym.files import RESULTS_VERSION, from_json, to_json, write_atomically
+
+HERE = Path(__file__).parent
+DOCS, BUILD = HERE.parents[1] / "docs", Path("build/studies")
+NAMES = tuple(sorted(path.stem for path in HERE.glob("*.toml")))
+MOST_SCALE = 1000.0
+DPI = 150
+PLACE = re.compile(r"(<!-- study: (\w+) -->\n).*?(<!-- study: end -->)", re.S)
+HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
+
+Found = Mapping[str, Any]
+"""A study's numbers, and how they came about: what `docs/NAME.json` has."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a part of a study is given.
+
+    Attributes:
+        settings: of the study's file.
+        scale: 1 is the full size; `size` applies it.
+        folder: for blocks of experiments and the like, which are kept.
+        workers: who computes.
+    """
+
+    settings: Mapping[str, Any]
+    scale: float
+    folder: Path
+    workers: Workers
+
+    def size(self, name: str) -> int:
+        """Return a share of one of the settings' sizes, 4 at least; horizons shrink last."""
+        full = self.settings["sizes"][name]
+        if name.startswith("horizon"):
+            return min(full, max(min(full, 20), round(10 * self.scale * full)))
+        return max(4, round(self.scale * full))
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study by its name."""
+
+    name: str
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What its file says."""
+        return tomllib.loads((HERE / f"{self.name}.toml").read_text(encoding="utf-8"))
+
+    @property
+    def scale(self) -> float:
+        """That of its page."""
+        return float(self.settings["scale"])
+
+    @property
+    def module(self) -> ModuleType:
+        """What measures and tells it."""
+        return import_module(f"scripts.studies.{self.name}")
+
+
+def measure(study: Study, scale: float, folder: Path, kept: Path, workers: Workers) -> Path:
+    """Measure the parts that are not kept from before; write numbers, pictures and page.
+
+    Args:
+        study: which one.
+        scale: 1 is the full size.
+        folder: for the page and what belongs to it.
+        kept: for the numbers of single parts.
+        workers: who computes.
+
+    Returns:
+        the page.
+    """
+    settings = study.settings
+    origin = f"{json.dumps(settings, sort_keys=True)} {scale} {RESULTS_VERSION}"
+    own = kept / hashlib.sha256(origin.encode()).hexdigest()[:16]
+    parts = study.module.parts(Task(settings, scale, own, workers))
+    chosen = "" if scale == study.scale else f" --scale {scale:g}"
+    found = {
+        "command": f"python -m scripts.studies {study.name}{chosen}",
+        "results_version": RESULTS_VERSION,
+        "date": datetime.now(UTC).date().isoformat(),
+        "scale": scale,
+        "settings": settings,
+        "numbers": dict(_numbers(parts, own)),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / f"{study.name}.json", to_json(found))
+    for name, figure in study.module.draw(found).items():
+        figure.savefig(folder / f"{name}.png", dpi=DPI)
+    return _write_page(study, folder, found)
+
+
+def _numbers(parts: Mapping[str, Callable[[], Any]], folder: Path) -> Iterator[tuple[str, Any]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, (name, part) in enumerate(parts.items(), start=1):
+        file = folder / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.json"
+        if not file.exists():
+            write_atomically(file, to_json(part()))
+        print(f"{number} of {len(parts)}: {name}", flush=True)
+        yield name, from_json(file.read_text(encoding="utf-8"))
+
+
+def tell_pages() -> list[Path]:
+    """Write all pages anew whose numbers are stored, and return them."""
+    return [
+        _write_page(Study(name), DOCS, from_json((DOCS / f"{name}.json").read_text()))
+        for name in NAMES
+        if (DOCS / f"{name}.json").exists()
+    ]
+
+
+def _write_page(study: Study, folder: Path, found: Found) -> Path:
+    page = folder / f"{study.name}.md"
+    text = (DOCS / f"{study.name}.md").read_text(encoding="utf-8")
+    write_atomically(page, fill(text, study.module.tell(found) | {"made": made(found)}).encode())
+    return page
+
+
+def made(found: Found) -> str:
+    """Say how the numbers came about, and whether today's code would draw others."""
+    version = found["results_version"]
+    text = f"Measured by `{found['command']}` at results version {version}, {found['date']}."
+    if version == RESULTS_VERSION:
+        return text
+    return f"{text} **Today's results version is {RESULTS_VERSION}: these numbers are of another.**"
+
+
+def fill(page: str, blocks: Mapping[str, str]) -> str:
+    """Return a page with these blocks in their places.
+
+    Raises:
+        ValueError: if a block has no place, or a place no block.
+    """
+    places = [name for _, name, _ in PLACE.findall(page)]
+    if sorted(places) != sorted(blocks):
+        raise ValueError(f"page must have the places {sorted(blocks)}, got {sorted(places)}.")
+    return PLACE.sub(lambda place: f"{place[1]}{blocks[place[2]]}\n{place[3]}", page)
+
+
+def table(rows: Sequence[Mapping[str, str]]) -> str:
+    """Lay out rows that map each column's name to its cell, in Markdown."""
+    lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def verdict(is_shown: bool, is_refuted: bool) -> str:
+    """Return the word for a claim: holds, fails or undecided."""
+    return HOLDS if is_shown else FAILS if is_refuted else UNDECIDED

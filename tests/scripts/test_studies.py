@@ -1,0 +1,97 @@
+"""The studies at a hundredth of their scale, and what they have in common."""
+
+import json
+import re
+
+import pytest
+
+from scripts.studies import study as studies
+from scripts.studies.__main__ import main
+from scripts.studies.study import DOCS, HERE, NAMES, PLACE, Study, fill, made
+
+FEWER = {
+    "exact": [
+        ('fidelity-v1]\nonly = ""', 'fidelity-v1]\nonly = "Beta(5, 5), 100 pulls"'),
+        ('adversarial]\nonly = ""', 'adversarial]\nonly = "sure prior"'),
+    ],
+}
+"""Of studies that would take minutes: what stands in their settings, and stands for it here."""
+
+
+@pytest.fixture
+def fewer(tmp_path, monkeypatch):
+    """A folder whose settings are those of the studies, of fewer cases, and the current one."""
+    for name in NAMES:
+        text = (HERE / f"{name}.toml").read_text(encoding="utf-8")
+        for full, part in FEWER.get(name, []):
+            assert full in text
+            text = text.replace(full, part)
+        (tmp_path / f"{name}.toml").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(studies, "HERE", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
+    name, fewer, monkeypatch, capsys
+):
+    command = [name, "--scale", str(Study(name).scale / 100), "--workers", "1"]
+    assert main(command) == 0
+    folder = fewer / "build/studies" / name
+    found = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    page = (folder / f"{name}.md").read_text(encoding="utf-8")
+    assert fill(page, Study(name).module.tell(found) | {"made": made(found)}) == page
+    assert f"`python -m scripts.studies {name} --scale" in page
+    pictures = re.findall(r"\]\((\w+)\.png\)", page)
+    assert {f"{each}.png" for each in pictures} == {path.name for path in folder.glob("*.png")}
+    monkeypatch.setattr(Study(name).module, "parts", lambda task: dict.fromkeys(found["numbers"]))
+    assert main(command) == 0  # without a part that could be measured
+    again = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    assert again["numbers"] == found["numbers"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_has_a_place_for_each_table_and_shows_the_stored_numbers(name):
+    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    assert "made" in {place for _, place, _ in PLACE.findall(page)}
+    stored = DOCS / f"{name}.json"
+    if stored.exists():
+        found = json.loads(stored.read_text(encoding="utf-8"))
+        assert fill(page, Study(name).module.tell(found) | {"made": made(found)}) == page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "name must be one of"),
+        (["exat"], "got 'exat'; the nearest known one is 'exact'"),
+        (["exact", "--scale", "0"], "scale must be a finite number above 0"),
+        (["exact", "--scale", "nan"], "scale must be a finite number above 0"),
+        (["exact", "--scale", "0.01", "--out", str(DOCS)], "out must be another folder than"),
+        (["exact", "--workers", "0"], "workers must be a positive integer, got 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_written(
+    arguments, text, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert text in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_page_says_that_its_numbers_are_of_another_results_version():
+    found = {"command": "x", "date": "2026-01-01", "results_version": 1}
+    assert "these numbers are of another" in made(found)
+    found["results_version"] = studies.RESULTS_VERSION
+    assert "another" not in made(found)
+
+
+def test_a_page_without_a_place_for_a_table_is_refused():
+    page = "<!-- study: made -->\nold\n<!-- study: end -->\n"
+    assert fill(page, {"made": "new"}) == page.replace("old", "new")
+    with pytest.raises(ValueError, match=r"places \['made', 'table'\], got \['made'\]"):
+        fill(page, {"made": "new", "table": ""})
