@@ -18,7 +18,7 @@ from benchmarks.processes import run_process
 from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
 from benchmarks.session import Measurement, Session
 from benchmarks.timing import Effort, Row, measure, rounds_of
-from studies import TINY, run_benchmark, run_study
+from scripts_run import TINY, run_benchmark, run_study
 
 NEEDS_PEERS = {
     *(f"environment.bernoulli.gymnax.t{length}" for length in EPISODES),

@@ -7,7 +7,7 @@ import pytest
 import reproduce_paper
 from pages.command import Task
 from paper import settings, table1, table2, theorem1
-from studies import SMALL, run_study, sections_with_verdicts
+from scripts_run import SMALL, run_study, sections_with_verdicts
 
 from bandit_gym.experiments.execution import Workers
 

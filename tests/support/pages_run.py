@@ -17,7 +17,7 @@ from pathlib import Path
 
 from documents import ROOT, run
 from gymnasium.envs.registration import registry
-from studies import SMALL, run_script, run_study
+from scripts_run import SMALL, run_script, run_study
 from sybil import Document, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser
 
