@@ -1,4 +1,4 @@
-"""Ways to approximate a posterior that are none of this project's, as `fidelity-v1` takes them.
+"""Ways to approximate a posterior that are none of this project's, and exact laws bent on purpose.
 
 Each has the setting that its authors recommend. All but the ensemble are samplers
 `(problem, counts, sums, rng, size) -> (size, K)`, given (K,) data or (size, K), a history for each
@@ -18,8 +18,10 @@ import numpy as np
 from numpy.random import Generator
 from scipy import special, stats
 
+from agents import ExactThompson
 from agents.base import Agent
 from agents.numerics.choices import random_argmax
+from bandit_gym.fidelity.trial import SamplerAgent
 from bandit_gym.problem import BanditProblem
 
 SLOPE_STEP = 1e-4
@@ -268,3 +270,61 @@ class EnsembleSampling(Agent):
         models = (self.weight * self.starts + sums + self.shifts) / (self.weight + counts)
         is_best = models == models.max(axis=-1, keepdims=True)
         return (is_best / is_best.sum(axis=-1, keepdims=True)).mean(axis=1)
+
+
+WAVERING = 0.1
+"""Share of pulls of an arm drawn evenly from all."""
+
+
+class Outsider(SamplerAgent):
+    """Thompson sampling from another project's approximation.
+
+    Args:
+        problem: likelihood and prior.
+        sampler: name of one of the samplers above.
+    """
+
+    def __init__(self, problem: BanditProblem, *, sampler: str) -> None:
+        super().__init__(problem, globals()[sampler], sampler)
+
+
+class Again(ExactThompson):
+    """Exact Thompson sampling with a stream of its own: another run in the same worlds.
+
+    Args:
+        problem: likelihood and prior.
+        number: of the run.
+    """
+
+    def __init__(self, problem: BanditProblem, *, number: int) -> None:
+        super().__init__(problem)
+        self.number = number
+
+
+class Agreeing(ExactThompson):
+    """Pull what two draws of the posterior agree on: the exact law squared, and normalised.
+
+    It leans to arms that are likely to be the best.
+    """
+
+    def _law(self) -> np.ndarray:
+        squared = super()._law() ** 2
+        return np.asarray(squared / squared.sum(axis=1, keepdims=True))
+
+    def _choose(self) -> np.ndarray:
+        chosen = np.full(self.num_lanes, -1)
+        while (chosen < 0).any():
+            first, second = super()._choose(), super()._choose()
+            chosen = np.where((chosen < 0) & (first == second), first, chosen)
+        return chosen
+
+
+class Wavering(ExactThompson):
+    """Exact Thompson sampling, but one pull in ten is of any arm: it leans away from the best."""
+
+    def _law(self) -> np.ndarray:
+        return np.asarray((1 - WAVERING) * super()._law() + WAVERING / self.problem.num_arms)
+
+    def _choose(self) -> np.ndarray:
+        other = self.rng.integers(self.problem.num_arms, size=self.num_lanes)
+        return np.where(self.rng.random(self.num_lanes) < WAVERING, other, super()._choose())

@@ -24,8 +24,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.executor import Workers
+from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.files import RESULTS_VERSION, from_json, to_json, write_atomically
+from bandit_gym.results.results import RunResults, load_results
 
 HERE = Path(__file__).parent
 DOCS, BUILD = HERE.parents[1] / "docs", Path("build/studies")
@@ -126,6 +129,24 @@ def _numbers(parts: Mapping[str, Callable[[], Any]], folder: Path) -> Iterator[t
             write_atomically(file, to_json(part()))
         print(f"{number} of {len(parts)}: {name}", flush=True)
         yield name, from_json(file.read_text(encoding="utf-8"))
+
+
+def play(
+    task: Task, environments: Sequence[Any], agents: Sequence[Any], **sizes: int
+) -> dict[str, dict[str, RunResults]]:
+    """Run an experiment, or what the study's folder lacks of it.
+
+    Returns:
+        its runs by the labels of environment and agent, also those that failed.
+    """
+    sizes["block_size"] = min(sizes.get("block_size", 100), sizes["replications"])
+    experiment = Experiment(tuple(environments), tuple(agents), **sizes)
+    folder = task.folder / experiment.name
+    run_experiment(experiment, folder, workers=task.workers)
+    found: dict[str, dict[str, RunResults]] = {}
+    for each in load_results(folder, experiment).runs:
+        found.setdefault(each.run.environment.label, {})[each.run.agent.label] = each
+    return found
 
 
 def tell_pages() -> list[Path]:

@@ -1,11 +1,14 @@
 import numpy as np
 import pytest
 
+from agents import ExactThompson
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Normal, TruncatedNormal
+from bandit_gym.priors import Beta, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 from scripts.studies.outsiders import (
+    Agreeing,
     EnsembleSampling,
+    Wavering,
     langevin,
     laplace,
     mean_field,
@@ -74,3 +77,17 @@ def test_ensemble_tells_the_law_by_which_a_run_decides():
     np.testing.assert_allclose(law * 5, np.round(law * 5))
     shares = np.bincount([agent.act()[0] for _ in range(500)], minlength=3) / 500
     assert (np.abs(shares - law) <= 4 * np.sqrt(law * (1 - law) / 500)).all()
+
+
+@pytest.mark.parametrize("kind", [Agreeing, Wavering])
+def test_bent_agents_draw_from_the_law_that_they_tell(kind):
+    problem = BanditProblem(Bernoulli(), Beta(5.0, 5.0), 3)
+    exact, agent = ExactThompson(problem), kind(problem)
+    for each in (exact, agent):
+        each.reset(SIZE, seed=0)
+        each.warm_start([9, 0, 3], [6.0, 0.0, 1.0])
+    law, own = (each.action_probabilities()[0] for each in (exact, agent))
+    bent = law**2 / (law**2).sum() if kind is Agreeing else 0.9 * law + 0.1 / 3
+    np.testing.assert_allclose(own, bent)
+    shares = np.bincount(agent.act(), minlength=3) / SIZE
+    assert (np.abs(shares - own) < 4 * np.sqrt(own * (1 - own) / SIZE)).all()

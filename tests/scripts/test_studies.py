@@ -3,8 +3,12 @@
 import json
 import re
 
+import numpy as np
+import pandas as pd
 import pytest
+from scipy import stats
 
+from scripts.studies import distance
 from scripts.studies import study as studies
 from scripts.studies.__main__ import main
 from scripts.studies.study import DOCS, HERE, NAMES, PLACE, Study, fill, made
@@ -14,6 +18,7 @@ FEWER = {
         ('fidelity-v1]\nonly = ""', 'fidelity-v1]\nonly = "Beta(5, 5), 100 pulls"'),
         ('adversarial]\nonly = ""', 'adversarial]\nonly = "sure prior"'),
     ],
+    "distance": [('only = ""', 'only = "Bernoulli, Beta(5, 5)"')],
 }
 """Of studies that would take minutes: what stands in their settings, and stands for it here."""
 
@@ -95,3 +100,54 @@ def test_a_page_without_a_place_for_a_table_is_refused():
     assert fill(page, {"made": "new"}) == page.replace("old", "new")
     with pytest.raises(ValueError, match=r"places \['made', 'table'\], got \['made'\]"):
         fill(page, {"made": "new", "table": ""})
+
+
+# -- Does distance matter? ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (-0.5, 0.9, distance.SAME),
+        (0.2, 0.9, distance.SAME),
+        (0.2, 1.1, distance.COSTS),
+        (-1.1, -0.2, distance.GAINS),
+        (-0.1, 1.1, distance.OPEN),
+        (-3.0, 3.0, distance.OPEN),
+    ],
+)
+def test_intervals_come_to_words_by_a_margin_of_one(low, high, words):
+    assert distance.judge([0.0, low, high], 1.0) == words
+
+
+def test_worlds_are_averaged_in_each_replication_which_they_share():
+    luck = np.random.default_rng(0).normal(0.0, 1.0, (40, 1))
+    settings = {"agents": ["a", "b"], "level": 0.05}
+    task = studies.Task(settings, 1.0, DOCS, studies.Workers("serial"))
+    alike = distance._pool(task, "rare", [(0.1, 0.2, luck), (0.3, 0.4, luck)])
+    assert (alike["excess"], alike["lean"]) == (pytest.approx(0.2), pytest.approx(0.3))
+    tail = 0.05 / (2 * (5 + 1) * 1) / 2  # of two agents, five kinds and all, one horizon
+    half = stats.t.ppf(1 - tail, 39) * luck.std(ddof=1) / np.sqrt(40)  # as of one world
+    middle = luck.mean()
+    np.testing.assert_allclose(alike["lost"], [[middle, middle - half, middle + half]])
+    opposed = distance._pool(task, "rare", [(0.1, 0.2, 0.5 + luck), (0.1, 0.2, 0.5 - luck)])
+    np.testing.assert_allclose(opposed["lost"], [[0.5] * 3])  # luck that cancels out
+
+
+SAME, COSTS, UNDECIDED = [0.0, -0.01, 0.01], [0.3, 0.2, 0.4], [0.0, -0.3, 0.3]
+
+
+@pytest.mark.parametrize(
+    ("intervals", "word"),
+    [
+        ([SAME] * 4, "holds"),
+        ([SAME] * 3 + [UNDECIDED], "holds"),
+        ([SAME] * 2 + [UNDECIDED] * 2, "undecided"),
+        ([SAME] * 3 + [COSTS], "fails"),
+    ],
+)
+def test_a_claim_fails_by_what_is_against_it(intervals, word):
+    row = {"agent": "a", "kind": "rare", "excess": 0.0, "lean": 0.0}
+    settings = {"near": 0.02, "horizons": [9], "margin": 0.1, "most": 0.75}
+    rows = pd.DataFrame([row | {"lost": [each]} for each in intervals])
+    assert next(distance._verdicts(rows, settings))["verdict"] == word

@@ -1,0 +1,216 @@
+"""Does distance matter? Regret lost beside exact Thompson sampling, against the distance from it.
+
+Letters: R replications, H horizons, W worlds.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from numpy.random import SeedSequence
+
+from bandit_gym.experiments.entries import read_entries
+from bandit_gym.experiments.objects import describe_environments
+from bandit_gym.fidelity import load_suite
+from bandit_gym.fidelity.distance import noise_floor, total_variation
+from bandit_gym.fidelity.suite import Case
+from bandit_gym.fidelity.trial import decide, shares_of
+from bandit_gym.results.results import RunResults
+from bandit_gym.results.statistics import mean_interval
+from bandit_gym.results.styles import COLOURS
+from scripts.studies.study import Found, Task, play, table, verdict
+
+ALL = "all"
+"""Worlds of every kind of prior."""
+
+SAME, COSTS, GAINS, OPEN = "no difference", "costs", "gains", "undecided"
+
+
+def parts(task: Task) -> dict[str, Callable[[], Any]]:
+    """Return a part for each agent."""
+    return {label: partial(_measure, task, label) for label in task.settings["agents"]}
+
+
+def _worlds(task: Task) -> dict[str, list[Case]]:
+    """Return the cases of each world of the suite."""
+    worlds: dict[str, list[Case]] = {}
+    for case in load_suite().cases:
+        if task.settings["only"] in case.world:
+            worlds.setdefault(case.world, []).append(case)
+    return worlds
+
+
+def _measure(task: Task, label: str) -> dict[str, Any]:
+    """Return an agent's distance and regret lost, by kind of prior; and where it failed."""
+    worlds, longest = _worlds(task), task.size("horizon")
+    environments = [
+        {**describe_environments(cases[0].problem)[0], "label": world}
+        for world, cases in worlds.items()
+    ]
+    sizes = {"horizon": longest, "replications": max(10, task.size("replications"))}
+    sizes["seed"] = task.settings["seed"]
+    again = "scripts.studies.outsiders:Again"
+    exact = [{"agent": again, "number": number} for number in range(task.settings["references"])]
+    entry = {**task.settings["agents"][label], "label": label}
+    references = play(task, environments, exact, **sizes)
+    own = play(task, environments, [entry], **sizes)
+    rows: dict[str, list[tuple[Any, ...]]] = {}
+    failed = {}
+    for world, cases in worlds.items():
+        run = own[world][label]
+        try:
+            distances = [_distance(task, entry, case) for case in cases]
+        except (TypeError, ValueError) as error:
+            failed[world] = str(error)
+            continue
+        if not run.is_usable:
+            failed[world] = next(iter(run.failures.values()), "not played").splitlines()[-1]
+            continue
+        steps = [max(1, round(t * longest / max(_horizons(task)))) for t in _horizons(task)]
+        reference = np.mean([_at(steps, each) for each in references[world].values()], axis=0)
+        lost = (_at(steps, run) - reference) / reference.mean(axis=0)
+        for kind in (cases[0].kind, ALL):
+            rows.setdefault(kind, []).append((*np.mean(distances, axis=0), lost))
+    pooled = [_pool(task, kind, found) for kind, found in rows.items()]
+    return {"agent": label, "pooled": pooled, "failed": failed}
+
+
+def _horizons(task: Task) -> list[int]:
+    return list(task.settings["horizons"])
+
+
+def _at(steps: list[int], run: RunResults) -> np.ndarray:
+    """Return the (R, H) regrets at some steps, on a line from one recorded step to the next."""
+    curves = run.curves("pseudo_regret")
+    return np.array([[np.interp(t, run.steps, curve) for t in steps] for curve in curves])
+
+
+def _distance(task: Task, entry: Mapping[str, Any], case: Case) -> tuple[float, float]:
+    """Return the TV over noise, and what the exact law's favourite gets too much.
+
+    Of agents that keep what they drew (SMC) the distance is that of a single run's law.
+    """
+    (read,) = read_entries("agents", "agent", [dict(entry)])
+    seed = SeedSequence(task.settings["seed"], spawn_key=(zlib.crc32(case.name.encode()),))
+    made = decide(read, case, max(1000, task.size("decisions")), seed)
+    if made is None:
+        raise ValueError(f"{entry['label']} must be told {case.name}, got no warm_start.")
+    shares, leader = shares_of(made.arms, case.law), case.law.argmax()
+    if made.num_kept:
+        excess = made.run_tv.mean() - noise_floor(case.law, made.num_kept)[0]
+    else:
+        excess = total_variation(shares, case.law) - noise_floor(case.law, len(made.arms))[0]
+    return float(excess), float(shares[leader] - case.law[leader])
+
+
+def _pool(task: Task, kind: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
+    """Average over worlds, in each replication: worlds share their seeds, and luck with them.
+
+    Intervals hold together for all agents, kinds of priors and horizons (Bonferroni).
+    """
+    shares = np.mean([lost for *_, lost in found], axis=0)
+    kinds = len({case.kind for case in load_suite().cases}) + 1
+    number = len(task.settings["agents"]) * kinds * shares.shape[1]
+    confidence = 1 - task.settings["level"] / number
+    excess, lean = np.mean([each[:2] for each in found], axis=0)
+    lost = [list(mean_interval(each, confidence=confidence)) for each in shares.T]
+    told = {"kind": kind, "worlds": len(found), "replications": len(shares)}
+    return told | {"excess": float(excess), "lean": float(lean), "lost": lost}
+
+
+def tell(found: Found) -> dict[str, str]:
+    """Return the verdicts and the table of the page."""
+    rows, settings = _rows(found), found["settings"]
+    failed = [
+        f"- {part['agent']} in {world}: {words}"
+        for part in found["numbers"].values()
+        for world, words in part["failed"].items()
+    ]
+    return {
+        "verdicts": table(list(_verdicts(rows[rows["kind"] != ALL], settings))),
+        "lost": table([_cells(row, settings) for _, row in rows[rows["kind"] == ALL].iterrows()]),
+        "failed": "\n".join(failed) or "Nothing.",
+    }
+
+
+def _rows(found: Found) -> pd.DataFrame:
+    """Return a row per agent and kind of prior, the nearest first."""
+    parts = found["numbers"].values()
+    rows = pd.DataFrame(
+        [{"agent": part["agent"], **row} for part in parts for row in part["pooled"]]
+    )
+    return rows.sort_values("excess", kind="stable", ignore_index=True)
+
+
+def judge(interval: list[float], margin: float) -> str:
+    """Say what an interval of the share of regret lost comes to."""
+    _, low, high = interval
+    if max(abs(low), abs(high)) <= margin:
+        return SAME
+    return COSTS if low > 0 else GAINS if high < 0 else OPEN
+
+
+def _verdicts(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    near, last = settings["near"], max(settings["horizons"])
+    words = rows["lost"].map(lambda lost: judge(lost[-1], settings["margin"]))
+    is_far = rows["excess"] > near
+    too_little, too_much = is_far & (rows["lean"] < -near), is_far & (rows["lean"] > near)
+    claims = {
+        f"Within {near} of the exact law there is no difference in regret": (~is_far, SAME),
+        "Farther away, too little for the favourite costs": (too_little, COSTS),
+        "Farther away, too much for the favourite gains": (too_much, GAINS),
+    }
+    for claim, (chosen, expected) in claims.items():
+        counts = words[chosen].value_counts()
+        num_for = int(counts.get(expected, 0))
+        against = int(counts.drop([expected, OPEN], errors="ignore").sum())
+        is_shown = not against and num_for >= settings["most"] * max(1, chosen.sum())
+        told = ", ".join(f"{count} {word}" for word, count in counts.items())
+        yield {
+            "claim": f"{claim} (in {last:,} steps)",
+            "verdict": verdict(is_shown, against > 0),
+            "evidence": f"of {chosen.sum()} agents and kinds of priors: {told or 'none'}",
+        }
+
+
+def _cells(row: pd.Series, settings: Mapping[str, Any]) -> dict[str, str]:
+    cells = {"agent": row["agent"], "worlds": f"{row['worlds']}"}
+    cells |= {"distance": f"{row['excess']:.3f}", "favourite's excess": f"{row['lean']:+.3f}"}
+    for horizon, lost in zip(settings["horizons"], row["lost"], strict=True):
+        share, low, high = lost
+        word = judge(lost, settings["margin"])
+        cells[f"lost at {horizon:,}"] = f"{share:+.0%} [{low:+.0%}, {high:+.0%}] {word}"
+    return cells
+
+
+def draw(found: Found) -> dict[str, Figure]:
+    """Draw what is lost against distance at the last horizon."""
+    figure = Figure(figsize=(6.8, 4.4), layout="constrained")
+    axes, rows = figure.subplots(), _rows(found)
+    rows = rows[rows["kind"] == ALL].set_index("agent")
+    for agent, side in found["settings"]["named"].items():
+        if agent not in rows.index:
+            continue
+        row = rows.loc[agent]
+        share, low, high = row["lost"][-1]
+        colour = COLOURS[0] if row["lean"] > 0 else COLOURS[1]
+        axes.errorbar(
+            row["excess"], share, [[share - low], [high - share]], fmt="o", color=colour, capsize=2
+        )
+        place = {"xytext": (7 * side, 4), "ha": "left" if side > 0 else "right"}
+        point = row["excess"], share
+        axes.annotate(agent, point, textcoords="offset points", color=colour, **place)
+    axes.axhline(0, color="#888888", lw=0.8, ls=":")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.set_xlabel("distance from exact Thompson sampling (TV over noise)")
+    axes.set_ylabel("regret lost, of exact Thompson sampling's")
+    axes.margins(x=0.12)
+    axes.spines[["top", "right"]].set_visible(False)
+    return {"distance": figure}
