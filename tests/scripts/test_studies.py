@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from scripts.studies import distance
+from agents import ExactThompson
+from agents.bayes_optimal import expected_regret
+from scripts.studies import distance, optimal
 from scripts.studies import study as studies
 from scripts.studies.__main__ import main
 from scripts.studies.study import DOCS, HERE, NAMES, PLACE, Study, fill, made
@@ -17,6 +19,10 @@ FEWER = {
     "exact": [
         ('fidelity-v1]\nonly = ""', 'fidelity-v1]\nonly = "Beta(5, 5), 100 pulls"'),
         ('adversarial]\nonly = ""', 'adversarial]\nonly = "sure prior"'),
+    ],
+    "optimal": [
+        ("horizon_5 = 12", "horizon_5 = 4"),
+        ("horizon_many = 1000", "horizon_many = 200"),
     ],
     "distance": [('only = ""', 'only = "Bernoulli, Beta(5, 5)"')],
 }
@@ -151,3 +157,25 @@ def test_a_claim_fails_by_what_is_against_it(intervals, word):
     settings = {"near": 0.02, "horizons": [9], "margin": 0.1, "most": 0.75}
     rows = pd.DataFrame([row | {"lost": [each]} for each in intervals])
     assert next(distance._verdicts(rows, settings))["verdict"] == word
+
+
+# -- How much is avoidable? ---------------------------------------------------------------------
+
+UNIFORM = optimal._problem(optimal.UNIFORM, 2)
+
+
+def test_agent_as_a_rule_loses_what_its_law_does():
+    # A table is within 1e-6 of the law, and a decision costs at most 1: twelve times as much.
+    found = expected_regret(UNIFORM, optimal.as_rule(ExactThompson(UNIFORM)), 12)
+    assert found == pytest.approx(expected_regret(UNIFORM, "thompson", 12), abs=12e-6)
+
+
+def test_no_rule_is_below_the_least_and_one_pull_leaves_no_choice():
+    settings = Study("optimal").settings
+    sizes = {"sizes": dict.fromkeys(settings["sizes"], 5)}
+    task = studies.Task(settings | sizes, 1.0, DOCS, studies.Workers("serial"))
+    first, *_, last = [row for row in optimal._ratios(task, "uniform") if row["arms"] == 2]
+    assert first["horizon"] == 1 and first["ratios"] == pytest.approx(
+        dict.fromkeys(first["ratios"], 1)
+    )
+    assert min(last["ratios"].values()) >= 1

@@ -48,7 +48,6 @@ REDUCED = {
     r"bandit-gym fidelity --suite adversarial.*": "--only sure --scale 0.01 --workers 1",
     r"bandit-gym report DIR": "--format png",
     r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls' --workers 1",
-    r"python scripts/optimal\.py .*": "--scale 0.005 --only worst",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
 }

@@ -1,0 +1,180 @@
+"""How much is avoidable? Regret of rules beside the least that is possible, exact or bracketed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from time import process_time
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from agents import make_agent
+from agents.base import Agent
+from agents.bayes_optimal import expected_regret, optimal_bracket, optimal_regret
+from agents.optimum.brackets import played_regrets
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import prior_from_dict
+from bandit_gym.problem import BanditProblem
+from bandit_gym.results.statistics import mean_interval
+from bandit_gym.results.styles import COLOURS
+from scripts.studies.study import Found, Task, play, table
+
+ARMS = (2, 3, 5)
+UNIFORM = {"name": "beta", "alpha": 1.0, "beta": 1.0}
+
+
+def parts(task: Task) -> dict[str, Callable[[], Any]]:
+    """Return a part for each prior, each agent, and each number of arms that Racing plays."""
+    settings = task.settings
+    tables = {f"prior: {name}": partial(_ratios, task, name) for name in settings["priors"]}
+    costs = {f"agent: {label}": partial(_cost, task, label) for label in settings["agents"]}
+    few = partial(_played, task, 2, task.size("horizon_short"), task.size("players"))
+    many = partial(_played, task, 10, task.size("horizon_many"), task.size("replications"))
+    return tables | costs | {"played: 2": few, "played: 10": many}
+
+
+def _problem(prior: Mapping[str, Any], num_arms: int) -> BanditProblem:
+    return BanditProblem(Bernoulli(), prior_from_dict(dict(prior)), num_arms)
+
+
+def _ratios(task: Task, name: str) -> list[dict[str, Any]]:
+    """Return the rules' regrets over the least, of three horizons for each number of arms."""
+    rows = []
+    for num_arms in ARMS:
+        world = _problem(task.settings["priors"][name], num_arms)
+        longest = task.size(f"horizon_{num_arms}")
+        curves = {
+            label: expected_regret(world, rule, longest)
+            for label, rule in task.settings["rules"].items()
+        }
+        for horizon in sorted({max(1, longest // 5), max(1, longest // 2), longest}):
+            least = optimal_regret(world, horizon)
+            ratios = {label: float(each[horizon - 1] / least) for label, each in curves.items()}
+            rows.append(
+                {"prior": name, "arms": num_arms, "horizon": horizon, "least": float(least)}
+                | {"ratios": ratios}
+            )
+    return rows
+
+
+def _cost(task: Task, label: str) -> dict[str, Any]:
+    """Return an agent's regret over the least with two uniform arms, and what a decision costs."""
+    world, horizon = _problem(UNIFORM, 2), task.size("horizon_costs")
+    options = dict(task.settings["agents"][label])
+    is_drawn, name = options.pop("is_drawn", False), options.pop("agent")
+    if "horizon" in options:
+        options["horizon"] = horizon
+    agent = make_agent(name, world, **options)
+    regret = expected_regret(world, as_rule(agent), horizon)[-1]
+    seconds = []
+    for _ in range(1 + task.settings["rounds"]):
+        begin = process_time()
+        played_regrets(agent, horizon, task.settings["lanes"], seed=task.settings["seed"])
+        seconds.append(process_time() - begin)
+    return {
+        "rule": label,
+        "ratio": float(regret / optimal_regret(world, horizon)),
+        "microseconds": 1e6 * min(seconds[1:]) / (task.settings["lanes"] * horizon),
+        "is_drawn": is_drawn,
+    }
+
+
+def as_rule(agent: Agent) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Return what an agent does in (S, K) states, as `expected_regret` asks for it."""
+
+    def rule(counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        agent.reset(len(counts), seed=0)
+        agent.warm_start(counts, sums)
+        return np.asarray(agent.action_probabilities())
+
+    return rule
+
+
+def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[str, Any]:
+    """Return regrets of exact Thompson sampling and Racing, and the bounds of the least."""
+    world = _problem(UNIFORM, num_arms)
+    env = {"env": "BernoulliBandit-v0", "num_arms": num_arms, "label": "uniform arms"}
+    agents = [{"agent": "exact", "label": "exact"}, {"agent": "racing_paper", "label": "racing"}]
+    sizes = {"horizon": horizon, "replications": max(10, replications)}
+    runs = play(task, [env], agents, seed=task.settings["seed"], **sizes)["uniform arms"]
+    exact, racing = (runs[label].final("pseudo_regret") for label in ("exact", "racing"))
+    if num_arms == 2:
+        bounds = [optimal_regret(world, horizon)] * 2
+    else:
+        found = optimal_bracket(world, horizon, num_samples=task.size("scenarios"))
+        bounds = [found.best - found.upper, found.best - found.lower]
+    return {
+        "world": f"{num_arms} arms, T = {horizon:,}",
+        "least": [float(each) for each in bounds],
+        "exact": list(mean_interval(exact)),
+        "racing": list(mean_interval(racing)),
+        "gain": list(mean_interval(exact - racing)),
+    }
+
+
+def tell(found: Found) -> dict[str, str]:
+    """Return the three tables of the page."""
+    numbers = found["numbers"]
+    rows = [row for name, part in numbers.items() if name.startswith("prior") for row in part]
+    costs = sorted(_costs(found), key=lambda row: row["ratio"])
+    played = [part for name, part in numbers.items() if name.startswith("played")]
+    return {
+        "ratios": table([_ratio_cells(row) for row in rows]),
+        "costs": table(
+            [
+                {"rule": row["rule"], "times the least": f"{row['ratio']:.3f}"}
+                | {"µs": f"{row['microseconds']:.2f}"}
+                for row in costs
+            ]
+        ),
+        "played": table([_played_cells(row) for row in played]),
+    }
+
+
+def _costs(found: Found) -> list[dict[str, Any]]:
+    return [part for name, part in found["numbers"].items() if name.startswith("agent")]
+
+
+def _ratio_cells(row: Mapping[str, Any]) -> dict[str, str]:
+    cells = {"prior": row["prior"], "K": str(row["arms"]), "T": str(row["horizon"])}
+    cells |= {"least regret": f"{row['least']:.4f}"}
+    cells |= {label: f"{ratio:.2f}" for label, ratio in row["ratios"].items()}
+    return cells | {"avoidable": f"{max(0.0, 1 - 1 / row['ratios']['Thompson']):.0%}"}
+
+
+def _played_cells(row: Mapping[str, Any]) -> dict[str, str]:
+    """Write a row; of a bracket, what follows from either end."""
+    played, gain, least = row["exact"][0], row["gain"][0], row["least"]
+    cells = {"world": row["world"], "least": _range(least, "{:.2f}")}
+    cells |= {"Thompson": _interval(row["exact"])}
+    cells |= {"times the least": _range([played / each for each in least[::-1]], "{:.2f}")}
+    cells |= {"Racing": _interval(row["racing"]), "Racing's gain": _interval(row["gain"])}
+    shares = [gain / (played - each) for each in least]
+    return cells | {"of the avoidable": _range(shares, "{:.0%}")}
+
+
+def _interval(interval: list[float]) -> str:
+    return "{:.2f} [{:.2f}, {:.2f}]".format(*interval)
+
+
+def _range(ends: list[float], form: str) -> str:
+    return " to ".join(dict.fromkeys(form.format(end) for end in ends))
+
+
+def draw(found: Found) -> dict[str, Figure]:
+    """Draw regret over the least against the cost of a decision."""
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axes = figure.subplots()
+    for row in _costs(found):
+        if row["is_drawn"]:
+            place = row["microseconds"], row["ratio"]
+            axes.plot(*place, "o", color=COLOURS[0], markersize=7)
+            axes.annotate(row["rule"], place, xytext=(7, 4), textcoords="offset points")
+    axes.axhline(1.0, color="0.7", linewidth=1, zorder=0)
+    axes.set(xscale="log", xlabel="microseconds per decision", ylabel="regret, times the least")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.margins(x=0.25, y=0.1)
+    axes.spines[["top", "right"]].set_visible(False)
+    return {"optimal": figure}
