@@ -48,6 +48,8 @@ def fewer(tmp_path, monkeypatch):
 def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
     name, fewer, monkeypatch, capsys
 ):
+    if name == "sb3":
+        pytest.importorskip("stable_baselines3")
     command = [name, "--scale", str(Study(name).scale / 100), "--workers", "1"]
     assert main(command) == 0
     folder = fewer / "build/studies" / name
@@ -179,3 +181,54 @@ def test_no_rule_is_below_the_least_and_one_pull_leaves_no_choice():
         dict.fromkeys(first["ratios"], 1)
     )
     assert min(last["ratios"].values()) >= 1
+
+
+# -- Beside Stable-Baselines3 -------------------------------------------------------------------
+
+
+SHORT = Study("sb3").settings["short"]
+
+
+@pytest.fixture
+def sb3():
+    pytest.importorskip("stable_baselines3")
+    return Study("sb3").module
+
+
+def test_training_is_compared_with_what_is_known_exactly(sb3):
+    known = {label: round(value, 4) for label, value in sb3.bounds(SHORT).items()}
+    assert known == {"random play": 10.0, "exact Thompson": 12.5489, "best possible": 13.4658}
+
+
+def test_return_of_a_policy_is_the_exact_one(sb3):
+    model = sb3.make_model(Study("sb3").settings, "PPO, ended", SHORT, SHORT["horizon"], 0)
+    world = sb3.make_world(SHORT, SHORT["horizon"], "counts", 1)
+    agent = sb3.SB3Agent(model)
+
+    def rule(counts, sums):
+        agent.reset(num_envs=len(counts), seed=0)
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), 0.5)
+        left = 1 - counts.sum(axis=1, keepdims=True) / SHORT["horizon"]
+        shown = np.concatenate([counts / SHORT["horizon"], means, left], axis=1)
+        law = agent.action_probabilities(shown.astype(np.float32)).astype(float)
+        return law / law.sum(axis=1, keepdims=True)
+
+    exact = sb3.expected_reward(world.unwrapped.problem, rule, SHORT["horizon"])
+    # A regret is at most 20 ranges of three uniform means, whose squares are 0.3 on average.
+    error = SHORT["horizon"] * 0.3**0.5 / 10_000**0.5
+    assert sb3.mean_return(SHORT, 10_000, model) == pytest.approx(exact, abs=4 * error)
+
+
+def test_scaled_counts_are_posterior_means_precisions_and_the_time_left(sb3):
+    space = sb3.make_world(SHORT, 20, "counts", 1).single_observation_space
+    counts = [[0.1, 0.4, 0.0, 0.5, 0.75, 0.5, 0.5]]  # 1 of 2, 6 of 8, none of none
+    expected = [4 * 2 / 4 - 2, 4 * 7 / 10 - 2, 0, 2 / 3**0.5 - 1, 2 / 3 - 1, 1, 0]
+    found = sb3.ScaledCounts(space, 20)(sb3.torch.tensor(counts))
+    assert found[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("label", Study("sb3").settings["models"])
+def test_every_model_of_the_settings_can_be_built(sb3, label):
+    settings = Study("sb3").settings
+    model = sb3.make_model(settings, label, settings["worlds"][0]["env"], 50, 0)
+    assert model.n_envs == sb3.described(settings, label)["num_envs"]

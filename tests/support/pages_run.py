@@ -31,7 +31,7 @@ EXCEPTIONS = {
     r"pytest": "this run",
     r"python scripts/benchmark\.py (.* )?--with-peers.*": "installs other people's libraries",
     r"python scripts/benchmark\.py( --check| --only harness)?": "minutes, by the clock",
-    r"python (-m scripts\.studies .*|scripts/compare_sb3\.py.*)": "minutes",
+    r"python -m scripts\.studies .*": "minutes",
     r"python (-m sphinx|scripts/(golden|make_suite)\.py).*": "the gate's; takes minutes",
     r"python scripts/mutants\.py .*": "breaks lines for an hour",
 }

@@ -1,1 +1,0 @@
-"""The parts of `compare_sb3.py`: what to train, how, how to evaluate, what to write."""
