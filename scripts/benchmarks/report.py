@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pages.page import markdown_table
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -141,3 +140,9 @@ def _entry(row: Row) -> dict[str, Any]:
 def _processor() -> str:
     named = re.search("model name.*: (.*)", Path("/proc/cpuinfo").read_text())
     return named[1] if named else "unknown"
+
+
+def markdown_table(rows: Sequence[Mapping[str, str]]) -> str:
+    """Lay out rows that map each column's name to its cell."""
+    lines = [rows[0], ["---"] * len(rows[0]), *(row.values() for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -17,7 +17,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -136,12 +136,14 @@ def play(
 ) -> dict[str, dict[str, RunResults]]:
     """Run an experiment, or what the study's folder lacks of it.
 
+    More replications than before go on with those that are there.
+
     Returns:
         its runs by the labels of environment and agent, also those that failed.
     """
     sizes["block_size"] = min(sizes.get("block_size", 100), sizes["replications"])
     experiment = Experiment(tuple(environments), tuple(agents), **sizes)
-    folder = task.folder / experiment.name
+    folder = task.folder / replace(experiment, replications=experiment.block_size).name
     run_experiment(experiment, folder, workers=task.workers)
     found: dict[str, dict[str, RunResults]] = {}
     for each in load_results(folder, experiment).runs:

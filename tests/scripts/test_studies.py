@@ -8,17 +8,39 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from agents import ExactThompson
+from agents import ExactThompson, RacingThompson
 from agents.bayes_optimal import expected_regret
-from scripts.studies import distance, optimal
+from agents.racing.stopping import threshold_function
+from scripts.studies import distance, optimal, paper
 from scripts.studies import study as studies
 from scripts.studies.__main__ import main
-from scripts.studies.study import DOCS, HERE, NAMES, PLACE, Study, fill, made
+from scripts.studies.paper import Measure, share_interval, skewed_interval
+from scripts.studies.study import (
+    DOCS,
+    FAILS,
+    HERE,
+    HOLDS,
+    NAMES,
+    PLACE,
+    UNDECIDED,
+    Study,
+    fill,
+    made,
+)
 
+LONG = {"table2": 1000, "1a": 1000, "1b": 10000, "2": 10000}
 FEWER = {
     "exact": [
         ('fidelity-v1]\nonly = ""', 'fidelity-v1]\nonly = "Beta(5, 5), 100 pulls"'),
         ('adversarial]\nonly = ""', 'adversarial]\nonly = "sure prior"'),
+    ],
+    "paper": [
+        *((f"horizon_{name} = {full}", f"horizon_{name} = 20") for name, full in LONG.items()),
+        ("looks = [1, 2, 4]", "looks = [1]"),
+        ("deltas = [0.1, 0.3, 0.5, 0.7]", "deltas = [0.1, 0.7]"),
+        ("sigmas = [0.1, 0.3, 0.5, 0.7]", "sigmas = [0.1, 0.7]"),
+        ("early = 100", "early = 5"),
+        ("races = 10000", "races = 100"),
     ],
     "optimal": [
         ("horizon_5 = 12", "horizon_5 = 4"),
@@ -57,7 +79,7 @@ def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
     page = (folder / f"{name}.md").read_text(encoding="utf-8")
     assert fill(page, Study(name).module.tell(found) | {"made": made(found)}) == page
     assert f"`python -m scripts.studies {name} --scale" in page
-    pictures = re.findall(r"\]\((\w+)\.png\)", page)
+    pictures = re.findall(r"\]\(([\w-]+)\.png\)", page)
     assert {f"{each}.png" for each in pictures} == {path.name for path in folder.glob("*.png")}
     monkeypatch.setattr(Study(name).module, "parts", lambda task: dict.fromkeys(found["numbers"]))
     assert main(command) == 0  # without a part that could be measured
@@ -142,15 +164,15 @@ def test_worlds_are_averaged_in_each_replication_which_they_share():
     np.testing.assert_allclose(opposed["lost"], [[0.5] * 3])  # luck that cancels out
 
 
-SAME, COSTS, UNDECIDED = [0.0, -0.01, 0.01], [0.3, 0.2, 0.4], [0.0, -0.3, 0.3]
+SAME, COSTS, OPEN = [0.0, -0.01, 0.01], [0.3, 0.2, 0.4], [0.0, -0.3, 0.3]
 
 
 @pytest.mark.parametrize(
     ("intervals", "word"),
     [
         ([SAME] * 4, "holds"),
-        ([SAME] * 3 + [UNDECIDED], "holds"),
-        ([SAME] * 2 + [UNDECIDED] * 2, "undecided"),
+        ([SAME] * 3 + [OPEN], "holds"),
+        ([SAME] * 2 + [OPEN] * 2, "undecided"),
         ([SAME] * 3 + [COSTS], "fails"),
     ],
 )
@@ -232,3 +254,138 @@ def test_every_model_of_the_settings_can_be_built(sb3, label):
     settings = Study("sb3").settings
     model = sb3.make_model(settings, label, settings["worlds"][0]["env"], 50, 0)
     assert model.n_envs == sb3.described(settings, label)["num_envs"]
+
+
+# -- Does the paper hold? -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_claim_at_its_limit_is_settled_no_more_often_than_the_level_allows(sign):
+    """Skewed values whose mean is the limit: three looks, any verdict is wrong."""
+    rng, level, count = np.random.default_rng(0), 0.05, 1500
+    wrong = 0
+    for values in sign * (rng.gamma(4.0, size=(count, 64)) - 4.0):
+        looks = (Measure(values[:n], low=0.0).verdict(level / 3) for n in (16, 32, 64))
+        wrong += any(verdict != UNDECIDED for verdict in looks)
+    assert wrong / count <= level + 3 * np.sqrt(level * (1 - level) / count)
+
+
+@pytest.mark.parametrize(("mean", "verdict"), [(1.0, HOLDS), (-1.0, FAILS)])
+def test_claim_that_is_far_from_its_limit_is_settled_at_the_level_of_a_cell(mean, verdict):
+    """One standard deviation is 8 standard errors of 64, where the level asks for about 5."""
+    values = np.random.default_rng(0).normal(mean, size=64)
+    assert Measure(values, low=0.0).verdict(2e-5) == verdict
+
+
+@pytest.mark.parametrize(
+    ("mean", "verdict"),
+    [(0.0, HOLDS), (1.9, UNDECIDED), (5.0, FAILS), (-5.0, FAILS)],
+)
+def test_claim_between_two_limits_needs_both(mean, verdict):
+    values = np.random.default_rng(0).normal(mean, size=100)
+    assert Measure(values, low=-2.0, high=2.0).verdict(0.001) == verdict
+
+
+def test_limit_that_is_paired_with_the_values_is_taken_with_its_noise():
+    """Values follow their limit closely: apart, neither could be told from the other."""
+    rng = np.random.default_rng(0)
+    limit = rng.normal(0.0, 10.0, size=50)
+    assert Measure(limit + rng.normal(0.5, 0.1, size=50), low=limit).verdict(0.001) == HOLDS
+
+
+def test_few_values_settle_nothing_and_one_that_was_worked_out_does():
+    assert Measure(np.arange(15.0) + 100, low=0.0).verdict(0.05) == UNDECIDED
+    assert Measure(np.full(15, 1.0), high=2.0).verdict(0.05) == UNDECIDED
+    assert Measure(np.full(16, 1.0), high=2.0).verdict(0.05) == HOLDS
+    assert Measure(np.full(1, 1.0), high=2.0).verdict(0.05) == HOLDS
+
+
+def test_quantity_that_is_exactly_its_limit_does_not_lie_beyond_it():
+    """No fewer samples at another delta: "more" is then wrong, and no matter of chance."""
+    assert Measure(np.zeros(20), low=0.0).verdict(0.05) == FAILS
+
+
+def test_interval_of_symmetric_values_is_students():
+    values = np.arange(-10.0, 11.0)
+    found = skewed_interval(values, 0.05)
+    half = 2.0859634472658364 * np.sqrt(38.5 / 21)  # t quantile with 20 degrees; variance 38.5
+    assert found == pytest.approx((0.0, -half, half))
+
+
+def test_interval_of_values_skewed_to_the_right_reaches_farther_there():
+    estimate, low, high = skewed_interval(np.random.default_rng(0).exponential(size=50), 0.01)
+    assert high - estimate > 1.2 * (estimate - low)
+
+
+def test_interval_of_a_share_that_never_happened_is_clopper_and_pearsons():
+    """None of n: the upper end p has (1 - p)^n = level / 2."""
+    assert share_interval(np.zeros(30), 0.05) == pytest.approx((0.0, 0.0, 1 - 0.025 ** (1 / 30)))
+    assert share_interval(np.ones(30), 0.05) == pytest.approx((1.0, 0.025 ** (1 / 30), 1.0))
+
+
+@pytest.mark.parametrize(
+    ("means", "word", "count", "looks"),
+    [
+        ({1: 0.0, 2: 5.0, 4: 5.0}, "holds", 40, [1, 2]),
+        ({1: 0.0, 2: 0.0, 4: 0.0}, "undecided", 80, [1, 2, 4]),
+    ],
+)
+def test_a_claim_is_looked_at_until_it_is_settled(means, word, count, looks):
+    asked = []
+
+    def measure(look):
+        asked.append(look)
+        return Measure(np.random.default_rng(0).normal(means[look], size=20 * look), low=0.0)
+
+    task = studies.Task(Study("paper").settings, 0.3, DOCS, studies.Workers("serial"))
+    cell = paper.settle(task, measure)
+    assert (cell["verdict"], cell["count"], asked) == (word, count, looks)
+
+
+def test_every_reading_is_another_agent():
+    settings = Study("paper").settings
+    entries = [paper.entry(settings, name) for name in settings["readings"]]
+    assert len({json.dumps(each, sort_keys=True) for each in entries}) == len(entries) == 11
+
+
+@pytest.mark.parametrize("make", [RacingThompson, paper.RacingByDraws])
+def test_race_divides_by_its_draws_or_by_one_more(make):
+    """All d draws have the weight 1 and the same winner, so that its average is e^eps d / m."""
+    options = {"proposal": "reference", "stopping": "paper", "threshold": "printed"}
+    options |= {"scale": "weight", "delta": 0.1, "sigma": 0.1}
+    agent = make(UNIFORM, **options)
+    agent.reset(50, seed=0)
+    agent.warm_start([1000, 1000], [1000, 0])
+    race = agent.race()
+    d = np.arange(1, 500)
+    m = d if make is paper.RacingByDraws else d + 1
+    averages = np.exp(race.gumbels[:, :1]) * d / m
+    ends = d[(averages > 2 * threshold_function("printed", m, 0.1) - 0.1).argmax(axis=1)]
+    assert race.num_samples.tolist() == ends.tolist()
+    assert 1 < np.median(ends) < ends.max()
+
+
+@pytest.mark.parametrize("row", paper.ROWS, ids=lambda row: row[0].name)
+def test_posteriors_of_table_1_follow_from_its_priors_two_of_which_are_jeffreys(row):
+    assert paper.quantile_error(*row[:2]) < 1e-6
+    is_jeffreys = row[0].name in ("gaussian", "poisson")
+    assert (paper.distance_from_jeffreys(row[0]) < 1e-6) == is_jeffreys
+
+
+def test_worlds_of_their_own_are_clusters_and_replications_of_one_world_are():
+    runs = {"x": Run(np.array([[1.0, 2.0], [3.0, 6.0]]))}
+    assert paper.Look([runs]).regrets("x").tolist() == [2.0, 6.0]
+    assert paper.Look([runs, runs]).regrets("x").tolist() == [4.0, 4.0]
+    assert paper.Look([runs]).regrets("x", step=1).tolist() == [1.0, 3.0]
+
+
+class Run:
+    """Two replications, looked at after one step and after three."""
+
+    steps = np.array([1, 3])
+
+    def __init__(self, values):
+        self.values = values
+
+    def curves(self, column):
+        return self.values

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from documents import ROOT, run
 from gymnasium.envs.registration import registry
-from scripts_run import SMALL, run_script, run_study
+from scripts_run import run_script, run_study
 from sybil import Document, Region, Sybil
 from sybil.parsers.markdown import CodeBlockParser
 
@@ -43,8 +43,6 @@ FIRST = "--replications 2 --horizon 20 --backend serial"
 REDUCED = {
     r"python scripts/benchmark\.py --quick --clock .*": "--json found.json",
     r"bandit-gym compare( --(agents|env|propensities).*)?": FIRST,
-    r"python scripts/reproduce_paper\.py.*": SMALL,
-    r"python scripts/readings\.py.*": "--scale 0.001 --only table1",
     r"bandit-gym fidelity --suite adversarial.*": "--only sure --scale 0.01 --workers 1",
     r"bandit-gym report DIR": "--format png",
     r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls' --workers 1",

@@ -6,7 +6,6 @@ The processes of a test run share what it printed and the files that it left.
 import contextlib
 import hashlib
 import io
-import re
 import shlex
 from importlib import import_module
 from pathlib import Path
@@ -15,9 +14,7 @@ from typing import NamedTuple
 import benchmark
 import pytest
 from benchmarks.timing import Effort
-from pages.command import scaled
 
-SMALL = "--scale 0.0005 --workers 1"
 TINY = Effort("tiny", seconds=0.0, repeats=1, length_scale=0.001, width_scale=0.01)
 
 
@@ -48,15 +45,6 @@ def run_study(command, shared):
     return Done((folder / "printed").read_text(encoding="utf-8"), folder)
 
 
-def sections_with_verdicts(page):
-    """Return the titles of a study's sections, and those that its table of verdicts speaks of."""
-    text = page.read_text(encoding="utf-8")
-    titles = [title.partition(":")[0] for title in re.findall(r"^## (.*)$", text, re.M)]
-    words = "holds|holds in part|does not hold|undecided"
-    judged = re.findall(rf"^\| (.*?) \| .* \| \*\*(?:{words})\*\* \|", text, re.M)
-    return set(titles) - {"Verdicts"}, set(judged)
-
-
 @contextlib.contextmanager
 def held(lock):
     """Wait until nobody else holds a lock, and hold it; on Windows the work may be done twice."""
@@ -79,23 +67,11 @@ def run_script(command):
     """
     _, script, *arguments = shlex.split(command)
     name, printed = Path(script).stem, io.StringIO()
-    with contextlib.redirect_stdout(printed), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pages.command.scaled", shortened)
+    with contextlib.redirect_stdout(printed):
         main = run_benchmark if name == "benchmark" else import_module(name).main
         code = main(arguments)
     assert code == 0, f"{command}: {printed.getvalue()}"
     return printed.getvalue()
-
-
-def shortened(sizes, scale):
-    """Return a share of each size as `scaled` does, but horizons of 30 steps at most.
-
-    A hundred, the fewest for a user, take three times as long and more.
-    """
-    return {
-        name: min(size, 30) if name == "horizon" else size
-        for name, size in scaled(sizes, scale).items()
-    }
 
 
 def run_benchmark(arguments):
