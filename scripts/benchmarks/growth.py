@@ -74,7 +74,7 @@ def measurements(session: Session) -> Iterator[Measurement]:
     for name in ("exact", "racing-fixed"):
         yield _along_arms(session, name)
         yield _along_lanes(session, name)
-    names = "growth.memory", "growth.memory.ratio", "growth.memory.replications"
+    names = "growth.memory.ratio", "growth.memory.replications"
     yield Measurement(names, lambda: _memory(session))
 
 
@@ -139,8 +139,6 @@ def _memory(session: Session) -> Iterator[Row]:
         name: run_process("-c", EXPERIMENT, str(horizon), str(replications))
         for name, (horizon, replications) in sizes.items()
     }
-    title = f"peak memory, T = {long:g}, log-spaced recording"
-    yield summarise("growth.memory", title, [runs["long"]["peak_mib"]], "MiB")
     pairs = {
         "ratio": ("long", "short", f"T = {long:g} / T = {short:g}"),
         "replications": ("many", "few", f"{many} replications / {few}"),

@@ -21,7 +21,6 @@ MAX_REPEATS = 3  # each takes seconds
 FEWEST_STEPS = 200  # the file written at the end would have too large a share of fewer
 CASES = {
     "harness.racing": ("racing_paper", BLOCK_SIZE),
-    "harness.exact": ("exact", BLOCK_SIZE),
     "harness.exact.many": ("exact", 1000),
 }
 """Key -> agent and lanes."""

@@ -67,13 +67,12 @@ class UserPrior:
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of every likelihood, then of the kinds of prior, then of a single lane."""
+    """Tell of every likelihood, then of the kinds of prior."""
     for likelihood, prior in PRIORS.items():
         problem = BanditProblem(likelihood, prior, NUM_ARMS)
         yield _against_numpy(session, problem, likelihood.name, _plain_log_density(prior))
     yield _dependent(session)
     yield _user(session)
-    yield _single(session)
     yield _matched(session)
 
 
@@ -120,19 +119,6 @@ def _user(session: Session) -> Measurement:
 
     ratios = {"racing.user.built-in": ("user's log_density", "built-in")}
     return session.match(f"Racing, {num_lanes} lanes: ", ratios, WORK, contestants)
-
-
-def _single(session: Session) -> Measurement:
-    problem, num_lanes = truncated_problem(), session.effort.width(BLOCK_SIZE)
-
-    def contestants() -> Contestants:
-        histories = play_histories(problem, num_lanes)
-        middle = [array[num_lanes // 2][None] for array in histories]  # of an episode
-        plain = _plain_loop(problem.likelihood, *middle, _plain_log_density(PRIOR))
-        return {"ours": _ours(problem, *middle)[0], "plain loop": plain}
-
-    ratios = {"racing.single.loop": ("plain loop", "ours")}
-    return session.match("Racing, bernoulli, one lane: ", ratios, WORK, contestants)
 
 
 def _matched(session: Session) -> Measurement:

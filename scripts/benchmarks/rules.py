@@ -1,8 +1,7 @@
 """What a decision costs by each rule: `act` and `observe` of one lane, K = 10, N = 100.
 
 Rewards are Bernoulli and the prior is uniform; every round starts from nothing, so that tables are
-kept from the round that warms up. The relaxations beyond FH are timed over the last pulls of a
-short horizon in two lanes: they cost in proportion to H^2 and H, the pulls left.
+kept from the round that warms up.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from benchmarks.timing import Row, measure, summarise
 
 NUM_LANES = 100
 NUM_STEPS = 200
-NUM_FEW_LANES = 2
-SHORT_HORIZON = 100
 
 RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "ucb-tuned": ("ucb_tuned", {}),
@@ -30,40 +27,24 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "kg": ("knowledge_gradient", {"horizon": HORIZON}),
     "kg-star": ("knowledge_gradient", {"horizon": HORIZON, "variant": "kg*"}),
     "v-ids": ("information_directed", {}),
-    "ids": ("information_directed", {"gain": "information"}),
     "discounted-gittins": ("discounted_gittins", {"discount": 0.9}),
     "finite-horizon-gittins": ("finite_horizon_gittins", {"horizon": HORIZON}),
     "optimistic-gittins": ("optimistic_gittins", {}),
     "irs-fh": ("information_relaxation", {"horizon": HORIZON}),
 }
-RELAXATIONS = {
-    f"irs-{penalty.replace('_', '-')}": (
-        "information_relaxation",
-        {"horizon": SHORT_HORIZON, "penalty": penalty},
-    )
-    for penalty in ("v_zero", "index")
-}
-"""Those of any number of arms; "v_emax" is for two and three."""
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
     """Tell of a row for each rule."""
     for key, (name, options) in RULES.items():
-        take = partial(_take, session, f"rules.{key}", name, options, NUM_LANES)
-        yield Measurement((f"rules.{key}",), take)
-    for key, (name, options) in RELAXATIONS.items():
-        take = partial(_take, session, f"rules.{key}", name, options, NUM_FEW_LANES)
+        take = partial(_take, session, f"rules.{key}", name, options)
         yield Measurement((f"rules.{key}",), take)
 
 
-def _take(
-    session: Session, key: str, name: str, options: dict[str, Any], num_lanes: int
-) -> Iterator[Row]:
-    is_short = options.get("horizon") == SHORT_HORIZON
-    num_steps = session.effort.length(NUM_STEPS, minimum=3)
-    lanes = min(session.effort.width(num_lanes), num_lanes)
+def _take(session: Session, key: str, name: str, options: dict[str, Any]) -> Iterator[Row]:
+    steps = session.effort.length(NUM_STEPS, minimum=3)
+    lanes = min(session.effort.width(NUM_LANES), NUM_LANES)
     agent = make_agent(name, conjugate_problem(1.0), **options)
-    steps = min(num_steps, SHORT_HORIZON) if is_short else num_steps
     costs = measure(play_from_start({key: agent}, steps, lanes), session.effort)
     title = f"{key.partition('.')[2]}, {lanes} lanes x {steps} steps: a decision"
     yield summarise(key, title, 1e6 * costs[key], "us")

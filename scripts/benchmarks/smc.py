@@ -1,8 +1,7 @@
-"""The particle baseline: what a step costs beside plain NumPy and a library, what a lane weighs."""
+"""The particle baseline: what a step costs beside plain NumPy and a library."""
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -15,9 +14,9 @@ from bandit_gym.problem import BanditProblem
 from benchmarks.games import play_from_start, truncated_problem
 from benchmarks.plain_numpy import ParticleThompson
 from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
-from benchmarks.timing import Row, rounds_of, summarise
-from benchmarks.workers.one_lane import NUM_ARMS, new_game
+from benchmarks.timing import rounds_of
 from benchmarks.workers.one_lane import NUM_STEPS as GAME_STEPS
+from benchmarks.workers.one_lane import new_game
 
 NUM_PARTICLES = 1000
 NUM_STEPS = 50
@@ -41,7 +40,7 @@ class DrawnBefore:
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of episodes of 50 steps, without and with the drawing of particles, and of memory."""
+    """Tell of episodes of 50 steps, without the drawing of particles."""
     problem = truncated_problem()
     num_lanes = session.effort.width(BLOCK_SIZE)
     num_particles = session.effort.width(NUM_PARTICLES)
@@ -58,14 +57,7 @@ def measurements(session: Session) -> Iterator[Measurement]:
     yield session.match(
         f"SMC step, {size}", {"smc.step": sides}, "decision", lambda: contestants(drawn)
     )
-    yield session.match(
-        f"SMC step and its share of drawing, {size}",
-        {"smc.episode": sides},
-        "decision",
-        lambda: contestants(problem),
-    )
     yield _library(session, drawn, num_lanes)
-    yield Measurement(("smc.memory",), lambda: [_memory(problem, num_lanes, num_particles)])
 
 
 def _library(session: Session, problem: BanditProblem, num_lanes: int) -> Measurement:
@@ -89,14 +81,3 @@ def _library(session: Session, problem: BanditProblem, num_lanes: int) -> Measur
         "smc.many.particles": ("particles", f"ours, {num_lanes} lanes"),
     }
     return session.match(f"SMC, {NUM_PARTICLES} particles: ", ratios, "decision", contestants)
-
-
-def _memory(problem: BanditProblem, num_lanes: int, num_particles: int) -> Row:
-    tracemalloc.start()
-    agent = SMCThompson(problem, num_particles=num_particles)
-    agent.reset(num_lanes, seed=0)
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    title = f"SMC memory per lane, {num_particles} particles"
-    note = f"the particles alone: {num_particles * NUM_ARMS * 8 / 1024:.3g} KiB"
-    return summarise("smc.memory", title, [held / num_lanes / 1024], "KiB", note)
