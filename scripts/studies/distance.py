@@ -38,52 +38,42 @@ def parts(task: Task) -> dict[str, Callable[[], Any]]:
     return {label: partial(_measure, task, label) for label in task.settings["agents"]}
 
 
-def _worlds(task: Task) -> dict[str, list[Case]]:
-    """Return the cases of each world of the suite."""
+def _worlds(task: Task, label: str) -> dict[str, list[Case]]:
+    """Return the cases of each world of the suite that an agent plays in."""
+    lacks = task.settings["lacks"].get(label, [])
     worlds: dict[str, list[Case]] = {}
     for case in load_suite().cases:
-        if task.settings["only"] in case.world:
+        if task.settings["only"] in case.world and case.kind not in lacks:
             worlds.setdefault(case.world, []).append(case)
     return worlds
 
 
 def _measure(task: Task, label: str) -> dict[str, Any]:
     """Return an agent's distance and regret lost, by kind of prior; and where it failed."""
-    worlds, longest = _worlds(task), task.size("horizon")
-    environments = [
-        {**describe_environments(cases[0].problem)[0], "label": world}
-        for world, cases in worlds.items()
-    ]
-    sizes = {"horizon": longest, "replications": max(10, task.size("replications"))}
-    sizes["seed"] = task.settings["seed"]
+    settings, worlds = task.settings, _worlds(task, label)
+    entry = {**settings["agents"][label], "label": label}
     again = "scripts.studies.outsiders:Again"
-    exact = [{"agent": again, "number": number} for number in range(task.settings["references"])]
-    entry = {**task.settings["agents"][label], "label": label}
-    references = play(task, environments, exact, **sizes)
-    own = play(task, environments, [entry], **sizes)
+    exact = [{"agent": again, "number": number} for number in range(settings["references"])]
+    sizes = {"horizon": task.size("horizon"), "seed": settings["seed"]}
+    sizes["replications"] = max(10, task.size("replications"))
+    longest = max(settings["horizons"])
+    steps = [max(1, round(t * sizes["horizon"] / longest)) for t in settings["horizons"]]
     rows: dict[str, list[tuple[Any, ...]]] = {}
     failed = {}
     for world, cases in worlds.items():
-        run = own[world][label]
-        try:
-            distances = [_distance(task, entry, case) for case in cases]
-        except (TypeError, ValueError) as error:
-            failed[world] = str(error)
-            continue
+        env = {**describe_environments(cases[0].problem)[0], "label": world}
+        references = play(task, [env], exact, **sizes)[world].values()
+        run = play(task, [env], [entry], **sizes)[world][label]
         if not run.is_usable:
             failed[world] = next(iter(run.failures.values()), "not played").splitlines()[-1]
             continue
-        steps = [max(1, round(t * longest / max(_horizons(task)))) for t in _horizons(task)]
-        reference = np.mean([_at(steps, each) for each in references[world].values()], axis=0)
+        distances = [_distance(task, entry, case) for case in cases]
+        reference = np.mean([_at(steps, each) for each in references], axis=0)
         lost = (_at(steps, run) - reference) / reference.mean(axis=0)
         for kind in (cases[0].kind, ALL):
             rows.setdefault(kind, []).append((*np.mean(distances, axis=0), lost))
     pooled = [_pool(task, kind, found) for kind, found in rows.items()]
     return {"agent": label, "pooled": pooled, "failed": failed}
-
-
-def _horizons(task: Task) -> list[int]:
-    return list(task.settings["horizons"])
 
 
 def _at(steps: list[int], run: RunResults) -> np.ndarray:

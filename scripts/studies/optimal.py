@@ -122,19 +122,18 @@ def tell(found: Found) -> dict[str, str]:
     played = [part for name, part in numbers.items() if name.startswith("played")]
     return {
         "ratios": table([_ratio_cells(row) for row in rows]),
-        "costs": table(
-            [
-                {"rule": row["rule"], "times the least": f"{row['ratio']:.3f}"}
-                | {"µs": f"{row['microseconds']:.2f}"}
-                for row in costs
-            ]
-        ),
+        "costs": table([_cost_cells(row) for row in costs]),
         "played": table([_played_cells(row) for row in played]),
     }
 
 
 def _costs(found: Found) -> list[dict[str, Any]]:
     return [part for name, part in found["numbers"].items() if name.startswith("agent")]
+
+
+def _cost_cells(row: Mapping[str, Any]) -> dict[str, str]:
+    cells = {"rule": row["rule"], "times the least": f"{row['ratio']:.3f}"}
+    return cells | {"µs": f"{row['microseconds']:.2f}"}
 
 
 def _ratio_cells(row: Mapping[str, Any]) -> dict[str, str]:

@@ -81,28 +81,22 @@ class Checkpoints(BaseCallback):
 
 
 def parts(task: Task) -> dict[str, Callable[[], Any]]:
-    """Return a part for each training of a variant, and for each world."""
+    """Return a part for each variant, and for each world."""
     settings = task.settings
-    learning = {
-        f"learning: {label}, seed {seed}": partial(_learn, task, label, seed)
-        for label in settings["variants"]
-        for seed in range(settings["trainings"])
-    }
-    worlds = {
-        f"world: {each['title']}": partial(_compare, task, each) for each in settings["worlds"]
-    }
-    return {"bounds": partial(bounds, settings["short"])} | learning | worlds
+    found: dict[str, Callable[[], Any]] = {"bounds": partial(bounds, settings["short"])}
+    for label in settings["variants"]:
+        found[f"learning: {label}"] = partial(_learn, task, label)
+    for world in settings["worlds"]:
+        found[f"world: {world['title']}"] = partial(_compare, task, world)
+    return found
 
 
 def make_world(env: Mapping[str, Any], horizon: int, observation: str, num_envs: int) -> Any:
     """Build lanes of a world, which start anew in the step in which they end."""
     options = {name: value for name, value in env.items() if name not in ("env", "horizon")}
-    shared = {
-        "max_episode_steps": horizon,
-        "autoreset_mode": "SameStep",
-        "observation": observation,
-    }
-    return gym.make_vec(f"bandit_gym:{env['env']}", num_envs=num_envs, **shared, **options)
+    options |= {"max_episode_steps": horizon, "observation": observation}
+    name = f"bandit_gym:{env['env']}"
+    return gym.make_vec(name, num_envs=num_envs, autoreset_mode="SameStep", **options)
 
 
 def described(settings: Mapping[str, Any], label: str) -> dict[str, Any]:
@@ -129,14 +123,16 @@ def make_model(
     return make(told["policy"], ended, seed=seed, device="cpu", **options)
 
 
-def _learn(task: Task, label: str, seed: int) -> dict[str, Any]:
-    """Train one variant, and return its mean return from checkpoint to checkpoint."""
-    short = task.settings["short"]
-    model = make_model(task.settings, label, short, short["horizon"], seed)
-    watch = Checkpoints(partial(mean_return, short, task.size("episodes")))
-    model.learn(task.size("learning"), callback=watch)
-    watch.evaluate()
-    return watch.found
+def _learn(task: Task, label: str) -> list[dict[str, Any]]:
+    """Train one variant a few times, and return what each training found at its checkpoints."""
+    short, found = task.settings["short"], []
+    for seed in range(task.settings["trainings"]):
+        model = make_model(task.settings, label, short, short["horizon"], seed)
+        watch = Checkpoints(partial(mean_return, short, task.size("episodes")))
+        model.learn(task.size("learning"), callback=watch)
+        watch.evaluate()
+        found.append(watch.found)
+    return found
 
 
 def mean_return(short: Mapping[str, Any], num_episodes: int, model: Any) -> float:
@@ -232,24 +228,14 @@ def _variant_cells(found: Found, label: str, trainings: list[dict[str, Any]]) ->
 
 def _variants(found: Found) -> dict[str, list[dict[str, Any]]]:
     """Return the trainings of each variant."""
-    return {
-        label: [
-            part
-            for name, part in found["numbers"].items()
-            if name.startswith(f"learning: {label}, seed")
-        ]
-        for label in found["settings"]["variants"]
-    }
+    labels = found["settings"]["variants"]
+    return {label: found["numbers"][f"learning: {label}"] for label in labels}
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, str]:
+    titles = {"return": "return", "regret": "regret", "difference": "less exact TS's"}
     cells = {"agent": row["agent"]}
-    for name, title in {
-        "return": "return",
-        "regret": "regret",
-        "difference": "less exact TS's",
-    }.items():
-        cells[title] = "{:.2f} [{:.2f}, {:.2f}]".format(*row[name])
+    cells |= {t: "{:.2f} [{:.2f}, {:.2f}]".format(*row[name]) for name, t in titles.items()}
     cells |= {"share of random's": f"{row['of_random']:.0%}"}
     cells |= {"trained on": f"{row['steps']:,}" if row["steps"] else "-"}
     cells |= {"CPU time": f"{row['seconds']:.0f} s" if row["steps"] else "-"}
