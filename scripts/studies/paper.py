@@ -220,8 +220,8 @@ def _look(
 ) -> list[dict[str, RunResults]]:
     """Play agents in the worlds of a figure at a look, unless they were played before."""
     figure = task.settings["figures"][name]
-    horizon = task.size(f"horizon_{figure['of']}")
-    sizes = {"horizon": horizon, "seed": task.settings["seed"]}
+    sizes = {"horizon": task.size(f"horizon_{figure['of']}"), "block_size": 25}
+    sizes["seed"] = task.settings["seed"]
     if figure["of"] == "1b":
         worlds = [{"env": "BernoulliBandit-v0", "prior": figure["prior"], "label": name}]
         sizes["replications"] = number * task.size("replications_1b")
@@ -317,7 +317,7 @@ def _table_2(task: Task, reading: str) -> dict[str, Any]:
     def look(number: int) -> Look:
         if number not in kept:
             sizes = {"horizon": task.size("horizon_table2"), "seed": settings["seed"]}
-            sizes["replications"] = number * task.size("replications_table2")
+            sizes |= {"replications": number * task.size("replications_table2"), "block_size": 25}
             kept[number] = Look([play(task, [world], [*agents, EXACT], **sizes)["Beta(5, 5)"]])
         return kept[number]
 
