@@ -194,7 +194,7 @@ def draw(found: Found) -> dict[str, Figure]:
         axes.errorbar(
             row["excess"], share, [[share - low], [high - share]], fmt="o", color=colour, capsize=2
         )
-        place = {"xytext": (7 * side, 4), "ha": "left" if side > 0 else "right"}
+        place: dict[str, Any] = {"xytext": (7 * side, 4), "ha": "left" if side > 0 else "right"}
         point = row["excess"], share
         axes.annotate(agent, point, textcoords="offset points", color=colour, **place)
     axes.axhline(0, color="#888888", lw=0.8, ls=":")

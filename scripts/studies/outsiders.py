@@ -88,7 +88,8 @@ class Target:
         by = np.reshape(shifts, (-1, *[1] * line.ndim))
         own = self._own(line + by)
         if self.problem.offers("arm_log_density"):
-            return own + self.problem.prior.arm_log_density(self.means(line + by))
+            prior: Any = self.problem.prior
+            return own + prior.arm_log_density(self.means(line + by))
         each = line[..., None, :] + by[..., None] * np.eye(line.shape[-1])
         return own + self.problem.prior.log_density(self.means(each))
 
@@ -131,7 +132,7 @@ def laplace(
     return target.means(mode + noise / np.sqrt(-curvature))
 
 
-laplace.is_batched = True
+laplace.is_batched = True  # type: ignore[attr-defined]
 
 
 STEP, NUM_STEPS = 0.1, 50
@@ -159,7 +160,7 @@ def langevin(
     return target.means(line)
 
 
-langevin.is_batched = True
+langevin.is_batched = True  # type: ignore[attr-defined]
 
 
 NUM_POINTS, NUM_ROUNDS = 30, 20
@@ -183,7 +184,7 @@ def mean_field(
     return target.means(centre + noise / np.sqrt(-curvature))
 
 
-mean_field.is_batched = True
+mean_field.is_batched = True  # type: ignore[attr-defined]
 
 
 def fit(target: Target) -> tuple[np.ndarray, np.ndarray]:
@@ -219,7 +220,7 @@ def moment_matched(
     return np.clip(draws, *problem.arm_support().T)
 
 
-moment_matched.is_batched = True
+moment_matched.is_batched = True  # type: ignore[attr-defined]
 
 
 NUM_MODELS = 30
@@ -242,7 +243,7 @@ class EnsembleSampling(Agent):
 
     def _restart(self, mask: np.ndarray) -> None:
         shape = (self.num_lanes, self.num_models, self.problem.num_arms)
-        if not hasattr(self, "starts") or self.starts.shape != shape:
+        if not hasattr(self, "starts") or self.starts.shape != shape:  # type: ignore[has-type]
             self.starts, self.shifts = np.zeros(shape), np.zeros(shape)
         self.starts[mask] = self.problem.prior.sample(self.rng, shape)[mask]
         self.shifts[mask] = 0.0

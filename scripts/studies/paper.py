@@ -32,9 +32,9 @@ from agents.racing.stopping import StoppingRule, threshold_function
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem
-from bandit_gym.results.plots import styles
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import Interval
+from bandit_gym.results.styles import styles
 from bandit_gym.typing import FloatArray
 from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, Task, play, table
 
@@ -83,8 +83,8 @@ class Measure(NamedTuple):
     """
 
     values: FloatArray
-    low: FloatArray | float = -math.inf
-    high: FloatArray | float = math.inf
+    low: Any = -math.inf
+    high: Any = math.inf
     are_outcomes: bool = False
 
     def interval(self, level: float) -> Interval:
@@ -260,11 +260,12 @@ def _figure(task: Task, name: str, reading: str) -> dict[str, Any]:
             kept[number] = Look([a | b | c for a, b, c in zip(own, others, smc, strict=True)])
         return kept[number]
 
+    def measure(number: int, claim: str) -> Measure:
+        return _measure(settings, claim, look(number))
+
     try:
-        cells = {
-            claim: settle(task, lambda number, claim=claim: _measure(settings, claim, look(number)))
-            for claim in settings["figures"][name]["claims"]
-        }
+        claims = settings["figures"][name]["claims"]
+        cells = {claim: settle(task, partial(measure, claim=claim)) for claim in claims}
     except ValueError:
         if settings["readings"][reading].get("scale") != "supremum":
             raise
@@ -338,18 +339,19 @@ def _table_2(task: Task, reading: str) -> dict[str, Any]:
             edge(number, axis, 0, "samples") - edge(number, axis, -1, "samples"), low=0.0
         )
 
-    cells = {}
+    def near(number: int, which: str, at: str, low: float, high: float) -> Measure:
+        return Measure(getattr(look(number), which)(at), low, high)
+
+    cells, around = {}, settings["ten_runs"]
     for (i, delta), (j, sigma) in product(enumerate(deltas), enumerate(sigmas)):
-        label, paper = f"{delta}, {sigma}", settings["samples"][i][j]
-        near = partial(Measure, low=0.9 * paper, high=1.1 * paper)
-        cells[f"samples at {label}"] = settle(
-            task, lambda number, at=label, near=near: near(look(number).samples(at))
-        ) | {"paper": paper}
-        paper, around = settings["regrets"][i][j], settings["ten_runs"]
-        near = partial(Measure, low=paper - around, high=paper + around)
-        cells[f"regret at {label}"] = settle(
-            task, lambda number, at=label, near=near: near(look(number).regrets(at))
-        ) | {"paper": paper}
+        samples, regret = (settings[which][i][j] for which in ("samples", "regrets"))
+        limits = {"samples": (0.9 * samples, 1.1 * samples)}
+        limits |= {"regrets": (regret - around, regret + around)}
+        for which, (low, high) in limits.items():
+            at = f"{delta}, {sigma}"
+            measure = partial(near, which=which, at=at, low=low, high=high)
+            paper = {"paper": settings[which][i][j]}
+            cells[f"{which} at {at}"] = settle(task, measure) | paper
     for axis, parameter in enumerate("δσ"):
         cells[f"the smaller {parameter}, the more samples"] = settle(task, partial(fall, axis=axis))
         cells[f"the smaller {parameter}, the smaller the regret"] = settle(
@@ -417,7 +419,7 @@ def distance_from_jeffreys(likelihood: Likelihood) -> float:
     return float(np.ptp(log_reference(likelihood, means) - log_jeffreys))
 
 
-def log_reference(likelihood: Likelihood, means: np.ndarray) -> np.ndarray:
+def log_reference(likelihood: Likelihood, means: Any) -> Any:
     """Return the log-density of Table 1's reference prior over each mean, up to a constant."""
     if isinstance(likelihood, Exponential):
         return -1 / means - 2 * np.log(means)  # of the mean; the table has its reciprocal
@@ -442,7 +444,7 @@ class Case(NamedTuple):
 
     def log_mean_weight(self) -> float:
         """Return log E_q[w], w = prod x^(alpha-1) (1-x)^(beta-1), q the Beta(1, 1) posterior."""
-        prior = self.problem.prior
+        prior: Any = self.problem.prior
         successes, failures = self.sums, self.counts - self.sums
         above = special.betaln(np.array(prior.alpha) + successes, np.array(prior.beta) + failures)
         return float(np.sum(above - special.betaln(1 + successes, 1 + failures)))
@@ -547,7 +549,7 @@ def _claims(found: Found) -> list[dict[str, str]]:
         where, _, reading = part.rpartition(": ")
         for claim, cell in told["claims"].items() if where else ():
             sentence = found["settings"]["claims"].get(claim, claim)
-            if sentence.startswith(("samples at", "regret at")):
+            if sentence.startswith(("samples at", "regrets at")):
                 sentence = f"the {sentence.split()[0]} of a cell: as in the paper"
             elif sentence.startswith("problem"):
                 sentence = f"a race errs with probability at most Kδ = {PROMISE:g}"
@@ -582,7 +584,7 @@ def _cells_of_table_2(found: Found) -> str:
     for i, delta in enumerate(settings["deltas"]):
         row = {"samples / regret (paper)": f"δ = {delta}"}
         for j, sigma in enumerate(settings["sigmas"]):
-            ours = (cells[f"{each} at {delta}, {sigma}"] for each in ("samples", "regret"))
+            ours = (cells[f"{each} at {delta}, {sigma}"] for each in ("samples", "regrets"))
             told = " / ".join(f"{each['estimate']:.1f}" for each in ours)
             paper = f"{settings['samples'][i][j]} / {settings['regrets'][i][j]}"
             row[f"σ = {sigma}"] = f"{told} ({paper})"
@@ -628,7 +630,7 @@ def _draw_table_2(found: Found) -> Figure:
     """Draw samples and regrets of each reading over the paper's, a dot for each of 16 cells."""
     figure, settings = Figure(figsize=(7.0, 6.0), layout="constrained"), found["settings"]
     names = [name for name, told in settings["readings"].items() if "threshold" in told]
-    for axes, which in zip(figure.subplots(2, 1), ("samples", "regret"), strict=True):
+    for axes, which in zip(figure.subplots(2, 1), ("samples", "regrets"), strict=True):
         for place, name in enumerate(names):
             cells = found["numbers"][f"Table 2: {name}"]["claims"]
             ratios = [

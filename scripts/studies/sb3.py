@@ -13,7 +13,6 @@ import numpy as np
 import sb3_contrib
 import stable_baselines3
 import torch
-from gymnasium.spaces import Space
 from matplotlib.figure import Figure
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
@@ -44,13 +43,13 @@ class ScaledCounts(BaseFeaturesExtractor):
         horizon: T, by which the pulls in it were divided.
     """
 
-    def __init__(self, space: Space, horizon: int) -> None:
+    def __init__(self, space: Any, horizon: int) -> None:
         super().__init__(space, space.shape[0])
         self.num_arms, self.horizon = space.shape[0] // 2, horizon
 
     def forward(self, counts: torch.Tensor) -> torch.Tensor:
         """Return (B, 2 K + 1) features of (B, 2 K + 1) observations."""
-        pulls, averages, left = counts.split([self.num_arms, self.num_arms, 1], dim=1)
+        pulls, averages, left = torch.split(counts, [self.num_arms, self.num_arms, 1], dim=1)
         pulls = pulls * self.horizon
         means = (pulls * averages + 1) / (pulls + 2)
         return torch.cat([4 * means - 2, 2 / (pulls + 1).sqrt() - 1, 2 * left - 1], dim=1)
@@ -93,9 +92,9 @@ def parts(task: Task) -> dict[str, Callable[[], Any]]:
 
 def make_world(env: Mapping[str, Any], horizon: int, observation: str, num_envs: int) -> Any:
     """Build lanes of a world, which start anew in the step in which they end."""
-    options = {name: value for name, value in env.items() if name not in ("env", "horizon")}
-    options |= {"max_episode_steps": horizon, "observation": observation}
-    name = f"bandit_gym:{env['env']}"
+    options: dict[str, Any] = {**env, "max_episode_steps": horizon, "observation": observation}
+    name = f"bandit_gym:{options.pop('env')}"
+    options.pop("horizon", None)
     return gym.make_vec(name, num_envs=num_envs, autoreset_mode="SameStep", **options)
 
 
@@ -138,7 +137,7 @@ def _learn(task: Task, label: str) -> list[dict[str, Any]]:
 def mean_return(short: Mapping[str, Any], num_episodes: int, model: Any) -> float:
     """Return the mean return of a policy: what the best arms would return, less its regret."""
     world = make_world(short, short["horizon"], "counts", num_episodes)
-    played = rollout(SB3Agent(model), world, seed=EVALUATION_SEED).pseudo_regret
+    played: Any = rollout(SB3Agent(model), world, seed=EVALUATION_SEED).pseudo_regret
     best = short["horizon"] * expected_best_mean(world.unwrapped.problem)
     return float(best - np.sum(played, axis=1).mean())
 
@@ -171,7 +170,7 @@ def _compare(task: Task, world: Mapping[str, Any]) -> list[dict[str, Any]]:
         entry = {"agent": "agents.sb3:saved_model", "path": str(path), "label": label}
         entry["deterministic"] = told.get("deterministic", False)
         entries.setdefault(told["observation"], []).append(entry)
-    runs = {}
+    runs: dict[str, Any] = {}
     for observation, agents in entries.items():
         env = world["env"] | {"observation": observation, "label": world["title"]}
         sizes = {"replications": max(10, number), "horizon": horizon, "seed": EVALUATION_SEED}

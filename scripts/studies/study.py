@@ -132,7 +132,7 @@ def _numbers(parts: Mapping[str, Callable[[], Any]], folder: Path) -> Iterator[t
 
 
 def play(
-    task: Task, environments: Sequence[Any], agents: Sequence[Any], **sizes: int
+    task: Task, environments: Sequence[Any], agents: Sequence[Any], **sizes: Any
 ) -> dict[str, dict[str, RunResults]]:
     """Run an experiment, or what the study's folder lacks of it.
 
