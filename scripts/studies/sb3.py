@@ -253,7 +253,7 @@ def draw(found: Found) -> dict[str, Figure]:
         pulls = parts[0]["pulls"]
         axes.plot(pulls, returns.mean(axis=0), color=colour, label=label)
         axes.fill_between(pulls, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=0.2)
-    axes.set(xscale="symlog", xlabel="pulls trained on", ylabel="mean return")
+    axes.set(xscale="log", xlabel="pulls trained on", ylabel="mean return")
     axes.legend(frameon=False, fontsize="small")
     axes.spines[["top", "right"]].set_visible(False)
     return {"sb3": figure}
