@@ -53,11 +53,6 @@ def kernel(function: Any) -> Any:
     return _compile(function)
 
 
-def threaded_kernel(function: Any) -> Any:
-    """Compile a kernel that Python's threads may run side by side: it lets go of Python's lock."""
-    return _compile(function, nogil=True)
-
-
 def _compile(function: Any, **options: Any) -> Any:
     options["error_model"] = "numpy"
     try:

@@ -21,7 +21,6 @@ from bandit_gym.envs.rendering import likelihood_interval as likelihood_interval
 from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.likelihoods.lai_robbins import lai_robbins_slope as lai_robbins_slope
-from bandit_gym.numerics.threads import limited_to as limited_to
 from bandit_gym.priors import CAPABILITIES, Prior, TruncatedNormal
 from bandit_gym.priors.base import offers
 from bandit_gym.priors.consistency import find_drift as find_drift
