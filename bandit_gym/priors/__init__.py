@@ -1,10 +1,11 @@
 """Laws of the (K,) means of the arms: `sample` and `log_density` side by side.
 
 An environment draws from the very object whose density the agents use, so that the two cannot
-disagree. A prior of one's own needs nothing but these two methods.
+disagree. A prior of one's own needs nothing but these two methods; `check_prior` tries it.
 """
 
 from bandit_gym.priors.base import CAPABILITIES, BuiltInPrior, Prior
+from bandit_gym.priors.checker import check_prior
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
 from bandit_gym.priors.independent import Beta, Gamma, IndependentPrior, InverseGamma
 from bandit_gym.priors.mixtures import (
