@@ -48,7 +48,7 @@ def check_likelihood(likelihood: Likelihood) -> None:
         _check_wide(likelihood, rewards[len(means) // 2, _FOUR])
 
 
-def check_values(likelihood: Likelihood) -> tuple[FloatArray, FloatArray]:
+def check_values(likelihood: Any) -> tuple[FloatArray, FloatArray]:
     """Refuse a likelihood that returns wrong shapes, NaN, or rewards that it says cannot be.
 
     Returns:

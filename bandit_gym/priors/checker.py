@@ -52,8 +52,8 @@ def check_prior(
     """Try a prior of your own, and raise at the first fault that is found.
 
     A problem checks shapes, NaN and supports when it is made. This function also asks whether the
-    density is 0 outside a stated support, whether `arm_log_density` adds up to `log_density`, and
-    whether `sample` draws from the law that `log_density` describes.
+    density is 0 outside a stated support, and whether `sample` draws from the law that
+    `log_density` describes.
 
     Args:
         prior: anything with `sample` and `log_density`.
@@ -72,8 +72,6 @@ def check_prior(
     num_arms = check_integer("num_arms", num_arms, minimum=1)
     check_draws(prior, rule, num_arms)
     means = prior.sample(np.random.default_rng(0), (50, num_arms))
-    if offers(prior, "arm_log_density"):
-        _check_arms(prior, means)
     _check_outside(prior, rule, means[0])
     _check_agreement(prior, rule, num_arms)
 
@@ -95,6 +93,8 @@ def check_draws(prior: Prior, rule: MeanRule, num_arms: int) -> None:
         if (densities == -np.inf).all():
             condition = "be a number at the prior's own draws, and not -inf at all of them"
             raise ValueError(message("prior.log_density", condition, densities))
+        if offers(prior, "arm_log_density"):
+            _check_arms(prior, means, densities)
         low, high = _stated_support(prior, num_arms).T
         for place in np.argwhere((means < low) | (means > high))[:1]:
             ends = f"[{low[place[-1]]:g}, {high[place[-1]]:g}] for arm {place[-1]}"
@@ -125,10 +125,9 @@ def _stated_support(prior: Prior, num_arms: int) -> FloatArray:
     return support
 
 
-def _check_arms(prior: Any, means: FloatArray) -> None:
+def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
     """Refuse densities of single arms that do not make up that of all arms, up to a constant."""
     name = f"prior.arm_log_density(means of shape {means.shape})"
-    densities = _ask(prior, means)
     gaps = call(name, means.shape, prior.arm_log_density, means).sum(axis=-1) - densities
     gaps = gaps[np.isfinite(gaps)]
     size = max(1.0, float(np.abs(densities[np.isfinite(densities)]).max(initial=0.0)))

@@ -111,7 +111,7 @@ WRONG_PRIORS = [
     ({"support": (0.2, np.nan)}, "prior.support must be ends that rise, got"),
     ({"support": (0.1, 0.2, 0.5)}, "prior.support must return numbers of shape (3, 2), got"),
     (ending(lambda num_arms: 1 / 0), "prior.arm_support must return numbers of shape (3, 2), got"),
-    (of_arms(lambda means: means.sum(axis=-1)), "must return numbers of shape (50, 3), got"),
+    (of_arms(lambda means: means.sum(axis=-1)), "must return numbers of shape (3,), got"),
     (of_arms(np.log), "prior.arm_log_density must add up over the arms to log_density and a"),
 ]
 
