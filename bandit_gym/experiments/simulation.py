@@ -37,7 +37,7 @@ from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
-from bandit_gym.likelihoods.lai_robbins import lai_robbins_slope
+from bandit_gym.likelihoods.base import lai_robbins_slope
 from bandit_gym.rollout import BanditAgent, Step, play
 from bandit_gym.wrappers import wrap
 

@@ -22,8 +22,8 @@ from agents.numerics.laws import draw_gammas
 from agents.numerics.vector_math import exp_all, log_all
 from bandit_gym.envs.families import unit_vector_covariance
 from bandit_gym.numerics import truncated_normal
-from bandit_gym.numerics.minimax_tilting import tilt_box
-from bandit_gym.numerics.poisson import poisson_quantile
+from bandit_gym.numerics.truncated_normal import tilt_box
+from bandit_gym.numerics.variates import poisson_quantile
 from benchmarks.games import conjugate_problem
 from benchmarks.session import Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
