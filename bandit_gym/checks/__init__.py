@@ -35,7 +35,6 @@ from bandit_gym.checks.lanes import (
     check_rewards,
     check_rewards_add_up,
     check_statistics,
-    check_totals,
 )
 from bandit_gym.checks.settings import (
     MOST_DEPENDENT_ARMS,

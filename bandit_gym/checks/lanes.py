@@ -9,7 +9,8 @@ from gymnasium.error import InvalidAction
 from bandit_gym.checks.arguments import as_array, as_numbers, message
 from bandit_gym.typing import BoolArray, FloatArray, IntArray, RealArray
 
-MOST_PULLS = 2**62
+MOST_PULLS = 2**53
+"""Pulls of an arm at most: larger numbers are no longer exact as floats."""
 
 
 class RewardRule(Protocol):
@@ -169,9 +170,9 @@ def check_statistics(
     """
     count_array = _broadcast("counts", counts, shape)
     sum_array = _broadcast("sums", sums, shape)
-    is_whole = (count_array == np.floor(count_array)) & (count_array < 2.0**63)
+    is_whole = (count_array == np.floor(count_array)) & (count_array <= MOST_PULLS)
     is_wrong = ~(is_whole & (count_array >= 0))
-    _refuse_arm("counts", "be whole numbers of at least 0", count_array, is_wrong)
+    _refuse_arm("counts", "be whole numbers from 0 to 2**53", count_array, is_wrong)
     is_wrong = ~rule.is_possible_sum(count_array, sum_array)
     condition = f"be possible totals of so many {rule.name} rewards"
     _refuse_arm("sums", condition, sum_array, is_wrong)
@@ -187,25 +188,8 @@ def check_arms(name: str, values: Any, num_arms: int) -> tuple[int, ...]:
     return numbers.shape
 
 
-def check_totals(
-    old_counts: IntArray, old_sums: FloatArray, counts: IntArray, sums: FloatArray
-) -> None:
-    """Refuse (N, K) statistics that overflow when they are added to (N, K) old ones.
-
-    The pulls of a lane are kept below 2^62, so that none of those to come can overflow.
-    """
-    pulls = np.add(old_counts, counts, dtype=np.float64).sum(axis=1)
-    is_wrong = pulls > MOST_PULLS
-    if is_wrong.any():
-        text = message("counts", "add up to at most 2**62 pulls of all arms", pulls.max())
-        raise ValueError(f"{text[:-1]} in lane {np.argmax(is_wrong)}.")
-    with np.errstate(over="ignore"):
-        totals = old_sums + sums
-    _refuse_arm("sums", "add up to a finite number", totals, ~np.isfinite(totals))
-
-
 def check_rewards_add_up(totals: FloatArray, rewards: FloatArray) -> None:
-    """Refuse (n,) rewards with which the sums of their arms become infinite, (n,) `totals`."""
+    """Refuse rewards with which the sums of their arms become infinite, `totals` of their shape."""
     is_wrong = ~np.isfinite(totals)
     if np.count_nonzero(is_wrong):
         condition = "leave the sum of an arm's rewards finite"

@@ -72,7 +72,7 @@ def inner(function: Any) -> Any:
 
 def inner_maker(function: Any) -> Any:
     """Let kernels call a function as `inner` does, but for those that make arrays."""
-    return register_jitable(**INNER_OPTIONS)(function)
+    return register_jitable(**INNER_OPTIONS, _nrt=True)(function)  # else as its caller
 
 
 class KernelFiles:
