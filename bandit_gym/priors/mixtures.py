@@ -17,7 +17,14 @@ from numpy.typing import ArrayLike
 
 from bandit_gym.checks import check_parameter, check_real, check_same_length, message
 from bandit_gym.priors.base import offers
-from bandit_gym.priors.independent import Beta, IndependentPrior, Normal, TruncatedNormal
+from bandit_gym.priors.independent import (
+    Beta,
+    IndependentPrior,
+    Normal,
+    ParametricPrior,
+    TruncatedNormal,
+    columns,
+)
 from bandit_gym.typing import FloatArray, Parameter
 
 _EDGE = 2.0**-53
@@ -129,7 +136,7 @@ def spike_and_slab(spike: float, width: float, slab: IndependentPrior, share: fl
 
 
 @dataclass(frozen=True)
-class LogitNormal:
+class LogitNormal(ParametricPrior):
     """The log-odds log(x / (1 - x)) of each mean are normal.
 
     Args:
@@ -141,17 +148,11 @@ class LogitNormal:
     std: Parameter
 
     name: ClassVar[str] = "logit_normal"
-    support: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", check_parameter("mean", self.mean))
         object.__setattr__(self, "std", check_parameter("std", self.std, positive=True))
         check_same_length(mean=self.mean, std=self.std)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
-        listed = {key: np.asarray(getattr(self, key)).tolist() for key in ("mean", "std")}
-        return {"name": self.name, **listed}
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
@@ -161,7 +162,7 @@ class LogitNormal:
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return [0, 1] for each arm."""
-        return np.tile(self.support, (num_arms, 1))
+        return columns(num_arms, 0.0, 1.0)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) log-densities: normal in the log-odds, times their derivative."""
