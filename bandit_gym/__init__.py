@@ -3,21 +3,11 @@
 The import stays light: environments, the harness and their heavy dependencies load on first use.
 """
 
-import os
-import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and sys.path[0] != _HOME:
-    # Python is on its way to a module that was named after -m. If it is this package, the folder in
-    # which it was started has no part in it: an `agents` or a numpy.py in there may be anybody's.
-    if sys.orig_argv[-len(sys.argv)].endswith(__name__):
-        del sys.path[0]
-
-from importlib import import_module  # noqa: E402
-from typing import TYPE_CHECKING, Any  # noqa: E402
-
-from bandit_gym.files import VERSION as __version__  # noqa: E402
-from bandit_gym.registration import ENV_IDS  # noqa: E402
+from bandit_gym.files import VERSION as __version__
+from bandit_gym.registration import ENV_IDS
 
 if TYPE_CHECKING:
     from bandit_gym.experiments import Experiment, Workers, load_experiment, run_experiment

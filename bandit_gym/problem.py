@@ -8,10 +8,10 @@ import numpy as np
 
 from bandit_gym.checks import check_integer, check_keys, check_object, message
 from bandit_gym.likelihoods import LIKELIHOODS, Likelihood, likelihood_from_dict
-from bandit_gym.likelihoods.trial import try_likelihood
+from bandit_gym.likelihoods.checker import check_values
 from bandit_gym.priors import BuiltInPrior, Prior, prior_from_dict
 from bandit_gym.priors.base import is_built_in, offers, stated_support
-from bandit_gym.priors.trial import try_prior
+from bandit_gym.priors.checker import check_draws
 from bandit_gym.typing import FloatArray
 
 MOST_ARMS = 1_000_000
@@ -30,11 +30,8 @@ class BanditProblem:
     Raises:
         TypeError: if an argument is of the wrong kind, or the prior lacks a method.
         ValueError: if the prior is for another number of arms, puts means where the likelihood has
-            none, or methods of a likelihood or prior of one's own return what they should not.
-
-    Warns:
-        UserWarning: if draws of a user's `sample` do not have the law of its `log_density`; see
-            `bandit_gym.priors.consistency`.
+            none, or methods of a likelihood or prior of one's own return wrong shapes or NaN.
+            `check_prior` and `check_likelihood` look closer.
     """
 
     likelihood: Likelihood
@@ -42,21 +39,17 @@ class BanditProblem:
     num_arms: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.likelihood, Likelihood):
-            condition = "be a likelihood such as Bernoulli()"
-            remedy = "one of your own is a subclass of bandit_gym.likelihoods.Likelihood"
-            raise TypeError(message("likelihood", condition, self.likelihood, remedy))
+        if type(self.likelihood) not in LIKELIHOODS.values():
+            check_values(self.likelihood)
         if not self.offers("log_density"):
             condition = "be a prior such as Beta(1, 1), or have the methods sample and log_density"
             raise TypeError(message("prior", condition, self.prior))
         object.__setattr__(self, "num_arms", _check_num_arms(self.num_arms))
         _check_number(self.prior, self.num_arms)
-        if type(self.likelihood) not in LIKELIHOODS.values():
-            try_likelihood(self.likelihood)
         if is_built_in(self.prior):
             _check_built_in(self.prior, self.likelihood)
         else:
-            try_prior(self.prior, self.likelihood, self.num_arms)
+            check_draws(self.prior, self.likelihood, self.num_arms)
 
     def offers(self, capability: str) -> bool:
         """Say whether the prior has a capability, one of `bandit_gym.priors.CAPABILITIES`."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from agents.numerics.laws import BETA, GAMMA, INVERSE_GAMMA, NORMAL
 from agents.numerics.vector_math import exp_all, log_all
-from bandit_gym.numerics.compiled import inner, threaded_kernel
+from bandit_gym.numerics.compiled import inner, kernel
 
 SMALLEST_WEIGHT = math.exp(-700.0)
 """Of the largest one; less is taken for zero, as `agents.posteriors.resampling.normalise` does."""
@@ -76,10 +76,6 @@ class Populations(NamedTuple):
     groups: np.ndarray
     num_particles: np.ndarray
 
-    def part(self, rows: slice) -> Populations:
-        """Return some of them."""
-        return Populations(self.lanes[rows], self.groups[rows], self.num_particles[rows])
-
 
 class Rewards(NamedTuple):
     """One reward for each of R populations.
@@ -99,7 +95,7 @@ class Rewards(NamedTuple):
     values: np.ndarray
 
 
-@threaded_kernel
+@kernel
 def learn_rewards(weights: Weights, rewards: Rewards, populations: Populations) -> None:
     """Add the log-likelihoods of rewards, and sum up the weights anew."""
     spare = np.empty((2, weights.logs.shape[2]))
@@ -165,7 +161,7 @@ def finish(
     weights.log_means[lane, group] = log_mean
 
 
-@threaded_kernel
+@kernel
 def weigh(weights: Weights, populations: Populations) -> None:
     """Sum up weights whose logarithms have changed."""
     spare = np.empty((2, weights.logs.shape[2]))
@@ -174,7 +170,7 @@ def weigh(weights: Weights, populations: Populations) -> None:
         weigh_population(weights, lane, group, populations.num_particles[r], spare)
 
 
-@threaded_kernel
+@kernel
 def pick(cumulative: np.ndarray, means: np.ndarray, places: np.ndarray, draw: np.ndarray) -> None:
     """Draw a particle of each population by its weight: the one that passes a place in [0, 1).
 

@@ -1,10 +1,8 @@
-"""The Bayes-optimal value by backward recursion, on all cores.
+"""The Bayes-optimal value by backward recursion.
 
     V_t(n, s) = max_i m_i (1 + V_{t+1}(n + e_i, s + e_i)) + (1 - m_i) V_{t+1}(n + e_i, s)
 
-with m_i = m(n_i, s_i) the predictive mean of arm i, and V_T = 0. Two stages of V are kept. A value
-is computed by the same operations whoever does it, so that no number depends on how many threads
-there are; numba says how many (NUMBA_NUM_THREADS).
+with m_i = m(n_i, s_i) the predictive mean of arm i, and V_T = 0. Two stages of V are kept.
 
 Arms whose pulls are worth the same are equally good, and an agent takes the lowest of them.
 Rounding must not choose in its place, so values count as the same that rounding could have made
@@ -17,19 +15,14 @@ Letters: K arms, T horizon, S states.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from agents.optimum.states import Stage, make_stage, make_successors
-from agents.optimum.sweeps import fill_blocks
+from agents.optimum.sweeps import fill_stage
 
 UNIT = 2.0**-53
-STATES_WORTH_THREADS = 1 << 17
-PIECES_PER_THREAD = 4
 
 
 class Solved(NamedTuple):
@@ -63,34 +56,23 @@ def solve(
         with_choices: whether to say which arms are best.
     """
     means = np.ascontiguousarray(means)
-    is_symmetric, num_threads = len(means) == 1, numba.get_num_threads()
+    is_symmetric = len(means) == 1
     later = make_stage(horizon, num_arms, is_symmetric)
     later_values, buffer = np.zeros(later.num_states), np.empty(0)
-    with ThreadPoolExecutor(num_threads) as threads:
-        for num_pulls in reversed(range(horizon)):
-            stage = make_stage(num_pulls, num_arms, is_symmetric)
-            successors = make_successors(stage, later, is_symmetric)
-            if len(buffer) < stage.num_states:
-                buffer = np.empty(stage.num_states)
-            values = buffer[: stage.num_states]
-            choices = np.empty(stage.num_states if with_choices else 0, dtype=np.uint8)
-            solved = Solved(stage, values, choices)
-            least = margin(horizon - num_pulls)
-            fill = partial(fill_blocks, solved, successors, means, later_values, least)
-            list(threads.map(fill, *_pieces(stage, num_threads)))
-            yield solved
-            later, later_values, buffer = stage, values, later_values
+    for num_pulls in reversed(range(horizon)):
+        stage = make_stage(num_pulls, num_arms, is_symmetric)
+        successors = make_successors(stage, later, is_symmetric)
+        if len(buffer) < stage.num_states:
+            buffer = np.empty(stage.num_states)
+        values = buffer[: stage.num_states]
+        choices = np.empty(stage.num_states if with_choices else 0, dtype=np.uint8)
+        solved = Solved(stage, values, choices)
+        fill_stage(solved, successors, means, later_values, margin(horizon - num_pulls))
+        yield solved
+        later, later_values, buffer = stage, values, later_values
 
 
 def optimal_total(means: np.ndarray, horizon: int, num_arms: int) -> float:
     """Return the expected total reward of the best policy; see `solve`."""
     *_, (_, values, _) = solve(means, horizon, num_arms, with_choices=False)
     return float(values[0])
-
-
-def _pieces(stage: Stage, num_threads: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return first and last block of pieces of about equal numbers of states."""
-    is_large = num_threads > 1 and stage.num_states > STATES_WORTH_THREADS
-    shares = np.linspace(0, 1, 1 + (PIECES_PER_THREAD * num_threads if is_large else 1))
-    cuts = np.searchsorted(stage.offsets, shares * stage.num_states)
-    return cuts[:-1], cuts[1:]

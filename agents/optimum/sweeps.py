@@ -9,7 +9,7 @@ Records have the fields of `Solved` and `Successors`; see `agents.optimum.recurs
 
 import numpy as np
 
-from bandit_gym.numerics.compiled import inner, threaded_kernel
+from bandit_gym.numerics.compiled import inner, kernel
 
 STRIP = 1 << 10
 """States that are worked on at once, about."""
@@ -111,14 +111,14 @@ def _go_on(s, num_rows, counts):  # type: ignore[no-untyped-def]
         s[0] = 0
 
 
-@threaded_kernel
-def fill_blocks(solved, successors, means, later, least, first, end):  # type: ignore[no-untyped-def]
-    """Fill blocks `first` to `end` with values and, where there is room, choices."""
+@kernel
+def fill_stage(solved, successors, means, later, least):  # type: ignore[no-untyped-def]
+    """Fill a stage with values and, where there is room, choices."""
     stage, num_arms = solved.stage, solved.stage.counts.shape[1]
     worth = np.empty((num_arms, STRIP + means.shape[1]))
     record = (solved, successors, means, later, worth)
     s = np.zeros(num_arms - 1, dtype=np.int64)
-    for block in range(first, end):
+    for block in range(len(stage.counts)):
         counts = stage.counts[block]
         length, begin = counts[num_arms - 1] + 1, stage.offsets[block]
         while begin < stage.offsets[block + 1]:

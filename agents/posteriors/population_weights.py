@@ -1,11 +1,9 @@
-"""What populations of particles weigh: kept up to date as rewards arrive, on all cores if many.
+"""What populations of particles weigh: kept up to date as rewards arrive.
 
 Letters: N lanes with G populations of P particles, each of D means; R populations (rows) at a time.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from numpy.random import Generator
@@ -13,10 +11,6 @@ from numpy.random import Generator
 from agents.posteriors.conjugate import code_of, is_compiled
 from agents.posteriors.lineage import Rows
 from bandit_gym.likelihoods import Gaussian, Likelihood
-from bandit_gym.numerics.threads import cut, side_by_side
-
-PARTICLES_WORTH_THREADS = 25_000
-"""Whose weights take as long to sum up as several threads take to begin."""
 
 
 class PopulationWeights:
@@ -87,13 +81,8 @@ class PopulationWeights:
             return self._weigh(rows, num_particles)
         family = code_of(likelihood)
         std = likelihood.std if isinstance(likelihood, Gaussian) else 1.0
-
-        def learn_part(part: slice) -> None:
-            news = Rewards(family, std, means, columns[part], rewards[part])
-            populations = Populations(rows[0][part], rows[1][part], num_particles[part])
-            learn_rewards(self._kept, news, populations)
-
-        return self._side_by_side(learn_part, len(columns))
+        news = Rewards(family, std, means, columns, rewards)
+        return learn_rewards(self._kept, news, Populations(*rows, num_particles))
 
     def draw(self, rng: Generator, means: np.ndarray) -> np.ndarray:
         """Return (N, G, D) means of a particle of each population, by its weight."""
@@ -106,11 +95,4 @@ class PopulationWeights:
     def _weigh(self, rows: Rows, num_particles: np.ndarray) -> None:
         from agents.numerics.particle_weights import Populations, weigh
 
-        def weigh_part(part: slice) -> None:
-            weigh(self._kept, Populations(rows[0][part], rows[1][part], num_particles[part]))
-
-        self._side_by_side(weigh_part, len(rows[0]))
-
-    def _side_by_side(self, function: Callable[[slice], None], num_rows: int) -> None:
-        least = -(-PARTICLES_WORTH_THREADS // self.logs.shape[2])
-        side_by_side(function, cut(num_rows, least))
+        weigh(self._kept, Populations(*rows, num_particles))

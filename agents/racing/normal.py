@@ -41,7 +41,7 @@ from agents.racing.proposal import Proposal, prior_log_density
 from agents.racing.sites import make_sites, update_sites
 from agents.racing.weighing import add_rational
 from bandit_gym.numerics.compiled import inner, kernel
-from bandit_gym.numerics.minimax_tilting import most_restricted_first
+from bandit_gym.numerics.truncated_normal import most_restricted_first
 from bandit_gym.problem import BanditProblem
 
 WIDEST = 12.0

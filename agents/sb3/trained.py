@@ -24,13 +24,13 @@ from agents.sb3.archive import make_model, read_settings, reading, stated_num_ar
 from agents.sb3.isolation import isolated
 from agents.sb3.law import Memory, policy_law
 from bandit_gym.checks import (
+    as_array,
     check_actions,
     check_available,
     check_integer,
     check_mask,
     message,
 )
-from bandit_gym.checks.arrays import as_array
 from bandit_gym.problem import BanditProblem, check_problem
 
 

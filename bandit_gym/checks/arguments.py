@@ -1,16 +1,77 @@
-"""Checks of single arguments: numbers, names, dicts, objects."""
+"""The one form of an error message, and checks of single arguments: numbers, arrays, objects."""
 
-import contextlib
 import math
 import warnings
-from collections.abc import Collection, Mapping
-from inspect import signature
+from collections.abc import Callable, Collection, Iterable, Mapping
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
 
-from bandit_gym.checks.messages import listed, message, nearest
+from bandit_gym.typing import FloatArray
+
+_LONGEST_REPR = 100
+
+
+def message(name: str, condition: str, value: Any, remedy: str = "") -> str:
+    """Return the whole message; without a remedy, it ends after the value."""
+    return f"{name} must {condition}, got {shown(value)}{remedy and '; '}{remedy}."
+
+
+def shown(value: Any) -> str:
+    """Return the value's repr on one line, cut when long, NumPy scalars as plain numbers."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    try:
+        text = " ".join(repr(plain).split())
+    except Exception:  # an integer of thousands of digits, or an object of anybody's
+        text = f"<{type(plain).__name__}>"
+    return text if len(text) <= _LONGEST_REPR else f"{text[:_LONGEST_REPR]}..."
+
+
+def listed(words: Iterable[str]) -> str:
+    """Return the words in quotes, between commas."""
+    return ", ".join(repr(word) for word in words)
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """Return the remedy that names the known word closest to `word`; empty if none is close."""
+    matches = get_close_matches(word, known, n=1)
+    return f"the nearest known one is {matches[0]!r}" if matches else ""
+
+
+def as_array(value: Any) -> np.ndarray[Any, Any] | None:
+    """Return the value as an array; None if it is a list of lists of different lengths."""
+    try:
+        return np.asarray(value)
+    except ValueError:  # rows of different lengths
+        return None
+
+
+def as_numbers(value: Any, kinds: str = "iuf") -> FloatArray | None:
+    """Return the value as a float array of its own; None if it is not made of real numbers."""
+    values = as_array(value)
+    if values is None or values.dtype.kind not in kinds:
+        return None
+    return values.astype(np.float64)
+
+
+def check_kind(name: str, value: Any, kinds: str) -> np.ndarray[Any, Any]:
+    """Return the value as an array of one of NumPy's `kinds`, all of them numbers."""
+    values = as_array(value)
+    if values is None or values.dtype.kind not in kinds:
+        rule = "numbers" if "f" in kinds else "integers"
+        raise TypeError(message(name, f"be {rule}, alone or in an array", value))
+    return values
+
+
+def check_numbers(name: str, value: Any) -> FloatArray:
+    """Return real numbers, alone or in an array of any shape; infinite ones are numbers."""
+    values = check_kind(name, value, "iuf").astype(np.float64)
+    if np.isnan(values).any():
+        raise ValueError(message(name, "have no NaN", value))
+    return values
+
 
 _T = TypeVar("_T")
 
@@ -60,24 +121,10 @@ def check_real(
 
 
 def check_seed(name: str, value: Any, *, num_lanes: int = 1) -> int | None:
-    """Return a seed as an int of at least 0, or None.
-
-    Args:
-        name: of the argument.
-        value: a seed, from which lane i has seed + i; or None.
-        num_lanes: N. The seed of every lane has 64 bits.
-    """
-    condition = "be a non-negative integer or None"
+    """Return a seed of at least 0, or None; with N lanes, that of the last has 64 bits too."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(message(name, condition, value))
-    if value < 0:
-        raise ValueError(message(name, condition, value))
-    if int(value) > 2**64 - num_lanes:
-        what = f"2**64 - {num_lanes}, so that the seed of every lane has 64 bits"
-        raise ValueError(message(name, f"be at most {what}", value))
-    return int(value)
+    return check_integer(name, value, minimum=0, maximum=2**64 - num_lanes)
 
 
 def check_options(options: Any, known: Collection[str]) -> Mapping[str, Any]:
@@ -127,20 +174,34 @@ def check_object(name: str, value: Any, kind: type[_T], remedy: str = "") -> _T:
     return value
 
 
-def check_callback(name: str, value: Any, num_arguments: int = 1) -> None:
-    """Refuse what cannot be called with so many arguments, one or two."""
-    is_good = callable(value)
-    if is_good:
-        with contextlib.suppress(ValueError):  # which does not tell its arguments
-            try:
-                signature(value).bind(*[None] * num_arguments)
-            except TypeError:
-                is_good = False
-    if not is_good:
-        words = "one argument" if num_arguments == 1 else f"{num_arguments} arguments"
-        raise TypeError(message(name, f"be a function of {words}", value))
+def check_callback(name: str, value: Any) -> None:
+    """Refuse what cannot be called."""
+    if not callable(value):
+        raise TypeError(message(name, "be a function", value))
 
 
 def _integer_rule(minimum: int) -> str:
     words = {0: "a non-negative integer", 1: "a positive integer"}
     return words.get(minimum, f"an integer of at least {minimum}")
+
+
+def call(name: str, shape: tuple[int, ...], method: Callable[..., Any], *args: Any) -> FloatArray:
+    """Return what the method returns, as an array of the given shape.
+
+    Args:
+        name: the call as messages tell it, e.g. "prior.sample(rng, (3,))".
+        shape: of the numbers to be returned.
+        method: a user's own.
+        *args: its arguments.
+
+    Raises:
+        ValueError: if it returns something else, or raises.
+    """
+    condition = f"{name} must return numbers of shape {shape}"
+    try:
+        values = np.asarray(method(*args), dtype=np.float64)
+    except Exception as error:
+        raise ValueError(f"{condition}, got {error!r}.") from error
+    if values.shape != shape:
+        raise ValueError(f"{condition}, got shape {values.shape}.")
+    return values

@@ -6,16 +6,12 @@ from contextlib import suppress
 from inspect import signature
 from typing import Any
 
-import numpy as np
 from gymnasium.spaces import Discrete
 
-from bandit_gym.checks.messages import message, shown
-
-NUM_INSTANCES = 50
-_UNIFORMS = (np.arange(50) + 0.5) / 50
+from bandit_gym.checks.arguments import message, shown
 
 
-def check_fit(agent: Any, env: Any, *, stacklevel: int = 3, warns: bool = True) -> None:
+def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
     """Refuse environments whose actions are not 0 .. K - 1, and agents made for other spaces.
 
     An agent that knows its number of arms has it in `problem`; one that knows its observations too,
@@ -24,7 +20,6 @@ def check_fit(agent: Any, env: Any, *, stacklevel: int = 3, warns: bool = True) 
     Args:
         agent: the learner.
         env: the world.
-        stacklevel: of warnings, as in `warnings.warn`.
         warns: False where another belief is what was asked for.
 
     Warns:
@@ -50,7 +45,8 @@ def check_fit(agent: Any, env: Any, *, stacklevel: int = 3, warns: bool = True) 
         raise TypeError(message("agent", condition, agent))
     if hasattr(agent, "check_spaces"):
         agent.check_spaces(env)
-    _check_beliefs(problem, find_problem(env), stacklevel + 1 if warns else None)
+    if warns:
+        _warn_of_beliefs(problem, find_problem(env))
 
 
 def _takes_arms_away(env: Any) -> bool:
@@ -74,16 +70,14 @@ def find_problem(env: Any) -> Any:
     return getattr(getattr(first, "unwrapped", None), "problem", None)
 
 
-def _check_beliefs(believed: Any, true: Any, stacklevel: int | None) -> None:
-    """Refuse a likelihood under which the world's rewards are impossible; warn of other beliefs."""
+def _warn_of_beliefs(believed: Any, true: Any) -> None:
+    """Warn of an agent that believes in another problem than the world's."""
     part = _differing_part(believed, true)
-    if part == "likelihood":
-        _check_rewards(believed.likelihood, true)
-    if part and stacklevel is not None:
+    if part:
         own, worlds = getattr(believed, part), getattr(true, part)
         condition = f"have the environment's {part}, {shown(worlds)}, to be specified rightly"
         text = message("agent", condition, own, "its results are those of a misspecified agent")
-        warnings.warn(text, stacklevel=stacklevel)
+        warnings.warn(text, stacklevel=4)  # the caller of what checks
 
 
 def find_misbelief(believed: Any, true: Any) -> str | None:
@@ -114,18 +108,6 @@ def _differing_part(believed: Any, true: Any) -> str | None:
         return None
     different = (part for part in parts if is_other(getattr(believed, part), getattr(true, part)))
     return next(different, None)
-
-
-def _check_rewards(likelihood: Any, world: Any) -> None:
-    """Refuse a likelihood under which some reward that the world pays cannot be."""
-    means = world.prior.sample(np.random.default_rng(0), (NUM_INSTANCES, world.num_arms))
-    rewards = np.asarray(world.likelihood.sample(means[..., None], _UNIFORMS))
-    is_impossible = ~np.asarray(likelihood.is_possible(rewards), dtype=bool)
-    if is_impossible.any():
-        paid = f"{rewards[is_impossible][0]:g}"
-        condition = f"believe in rewards that the environment pays, as {paid}"
-        remedy = "build it with the environment's own problem"
-        raise ValueError(message("agent", condition, likelihood, remedy))
 
 
 def is_other(first: Any, second: Any) -> bool:

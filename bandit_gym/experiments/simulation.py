@@ -37,8 +37,7 @@ from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
-from bandit_gym.likelihoods.lai_robbins import lai_robbins_slope
-from bandit_gym.numerics.threads import limited_to
+from bandit_gym.likelihoods.base import lai_robbins_slope
 from bandit_gym.rollout import BanditAgent, Step, play
 from bandit_gym.wrappers import wrap
 
@@ -85,10 +84,9 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
     }
     start = perf_counter()
     try:
-        with limited_to(1):
-            prepared = _prepare(run, sources)
-            with prepared.threads.limit(limits=1):
-                data, measured = _simulate(run, block)
+        prepared = _prepare(run, sources)
+        with prepared.threads.limit(limits=1):
+            data, measured = _simulate(run, block)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them

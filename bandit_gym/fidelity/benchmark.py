@@ -132,7 +132,7 @@ def run_suite(
     scale = check_real("scale", scale, above=0.0, maximum=MOST_SCALE)
     seed = check_integer("seed", seed, minimum=0)
     if on_progress is not None:
-        check_callback("on_progress", on_progress, 2)
+        check_callback("on_progress", on_progress)
     chosen_workers = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
     calls = list(_calls(entries, chosen, scale, seed))
     found: list[Any] = [None] * len(calls)

@@ -36,8 +36,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from bandit_gym.checks import message
-from bandit_gym.checks.arrays import as_numbers
+from bandit_gym.checks import as_numbers, message
 from bandit_gym.doubts import Doubt
 from bandit_gym.envs import BanditVectorEnv
 from bandit_gym.experiments.catalogue import agent_names, is_sampler, load_agent

@@ -10,3 +10,4 @@ from bandit_gym.likelihoods.built_in import (
     likelihood_from_dict,
     make_likelihood,
 )
+from bandit_gym.likelihoods.checker import check_likelihood

@@ -21,7 +21,7 @@ from bandit_gym.checks import (
     split_name,
 )
 from bandit_gym.likelihoods.base import Likelihood, inner_uniforms
-from bandit_gym.numerics.poisson import poisson_quantile
+from bandit_gym.numerics.variates import poisson_quantile
 from bandit_gym.typing import BoolArray, FloatArray, RealArray
 
 LARGEST_STD = 1e150

@@ -1,19 +1,26 @@
 """Laws of the (K,) means of the arms: `sample` and `log_density` side by side.
 
 An environment draws from the very object whose density the agents use, so that the two cannot
-disagree. A prior of one's own needs nothing but these two methods.
+disagree. A prior of one's own needs nothing but these two methods; `check_prior` tries it.
 """
 
 from bandit_gym.priors.base import CAPABILITIES, BuiltInPrior, Prior
+from bandit_gym.priors.checker import check_prior
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
-from bandit_gym.priors.independent import Beta, Gamma, IndependentPrior, InverseGamma
+from bandit_gym.priors.independent import (
+    Beta,
+    Gamma,
+    IndependentPrior,
+    InverseGamma,
+    Normal,
+    TruncatedNormal,
+)
 from bandit_gym.priors.mixtures import (
     Camps,
     HierarchicalBeta,
     LogitNormal,
     Mixture,
+    PerArm,
     spike_and_slab,
 )
 from bandit_gym.priors.named import PRIORS, RANGES, describe_prior, make_prior, prior_from_dict
-from bandit_gym.priors.normal import Normal, TruncatedNormal
-from bandit_gym.priors.per_arm import PerArm

@@ -12,8 +12,7 @@ from numpy.random import Generator
 
 from bandit_gym.checks import check_choice
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
-from bandit_gym.priors.independent import Beta, Gamma, InverseGamma
-from bandit_gym.priors.normal import Normal, TruncatedNormal
+from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.typing import FloatArray
 
 

@@ -1,18 +1,66 @@
-"""Priors under which the arms' means are independent, and the families that are not normal."""
+"""Priors under which the arms' means are independent: the standard families, told by parameters."""
 
-from abc import abstractmethod
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
 from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy
 from numpy.random import Generator
+from numpy.typing import ArrayLike
 
-from bandit_gym.checks import check_parameter, check_same_length
-from bandit_gym.numerics import proposals
-from bandit_gym.priors.parametric import ParametricPrior, columns
+from bandit_gym.checks import check_parameter, check_same_length, message
+from bandit_gym.numerics import truncated_normal, variates
 from bandit_gym.typing import BoolArray, FloatArray, IntArray, Parameter
+
+
+@dataclass(frozen=True)
+class ParametricPrior(ABC):
+    """A prior whose fields are its parameters, and all there is to know of it.
+
+    Subclasses are frozen dataclasses; a parameter is one number for all arms or a list with an
+    entry per arm (kept as a tuple, so that priors compare, hash and pickle).
+
+    Attributes:
+        name: the name used in dicts, e.g. "beta".
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def arm_support(self, num_arms: int) -> FloatArray:
+        """Return the (K, 2) lowest and highest mean of each arm."""
+
+    @property
+    def num_arms(self) -> int | None:
+        """K if some parameter is given per arm, None if the prior fits any number of arms."""
+        lengths = [len(value) for value in self._parameters().values() if isinstance(value, tuple)]
+        return lengths[0] if lengths else None
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Lowest and highest mean over all arms."""
+        low, high = self.arm_support(self.num_arms or 1).T
+        return float(low.min()), float(high.max())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
+        listed = {key: np.asarray(value).tolist() for key, value in self._parameters().items()}
+        return {"name": self.name, **listed}
+
+    def _parameters(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def _arrays(self) -> tuple[FloatArray, ...]:
+        return tuple(np.asarray(value) for value in self._parameters().values())
+
+
+def columns(num_arms: int, *values: ArrayLike) -> FloatArray:
+    """Return the values, each one number or (K,) numbers, side by side in K rows."""
+    rows = [np.broadcast_to(np.asarray(value, dtype=np.float64), num_arms) for value in values]
+    return np.stack(rows, axis=1)
+
 
 _SMALLEST = float(np.finfo(np.float64).tiny)
 _LARGEST = float(np.finfo(np.float64).max)
@@ -123,7 +171,7 @@ class Beta(IndependentPrior):
             means, is_kept = uniforms[0], np.ones(uniforms[0].shape, dtype=np.bool_)
         else:
             alpha, beta = self._of_arms(arms)
-            means, is_kept = proposals.beta(alpha, beta, uniforms)
+            means, is_kept = variates.beta(alpha, beta, uniforms)
         return np.clip(means, _SMALLEST, 1.0 - 2.0**-53), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
@@ -167,9 +215,9 @@ class Gamma(IndependentPrior):
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means above 0."""
         shape, rate = self._of_arms(arms)
-        logs, is_kept = proposals.log_gamma(shape, uniforms)
+        logs, is_kept = variates.log_gamma(shape, uniforms)
         with np.errstate(over="ignore"):  # a world refuses means that are not finite
-            return np.maximum(proposals.exp(logs) / rate, _SMALLEST), is_kept
+            return np.maximum(variates.exp(logs) / rate, _SMALLEST), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(rate) - log Gamma(shape) + (shape - 1) log x - rate x."""
@@ -214,9 +262,9 @@ class InverseGamma(IndependentPrior):
     def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
         """Make means above 0 and finite."""
         shape, scale = self._of_arms(arms)
-        logs, is_kept = proposals.log_gamma(shape, uniforms)
+        logs, is_kept = variates.log_gamma(shape, uniforms)
         with np.errstate(over="ignore"):
-            return np.clip(scale * proposals.exp(-logs), _SMALLEST, _LARGEST), is_kept
+            return np.clip(scale * variates.exp(-logs), _SMALLEST, _LARGEST), is_kept
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return shape log(scale) - log Gamma(shape) - (shape + 1) log x - scale / x."""
@@ -236,3 +284,102 @@ class InverseGamma(IndependentPrior):
 def _is_below_one(parameter: Parameter) -> bool:
     """Say whether some value is."""
     return (min(parameter) if isinstance(parameter, tuple) else parameter) < 1
+
+
+_LARGEST_ROUNDING_ERROR = 1e-6
+
+
+def check_mass(mean: Parameter, std: Parameter, low: Parameter, high: Parameter) -> None:
+    """Refuse intervals that are empty, or whose mass under Normal(mean, std) rounding loses."""
+    if not np.less(low, high).all():
+        raise ValueError(message("low", f"be below high ({high!r})", low))
+    m, s = np.asarray(mean), np.asarray(std)
+    error = truncated_normal.rounding_error((np.asarray(low) - m) / s, (np.asarray(high) - m) / s)
+    if not (error < _LARGEST_ROUNDING_ERROR).all():
+        condition = "leave the interval from low to high a mass that floating point can represent"
+        settings = {"mean": mean, "std": std, "low": low, "high": high}
+        raise ValueError(message("mean and std", condition, settings))
+
+
+_LOG_ROOT_TWO_PI = 0.5 * float(np.log(2 * np.pi))
+
+
+@dataclass(frozen=True)
+class _NormalShape(IndependentPrior):
+    """A normal density, or a part of one."""
+
+    mean: Parameter
+    std: Parameter
+
+    positive: ClassVar[tuple[str, ...]] = ("std",)
+
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
+        """Return -(x - mean)^2 / (2 std^2) - log(std) - log(2 pi) / 2."""
+        z = np.subtract(means, self.mean) / np.asarray(self.std)
+        return -0.5 * np.square(z) - np.log(self.std) - _LOG_ROOT_TWO_PI
+
+    def natural_parameters(self, num_arms: int) -> FloatArray:
+        """Return (0, 0, mean / std^2, -1 / (2 std^2), 0) of each arm."""
+        precision = 1 / np.square(self.std)
+        return columns(num_arms, 0.0, 0.0, np.multiply(self.mean, precision), -precision / 2, 0.0)
+
+
+@dataclass(frozen=True)
+class Normal(_NormalShape):
+    """Normal(mean, std) on the whole line."""
+
+    name: ClassVar[str] = "normal"
+    ends: ClassVar[tuple[float, float]] = (-inf, inf)
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape."""
+        return np.asarray(self.mean) + np.asarray(self.std) * rng.standard_normal(shape)
+
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means by inverse CDF."""
+        mean, std = self._of_arms(arms)
+        means = mean + std * variates.standard_normal(uniforms[0])
+        return means, np.ones(means.shape, dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class TruncatedNormal(_NormalShape):
+    """Normal(mean, std) given that it lies in [low, high].
+
+    `mean` and `std` are those before truncation; `mean` may lie outside the interval.
+    """
+
+    low: Parameter = 0.0
+    high: Parameter = 1.0
+
+    name: ClassVar[str] = "truncated_normal"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_mass(self.mean, self.std, self.low, self.high)
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape by inverse CDF, one uniform each."""
+        return self._quantile(rng.random(shape), np.arange(shape[-1]))
+
+    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Make means by inverse CDF."""
+        return self._quantile(uniforms[0], arms), np.ones(uniforms[0].shape, dtype=np.bool_)
+
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
+        """Return the normal's log-density less the log of its mass in [low, high]."""
+        x = np.asarray(means)
+        mean, std, low, high = self._arrays()
+        log_mass = truncated_normal.log_mass((low - mean) / std, (high - mean) / std)
+        value = super().arm_log_density(x) - log_mass
+        return np.where((x >= self.low) & (x <= self.high), value, -inf)
+
+    def arm_support(self, num_arms: int) -> FloatArray:
+        """Return [low, high] of each arm."""
+        return columns(num_arms, self.low, self.high)
+
+    def _quantile(self, uniforms: FloatArray, arms: IntArray) -> FloatArray:
+        mean, std, low, high = self._of_arms(arms)
+        inner = np.maximum(uniforms, 2.0**-54)
+        z, _ = truncated_normal.quantile((low - mean) / std, (high - mean) / std, inner)
+        return np.clip(mean + std * z, low, high)

@@ -17,8 +17,14 @@ from numpy.typing import ArrayLike
 
 from bandit_gym.checks import check_parameter, check_real, check_same_length, message
 from bandit_gym.priors.base import offers
-from bandit_gym.priors.independent import Beta, IndependentPrior
-from bandit_gym.priors.normal import Normal, TruncatedNormal
+from bandit_gym.priors.independent import (
+    Beta,
+    IndependentPrior,
+    Normal,
+    ParametricPrior,
+    TruncatedNormal,
+    columns,
+)
 from bandit_gym.typing import FloatArray, Parameter
 
 _EDGE = 2.0**-53
@@ -130,7 +136,7 @@ def spike_and_slab(spike: float, width: float, slab: IndependentPrior, share: fl
 
 
 @dataclass(frozen=True)
-class LogitNormal:
+class LogitNormal(ParametricPrior):
     """The log-odds log(x / (1 - x)) of each mean are normal.
 
     Args:
@@ -142,17 +148,11 @@ class LogitNormal:
     std: Parameter
 
     name: ClassVar[str] = "logit_normal"
-    support: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", check_parameter("mean", self.mean))
         object.__setattr__(self, "std", check_parameter("std", self.std, positive=True))
         check_same_length(mean=self.mean, std=self.std)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
-        listed = {key: np.asarray(getattr(self, key)).tolist() for key in ("mean", "std")}
-        return {"name": self.name, **listed}
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
@@ -162,7 +162,7 @@ class LogitNormal:
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return [0, 1] for each arm."""
-        return np.tile(self.support, (num_arms, 1))
+        return columns(num_arms, 0.0, 1.0)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) log-densities: normal in the log-odds, times their derivative."""
@@ -261,3 +261,64 @@ def _log_mean(log_values: FloatArray, weights: ArrayLike) -> FloatArray:
     """Return the log of the weighted mean over the first axis."""
     shape = (-1, *(1,) * (log_values.ndim - 1))
     return np.asarray(scipy.special.logsumexp(log_values, b=np.reshape(weights, shape), axis=0))
+
+
+@dataclass(frozen=True)
+class PerArm:
+    """Each arm's mean has a law of its own, and knows nothing of the others.
+
+    Args:
+        laws: K of them, each for a single arm.
+    """
+
+    laws: Sequence[IndependentPrior]
+
+    name: ClassVar[str] = "per_arm"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "laws", check_laws("laws", self.laws))
+        for law in self.laws:
+            if getattr(law, "num_arms", None) not in (None, 1):
+                condition = "be laws of a single arm, with one number for each parameter"
+                raise ValueError(message("laws", condition, law))
+
+    @property
+    def num_arms(self) -> int:
+        """K, the number of laws."""
+        return len(self.laws)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Lowest and highest mean over all arms."""
+        low, high = self.arm_support(self.num_arms).T
+        return float(low.min()), float(high.max())
+
+    def arm_support(self, num_arms: int) -> FloatArray:
+        """Return the (K, 2) lowest and highest mean of each arm."""
+        self._check_number(num_arms)
+        return np.concatenate([np.asarray(law.arm_support(1)) for law in self.laws])
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Draw means of the given shape, whose last axis is the K arms."""
+        self._check_number(shape[-1])
+        draws = [law.sample(rng, (*shape[:-1], 1)) for law in self.laws]
+        return np.concatenate(draws, axis=-1)
+
+    def arm_log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (..., K) log-densities of each arm."""
+        x = np.asarray(means, dtype=np.float64)
+        self._check_number(x.shape[-1])
+        parts = [law.arm_log_density(x[..., i : i + 1]) for i, law in enumerate(self.laws)]
+        return np.concatenate(parts, axis=-1)
+
+    def log_density(self, means: FloatArray) -> FloatArray:
+        """Return the (...) log-density of (..., K) means."""
+        return np.asarray(self.arm_log_density(means).sum(axis=-1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
+        return {"name": self.name, "laws": describe_laws("laws", self.laws)}
+
+    def _check_number(self, num_arms: int) -> None:
+        if num_arms != self.num_arms:
+            raise ValueError(message("laws", f"be one for each of {num_arms} arms", self.num_arms))

@@ -12,16 +12,15 @@ from typing import Any
 from bandit_gym.checks import check_arguments, load_named, make_named, message, split_name
 from bandit_gym.priors.base import Prior, offers
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
-from bandit_gym.priors.independent import Beta, Gamma, InverseGamma
+from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.priors.mixtures import (
     Camps,
     HierarchicalBeta,
     LogitNormal,
     Mixture,
+    PerArm,
     spike_and_slab,
 )
-from bandit_gym.priors.normal import Normal, TruncatedNormal
-from bandit_gym.priors.per_arm import PerArm
 
 PRIORS: dict[str, Callable[..., Prior]] = {
     **{

@@ -63,7 +63,6 @@ BARS: Mapping[str, Bar] = {
     **{f"environment.reset.k2.{prior}": at_most(1e-6, 0.3e-6, RESET) for prior in PRIORS},
     **{f"environment.reset.k10.{prior}": at_most(2e-6, 0.6e-6, RESET) for prior in PRIORS},
     "exact.many.numpy": at_least(2.3, 3, "the variates are nearly all, and ours cost half"),
-    "exact.many.two": at_least(3.5, 5, "a second thread must be worth two thirds of the first"),
     "exact.many.grid": at_most(6, 3, "any prior for the price of a few conjugate decisions"),
     "exact.one.bayesianbandits": at_least(1, 3, PEER),
     "exact.one.mabwiser": at_least(1, 3, PEER),

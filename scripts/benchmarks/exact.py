@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from agents import ExactThompson
-from bandit_gym.numerics.threads import limited_to
 from benchmarks.games import conjugate_problem, play_from_start
 from benchmarks.plain_numpy import BetaThompson
 from benchmarks.session import Contestants, Measurement, Session
@@ -39,7 +38,6 @@ def measurements(session: Session) -> Iterator[Measurement]:
             num_lanes,
         ),
     )
-    yield _two_threads(session, num_lanes)
     problem = conjugate_problem(5.0)
     num_steps = session.effort.length(NUM_GRID_STEPS, minimum=50)
     yield session.match(
@@ -53,37 +51,6 @@ def measurements(session: Session) -> Iterator[Measurement]:
         ),
     )
     yield _one(session)
-
-
-def _two_threads(session: Session, num_lanes: int) -> Measurement:
-    """Announce the same with a second thread, whose time the processor's clock would count too."""
-
-    def contestants() -> Contestants:
-        ours = play_from_start({"": ExactThompson(conjugate_problem(1.0))}, *size)[""]
-        plain = play_from_start({"": BetaThompson(NUM_ARMS)}, *size)[""]
-        return {
-            "ours, two threads": by_wall_clock(on_two_threads(ours)),
-            "plain NumPy": by_wall_clock(plain),
-        }
-
-    size = NUM_BATCH_STEPS, num_lanes
-    ratios = {"exact.many.two": ("plain NumPy", "ours, two threads")}
-    return session.match(f"exact TS, {num_lanes} lanes: ", ratios, "decision", contestants)
-
-
-def on_two_threads(play: Contestant) -> Contestant:
-    """Let a contestant use two threads."""
-
-    def play_on_two(num_rounds: int, clock: str) -> tuple[float, float]:
-        with limited_to(2):
-            return play(num_rounds, clock)
-
-    return play_on_two
-
-
-def by_wall_clock(play: Contestant) -> Contestant:
-    """Have a contestant timed by the wall clock, whatever was asked for."""
-    return lambda num_rounds, clock: play(num_rounds, "wall")
 
 
 def _one(session: Session) -> Measurement:

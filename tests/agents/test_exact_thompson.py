@@ -144,7 +144,6 @@ def test_what_it_cannot_hold_is_refused(problem, options, message):
         ExactThompson(problem, **options)
 
 
-@pytest.mark.filterwarnings("ignore:prior.sample and prior.log_density")
 @pytest.mark.parametrize(
     ("likelihood", "prior", "message"),
     [

@@ -248,14 +248,12 @@ def test_two_cauchy_arms_have_the_law_of_their_difference_which_is_cauchy():
     np.testing.assert_allclose(probabilities[0], stats.cauchy.sf(0, loc=3.0, scale=3.0), atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:prior.sample and prior.log_density")
 def test_probabilities_take_an_improper_prior_when_every_arm_has_data():
     probabilities = action_probabilities(_problem(Gaussian(), Flat()), [4, 4], [2.0, 0.0])
     expected = stats.norm.cdf(0.5 / np.sqrt(0.5))
     np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:prior.sample and prior.log_density")
 def test_improper_posterior_raises_with_the_achieved_error():
     with pytest.raises(ToleranceError, match="error is inf.*do not integrate") as caught:
         action_probabilities(_problem(Gaussian(), Flat()), [4, 0], [2.0, 0.0])

@@ -68,8 +68,7 @@ class Certain:
 
 
 def test_data_that_no_particle_explains_are_told():
-    with pytest.warns(UserWarning, match="must describe the same law"):  # a point has no density
-        problem = BanditProblem(Bernoulli(), Certain(), 3)
+    problem = BanditProblem(Bernoulli(), Certain(), 3)
     agent = started(PAPERS_SMC, problem, 2, num_particles=10)
     agent.observe([0, 1], [0.0, 1.0])
     agent.act()

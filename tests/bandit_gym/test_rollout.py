@@ -17,8 +17,8 @@ from surface import (
 )
 
 from agents import ExactThompson, UniformRandom
-from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.priors import Beta, Gamma, Normal, TruncatedMultivariateNormal
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
 from bandit_gym.wrappers import AvailableArms, DelayedReward, wrap
@@ -205,25 +205,6 @@ def test_agents_that_know_of_no_available_arms_are_refused():
     env = AvailableArms(gym.make("bandit_gym:BernoulliBandit-v0", num_arms=3))
     with pytest.raises(TypeError, match=r"agent must have act\(observation, available=...\)"):
         rollout(Tape(), env, seed=0)
-
-
-BELIEFS = {
-    "impossible rewards": (
-        BanditProblem(Bernoulli(), Beta(1, 1), 3),
-        BanditProblem(Poisson(), Gamma(2, 1), 3),
-    ),
-    "negative rewards": (
-        BanditProblem(Exponential(), Gamma(2, 1), 3),
-        BanditProblem(Gaussian(), Normal(0, 1), 3),
-    ),
-}
-
-
-@pytest.mark.parametrize(("believed", "world"), BELIEFS.values(), ids=BELIEFS)
-def test_an_agent_for_which_the_worlds_rewards_are_impossible_is_refused(believed, world):
-    rule = "agent must believe in rewards that the environment pays, as .*, got"
-    with pytest.raises(ValueError, match=rule):
-        rollout(UniformRandom(believed), make_world(world), seed=0, horizon=3)
 
 
 def test_another_likelihood_is_warned_of_where_the_rollout_was_called():

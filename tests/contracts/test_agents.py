@@ -176,7 +176,7 @@ BAD_CALLS = [
     ("observe", ([0, 1], [1.0, np.nan]), ValueError, "nan"),
     ("warm_start", ([1, 0, 0, 0], [2.0, 0, 0, 0]), ValueError, "arm 0"),
     ("warm_start", ([0, 0, 0, 0], [0, 0, 1.0, 0]), ValueError, "arm 2"),
-    ("warm_start", ([2**62, 2**60, 0, 0], [0] * 4), ValueError, r"at most 2\*\*62"),
+    ("warm_start", ([2**62, 2**60, 0, 0], [0] * 4), ValueError, r"from 0 to 2\*\*53"),
     ("reset_lanes", ([True],), ValueError, "mask"),
     ("act", (None, [[True] * 4, [False] * 4]), ValueError, r"can be pulled, got .* in lane 1\."),
     ("act", (None, [True] * 4), ValueError, r"available must have shape \(2, 4\)"),
@@ -214,7 +214,7 @@ def test_sums_that_become_infinite_are_refused_and_change_nothing(num_envs, opti
     before = lane_counts(agent).copy(), lane_sums(agent).copy()
     with pytest.raises(ValueError, match="rewards must leave the sum of an arm's rewards finite"):
         agent.observe(arm, reward)
-    with pytest.raises(ValueError, match="sums must add up to a finite number"):
+    with pytest.raises(ValueError, match="must leave the sum of an arm's rewards finite"):
         agent.warm_start([1, 1, 0, 0], [1.7e308, 1.7e308, 0, 0])
     assert_same([lane_counts(agent), lane_sums(agent)], before)
 

@@ -325,7 +325,7 @@ def test_a_reader_that_leaves_ends_the_command_quietly():
 def test_an_ascii_terminal_is_told_everything(tmp_path):
     command = ["compare", "--agents", "random:label=±µé", *SIZES, "--out", str(tmp_path / "out")]
     found = subprocess.run(
-        [sys.executable, "-m", "bandit_gym", *command],
+        [sys.executable, "-P", "-m", "bandit_gym", *command],
         env=os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C"},
         capture_output=True,
         text=True,
@@ -383,13 +383,15 @@ def home(tmp_path, monkeypatch):
 
 
 def call(home, *arguments, cwd="project"):
-    """Run a command in a process of its own; return its exit code, errors, and what was imported.
+    """Run a command as `bandit-gym` does, in a process of its own.
+
+    Returns its exit code, errors, and what was imported.
 
     The last is what holds `mine.py`, as seen from the home.
     """
     (home / cwd).mkdir(exist_ok=True)
     found = subprocess.run(
-        [sys.executable, "-m", "bandit_gym", *map(str, arguments)],
+        [sys.executable, "-P", "-m", "bandit_gym", *map(str, arguments)],
         cwd=home / cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -181,7 +181,7 @@ def test_reset_with_a_bad_seed_leaves_the_episode_as_it_was(env_id):
     env = gym.make(env_id).unwrapped
     env.reset(seed=0)
     twin = pickle.loads(pickle.dumps(env))
-    with pytest.raises(ValueError, match="seed must be a non-negative integer or None, got -1."):
+    with pytest.raises(ValueError, match="seed must be a non-negative integer, got -1."):
         env.reset(seed=-1)
     assert data_equivalence(play(env, 5), play(twin, 5), exact=True)
 

@@ -522,7 +522,7 @@ def test_reasons_stand_beside_the_share_of_decisions_that_are_flagged():
         ({"only": "nothing like it"}, "only must be part of a case's name in fidelity-v1"),
         ({"agents": []}, "agents must have at least one entry"),
         ({"agents": [3]}, "agent must be a name"),
-        ({"on_progress": 0}, "on_progress must be a function of 2 arguments, got 0"),
+        ({"on_progress": 0}, "on_progress must be a function, got 0"),
     ],
     ids=str,
 )

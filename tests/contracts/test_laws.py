@@ -404,7 +404,6 @@ OFF = {
 """Agents in lanes where they cannot be right, or cannot know that they are."""
 
 
-@pytest.mark.filterwarnings("ignore:draws of prior.sample", "ignore:prior.sample and")
 @pytest.mark.parametrize("name", OFF)
 def test_lanes_that_cannot_be_vouched_for_are_flagged(name):
     agent_name, options, problem, counts, sums = OFF[name]

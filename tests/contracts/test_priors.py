@@ -323,7 +323,6 @@ class Halved(Beta):
         return super().sample(rng, shape) / 2
 
 
-@pytest.mark.filterwarnings("ignore:prior.sample and prior.log_density")
 @pytest.mark.parametrize("prior", [LogitNormal(0.0, 1.0), Halved(2.0, 2.0)], ids=repr)
 def test_means_of_a_prior_of_ones_own_are_drawn_from_the_beginning_of_a_stream(prior):
     env = make_world(BanditProblem(Gaussian(), prior, NUM_ARMS))

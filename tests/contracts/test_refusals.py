@@ -139,8 +139,8 @@ def test_options_of_vector_environments(options, text):
 
 
 RESETS = [
-    ({"seed": True}, TypeError, "seed must be a non-negative integer or None, got True."),
-    ({"seed": 2**64}, ValueError, "seed of every lane has 64 bits, got 18446744073709551616."),
+    ({"seed": True}, TypeError, "seed must be a non-negative integer, got True."),
+    ({"seed": 2**64}, ValueError, "seed must be at most 184467440737095516"),
     ({"options": 5}, TypeError, "options must be a dict or None, got 5."),
     ({"options": ["means"]}, TypeError, "options must be a dict or None, got ['means']."),
     ({"options": {"means": [0.5]}}, ValueError, "means must have num_arms=2 entries, got 1"),
@@ -432,8 +432,14 @@ def test_sums_that_agents_are_told(likelihood, count, total):
 
 
 LANES = [
-    (([[0, 0], [-1, 0]], 0.0), "counts must be whole numbers of at least 0, got -1.0 for arm 0 of"),
-    (([[0, 0], [0.5, 0]], 0.0), "counts must be whole numbers of at least 0, got 0.5 for arm 0 of"),
+    (
+        ([[0, 0], [-1, 0]], 0.0),
+        "counts must be whole numbers from 0 to 2**53, got -1.0 for arm 0 of",
+    ),
+    (
+        ([[0, 0], [0.5, 0]], 0.0),
+        "counts must be whole numbers from 0 to 2**53, got 0.5 for arm 0 of",
+    ),
     (([1, 1, 1], 0.0), "counts must broadcast to shape (2, 2), got (3,)."),
     ((1, "x"), "sums must be an array of numbers, got 'x'."),
 ]
@@ -599,11 +605,8 @@ COMPARISONS = [
     ({"workers": 2}, TypeError, "workers must be a Workers"),
     ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
     ({"progress": "no"}, TypeError, "progress must be a bool, got 'no'"),
-    ({"out": 5}, TypeError, "out must be a path that a file system can hold"),
-    *(
-        ({"out": out}, ValueError, "out must be a path that a file system can hold")
-        for out in ("", "a\0b", "\ud800", "x" * 5000)
-    ),
+    ({"out": 5}, TypeError, "out must be a path, as a string or a Path"),
+    ({"out": ""}, ValueError, "out must be a path, as a string or a Path"),
 ]
 
 
@@ -615,11 +618,9 @@ def test_comparisons(settings, error, text):
 
 def test_folders_of_comparisons(tmp_path):
     (tmp_path / "file").touch()
-    (tmp_path / "link").symlink_to(tmp_path / "gone")
     for path, text in (
         ("file", "out must be a folder, got"),
         ("file/below", "out must be a folder, got"),
-        ("link", "out must be no link that leads nowhere, got"),
     ):
         with refused(FileExistsError, text):
             bg.compare(["random"], replications=2, horizon=2, out=tmp_path / path)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from families import ALL_LIKELIHOODS, ALL_PRIORS
 from geometric import Geometric
-from surface import check_likelihood, check_prior, find_drift, offered_by
+from surface import find_drift, offered_by
 
-from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, check_likelihood
 from bandit_gym.priors import (
     Beta,
     Gamma,
@@ -23,6 +23,7 @@ from bandit_gym.priors import (
     Normal,
     TruncatedMultivariateNormal,
     TruncatedNormal,
+    check_prior,
     spike_and_slab,
 )
 from bandit_gym.problem import BanditProblem
@@ -84,7 +85,7 @@ STACKED = (
 FINITE = "prior.log_density must be finite or -inf, also at means ["
 SUPPORT = " must contain the prior's own draws, [0, 0.9] for arm 2, got 0.9"
 BEYOND = (
-    " must hold all means of finite log_density, which is not -inf at mean 0.5002 of arm 2, got"
+    " must hold all means of finite log_density, which is not -inf at mean 0.5003 of arm 2, got"
 )
 WRONG_PRIORS = [
     (drawing(lambda rng, shape: rng.random(3)), "of shape (50, 3), got shape (3,)."),
@@ -166,13 +167,13 @@ AGREEING = {
 
 
 @pytest.mark.parametrize(("likelihood", "prior"), DISAGREEING.values(), ids=DISAGREEING)
-def test_a_density_that_is_not_that_of_the_draws_is_warned_of_alike_each_time(likelihood, prior):
+def test_a_density_that_is_not_that_of_the_draws_is_refused_alike_each_time(likelihood, prior):
     texts = []
     for _ in range(2):
-        rule = "must describe the same law, got ones that do not: over"
-        with pytest.warns(UserWarning, match=rule) as caught:
+        rule = "must describe the same law, got an average"
+        with pytest.raises(ValueError, match=rule) as caught:
             check_prior(prior, likelihood, 4)
-        texts.append(str(caught[0].message))
+        texts.append(str(caught.value))
     assert texts[0] == texts[1]
 
 
@@ -186,10 +187,22 @@ def test_a_prior_that_agrees_with_itself_raises_no_alarm_and_moves_no_global_sta
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
 
 
-def test_the_warning_points_at_the_line_that_made_the_problem():
-    with pytest.warns(UserWarning) as caught:
-        BanditProblem(Gaussian(), FLAT, NUM_ARMS)
-    assert caught[0].filename == __file__
+def test_a_problem_refuses_wrong_shapes_nan_and_supports_and_leaves_laws_to_the_check():
+    for members in (draws_between(3, 4), constant_density(np.nan), {"support": (0.0, 0.9)}):
+        with pytest.raises(ValueError, match="prior"):
+            BanditProblem(Bernoulli(), prior_with(**members), NUM_ARMS)
+    with pytest.raises(ValueError, match="must return numbers of shape"):
+        BanditProblem(own(Geometric, **paying(lambda means, u: 0.0)), Gamma(1, 1), NUM_ARMS)
+    assert BanditProblem(Gaussian(), FLAT, NUM_ARMS).num_arms == NUM_ARMS
+
+
+def test_without_a_likelihood_a_prior_is_tried_with_all_finite_means_and_its_own_arms():
+    check_prior(Pair(Normal(0.0, 1.0), Normal(0.0, 1.0)))
+    check_prior(CORRELATED)
+    with pytest.raises(ValueError, match="must describe the same law"):
+        check_prior(Pair(Normal(0.0, 1.0), Normal(0.0, 2.0)))
+    with pytest.raises(TypeError, match="prior must have the methods sample and log_density"):
+        check_prior(Geometric())
 
 
 @pytest.mark.parametrize("prior", [InverseGamma(1.1, 1.0), Normal(0.0, 1.0)], ids=["tails", "thin"])
@@ -338,8 +351,14 @@ LINEAR = "log_likelihood must be linear in counts and sums, up to a term without
 WRONG_LIKELIHOODS = [
     *((torn(start), GAPS + "nan") for start in (1e-5, 0.45, 2.1, 150.0)),
     (torn(0.45, inf), GAPS + "inf."),
-    (weighing(lambda right, x, n, s: right.sum()), "must return numbers of shape (5,), got shape"),
-    (weighing(lambda right, x, n, s: 1 / 0), "of shape (5,), got ZeroDivisionError('division by "),
+    (
+        weighing(lambda right, x, n, s: right.sum()),
+        "must return numbers of shape (4, 8), got shape",
+    ),
+    (
+        weighing(lambda right, x, n, s: 1 / 0),
+        "of shape (4, 8), got ZeroDivisionError('division by ",
+    ),
     (weighing(lambda right, x, n, s: right + np.subtract(n, 1) * np.log1p(x)), LINEAR),
     (weighing(lambda right, x, n, s: right - np.square(s) * np.log1p(x)), LINEAR),
     (

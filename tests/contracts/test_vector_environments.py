@@ -325,10 +325,14 @@ def test_step_refuses_what_are_not_actions_and_stays_put(actions):
 
 BAD_RESETS = [
     ({"seed": [1, 2, 3]}, ValueError, "seed must be .* list of num_envs=4"),
-    ({"seed": 1.5}, TypeError, "seed must be a non-negative integer or None, got 1.5"),
-    ({"seed": [1, 2, -3, 4]}, ValueError, "seed must be a non-negative integer or None, got -3"),
-    ({"seed": 2**64 - 3}, ValueError, r"seed must be at most 2\*\*64 - 4, so that the seed of"),
-    ({"seed": [0, 1, 2, 2**64]}, ValueError, r"seed must be at most 2\*\*64 - 1, .* got 184467"),
+    ({"seed": 1.5}, TypeError, "seed must be a non-negative integer, got 1.5"),
+    ({"seed": [1, 2, -3, 4]}, ValueError, "seed must be a non-negative integer, got -3"),
+    ({"seed": 2**64 - 3}, ValueError, "seed must be at most 18446744073709551612, got"),
+    (
+        {"seed": [0, 1, 2, 2**64]},
+        ValueError,
+        "seed must be at most 18446744073709551615, got 184467",
+    ),
     ({"options": {"reset_mask": [True, False]}}, ValueError, "reset_mask.* must have shape"),
     ({"options": {"reset_mask": np.ones(4)}}, TypeError, "reset_mask.* must be an array of bool"),
     ({"options": {"reset_mask": np.zeros(4, bool)}}, ValueError, "must be True in some lane"),

@@ -199,7 +199,7 @@ def test_every_row_can_be_asked_for_by_its_key():
     [
         ("exact.many.numpy", {"exact.many.numpy"}),
         ("racing.poisson.bulk", {"racing.poisson.bulk", "racing.poisson.loop"}),
-        ("exact.many", {"exact.many.numpy", "exact.many.two", "exact.many.grid"}),
+        ("exact.many", {"exact.many.numpy", "exact.many.grid"}),
         ("rules.kl-ucb", {"rules.kl-ucb"}),
         ("smc.step", {"smc.step"}),
         ("environment.poisson", {"environment.poisson.few.sync", "environment.poisson.few.reset"}),

@@ -19,12 +19,10 @@ from agents import make_agent
 from agents.base.agent import Agent
 from bandit_gym.envs.rendering import likelihood_interval as likelihood_interval
 from bandit_gym.experiments import Experiment, Workers, run_experiment
-from bandit_gym.likelihoods import Likelihood
-from bandit_gym.likelihoods.lai_robbins import lai_robbins_slope as lai_robbins_slope
-from bandit_gym.numerics.threads import limited_to as limited_to
-from bandit_gym.priors import CAPABILITIES, Prior, TruncatedNormal
+from bandit_gym.likelihoods.base import lai_robbins_slope as lai_robbins_slope
+from bandit_gym.priors import CAPABILITIES, Prior
 from bandit_gym.priors.base import offers
-from bandit_gym.priors.consistency import find_drift as find_drift
+from bandit_gym.priors.checker import find_drift as find_drift
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results import Results, load_results, summarise
 from bandit_gym.rollout import BanditAgent, Environment, Rollout, Step, play
@@ -64,16 +62,6 @@ def make_world(problem: BanditProblem, num_envs: int | None = None, **options):
     if num_envs is None:
         return bandit_gym.make(problem, **options)
     return bandit_gym.make_vec(problem, num_envs, **options)
-
-
-def check_prior(prior: Prior, likelihood: Likelihood, num_arms: int) -> None:
-    """Raise or warn where a prior of a user's own is wrong."""
-    BanditProblem(likelihood, prior, num_arms)
-
-
-def check_likelihood(likelihood: Likelihood) -> None:
-    """Raise where a likelihood of a user's own is wrong."""
-    BanditProblem(likelihood, TruncatedNormal(0.5, 0.1), 3)
 
 
 def offered_by(prior: Prior) -> set[str]:

@@ -1,4 +1,4 @@
-"""Trying a likelihood of a user's own, so that what is wrong with it is said before it is used.
+"""Checks of a likelihood of a user's own: a few whenever a problem is made, all on request.
 
 Letters: M means on trial, S statistics, U uniforms.
 """
@@ -26,33 +26,57 @@ _LARGEST_MISS = 0.05
 _FOUR = np.searchsorted(_UNIFORMS, [0.1, 0.4, 0.6, 0.9])  # rewards that make up statistics
 
 
-def try_likelihood(likelihood: Likelihood) -> None:
-    """Refuse a likelihood whose methods do on a few means what they should not.
+def check_likelihood(likelihood: Likelihood) -> None:
+    """Try a likelihood of your own, and raise at the first fault that is found.
+
+    A problem checks shapes, NaN and the support when it is made. This function also asks whether
+    rewards average the mean and rise with the uniform, and whether `log_likelihood` adds up over
+    rewards, is largest at their average, and is -inf outside the support.
 
     Raises:
+        TypeError: if it is no likelihood.
         ValueError: saying in one sentence what is wrong.
     """
-    _try_name(likelihood)
-    means = _choose_means(likelihood)
+    means, rewards = check_values(likelihood)
     with np.errstate(all="ignore"):
-        rewards = _try_sample(likelihood, means)
-        _try_possible(likelihood)
-        _try_outside(likelihood)
-        _try_linear(likelihood, means, rewards[:, _FOUR])
-        _try_mean(likelihood, means)
-        _try_average(likelihood, means)
-        _try_wide(likelihood, rewards[len(means) // 2, _FOUR])
+        falls = np.diff(rewards, axis=1) < -_TOLERANCE * np.abs(rewards[:, 1:])
+        _refuse("sample", "not fall as the uniform rises", rewards[:, 1:], falls)
+        _check_outside(likelihood)
+        _check_linear(likelihood, means, rewards[:, _FOUR])
+        _check_largest(likelihood, means)
+        _check_average(likelihood, means)
+        _check_wide(likelihood, rewards[len(means) // 2, _FOUR])
 
 
-def _try_name(likelihood: Likelihood) -> None:
+def check_values(likelihood: Any) -> tuple[FloatArray, FloatArray]:
+    """Refuse a likelihood that returns wrong shapes, NaN, or rewards that it says cannot be.
+
+    Returns:
+        (M,) possible means and (M, U) rewards under them.
+
+    Raises:
+        TypeError: if it is no likelihood.
+        ValueError: saying in one sentence what is wrong.
+    """
+    if not isinstance(likelihood, Likelihood):
+        condition = "be a likelihood such as Bernoulli()"
+        remedy = "one of your own is a subclass of bandit_gym.likelihoods.Likelihood"
+        raise TypeError(message("likelihood", condition, likelihood, remedy))
     name = getattr(likelihood, "name", None)
     if not isinstance(name, str):
         raise TypeError(message("likelihood.name", "be a string", name))
     if LIKELIHOODS.get(name, type(likelihood)) is not type(likelihood):
         raise ValueError(message("likelihood.name", "be none of a built-in likelihood", name))
+    with np.errstate(all="ignore"):
+        means = _choose_means(likelihood)
+        rewards = _call(likelihood, "sample", means[:, None], _UNIFORMS)
+        is_possible = _call(likelihood, "is_possible", rewards).astype(bool)
+        _refuse("sample", "draw rewards that is_possible accepts", rewards, ~is_possible)
+        _log_likelihoods(likelihood, means, 1, rewards[len(means) // 2, _FOUR, None])
+    return means, rewards
 
 
-def _try_wide(likelihood: Likelihood, rewards: FloatArray) -> None:
+def _check_wide(likelihood: Likelihood, rewards: FloatArray) -> None:
     """Refuse a log-likelihood that is NaN or inf anywhere in the support, near its ends or far."""
     low, high = likelihood.support
     ends = [low + _WIDE, high - _WIDE, _WIDE, -_WIDE]
@@ -82,17 +106,7 @@ def _choose_means(likelihood: Likelihood) -> FloatArray:
     return means
 
 
-def _try_sample(likelihood: Likelihood, means: FloatArray) -> FloatArray:
-    """Return (M, U) rewards, once they are possible and do not fall as the uniform rises."""
-    rewards = _call(likelihood, "sample", means[:, None], _UNIFORMS)
-    is_possible = _call(likelihood, "is_possible", rewards).astype(bool)
-    _refuse("sample", "draw rewards that is_possible accepts", rewards, ~is_possible)
-    falls = np.diff(rewards, axis=1) < -_TOLERANCE * np.abs(rewards[:, 1:])
-    _refuse("sample", "not fall as the uniform rises", rewards[:, 1:], falls)
-    return rewards
-
-
-def _try_average(likelihood: Likelihood, means: FloatArray) -> None:
+def _check_average(likelihood: Likelihood, means: FloatArray) -> None:
     """Refuse rewards whose average over all uniforms is not the mean, inside the support."""
     low, high = likelihood.support
     means = means[(means > low) & (means < high)]
@@ -103,20 +117,18 @@ def _try_average(likelihood: Likelihood, means: FloatArray) -> None:
     _refuse("sample", f"draw rewards that average the mean, {mean:g}", average, is_wrong)
 
 
-def _try_possible(likelihood: Likelihood) -> None:
+def _check_outside(likelihood: Likelihood) -> None:
+    """Refuse a likelihood that takes NaN, infinity or means beyond the support for possible."""
     never = np.array([nan, inf, -inf])
     accepted = _call(likelihood, "is_possible", never).astype(bool)
     _refuse("is_possible", "be False for NaN and infinity", never, accepted)
-
-
-def _try_outside(likelihood: Likelihood) -> None:
     low, high = likelihood.support
-    outside = np.array([low - 1, high + 1, nan, inf, -inf])
+    outside = np.array([low - 1, high + 1, *never])
     values = _call(likelihood, "log_likelihood", outside, 1.0, np.clip(0.5, low, high))
     _refuse("log_likelihood", "be -inf at means outside the support", values, values != -inf)
 
 
-def _try_linear(likelihood: Likelihood, means: FloatArray, rewards: FloatArray) -> None:
+def _check_linear(likelihood: Likelihood, means: FloatArray, rewards: FloatArray) -> None:
     """Refuse a log-likelihood that is no number, or does not add up over rewards.
 
     Args:
@@ -138,7 +150,7 @@ def _try_linear(likelihood: Likelihood, means: FloatArray, rewards: FloatArray) 
     _refuse("log_likelihood", condition, gaps, is_wrong)
 
 
-def _try_mean(likelihood: Likelihood, means: FloatArray) -> None:
+def _check_largest(likelihood: Likelihood, means: FloatArray) -> None:
     """Refuse a likelihood of rewards that is larger elsewhere than at their average."""
     values = _log_likelihoods(likelihood, means, 1, means[:, None])
     at_average = np.diag(values)[:, None]

@@ -1,0 +1,251 @@
+"""Checks of a prior of a user's own: a few whenever a problem is made, all of them on request.
+
+Letters: K arms, n draws, F functions.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.random import Generator
+
+from bandit_gym.checks import call, check_integer, message
+from bandit_gym.priors.base import Prior, offers, stated_support, support_name
+from bandit_gym.typing import BoolArray, FloatArray, RealArray
+
+NUM_DRAWS, NUM_STEPS = 1000, 20
+LEVEL = 1e-6
+"""Probability that methods which agree are said to disagree."""
+
+SMALLEST_STEP, LARGEST_STEP = 0.1, 3.0
+"""Steps of the random walk in standard deviations, drawn evenly on the log scale."""
+
+_BEYOND = np.array([1e-3, 0.1, 1.0])
+"""How far beyond a stated end densities are asked for, in distances of a draw from an end."""
+
+LogDensity = Callable[[FloatArray], FloatArray]
+
+
+class MeanRule(Protocol):
+    """What says which means there are; a likelihood does."""
+
+    name: ClassVar[str]
+
+    def contains(self, means: RealArray) -> BoolArray:
+        """Return which means are possible."""
+
+
+class AnyMean:
+    """All finite means are possible."""
+
+    name: ClassVar[str] = "finite"
+
+    def contains(self, means: RealArray) -> BoolArray:
+        """Return which means are finite."""
+        return np.isfinite(means)
+
+
+def check_prior(
+    prior: Prior, likelihood: MeanRule | None = None, num_arms: int | None = None
+) -> None:
+    """Try a prior of your own, and raise at the first fault that is found.
+
+    A problem checks shapes, NaN and supports when it is made. This function also asks whether the
+    density is 0 outside a stated support, and whether `sample` draws from the law that
+    `log_density` describes.
+
+    Args:
+        prior: anything with `sample` and `log_density`.
+        likelihood: of the rewards, which says what means are possible. None: all finite ones.
+        num_arms: K. None: the prior's own `num_arms`, or 3 where it has none.
+
+    Raises:
+        TypeError: if the prior lacks a method.
+        ValueError: saying in one sentence what is wrong.
+    """
+    if not offers(prior, "log_density"):
+        raise TypeError(message("prior", "have the methods sample and log_density", prior))
+    rule = AnyMean() if likelihood is None else likelihood
+    if num_arms is None:
+        num_arms = getattr(prior, "num_arms", None) or 3
+    num_arms = check_integer("num_arms", num_arms, minimum=1)
+    check_draws(prior, rule, num_arms)
+    means = prior.sample(np.random.default_rng(0), (50, num_arms))
+    _check_outside(prior, rule, means[0])
+    _check_agreement(prior, rule, num_arms)
+
+
+def check_draws(prior: Prior, rule: MeanRule, num_arms: int) -> None:
+    """Refuse a prior that returns wrong shapes, NaN, or means outside of its support.
+
+    Raises:
+        ValueError: saying in one sentence what is wrong.
+    """
+    rng = np.random.default_rng(0)
+    for shape in ((num_arms,), (50, num_arms), (3, 2, num_arms)):
+        means = call(f"prior.sample(rng, {shape})", shape, prior.sample, rng, shape)
+        is_possible = rule.contains(means)
+        if not is_possible.all():
+            condition = f"draw means that {rule.name} rewards can have"
+            raise ValueError(message("prior.sample", condition, means[~is_possible][0]))
+        densities = _ask(prior, means)
+        if (densities == -np.inf).all():
+            condition = "be a number at the prior's own draws, and not -inf at all of them"
+            raise ValueError(message("prior.log_density", condition, densities))
+        if offers(prior, "arm_log_density"):
+            _check_arms(prior, means, densities)
+        low, high = _stated_support(prior, num_arms).T
+        for place in np.argwhere((means < low) | (means > high))[:1]:
+            ends = f"[{low[place[-1]]:g}, {high[place[-1]]:g}] for arm {place[-1]}"
+            condition = f"contain the prior's own draws, {ends}"
+            name = f"prior.{support_name(prior)}"
+            raise ValueError(message(name, condition, means[tuple(place)]))
+
+
+def _ask(prior: Prior, means: FloatArray) -> FloatArray:
+    """Return the prior's log-densities of (..., K) means, none of them NaN or +inf."""
+    name = f"prior.log_density(means of shape {means.shape})"
+    densities = call(name, means.shape[:-1], prior.log_density, means)
+    is_wrong = ~(densities < np.inf)
+    if is_wrong.any():
+        condition = f"be finite or -inf, also at means {means[is_wrong][0]}"
+        raise ValueError(message("prior.log_density", condition, densities[is_wrong][0]))
+    return densities
+
+
+def _stated_support(prior: Prior, num_arms: int) -> FloatArray:
+    """Return the (K, 2) ends that the prior states, all means if it states none."""
+    name = support_name(prior)
+    if name is None:
+        return np.tile([-np.inf, np.inf], (num_arms, 1))
+    support = call(f"prior.{name}", (num_arms, 2), stated_support, prior, num_arms)
+    if not (support[:, 0] < support[:, 1]).all():
+        raise ValueError(message(f"prior.{name}", "be ends that rise", support.tolist()))
+    return support
+
+
+def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
+    """Refuse densities of single arms that do not make up that of all arms, up to a constant."""
+    name = f"prior.arm_log_density(means of shape {means.shape})"
+    gaps = call(name, means.shape, prior.arm_log_density, means).sum(axis=-1) - densities
+    gaps = gaps[np.isfinite(gaps)]
+    size = max(1.0, float(np.abs(densities[np.isfinite(densities)]).max(initial=0.0)))
+    if gaps.size and np.ptp(gaps) > 1e-6 * size:
+        condition = "add up over the arms to log_density and a constant"
+        raise ValueError(message("prior.arm_log_density", condition, gaps[:3]))
+
+
+def _check_outside(prior: Prior, rule: MeanRule, means: FloatArray) -> None:
+    """Refuse density beyond a stated support: some agents would look there, others would not.
+
+    Args:
+        prior: the one on trial.
+        rule: beyond its means, no density is asked for.
+        means: (K,) a draw of the prior; one arm at a time is moved out of its interval.
+    """
+    for arm, (low, high) in enumerate(_stated_support(prior, len(means))):
+        ends = np.array([end for end in (low, high) if np.isfinite(end)])
+        width = np.abs(ends - means[arm]).max(initial=0.0) or 1.0
+        beyond = np.concatenate([low - _BEYOND * width, high + _BEYOND * width])
+        beyond = beyond[np.isfinite(beyond) & rule.contains(beyond)]
+        moved = np.tile(means, (len(beyond), 1))
+        moved[:, arm] = beyond
+        densities = _ask(prior, moved)
+        for place in np.flatnonzero(densities != -np.inf)[:1]:
+            where = f"at mean {beyond[place]:.4g} of arm {arm}"
+            condition = f"hold all means of finite log_density, which is not -inf {where}"
+            raise ValueError(message(f"prior.{support_name(prior)}", condition, densities[place]))
+
+
+def _check_agreement(prior: Prior, rule: MeanRule, num_arms: int) -> None:
+    """Refuse a prior whose `sample` does not draw from the law of its `log_density`."""
+
+    def log_density(means: FloatArray) -> FloatArray:
+        is_possible = rule.contains(means).all(axis=1)
+        values = np.full(len(means), -np.inf)
+        if is_possible.any():
+            values[is_possible] = _ask(prior, means[is_possible])
+        return values
+
+    rng = np.random.default_rng(0)
+    pilot, draws = (
+        np.asarray(prior.sample(rng, (NUM_DRAWS, num_arms)), dtype=np.float64) for _ in range(2)
+    )
+    drift = find_drift(pilot, draws, log_density)
+    if drift is not None:
+        raise ValueError(
+            f"prior.sample and prior.log_density must describe the same law, got {drift}; "
+            "log_density need not be normalised, but must integrate and be -inf outside the "
+            "support."
+        )
+
+
+def find_drift(
+    pilot: FloatArray, draws: FloatArray, log_density: LogDensity, *, level: float = LEVEL
+) -> str | None:
+    """Say in words how draws drift under a density; None if by no more than chance allows.
+
+    If X has the density, so has the end X' of a Metropolis chain that starts at X and keeps that
+    density. The chain is reversible: (X, X') and (X', X) have the same law, and f(X') - f(X) is
+    symmetric about 0 for every f. The sum of n symmetric differences D is beyond z sqrt(sum D^2)
+    with probability at most 2 exp(-z^2 / 2), whatever their tails (Hoeffding 1963). So neither
+    normalisation, dimension nor a good proposal matters.
+
+    Args:
+        pilot: (n, K) draws that set the size of the steps.
+        draws: (n, K) other draws, from which the chains start.
+        log_density: of (n, K) means, -inf outside the support.
+        level: probability of a drift by chance.
+    """
+    rng = np.random.default_rng(1)
+    centre, spread = np.median(pilot, axis=0), pilot.std(axis=0)
+    spread = np.where(spread > 0, spread, 0.1 * np.maximum(np.abs(centre), 1.0))
+    precision = np.linalg.pinv(np.atleast_2d(np.cov(pilot, rowvar=False)), hermitian=True)
+
+    def summarise(means: FloatArray, log_densities: FloatArray) -> FloatArray:
+        """Return the (n, F) numbers whose averages may drift."""
+        away = means - centre
+        distances = np.einsum("ni,ij,nj->n", away, precision, away)
+        return np.column_stack([means, np.abs(away), distances, np.clip(log_densities, -1e6, 1e6)])
+
+    moved = start = draws, log_density(draws)
+    for _ in range(NUM_STEPS):
+        moved = _step(rng, *moved, spread, log_density)
+    before, after = summarise(*start), summarise(*moved)
+    change = after - before
+    size = np.sqrt(np.square(change).sum(axis=0))
+    scores = np.abs(np.divide(change.sum(axis=0), size, out=np.zeros_like(size), where=size > 0))
+    worst, limit = int(scores.argmax()), math.sqrt(2 * math.log(2 * len(scores) / level))
+    if scores[worst] <= limit:
+        return None
+    arms = range(draws.shape[1])
+    names = [f"mean of arm {arm}" for arm in arms]
+    names += [f"distance of arm {arm} from its median" for arm in arms]
+    names += ["squared distance of all arms from their medians, in covariances", "log-density"]
+    return (
+        f"an average {names[worst]} of {before[:, worst].mean():.4g} over {len(draws)} draws and "
+        f"{after[:, worst].mean():.4g} after {NUM_STEPS} Metropolis steps under log_density, "
+        f"{scores[worst]:.1f} root sums of squares apart where chance allows {limit:.1f}"
+    )
+
+
+def _step(
+    rng: Generator,
+    means: FloatArray,
+    current: FloatArray,
+    spread: FloatArray,
+    log_density: LogDensity,
+) -> tuple[FloatArray, FloatArray]:
+    """Do one Metropolis step of each chain, in one arm or, as often, in all of them."""
+    num_draws, num_arms = means.shape
+    log_sizes = rng.uniform(math.log(SMALLEST_STEP), math.log(LARGEST_STEP), (num_draws, 1))
+    is_alone = rng.random((num_draws, 1)) < 0.5
+    is_chosen = np.arange(num_arms) == rng.integers(num_arms, size=(num_draws, 1))
+    share = np.where(is_alone, is_chosen, 1 / math.sqrt(num_arms))
+    proposed = means + np.exp(log_sizes) * share * spread * rng.standard_normal(means.shape)
+    density = log_density(proposed)
+    with np.errstate(invalid="ignore"):  # from outside the support to outside the support
+        is_accepted = density - current > -rng.standard_exponential(num_draws)
+    means = np.where(is_accepted[:, None], proposed, means)
+    return means, np.where(is_accepted, density, current)
