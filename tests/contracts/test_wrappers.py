@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 from itertools import permutations
 
 import gymnasium as gym
@@ -169,12 +170,8 @@ def test_space_of_arms_that_come_and_go_is_kept_without_the_environment():
 def test_wrap_puts_the_first_around_the_environment(num_envs):
     name = "bandit_gym:BernoulliBandit-v0"
     env = gym.make(name) if num_envs is None else gym.make_vec(name, num_envs=num_envs)
-    inner = wrap(env, STACKED).env
-    assert [type(each).__name__ for each in (wrap(env, STACKED), inner, inner.env)] == [
-        "DelayedReward",
-        "AvailableArms",
-        "Drift",
-    ]
+    names = re.findall(r"<(\w+)", str(wrap(env, STACKED)))
+    assert names[:3] == ["DelayedReward", "AvailableArms", "Drift"]
 
 
 def test_wrap_takes_wrappers_of_ones_own_and_all_of_ours():
