@@ -9,8 +9,6 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks import check_file, check_real, message
@@ -27,7 +25,6 @@ from bandit_gym.results.commands import FAILED, OK
 
 if TYPE_CHECKING:
     from bandit_gym.experiments import Run
-    from bandit_gym.watching.frames import Frame
 
 FILMS = ("gif", "mp4")
 MOST_FPS = 50
@@ -36,7 +33,7 @@ MOST_FPS = 50
 
 def watch(options: argparse.Namespace) -> int:
     """Show a run on the terminal as it goes, and write animations of it where any are asked for."""
-    from bandit_gym.watching import frames, terminal
+    from bandit_gym.watching import frames, showing
 
     fps = check_real("fps", options.fps, above=0, maximum=MOST_FPS)
     typed = {kind: getattr(options, kind) for kind in FILMS}
@@ -45,8 +42,10 @@ def watch(options: argparse.Namespace) -> int:
         run = _read_run(options)
         try:
             with contextlib.ExitStack() as stack:
-                painters = [stack.enter_context(terminal.on_terminal(fps))]
-                painters += [stack.enter_context(_film(*named, fps)) for named in paths.items()]
+                painters = [stack.enter_context(showing.on_terminal(fps))]
+                painters += [
+                    stack.enter_context(showing.filming(*each, fps)) for each in paths.items()
+                ]
                 for frame in frames.watch(run):
                     for paint in painters:
                         paint(frame)
@@ -58,12 +57,6 @@ def watch(options: argparse.Namespace) -> int:
     for path in paths.values():
         print(f"Animation: {path}")
     return OK
-
-
-def _film(kind: str, path: Path, fps: float) -> AbstractContextManager[Callable[[Frame], None]]:
-    from bandit_gym.watching.film import filming  # brings matplotlib
-
-    return filming(kind, path, fps)
 
 
 def _read_run(options: argparse.Namespace) -> Run:

@@ -214,7 +214,7 @@ def test_a_gif_has_a_picture_for_each_frame_and_goes_on_for_ever(tmp_path, capsy
     assert watch("--gif", path, "--fps", "20", horizon=2) == 0
     assert capsys.readouterr().out.endswith(f"\nAnimation: {path}\n")
     with Image.open(path) as film:
-        assert (film.format, film.n_frames, film.size) == ("GIF", 2, (800, 560))
+        assert (film.format, film.n_frames, film.size) == ("GIF", 2, (960, 540))
         assert (film.info["duration"], film.info["loop"]) == (50, 0)
 
 
