@@ -136,21 +136,23 @@ def marked(heights: FloatArray, where: BoolArray, centre: FloatArray, cells: Ran
 def find_range(
     means: FloatArray | None, belief: Belief, likelihood: Likelihood, before: Range | None = None
 ) -> Range:
-    """Return the range of means to draw: half as far beyond the true ones as they are apart.
+    """Return the range of means to draw: all there are, or half as far beyond as they are apart.
 
     Args:
         means: (K,) true means, None where they are not told.
         belief: whose finite ends tell the range otherwise.
-        likelihood: outside whose support nothing is drawn.
+        likelihood: whose support is drawn to its ends, as far as it has any.
         before: the range so far, within which nothing moves.
     """
+    least, most = likelihood.support
+    if np.isfinite([least, most]).all():
+        return least, most
     ends = np.concatenate([belief.low, belief.high] if means is None else [means])
     ends = ends[np.isfinite(ends)]
     low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 0.0)
     if means is not None or low == high:
         margin = (high - low) / 2 or float(likelihood.reward_std(low)) or 1.0
         low, high = low - margin, high + margin
-    least, most = likelihood.support
     low, high = max(low, least), min(high, most)
     return (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
 

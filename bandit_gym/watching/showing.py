@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,24 +59,28 @@ WRITERS: dict[str, Any] = {"gif": PillowWriter, "mp4": FFMpegWriter}
 
 @contextlib.contextmanager
 def on_terminal(fps: float) -> Iterator[Paint]:
-    """Give a function that shows a frame on the standard output; no more than `fps` a second."""
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
-    if sys.stdout.isatty() and not console.is_dumb_terminal:
+    """Give a function that shows a frame on the standard output; no more than `fps` a second.
+
+    On a terminal each is in the place of the one before; elsewhere the last one is printed alone.
+    """
+    is_terminal = sys.stdout.isatty()
+    console = Console(
+        file=sys.stdout, highlight=False, markup=False, emoji=False, force_terminal=is_terminal
+    )
+    if console.is_interactive:
         with _live(console, fps) as paint:
             yield paint
         return
-    plain = Console(file=sys.stdout, color_system=None, force_terminal=False, width=console.width)
-    last: list[Frame] = []
+    last: deque[Frame] = deque(maxlen=1)
     try:
-        yield lambda frame: last.__setitem__(slice(None), [frame])
+        yield last.append
     finally:
         for frame in last:
-            plain.print(lay_out(frame, plain, MOST_ROWS))
+            console.print(lay_out(frame, console, MOST_ROWS))
 
 
 @contextlib.contextmanager
 def _live(console: Console, fps: float) -> Iterator[Paint]:
-    """Show each frame in the place of the one before; the last one stays."""
     next_time = time.monotonic()
     with Live(console=console, auto_refresh=False) as live:
 
