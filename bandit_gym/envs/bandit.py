@@ -71,8 +71,7 @@ class BanditEnv(gym.Env[Any, Any], Changeable):
         observation: "constant", "counts" or "history".
         horizon: pulls over which the time left that "counts" and "history" show falls to 0; they
             need it, since `gym.make` keeps `max_episode_steps` from the environment.
-        render_mode: None, "ansi" (text), "rgb_array" (picture) or "human" (the text, in the
-            terminal); all show the true means.
+        render_mode: None, "ansi" (text) or "rgb_array" (picture); both show the true means.
 
     Version history:
         v0: first version.
@@ -127,10 +126,7 @@ class BanditEnv(gym.Env[Any, Any], Changeable):
         return self._observe(), float(rewards[0]), False, False, info
 
     def render(self) -> Any:
-        """Draw the episode so far: a text (ansi) or an RGB picture, (H, W, 3) uint8.
-
-        For a human, after each reset and step unasked, and with nothing returned.
-        """
+        """Draw the episode so far: a text (ansi) or an RGB picture, (H, W, 3) uint8."""
         record = None if self._noise is None else self._record
         drawn = render(self.render_mode, self.problem.likelihood, self._means, record)
         return drawn and drawn[0]
@@ -145,6 +141,4 @@ class BanditEnv(gym.Env[Any, Any], Changeable):
         return self._observe(), info
 
     def _observe(self) -> Any:
-        if self.render_mode == "human":
-            self.render()
         return split(self._record.observe())[0]

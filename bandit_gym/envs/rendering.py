@@ -1,72 +1,110 @@
-"""How environments draw themselves: as a text table, or as a picture.
-
-The mode "human" writes the table into the terminal after each reset and step, one over the other:
-that needs no display, and no library for windows.
+"""What there is to see of a bandit at one time, as data; and its text and its picture.
 
 These are for people, so unlike observations they show the true means.
+
+Letters: K arms, C cells of a range of means, S shown steps.
 """
 
-import os
-import shutil
-import sys
-import time
-from collections.abc import Iterator
-from functools import cache
-from itertools import islice
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bandit_gym.checks import check_choice
 from bandit_gym.envs.observations import PlayRecord
-from bandit_gym.envs.pictures import DPI, SIZE, Frame, averages, draw, find_range, most_pulled
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.typing import FloatArray
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
-RENDER_MODES = ("ansi", "rgb_array", "human")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Range = tuple[float, float]
+
+RENDER_MODES = ("ansi", "rgb_array")
 RENDER_FPS = 4
 
-CLEAR = "\x1b[H\x1b[J"
-"""Moves a terminal's cursor to the top, and empties what is below."""
+NUM_CELLS = 96
+INTERVAL_HEIGHT = 0.4
 
-NO_TERMINAL = (
-    'render_mode "human" must have a terminal to write into, and the standard output is none, so '
-    'nothing is shown; use "rgb_array" for pictures, or "ansi" for text.'
-)
+SIZE, DPI = (9.6, 5.4), 100
+"""Inches, and dots in each; both sides are even in dots, as films want them."""
+
+MOST_ARMS = 20
+ROW_HEIGHT = 0.85
+"""Of what is drawn of an arm, where one row is 1."""
+
+LINE_HEIGHT = 0.03
+"""Of a title, where the figure's is 1."""
+
+# After Okabe and Ito: colour-blind eyes can tell these apart, and so can anybody in grey.
+ARM_COLOUR, BEST_COLOUR, LAST_COLOUR, TRUE_COLOUR = "#56b4e9", "#009e73", "#d55e00", "#000000"
+PULLS_COLOUR = "#bbbbbb"
+
+_CHI_SQUARED_95 = 3.841458820694124  # 95 % quantile of chi-squared with one degree of freedom
+_NUM_HALVINGS = 50
 
 
-class LaneView:
-    """Everything a picture of one lane shows.
+class Belief(NamedTuple):
+    """What is known of the arms at one time.
 
-    Args:
-        likelihood: law of the rewards.
-        means: (N, K) true means.
-        record: of the play in N lanes.
-        lane: the one to be seen.
+    Attributes:
+        name: of what is drawn, in words.
+        centre: (K,) posterior means or averages, inf or nan for arms of which nothing is known.
+        low: (K,) ends of where each arm's mean may lie.
+        high: (K,) the other ends.
+        draw: from a range of means to the (K, C) heights in its cells, each arm's highest at 1.
     """
 
-    def __init__(
-        self, likelihood: Likelihood, means: FloatArray, record: PlayRecord, lane: int
-    ) -> None:
-        self.likelihood = likelihood
-        self.means = means[lane]
-        self.best_arm = int(self.means.argmax())
-        self.pulls, self.reward_sums = record.plays.pulls[lane], record.plays.reward_sums[lane]
-        self.last_action = int(record.plays.last_actions[lane])  # -1 before the first pull
+    name: str
+    centre: FloatArray
+    low: FloatArray
+    high: FloatArray
+    draw: Callable[[Range], FloatArray]
+
+
+class Curve(NamedTuple):
+    """Pseudo-regret so far, in reward units."""
+
+    horizon: int
+    steps: IntArray  # (S,) shown ones
+    regrets: FloatArray  # (S,) up to each of these
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What there is to see after one step.
+
+    Attributes:
+        title: lines on who plays where, the last of which says how far it is.
+        action: arm pulled last, -1 before the first.
+        pulls: (K,) pulls of each arm.
+        means: (K,) true means, None where they are not told.
+        belief: what is known of the arms.
+        cells: lowest and highest mean of the range that the heights stand on.
+        heights: (K, C) in [0, 1] over the cells of that range.
+        curve: regret, None where it is not told.
+    """
+
+    title: tuple[str, ...]
+    action: int
+    pulls: IntArray
+    means: FloatArray | None
+    belief: Belief
+    cells: Range
+    heights: FloatArray
+    curve: Curve | None = None
 
     @property
-    def title(self) -> str:
-        """One line that says how far the episode is and how it goes."""
-        num_pulls = int(self.pulls.sum())
-        plural = "" if num_pulls == 1 else "s"
-        start = f"{self.likelihood.name.capitalize()} bandit, {num_pulls:,} pull{plural}"
-        if num_pulls == 0:
-            return start
-        regret = float(self.pulls @ (self.means.max() - self.means))
-        return f"{start}, mean reward {self.reward_sums.sum() / num_pulls:.3f}, regret {regret:.1f}"
+    def best_arm(self) -> int | None:
+        """The arm of largest true mean."""
+        return None if self.means is None else int(self.means.argmax())
 
 
 def check_render_mode(render_mode: str | None) -> str | None:
@@ -86,8 +124,7 @@ def render(
         record: of the play in N lanes; None before the first reset.
 
     Returns:
-        N texts for "ansi", N (H, W, 3) uint8 arrays for "rgb_array". None for "human", which
-        writes into the terminal, and waits so long that there are `RENDER_FPS` a second.
+        N texts for "ansi", N (H, W, 3) uint8 arrays for "rgb_array".
 
     Raises:
         gymnasium.error.ResetNeeded: before the first reset.
@@ -97,66 +134,208 @@ def render(
         return None
     if record is None:
         raise ResetNeeded("reset must be called before render.")
-    views = (LaneView(likelihood, means, record, lane) for lane in range(len(means)))
-    if render_mode == "human":
-        _show(views)
-        return None
-    return tuple(map(render_text if render_mode == "ansi" else render_picture, views))
+    frames = (_view(likelihood, means[lane], record, lane) for lane in range(len(means)))
+    return tuple(map(render_text if render_mode == "ansi" else render_picture, frames))
 
 
-def _show(views: Iterator[LaneView]) -> None:
-    """Write as much of the tables as fits into the terminal, from the first lane on."""
-    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        return _tell_of_no_terminal()
-    columns, rows = shutil.get_terminal_size()
-    shown = list(islice(views, max(1, rows // 4)))
-    tables = (render_text(view, max(1, rows // len(shown) - 3)) for view in shown)
-    lines = [line[:columns] for table in tables for line in table.splitlines()]
-    sys.stdout.write(CLEAR + "\n".join(lines) + "\n")
-    sys.stdout.flush()
-    time.sleep(1 / RENDER_FPS)
+def _view(likelihood: Likelihood, means: FloatArray, record: PlayRecord, lane: int) -> Frame:
+    """Return what there is to see of a lane with (K,) true means."""
+    pulls, sums = record.plays.pulls[lane], record.plays.reward_sums[lane]
+    num_pulls = int(pulls.sum())
+    title = f"{likelihood.name.capitalize()} bandit, {num_pulls:,} pull{'s' * (num_pulls != 1)}"
+    if num_pulls:
+        regret = float(pulls @ (means.max() - means))
+        title += f", mean reward {sums.sum() / num_pulls:.3f}, regret {regret:.1f}"
+    belief = averages(likelihood, pulls, sums)
+    cells = find_range(means, belief, likelihood)
+    action = int(record.plays.last_actions[lane])
+    return Frame((title,), action, pulls, means, belief, cells, belief.draw(cells))
 
 
-@cache  # so that it is said once
-def _tell_of_no_terminal() -> None:
-    print(NO_TERMINAL, file=sys.stderr)  # no warning: Gymnasium's own checker tries every mode
-
-
-def render_text(view: LaneView, most_arms: int | None = None) -> str:
-    """Write a table with a row per arm; `*` marks the best arm, `<` the one pulled last.
-
-    Args:
-        view: of a lane.
-        most_arms: rows at most; None is one for each arm.
-    """
-    lines = [view.title, f"{'arm':>5} {'pulls':>7} {'empirical':>10} {'true mean':>10}"]
-    num_arms = len(view.means)
-    shown = most_pulled(view.pulls, view.best_arm, most_arms or num_arms)
-    for arm in shown.tolist():
-        pulls = view.pulls[arm]
-        empirical = f"{view.reward_sums[arm] / pulls:.3f}" if pulls else "-"
-        marks = ("*" if arm == view.best_arm else " ") + ("<" if arm == view.last_action else "")
-        row = f"{arm:>5} {pulls:>7} {empirical:>10} {view.means[arm]:>10.3f} {marks}"
-        lines.append(row.rstrip())
-    if len(shown) < num_arms:
-        lines.append(f"and {num_arms - len(shown):,} arms pulled less")
+def render_text(frame: Frame) -> str:
+    """Write a table with a row per arm; `*` marks the best arm, `<` the one pulled last."""
+    lines = [*frame.title, f"{'arm':>5} {'pulls':>7} {'empirical':>10} {'true mean':>10}"]
+    for arm, average in enumerate(frame.belief.centre):
+        told = "-" if np.isnan(average) else f"{average:.3f}"
+        mean = "-" if frame.means is None else f"{frame.means[arm]:.3f}"
+        marks = ("*" if arm == frame.best_arm else " ") + ("<" if arm == frame.action else "")
+        lines.append(f"{arm:>5} {frame.pulls[arm]:>7} {told:>10} {mean:>10} {marks}".rstrip())
     return "\n".join(lines) + "\n"
 
 
-def render_picture(view: LaneView) -> NDArray[np.uint8]:
-    """Paint true means, averages with 95 % intervals, and pulls; (540, 960, 3) pixels.
+def render_picture(frame: Frame) -> NDArray[np.uint8]:
+    """Paint a frame; (540, 960, 3) pixels.
 
     Drawn on a canvas of its own, without pyplot: no window and no global state.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    belief = averages(view.likelihood, view.pulls, view.reward_sums)
-    cells = find_range(view.means, belief, view.likelihood)
-    seen = view.last_action, view.pulls, view.means, belief, cells, belief.draw(cells)
     figure = Figure(figsize=SIZE, dpi=DPI)
     canvas = FigureCanvasAgg(figure)
-    draw(figure, Frame((view.title,), *seen), view.title)
+    draw(figure, frame, *frame.title)
     canvas.draw()  # type: ignore[no-untyped-call]
     pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
     return np.asarray(pixels)[:, :, :3].copy()
+
+
+def most_pulled(pulls: IntArray, best_arm: int | None, most: int) -> IntArray:
+    """Return at most so many arms, in order: those pulled most often, and the best one if known."""
+    order = np.argsort(-pulls, kind="stable")
+    if best_arm is not None:
+        order = np.concatenate([[best_arm], order[order != best_arm]])
+    return np.sort(order[:most])
+
+
+def averages(likelihood: Likelihood, counts: FloatArray, sums: FloatArray) -> Belief:
+    """Return averages of (K,) sums with their 95 % likelihood intervals, drawn as bars."""
+    centre, low, high = np.full((3, len(counts)), np.nan)
+    is_seen = counts > 0
+    centre[is_seen] = sums[is_seen] / counts[is_seen]
+    low[is_seen], high[is_seen] = likelihood_interval(likelihood, counts[is_seen], sums[is_seen])
+
+    def draw(cells: Range) -> FloatArray:
+        edges = np.linspace(*cells, NUM_CELLS + 1)
+        is_inside = (edges[1:] >= low[:, None]) & (edges[:-1] <= high[:, None])
+        return marked(np.where(is_inside, INTERVAL_HEIGHT, 0.0), is_seen, centre, cells)
+
+    return Belief("average, 95 % interval", centre, low, high, draw)
+
+
+def marked(heights: FloatArray, where: BoolArray, centre: FloatArray, cells: Range) -> FloatArray:
+    """Return heights that are 1 in the cell of the centre of some arms, where that is in range."""
+    low, high = cells
+    with np.errstate(invalid="ignore"):
+        arms = np.flatnonzero(where & (centre >= low) & (centre <= high))
+    places = ((centre[arms] - low) / (high - low) * NUM_CELLS).astype(int)
+    heights[arms, np.minimum(places, NUM_CELLS - 1)] = 1.0
+    return heights
+
+
+def find_range(
+    means: FloatArray | None, belief: Belief, likelihood: Likelihood, before: Range | None = None
+) -> Range:
+    """Return the range of means to draw: all there are, or half as far beyond as they are apart.
+
+    Args:
+        means: (K,) true means, None where they are not told.
+        belief: whose finite ends tell the range otherwise.
+        likelihood: whose support is drawn to its ends, as far as it has any.
+        before: the range so far, within which nothing moves.
+    """
+    least, most = likelihood.support
+    if np.isfinite([least, most]).all():
+        return least, most
+    ends = np.concatenate([belief.low, belief.high] if means is None else [means])
+    ends = ends[np.isfinite(ends)]
+    low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 0.0)
+    if means is not None or low == high:
+        margin = (high - low) / 2 or float(likelihood.reward_std(low)) or 1.0
+        low, high = low - margin, high + margin
+    low, high = max(low, least), min(high, most)
+    return (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
+
+
+def draw(figure: Figure, frame: Frame, title: str) -> None:
+    """Draw a frame under a title on a figure, in the place of what was there.
+
+    The layout is fixed: one that is computed would move about in a film.
+    """
+    figure.clear()
+    figure.text(0.1, 0.985, title, va="top", fontsize=10, parse_math=False)
+    top = 0.89 - LINE_HEIGHT * title.count("\n")
+    space = {"left": 0.1, "right": 0.98, "bottom": 0.09, "top": top, "hspace": 0.42, "wspace": 0.04}
+    has_curve = frame.curve is not None
+    axes = figure.subplot_mosaic(
+        "kp;rr" if has_curve else "kp",
+        height_ratios=(3, 1) if has_curve else (1,),
+        width_ratios=(3, 1),
+        gridspec_kw=space,
+    )
+    arms = most_pulled(frame.pulls, frame.best_arm, MOST_ARMS)
+    _draw_known(axes["k"], frame, arms)
+    _draw_pulls(axes["p"], frame, arms)
+    if frame.curve is not None:
+        _draw_regret(axes["r"], frame.curve)
+    for each in axes.values():
+        each.spines[["top", "right"]].set_visible(False)
+        each.tick_params(labelsize=9)
+
+
+def _draw_known(axes: Axes, frame: Frame, arms: IntArray) -> None:
+    low, high = frame.cells
+    edges = np.linspace(low, high, NUM_CELLS + 1)
+    middles = (edges[1:] + edges[:-1]) / 2
+    for row, arm in enumerate(arms.tolist()):
+        colour = BEST_COLOUR if arm == frame.best_arm else ARM_COLOUR
+        base = -row - 0.5
+        top = base + ROW_HEIGHT * frame.heights[arm]
+        axes.fill_between(middles, base, top, color=colour, linewidth=0.5)
+        if frame.means is not None:
+            place = [frame.means[arm]] * 2
+            axes.plot(place, [base, base + ROW_HEIGHT], color=TRUE_COLOUR, linewidth=1.5)
+    axes.set_yticks(-np.arange(len(arms)), [f"arm {arm}" for arm in arms.tolist()])
+    axes.set(xlim=(low, high), ylim=(-len(arms) + 0.4, 0.6))
+    told = "" if frame.means is None else "; line: true mean; green: best arm"
+    axes.set_title(f"{frame.belief.name}{told}", fontsize=10, loc="left")
+
+
+def _draw_pulls(axes: Axes, frame: Frame, arms: IntArray) -> None:
+    pulls, rows = frame.pulls[arms], -np.arange(len(arms))
+    colours = np.where(arms == frame.action, LAST_COLOUR, PULLS_COLOUR)
+    bars = axes.barh(rows, pulls, color=colours, height=0.7)
+    axes.bar_label(bars, [f"{each:,}" for each in pulls.tolist()], padding=3, fontsize=9)
+    axes.set(xlim=(0, 1.35 * max(1, frame.pulls.max())), ylim=(-len(arms) + 0.4, 0.6))
+    axes.set(xticks=[], yticks=[])
+    left = len(frame.pulls) - len(arms)
+    more = f"pulls ({left:,} arms more)" if left else "pulls; orange: the last"
+    axes.set_title(more, fontsize=10, loc="left")
+
+
+def _draw_regret(axes: Axes, curve: Curve) -> None:
+    axes.plot([0, *curve.steps], [0, *curve.regrets], color=LAST_COLOUR)
+    axes.set(xlim=(0, curve.horizon), ylim=(0, 1.05 * max(1.0, curve.regrets[-1])))
+    axes.set_xlabel("step", fontsize=10)
+    axes.set_title("regret so far", fontsize=10, loc="left")
+
+
+def likelihood_interval(
+    likelihood: Likelihood, counts: ArrayLike, sums: ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    """Compute 95 % likelihood-ratio intervals of the mean, {mu : 2 (l(s / n) - l(mu)) <= 3.84}.
+
+    Unlike s / n +- 1.96 standard errors they stay inside the support, and they do not shrink to a
+    point when all rewards are equal.
+
+    Args:
+        likelihood: law of the rewards.
+        counts: (K,) number of rewards of each arm, at least 1.
+        sums: (K,) their sums.
+
+    Returns:
+        (K,) lower and (K,) upper ends. Both are s / n where the likelihood has no largest value.
+    """
+    counts, sums = np.asarray(counts, dtype=np.float64), np.asarray(sums, dtype=np.float64)
+    centre = sums / counts
+    peak = likelihood.log_likelihood(centre, counts, sums)
+    has_peak = np.isfinite(peak)
+    peak = np.where(has_peak, peak, 0.0)
+    step = likelihood.reward_std(centre) / np.sqrt(counts) + 1.0 / counts
+
+    def mean_at(share: FloatArray, end: float) -> FloatArray:
+        """Return the mean at a share of the way to an end of the support, which may be infinite."""
+        if np.isfinite(end):
+            return centre + share * (end - centre)
+        return centre + np.copysign(step * share / (1.0 - share), end)
+
+    def find_end(end: float) -> FloatArray:
+        inside, outside = np.zeros(centre.shape), np.ones(centre.shape)
+        for _ in range(_NUM_HALVINGS):
+            middle = 0.5 * (inside + outside)
+            drop = peak - likelihood.log_likelihood(mean_at(middle, end), counts, sums)
+            is_in = 2.0 * drop <= _CHI_SQUARED_95
+            inside, outside = np.where(is_in, middle, inside), np.where(is_in, outside, middle)
+        return np.where(has_peak, mean_at(inside, end), centre)
+
+    low, high = likelihood.support
+    return find_end(low), find_end(high)

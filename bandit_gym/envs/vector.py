@@ -70,7 +70,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any], Changeable):
         horizon: pulls over which the time left that the last two show falls to 0; None is
             `max_episode_steps`.
         render_mode: None, "ansi" or "rgb_array", for which `render` returns a tuple of one frame
-            per lane; or "human", for which it shows the lanes that fit.
+            per lane.
         max_episode_steps: pulls after which an episode is truncated; None, 0 and -1 mean never.
         autoreset_mode: an `AutoresetMode` or its value, "NextStep", "SameStep" or "Disabled".
         disable_env_checker: without effect; `gym.make_vec` may pass it, and there is no checker.
@@ -143,7 +143,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any], Changeable):
         asked = check_means(known.get("means"), self.problem)
         self._seed_lanes(mask, seed)
         info = self._restart(mask, asked)
-        return self._show(), info
+        return self._record.observe(), info
 
     def step(
         self, actions: Any
@@ -167,7 +167,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any], Changeable):
                 info = self._end_in_same_step(truncated, regrets)
             else:
                 self._waiting = truncated.copy()
-        return self._show(), rewards, terminated, truncated, info
+        return self._record.observe(), rewards, terminated, truncated, info
 
     def render(self) -> tuple[Any, ...] | None:
         """Draw every lane's episode so far, each frame as the single environment draws it."""
@@ -197,15 +197,6 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any], Changeable):
             self._record.add(actions, rewards)
         return rewards, take_arms(self._shortfalls, actions)
 
-    def _observe(self) -> np.ndarray:
-        return self._record.observe()
-
-    def _show(self) -> np.ndarray:
-        """Return what agents see; a human sees it as well."""
-        if self.render_mode == "human":
-            self.render()
-        return self._observe()
-
     def _restart(self, mask: BoolArray, means: FloatArray | None = None) -> dict[str, Any]:
         """Start new episodes in the lanes of the mask, none of which waits any longer."""
         instance = self._fixed_means if means is None else means
@@ -228,7 +219,7 @@ class BanditVectorEnv(VectorEnv[Any, Any, Any], Changeable):
 
     def _end_in_same_step(self, truncated: BoolArray, regrets: FloatArray) -> dict[str, Any]:
         final_obs = np.full(self.num_envs, None, dtype=object)
-        observations = split(self._observe())
+        observations = split(self._record.observe())
         for lane in np.flatnonzero(truncated):
             final_obs[lane] = observations[lane]
         return {

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_fit, check_seed, find_problem
-from bandit_gym.envs.pictures import (
+from bandit_gym.envs.rendering import (
     NUM_CELLS,
     Belief,
     Curve,

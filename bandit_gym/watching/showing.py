@@ -24,7 +24,7 @@ from rich.live import Live
 from rich.text import Text
 
 from bandit_gym.checks import message
-from bandit_gym.envs.pictures import DPI, SIZE, Curve, Frame, draw, most_pulled
+from bandit_gym.envs.rendering import DPI, SIZE, Curve, Frame, draw, most_pulled
 from bandit_gym.files import replacing
 from bandit_gym.results.styles import fill
 from bandit_gym.typing import FloatArray, IntArray

@@ -75,7 +75,7 @@ OPTIONS = [
     ({"means": [0.5] * 9 + [1.1]}, ValueError, "means must be possible for"),
     ({"observation": "count"}, ValueError, "observation must be one of.*nearest .* 'counts'"),
     ({"horizon": 0}, ValueError, "horizon must be a positive integer, got 0"),
-    ({"render_mode": "humen"}, ValueError, "render_mode must be one of 'ansi', 'rgb_array',"),
+    ({"render_mode": "ascii"}, ValueError, "render_mode must be one of 'ansi', 'rgb_array'"),
     ({MISSPELT: 5}, ValueError, "the nearest known one is 'num_arms'"),
     ({"prior": {"name": "betta", "alpha": 1, "beta": 1}}, ValueError, "nearest .* 'beta'"),
 ]

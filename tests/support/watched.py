@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from bandit_gym.envs.pictures import NUM_CELLS, SIZE, Belief, Curve, Frame, draw
+from bandit_gym.envs.rendering import NUM_CELLS, SIZE, Belief, Curve, Frame, draw
 from bandit_gym.watching.showing import fit_title
 
 LABELS = ("[/red]<script>$x_1^2$ \\alpha", "שלום [bold]&amp; _%", "i" * 100 + "W" * 100)
