@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from bandit_gym.checks import MOST_DEPENDENT_ARMS, check_integer, check_keys, message
-from bandit_gym.envs.bandit import METADATA, BanditEnv
-from bandit_gym.envs.vector import BanditVectorEnv
+from bandit_gym.envs.bandit import METADATA, BanditEnv, BanditVectorEnv
 from bandit_gym.likelihoods import (
     Bernoulli,
     Exponential,

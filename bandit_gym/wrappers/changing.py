@@ -14,7 +14,8 @@ from gymnasium.spaces import Discrete
 from scipy import special
 
 from bandit_gym.checks import check_available, check_integer, check_real, message
-from bandit_gym.envs.dynamics import Changeable, draw_means
+from bandit_gym.envs.bandit import World
+from bandit_gym.envs.dynamics import draw_means
 from bandit_gym.numerics.streams import ARMS, MOVES, SWITCHES
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.wrappers.effects import Effect, Told
@@ -34,7 +35,7 @@ class ComingAndGoing(Effect):
 
     def __init__(
         self,
-        world: Changeable,
+        world: World,
         leaving: float | None = None,
         returning: float | None = None,
         masks: Sequence[Sequence[bool]] | None = None,
@@ -150,7 +151,7 @@ class Moving(Effect):
 
     def __init__(
         self,
-        world: Changeable,
+        world: World,
         std: float | None = None,
         period: int | None = None,
         probability: float | None = None,

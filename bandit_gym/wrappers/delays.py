@@ -20,7 +20,7 @@ from bandit_gym.checks import (
     make_named,
     message,
 )
-from bandit_gym.envs.dynamics import Changeable
+from bandit_gym.envs.bandit import World
 from bandit_gym.numerics.streams import DELAYS
 from bandit_gym.typing import FloatArray, IntArray
 from bandit_gym.wrappers.effects import Effect, Told
@@ -101,7 +101,7 @@ class Post(Effect):
 
     kind = "delays"
 
-    def __init__(self, world: Changeable, num_places: int, width: int) -> None:
+    def __init__(self, world: World, num_places: int, width: int) -> None:
         super().__init__(world)
         if num_places > MOST_ON_THEIR_WAY // self.num_lanes:
             condition = f"keep at most {MOST_ON_THEIR_WAY} rewards of all lanes on their way"
@@ -156,7 +156,7 @@ class Post(Effect):
 class Delay(Post):
     """Each reward takes a number of steps, fixed or random; see `DelayedReward`."""
 
-    def __init__(self, world: Changeable, delay: int | Mapping[str, Any]) -> None:
+    def __init__(self, world: World, delay: int | Mapping[str, Any]) -> None:
         if isinstance(delay, Mapping):
             self._law: Uniform | Geometric = make_named("delay", delay, DELAY_LAWS)
         else:
@@ -177,7 +177,7 @@ class Delay(Post):
 class Batches(Post):
     """The rewards of B steps arrive together at the last of them; see `BatchedFeedback`."""
 
-    def __init__(self, world: Changeable, size: int) -> None:
+    def __init__(self, world: World, size: int) -> None:
         self._size = check_integer("size", size, minimum=1, maximum=LONGEST)
         super().__init__(world, size, size)
 

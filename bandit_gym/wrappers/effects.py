@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from bandit_gym.checks import message
-from bandit_gym.envs.dynamics import Changeable
+from bandit_gym.envs.bandit import World
 from bandit_gym.typing import FloatArray, IntArray
 
 Told = dict[str, np.ndarray]
@@ -32,7 +32,7 @@ class Effect:
 
     kind: ClassVar[str]
 
-    def __init__(self, world: Changeable) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.num_lanes, self.num_arms = len(world.streams.seeds), world.problem.num_arms
         self.steps = np.zeros(self.num_lanes, dtype=np.int64)

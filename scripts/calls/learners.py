@@ -8,7 +8,7 @@ from typing import Any
 import agents
 from agents.bayes_optimal import optimal_regret, optimal_value
 from agents.oracle import action_probabilities, action_probabilities_with_error
-from bandit_gym.envs.bandit import BanditEnv
+from bandit_gym.envs import BanditEnv
 from bandit_gym.rollout import rollout
 from calls.edges import Edge
 from calls.worlds import PROBLEM

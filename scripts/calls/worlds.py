@@ -9,8 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from bandit_gym.envs.bandit import BanditEnv
-from bandit_gym.envs.vector import BanditVectorEnv
+from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.likelihoods import Bernoulli, Gaussian, likelihood_from_dict
 from bandit_gym.priors import (
     Beta,

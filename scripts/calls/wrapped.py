@@ -7,8 +7,7 @@ from typing import Any
 
 import agents
 from bandit_gym import wrappers
-from bandit_gym.envs.bandit import BanditEnv
-from bandit_gym.envs.vector import BanditVectorEnv
+from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from calls.edges import Edge
 from calls.worlds import PROBLEM
 
