@@ -20,8 +20,9 @@ from bandit_gym.numerics.streams import ARMS, MOVES, SWITCHES
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.wrappers.effects import Effect, Told
 
-LEAVING, RETURNING = 0.1, 0.5
-"""Of an arm in a step, unless told otherwise."""
+WAYS = "std, period and probability"
+LARGEST_STD = 1e100
+"""Of a step, so that no walk leaves the means that an environment takes."""
 
 
 class ComingAndGoing(Effect):
@@ -36,16 +37,13 @@ class ComingAndGoing(Effect):
     def __init__(
         self,
         world: World,
-        leaving: float | None = None,
-        returning: float | None = None,
-        masks: Sequence[Sequence[bool]] | None = None,
+        leaving: float,
+        returning: float,
+        masks: Sequence[Sequence[bool]] | None,
     ) -> None:
         super().__init__(world)
-        if masks is not None and (leaving, returning) != (None, None):
-            condition = "be None where masks are given"
-            raise ValueError(message("leaving and returning", condition, (leaving, returning)))
-        self._leaving = _probability("leaving", leaving, LEAVING)
-        self._returning = _probability("returning", returning, RETURNING)
+        self._leaving = check_real("leaving", leaving, minimum=0.0, maximum=1.0)
+        self._returning = check_real("returning", returning, minimum=0.0, maximum=1.0)
         self._masks = None if masks is None else check_masks(masks, self.num_arms)
         self.available = np.ones((self.num_lanes, self.num_arms), dtype=np.bool_)
         self._next = self.available.copy()
@@ -128,20 +126,11 @@ def check_masks(masks: Any, num_arms: int) -> BoolArray:
     return np.stack([_check_row(number, row, num_arms) for number, row in enumerate(masks)])
 
 
-def _probability(name: str, value: float | None, default: float) -> float:
-    return default if value is None else check_real(name, value, minimum=0.0, maximum=1.0)
-
-
 def _check_row(number: int, row: Any, num_arms: int) -> BoolArray:
     try:
         return check_available(row, (1, num_arms), None)[0]  # type: ignore[no-any-return]
     except (TypeError, ValueError) as error:
         raise type(error)(str(error).replace("available", f"masks[{number}]", 1)) from None
-
-
-WAYS = "std, period and probability"
-LARGEST_STD = 1e100
-"""Of a step, so that no walk leaves the means that an environment takes."""
 
 
 class Moving(Effect):
@@ -152,9 +141,9 @@ class Moving(Effect):
     def __init__(
         self,
         world: World,
-        std: float | None = None,
-        period: int | None = None,
-        probability: float | None = None,
+        std: float | None,
+        period: int | None,
+        probability: float | None,
     ) -> None:
         super().__init__(world)
         given = std, period, probability

@@ -28,9 +28,6 @@ from bandit_gym.wrappers.effects import Effect, Told
 LONGEST = 10**6
 """Steps that a reward may take."""
 
-MOST_ON_THEIR_WAY = 10**8
-"""Rewards of all lanes: 3 GB of them."""
-
 NEVER = np.iinfo(np.int64).max
 
 FEEDBACK = {"feedback_step": "iu", "feedback_action": "iu", "feedback_reward": "biuf"}
@@ -103,9 +100,6 @@ class Post(Effect):
 
     def __init__(self, world: World, num_places: int, width: int) -> None:
         super().__init__(world)
-        if num_places > MOST_ON_THEIR_WAY // self.num_lanes:
-            condition = f"keep at most {MOST_ON_THEIR_WAY} rewards of all lanes on their way"
-            raise ValueError(message("env and delay", condition, num_places * self.num_lanes))
         shape = self.num_lanes, num_places
         self._width = width
         self._due, self._pulled = np.full(shape, -1), np.zeros(shape, dtype=np.int64)
@@ -138,15 +132,11 @@ class Post(Effect):
         rows, chosen = lanes[:, None], order[:, : self._width]
         is_real = np.take_along_axis(is_due, chosen, axis=1)
         shape = self.num_lanes, self._width
-        told = {
-            "feedback_step": np.full(shape, -1),
-            "feedback_action": np.full(shape, -1),
-            "feedback_reward": np.zeros(shape),
-            "pull_reward": np.array(rewards, dtype=np.float64),
-        }
-        told["feedback_step"][lanes] = np.where(is_real, self._pulled[rows, chosen], -1)
-        told["feedback_action"][lanes] = np.where(is_real, self._actions[rows, chosen], -1)
-        told["feedback_reward"][lanes] = np.where(is_real, self._rewards[rows, chosen], 0.0)
+        told = {"pull_reward": np.array(rewards, dtype=np.float64)}
+        kept = (self._pulled, -1), (self._actions, -1), (self._rewards, 0)
+        for name, (values, blank) in zip(FEEDBACK, kept, strict=True):
+            told[name] = np.full(shape, blank, dtype=values.dtype)
+            told[name][lanes] = np.where(is_real, values[rows, chosen], blank)
         handed = np.array(rewards, dtype=np.float64)
         handed[lanes] = told["feedback_reward"][lanes].sum(axis=1)
         super().follow(lanes, actions, rewards)

@@ -10,7 +10,6 @@ Letters: N lanes, K arms.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,7 +18,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from bandit_gym.checks import check_actions, check_choice, check_keys, message
+from bandit_gym.checks import check_actions, check_choice, check_keys, load_named, message
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.typing import BoolArray
 from bandit_gym.wrappers.changing import AvailableDiscrete, ComingAndGoing, Moving
@@ -228,8 +227,8 @@ class AvailableArms(LaneWrapper):
 
     Args:
         env: an environment of bandit_gym's.
-        leaving: probability of an arm to leave, in [0, 1]; None is 0.1.
-        returning: probability of an arm to return, in [0, 1]; None is 0.5.
+        leaving: probability of an arm to leave, in [0, 1].
+        returning: probability of an arm to return, in [0, 1].
         masks: lists of K truth values, for step 0, 1, ... of an episode, over and over, in place of
             the two probabilities.
     """
@@ -240,8 +239,8 @@ class AvailableArms(LaneWrapper):
     def __init__(
         self,
         env: gym.Env[Any, Any],
-        leaving: float | None = None,
-        returning: float | None = None,
+        leaving: float = 0.1,
+        returning: float = 0.5,
         masks: Sequence[Sequence[bool]] | None = None,
     ) -> None:
         super().__init__(env, leaving=leaving, returning=returning, masks=masks)
@@ -319,13 +318,9 @@ def _check(settings: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
 
 
 def _find(name: str) -> Callable[..., Any]:
-    module, colon, rest = name.partition(":")
-    if not colon:
+    if ":" not in name:
         return WRAPPERS[check_choice("wrapper", name, NAMES)]
-    try:
-        found = getattr(import_module(module), rest)
-        signature(found)  # of what cannot be called there is none
-        return found  # type: ignore[no-any-return]
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(message("wrapper", "be an importable class", name, reason)) from error
+    found = load_named("wrapper", name)
+    if not callable(found):
+        raise ValueError(message("wrapper", "name a class", name))
+    return found
