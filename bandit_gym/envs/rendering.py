@@ -34,7 +34,7 @@ NUM_CELLS = 96
 INTERVAL_HEIGHT = 0.4
 
 SIZE, DPI = (9.6, 5.4), 100
-"""Inches, and dots in each; both sides are even in dots, as films want them."""
+"""Inches, and dots in each."""
 
 MOST_ARMS = 20
 ROW_HEIGHT = 0.85
@@ -163,8 +163,8 @@ def render_text(frame: Frame) -> str:
     return "\n".join(lines) + "\n"
 
 
-def render_picture(frame: Frame) -> NDArray[np.uint8]:
-    """Paint a frame; (540, 960, 3) pixels.
+def render_picture(frame: Frame, title: str | None = None) -> NDArray[np.uint8]:
+    """Paint a frame under its own title or another; (540, 960, 3) pixels.
 
     Drawn on a canvas of its own, without pyplot: no window and no global state.
     """
@@ -173,7 +173,7 @@ def render_picture(frame: Frame) -> NDArray[np.uint8]:
 
     figure = Figure(figsize=SIZE, dpi=DPI)
     canvas = FigureCanvasAgg(figure)
-    draw(figure, frame, *frame.title)
+    draw(figure, frame, "\n".join(frame.title) if title is None else title)
     canvas.draw()  # type: ignore[no-untyped-call]
     pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
     return np.asarray(pixels)[:, :, :3].copy()

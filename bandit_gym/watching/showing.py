@@ -1,30 +1,22 @@
-"""Frames shown: as text on a terminal, and as an animation in a file.
-
-Matplotlib's writers make the file, Pillow's a GIF and ffmpeg's an MP4.
-"""
+"""Frames shown: as text on a terminal, and as an animation in a file."""
 
 from __future__ import annotations
 
 import contextlib
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from matplotlib.animation import FFMpegWriter, PillowWriter
-from matplotlib.figure import Figure
+from PIL import Image
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from bandit_gym.checks import message
-from bandit_gym.envs.rendering import DPI, SIZE, Curve, Frame, draw, most_pulled
+from bandit_gym.envs.rendering import Curve, Frame, most_pulled, render_picture
 from bandit_gym.files import replacing
 from bandit_gym.results.styles import fill
 from bandit_gym.typing import FloatArray, IntArray
@@ -53,8 +45,6 @@ BEST, LAST, TRUE = "green", "bold", "bold red"
 
 TITLE_WIDTH, TITLE_SPACE = 120, 50
 """Characters of a line of a picture's title at most, and font sizes that there are for them."""
-
-WRITERS: dict[str, Any] = {"gif": PillowWriter, "mp4": FFMpegWriter}
 
 
 @contextlib.contextmanager
@@ -185,47 +175,16 @@ def _draw_curve(curve: Curve, width: int, letters: Letters) -> list[Text]:
 
 
 @contextlib.contextmanager
-def filming(kind: str, path: Path, fps: float) -> Iterator[Paint]:
-    """Give a function that adds a frame to a file, which is there when all is done.
-
-    Args:
-        kind: "gif" or "mp4".
-        path: of the file.
-        fps: frames per second.
-
-    Raises:
-        ValueError: if a film is asked for where there is no ffmpeg.
-        OSError: if ffmpeg does not write it.
-    """
-    if not WRITERS[kind].isAvailable():
-        remedy = "install it (as with apt-get install ffmpeg), or write --gif"
-        raise ValueError(message(f"--{kind}", "have ffmpeg to write it", str(path), remedy))
-    figure, writer = Figure(figsize=SIZE, dpi=DPI), WRITERS[kind](fps=fps)
-    with tempfile.TemporaryDirectory() as folder:
-        part = Path(folder) / f"film.{kind}"
-        writer.setup(figure, part, DPI)
-
-        def add(frame: Frame) -> None:
-            draw(figure, frame, fit_title(frame))
-            writer.grab_frame()
-
-        try:
-            yield add
-            writer.finish()
-        except (BrokenPipeError, subprocess.CalledProcessError) as error:
-            raise OSError(f"ffmpeg must be able to write MP4, got: {error}") from error
-        except BaseException:
-            _stop(writer)
-            raise
-        with open(part, "rb") as made, replacing(path, is_typed=True) as file:
-            shutil.copyfileobj(made, file)
-
-
-def _stop(writer: PillowWriter | FFMpegWriter) -> None:
-    """Let a film end before it is done; without this ffmpeg would wait for more."""
-    if isinstance(writer, FFMpegWriter):
-        with contextlib.suppress(subprocess.CalledProcessError, OSError):
-            writer.finish()
+def filming(path: Path, fps: float) -> Iterator[Paint]:
+    """Give a function that adds a frame to a GIF, which is there when all is done."""
+    images: list[Image.Image] = []
+    yield lambda frame: images.append(
+        Image.fromarray(render_picture(frame, fit_title(frame))).quantize()
+    )
+    first, *others = images
+    pace = {"duration": round(1000 / fps), "loop": 0}
+    with replacing(path, is_typed=True) as file:
+        first.save(file, "GIF", save_all=True, append_images=others, **pace)
 
 
 def fit_title(frame: Frame) -> str:
