@@ -264,9 +264,13 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
     ) -> None:
         most = MOST_MEANS // check_problem(problem).num_arms
         self.num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=most)
-        self._autoreset_mode = _check_autoreset_mode(autoreset_mode)
+        modes = [mode.value for mode in AutoresetMode]
+        named = getattr(autoreset_mode, "value", autoreset_mode)
+        self._autoreset_mode = AutoresetMode(check_choice("autoreset_mode", named, modes))
         self.metadata = METADATA | {"autoreset_mode": self._autoreset_mode}
-        self._limit = _check_limit(max_episode_steps)
+        limit = -1 if max_episode_steps is None else max_episode_steps
+        limit = check_integer("max_episode_steps", limit, minimum=-1, maximum=MOST_STEPS)
+        self._limit = limit if limit > 0 else None
         horizon = self._limit if horizon is None else horizon
         super().__init__(self.num_envs, problem, means, observation, horizon, render_mode)
         self.single_observation_space = self._record.space
@@ -400,19 +404,6 @@ def _masked_info(mask: BoolArray, **values: np.ndarray) -> dict[str, Any]:
             kept[~mask] = 0
             info |= {name: kept, f"_{name}": mask.copy()}
     return info
-
-
-def _check_limit(max_episode_steps: int | None) -> int | None:
-    if max_episode_steps is None:
-        return None
-    limit = check_integer("max_episode_steps", max_episode_steps, minimum=-1, maximum=MOST_STEPS)
-    return limit if limit > 0 else None
-
-
-def _check_autoreset_mode(mode: AutoresetMode | str) -> AutoresetMode:
-    if isinstance(mode, AutoresetMode):
-        return mode
-    return AutoresetMode(check_choice("autoreset_mode", mode, [m.value for m in AutoresetMode]))
 
 
 class LaneNoise:

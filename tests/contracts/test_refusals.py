@@ -93,7 +93,7 @@ ENVIRONMENTS = [
     ("Exponential", {"num_arms": 2, "means": [0.5, 0.0]}, "means must be possible for"),
     ("Poisson", {"num_arms": 2, "means": [0.5, -1.0]}, "means must be possible for"),
     ("DependentPrior", {"num_arms": 2, "means": [0.5, -0.1]}, "means must be possible for"),
-    ("DependentPrior", {"dimension": 9}, "dimension must be at least num_arms=10, got 9;"),
+    ("DependentPrior", {"dimension": 9}, "dimension must be an integer of at least 10, .*got 9"),
     ("DependentPrior", {"dimension": 12, "prior": BETA}, "dimension must be None where prior is"),
     ("Gaussian", {"std": 0.0}, "std must be a finite number above 0"),
     ("Custom", {"likelihood": "poison"}, "got 'poison'; the nearest known one is 'poisson'"),
