@@ -107,6 +107,11 @@ class World:
         self._rivals = self._rivals if available is None else available.copy()
         self._shortfalls = shortfalls(self._means, self._rivals)
 
+    def check_can_step(self) -> None:
+        """Refuse a step before the first reset."""
+        if not self._has_begun:
+            raise ResetNeeded("reset must be called before step.")
+
     def _begin(self, lanes: IntArray, instance: FloatArray | None) -> IntArray:
         """Start episodes in the (M,) lanes, on fresh means or on (K,) given ones; return the best.
 
@@ -215,8 +220,7 @@ class BanditEnv(World, gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Pull one arm."""
-        if not self._has_begun:
-            raise ResetNeeded("reset must be called before step.")
+        self.check_can_step()
         actions = check_actions(action, self.problem.num_arms, None)
         rewards, regrets = self._play(actions, self._noise.random(1))
         seen, info = split(self._record.observe())[0], {"regret": float(regrets[0])}
@@ -303,7 +307,7 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         self, actions: Any
     ) -> tuple[np.ndarray, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
         """Pull one arm per lane: (N,) actions, ignored where this step is the lane's autoreset."""
-        self._check_can_step()
+        self.check_can_step()
         restarted = self._waiting
         played = None if restarted is None else ~restarted
         actions = check_actions(actions, self.problem.num_arms, self.num_envs, mask=played)
@@ -384,9 +388,13 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
             raise ResetNeeded("reset must be called for all lanes before it is for some.")
         return mask
 
-    def _check_can_step(self) -> None:
-        if not self._has_begun:
-            raise ResetNeeded("reset must be called before step.")
+    def restarts_next(self) -> BoolArray:
+        """Return (N,) True for the lanes that have ended, and restart in the next step."""
+        return np.zeros(self.num_envs, np.bool_) if self._waiting is None else self._waiting.copy()
+
+    def check_can_step(self) -> None:
+        """Refuse a step before the first reset, and one of ended lanes that wait for theirs."""
+        super().check_can_step()
         if self._waiting is not None and self._autoreset_mode is AutoresetMode.DISABLED:
             raise ResetNeeded(
                 "reset must be called for ended lanes before step, got ended lanes "

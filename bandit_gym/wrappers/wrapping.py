@@ -55,20 +55,17 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         check_place(env, self.effect_class)
         super().__init__(env)
         self.effect = self.effect_class(env.unwrapped, **options)
-        self._has_begun = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode."""
         observation, info = self.env.reset(seed=seed, options=options)
-        self._has_begun = True
         return observation, info | _of_lane(self.effect.restart(LANE))
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Pull one arm."""
-        if not self._has_begun:
-            return self.env.step(action)  # type: ignore[return-value]  # which asks for a reset
+        self.effect.world.check_can_step()
         actions = check_actions(action, self.effect.num_arms, None)
         self.effect.begin(LANE, actions)
         observation, reward, terminated, truncated, info = self.env.step(action)
@@ -99,9 +96,6 @@ class LaneVectorWrapper(BaseVectorWrapper):
         super().__init__(env)
         self.effect = wrapper.effect_class(env.unwrapped, **options)
         self._name = wrapper.__name__
-        self._mode = env.metadata["autoreset_mode"]
-        self._has_begun = False
-        self._has_ended = np.zeros(env.num_envs, dtype=np.bool_)  # and waits for a reset
 
     def __repr__(self) -> str:
         """Return the names of the wrapper and of what it wraps."""
@@ -114,39 +108,27 @@ class LaneVectorWrapper(BaseVectorWrapper):
         observation, info = self.env.reset(seed=seed, options=options)
         mask = np.ones(self.num_envs, dtype=np.bool_)
         mask &= (options or {}).get("reset_mask", mask)
-        self._has_begun = True
-        self._has_ended &= ~mask
         tell(info, mask, self.effect.restart(np.flatnonzero(mask)))
         return observation, info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Pull one arm per lane: (N,) actions, ignored where this step is the lane's autoreset."""
-        must_wait = self._mode is AutoresetMode.DISABLED and self._has_ended.any()
-        if must_wait or not self._has_begun:
-            return self.env.step(actions)  # which asks for a reset
-        played = ~self._has_ended
-        lanes, num_arms = np.flatnonzero(played), self.effect.num_arms
-        arms = check_actions(actions, num_arms, self.num_envs, mask=played)
+        world: Any = self.effect.world
+        world.check_can_step()
+        restarted = world.restarts_next()
+        played = ~restarted
+        lanes = np.flatnonzero(played)
+        arms = check_actions(actions, self.effect.num_arms, self.num_envs, mask=played)
         self.effect.begin(lanes, arms)
         observation, rewards, terminated, truncated, info = self.env.step(actions)
         rewards, told = self.effect.follow(lanes, arms, rewards)
-        self._tell_all(info, played, terminated | truncated, told)
-        return observation, rewards, terminated, truncated, info
-
-    def _tell_all(
-        self, info: dict[str, Any], played: BoolArray, has_ended: BoolArray, told: Told
-    ) -> None:
-        """Put into `info` what the step, and resets in it, tell of the (N,) lanes."""
-        restarted, going = ~played, played
-        self._has_ended = has_ended
-        if self._mode is AutoresetMode.SAME_STEP:
-            if has_ended.any():
-                tell(info["final_info"], has_ended, told)
-            restarted, going = has_ended, ~has_ended
-            self._has_ended = np.zeros_like(has_ended)
-        tell(info, going, told)
+        if self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP:
+            restarted = terminated | truncated
+            tell(info.get("final_info", {}), restarted, told)
+        tell(info, ~restarted, told)
         if restarted.any():
             tell(info, restarted, self.effect.restart(np.flatnonzero(restarted)))
+        return observation, rewards, terminated, truncated, info
 
 
 def tell(info: dict[str, Any], mask: BoolArray, told: Told) -> None:
