@@ -316,7 +316,7 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         if restarted is None:
             info = {"regret": regrets, "_regret": np.ones(self.num_envs, dtype=np.bool_)}
         else:
-            info = _masked_info(~restarted, regret=regrets) | self._restart(restarted)
+            info = tell({}, ~restarted, {"regret": regrets}) | self._restart(restarted)
             rewards[restarted] = 0.0
         terminated = np.zeros(self.num_envs, dtype=np.bool_)
         truncated = np.zeros(self.num_envs, dtype=np.bool_)
@@ -348,7 +348,7 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         if self._waiting is not None:
             waiting = self._waiting & ~mask
             self._waiting = waiting if waiting.any() else None
-        return _masked_info(mask, means=self._means, optimal_action=actions)
+        return tell({}, mask, {"means": self._means, "optimal_action": actions})
 
     def _end_in_same_step(self, truncated: BoolArray, regrets: FloatArray) -> dict[str, Any]:
         final_obs = np.full(self.num_envs, None, dtype=object)
@@ -358,9 +358,9 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         return {
             "final_obs": final_obs,
             "_final_obs": truncated.copy(),
-            "final_info": _masked_info(truncated, regret=regrets),
+            "final_info": tell({}, truncated, {"regret": regrets}),
             "_final_info": truncated.copy(),
-            **_masked_info(~truncated, regret=regrets),
+            **tell({}, ~truncated, {"regret": regrets}),
             **self._restart(truncated),
         }
 
@@ -403,14 +403,18 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
             )
 
 
-def _masked_info(mask: BoolArray, **values: np.ndarray) -> dict[str, Any]:
-    """Batch infos as `SyncVectorEnv` does: zero where a lane has none, no key where no lane has."""
-    info: dict[str, Any] = {}
+def tell(info: dict[str, Any], mask: BoolArray, told: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Add (N, ...) values to `info` for the (N,) masked lanes, batched as `SyncVectorEnv` does.
+
+    They are 0 where a lane has none, and there is no key where no lane has one.
+    """
     if mask.any():
-        for name, value in values.items():
-            kept = value.copy()
-            kept[~mask] = 0
-            info |= {name: kept, f"_{name}": mask.copy()}
+        for name, values in told.items():
+            kept, has = values.copy(), mask.copy()
+            kept[~mask] = info[name][~mask] if name in info else 0
+            if name in info:
+                has |= info[f"_{name}"]
+            info |= {name: kept, f"_{name}": has}
     return info
 
 

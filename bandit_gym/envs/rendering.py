@@ -57,15 +57,11 @@ class Belief(NamedTuple):
     Attributes:
         name: of what is drawn, in words.
         centre: (K,) posterior means or averages, inf or nan for arms of which nothing is known.
-        low: (K,) ends of where each arm's mean may lie.
-        high: (K,) the other ends.
         draw: from a range of means to the (K, C) heights in its cells, each arm's highest at 1.
     """
 
     name: str
     centre: FloatArray
-    low: FloatArray
-    high: FloatArray
     draw: Callable[[Range], FloatArray]
 
 
@@ -199,7 +195,7 @@ def averages(likelihood: Likelihood, counts: FloatArray, sums: FloatArray) -> Be
         is_inside = (edges[1:] >= low[:, None]) & (edges[:-1] <= high[:, None])
         return marked(np.where(is_inside, INTERVAL_HEIGHT, 0.0), is_seen, centre, cells)
 
-    return Belief("average, 95 % interval", centre, low, high, draw)
+    return Belief("average, 95 % interval", centre, draw)
 
 
 def marked(heights: FloatArray, where: BoolArray, centre: FloatArray, cells: Range) -> FloatArray:
@@ -219,20 +215,17 @@ def find_range(
 
     Args:
         means: (K,) true means, None where they are not told.
-        belief: whose finite ends tell the range otherwise.
+        belief: whose finite centres tell the range otherwise.
         likelihood: whose support is drawn to its ends, as far as it has any.
         before: the range so far, within which nothing moves.
     """
     least, most = likelihood.support
     if np.isfinite([least, most]).all():
         return least, most
-    ends = np.concatenate([belief.low, belief.high] if means is None else [means])
-    ends = ends[np.isfinite(ends)]
+    ends = belief.centre[np.isfinite(belief.centre)] if means is None else means
     low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 0.0)
-    if means is not None or low == high:
-        margin = (high - low) / 2 or float(likelihood.reward_std(low)) or 1.0
-        low, high = low - margin, high + margin
-    low, high = max(low, least), min(high, most)
+    margin = (high - low) / 2 or float(likelihood.reward_std(low)) or 1.0
+    low, high = max(low - margin, least), min(high + margin, most)
     return (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
 
 

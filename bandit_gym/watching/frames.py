@@ -32,11 +32,8 @@ from bandit_gym.typing import FloatArray
 NUM_DRAWS = 2000
 """Of posteriors that are held as draws, for a histogram."""
 
-ASKED = ("mean", "std", "density", "sample", "source")
+ASKED = ("mean", "density", "sample", "source")
 """Of a posterior, as `agents.snapshots` has them."""
-
-NUM_STDS = 3
-"""Of a posterior's width to either side of its mean, where nothing better tells the range."""
 
 
 class PlayError(RuntimeError):
@@ -164,14 +161,12 @@ def find_belief(agent: Any, likelihood: Likelihood, counts: Any, sums: Any) -> B
     posterior = _ask(agent)
     if posterior is None:
         return averages(likelihood, np.asarray(counts, float), np.asarray(sums, float))
-    centre, std = np.ravel(posterior.mean()), np.ravel(posterior.std())
-    with np.errstate(invalid="ignore"):
-        low, high = centre - NUM_STDS * std, centre + NUM_STDS * std
+    centre = np.ravel(posterior.mean())
 
     def draw(cells: Range) -> FloatArray:
         return _to_own_height(_masses(posterior, cells), centre, cells)
 
-    return Belief(f"posterior, from {posterior.source}", centre, low, high, draw)
+    return Belief(f"posterior, from {posterior.source}", centre, draw)
 
 
 def _ask(agent: Any) -> Any:

@@ -20,6 +20,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
 from bandit_gym.checks import check_actions, check_choice, check_keys, load_named, message
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
+from bandit_gym.envs.bandit import tell
 from bandit_gym.typing import BoolArray
 from bandit_gym.wrappers.changing import AvailableDiscrete, ComingAndGoing, Moving
 from bandit_gym.wrappers.delays import Batches, Delay
@@ -129,21 +130,6 @@ class LaneVectorWrapper(BaseVectorWrapper):
         if restarted.any():
             tell(info, restarted, self.effect.restart(np.flatnonzero(restarted)))
         return observation, rewards, terminated, truncated, info
-
-
-def tell(info: dict[str, Any], mask: BoolArray, told: Told) -> None:
-    """Add (N, ...) values to `info` for the (N,) masked lanes, batched as `SyncVectorEnv` does.
-
-    They are 0 where a lane has none, and there is no key where no lane has one.
-    """
-    if not mask.any():
-        return
-    for name, values in told.items():
-        kept, has = values.copy(), mask.copy()
-        kept[~mask] = info[name][~mask] if name in info else 0
-        if name in info:
-            has |= info[f"_{name}"]
-        info |= {name: kept, f"_{name}": has}
 
 
 class MaskedLaneVectorWrapper(LaneVectorWrapper):

@@ -19,7 +19,7 @@ def make_frame(num_arms=3, world="World", agent="Agent", **changes):
         "action": 2,
         "pulls": np.array([0, 1, 2] + (num_arms - 3) * [0]),
         "means": np.array([0.0, 1.0, 0.5] + (num_arms - 3) * [0.25]),
-        "belief": Belief("posterior", unknown, unknown, unknown, lambda cells: heights),
+        "belief": Belief("posterior", unknown, lambda cells: heights),
         "cells": (0.0, 1.0),
         "heights": heights,
         "curve": Curve(4, np.array([1, 2, 3]), np.array([0.5, 0.5, 1.0])),
