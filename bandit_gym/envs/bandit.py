@@ -426,7 +426,7 @@ class LaneNoise:
 
     Args:
         streams: of the lanes.
-        max_rows: no lane needs more rows than this before it restarts; None if nobody knows.
+        max_rows: no lane needs more rows than this before it restarts; None if that is not known.
     """
 
     def __init__(self, streams: LaneStreams, max_rows: int | None) -> None:
