@@ -337,6 +337,20 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         """The lanes' seeds; none before the first reset."""
         return tuple(self.streams.seeds.tolist()) if self._has_begun else ()
 
+    def restarts_next(self) -> BoolArray:
+        """Return (N,) True for the lanes that have ended, and restart in the next step."""
+        return np.zeros(self.num_envs, np.bool_) if self._waiting is None else self._waiting.copy()
+
+    def check_can_step(self) -> None:
+        """Refuse a step before the first reset, and one of ended lanes that wait for theirs."""
+        super().check_can_step()
+        if self._waiting is not None and self._autoreset_mode is AutoresetMode.DISABLED:
+            raise ResetNeeded(
+                "reset must be called for ended lanes before step, got ended lanes "
+                f"{np.flatnonzero(self._waiting).tolist()}; "
+                "pass options={'reset_mask': terminated | truncated}."
+            )
+
     def _restart(self, mask: BoolArray, means: FloatArray | None = None) -> dict[str, Any]:
         """Start new episodes in the lanes of the mask, none of which waits any longer."""
         lanes = np.flatnonzero(mask)
@@ -387,20 +401,6 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         if not (self._has_begun or mask.all()):
             raise ResetNeeded("reset must be called for all lanes before it is for some.")
         return mask
-
-    def restarts_next(self) -> BoolArray:
-        """Return (N,) True for the lanes that have ended, and restart in the next step."""
-        return np.zeros(self.num_envs, np.bool_) if self._waiting is None else self._waiting.copy()
-
-    def check_can_step(self) -> None:
-        """Refuse a step before the first reset, and one of ended lanes that wait for theirs."""
-        super().check_can_step()
-        if self._waiting is not None and self._autoreset_mode is AutoresetMode.DISABLED:
-            raise ResetNeeded(
-                "reset must be called for ended lanes before step, got ended lanes "
-                f"{np.flatnonzero(self._waiting).tolist()}; "
-                "pass options={'reset_mask': terminated | truncated}."
-            )
 
 
 def tell(info: dict[str, Any], mask: BoolArray, told: Mapping[str, np.ndarray]) -> dict[str, Any]:

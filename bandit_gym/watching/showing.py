@@ -95,10 +95,7 @@ def lay_out(frame: Frame, console: Console, num_rows: int) -> Text:
     curve = [] if frame.curve is None else _draw_curve(frame.curve, console.width, letters)
     room = num_rows - len(top) - len(key) - len(curve) - 2  # scale, and arms left out
     arms = most_pulled(frame.pulls, frame.best_arm, max(LEAST_ARMS, room))
-    return _joined([*top, *_table(frame, arms, console.width, letters), *key, *curve])
-
-
-def _joined(lines: list[Text]) -> Text:
+    lines = [*top, *_table(frame, arms, console.width, letters), *key, *curve]
     for line in lines:
         line.rstrip()
     return Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
