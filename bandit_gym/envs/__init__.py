@@ -4,5 +4,4 @@ The registered ids are made with `gymnasium.make` and `gymnasium.make_vec`; the 
 take any `BanditProblem`, with a likelihood or a prior of one's own.
 """
 
-from bandit_gym.envs.bandit import BanditEnv
-from bandit_gym.envs.vector import BanditVectorEnv
+from bandit_gym.envs.bandit import BanditEnv, BanditVectorEnv

@@ -1,16 +1,31 @@
-"""The single environment, for any problem, and the manual of all registered ones."""
+"""The environments for any problem, single and natively vectorised; the first is the manual of all.
 
-from collections.abc import Sequence
+The vector environment equals `gymnasium.vector.SyncVectorEnv` of the single one to the last bit:
+observations, rewards, ends and infos, in every autoreset mode. Lane i has its own streams, seeded
+as there.
+
+Letters: N lanes, M of them, K arms.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 
-from bandit_gym.checks import check_actions, check_options, check_seed
+from bandit_gym.checks import (
+    check_actions,
+    check_choice,
+    check_integer,
+    check_mask,
+    check_options,
+    check_seed,
+)
 from bandit_gym.envs.dynamics import (
-    Changeable,
     check_means,
     draw_instances,
     optimal_actions,
@@ -18,19 +33,112 @@ from bandit_gym.envs.dynamics import (
     shortfalls,
     take_arms,
 )
-from bandit_gym.envs.observations import PlayRecord, make_observer, split
+from bandit_gym.envs.observations import make_record, split
 from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, check_render_mode, render
 from bandit_gym.numerics.streams import NOISE, LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
-from bandit_gym.typing import FloatArray
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
+
+Seeds = int | Sequence[int | None] | None
+"""What the lanes are seeded with, as `SyncVectorEnv` understands it."""
 
 LANE = np.array([0])
-"""The only one."""
+"""The only one of a single environment."""
+
+MOST_MEANS = 10**9
+"""Means of all lanes at most: 8 GB of them."""
+
+NEVER = np.iinfo(np.int64).max
+MOST_STEPS = 2**62
+"""Steps of an episode at most, so that its end can be counted."""
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
+_MOST_ROWS = 512
+_FEWEST_ROWS = 4
+_MOST_UNIFORMS = 2**15
+"""256 KiB, unless the fewest rows are more: larger blocks are no faster, and lanes that restart one
+by one throw more of them away."""
 
-class BanditEnv(gym.Env[Any, Any], Changeable):
+
+class World:
+    """N lanes of a problem, one for a single environment; wrappers may change means and arms.
+
+    Attributes:
+        problem: the likelihood and the prior.
+        streams: the numbers of the lanes' episodes, for wrappers that draw some too.
+    """
+
+    def __init__(
+        self,
+        num_lanes: int,
+        problem: BanditProblem,
+        means: Sequence[float] | None,
+        observation: str,
+        horizon: int | None,
+        render_mode: str | None,
+    ) -> None:
+        self.problem = problem
+        self.render_mode = check_render_mode(render_mode)
+        self.streams = LaneStreams(num_lanes)
+        self._fixed_means = check_means(means, problem)
+        self._record = make_record(num_lanes, problem, observation, horizon)
+        self._is_recorded = observation != "constant" or render_mode is not None
+        self._has_begun = False
+        self._means = np.zeros((num_lanes, problem.num_arms))
+        self._shortfalls = self._means.copy()
+        self._rivals: BoolArray | None = None  # (N, K), where a wrapper takes arms away
+
+    @property
+    def means(self) -> FloatArray:
+        """(N, K) true means now; a copy."""
+        return self._means.copy()
+
+    @property
+    def draws_means(self) -> bool:
+        """Whether episodes are played on means from the problem's prior, and not on fixed ones."""
+        return self._fixed_means is None
+
+    def change(
+        self, *, means: FloatArray | None = None, available: BoolArray | None = None
+    ) -> None:
+        """Change the (N, K) means, or the (N, K) arms that regret compares with; for wrappers."""
+        self._means = self._means if means is None else means.copy()
+        self._rivals = self._rivals if available is None else available.copy()
+        self._shortfalls = shortfalls(self._means, self._rivals)
+
+    def check_can_step(self) -> None:
+        """Refuse a step before the first reset."""
+        if not self._has_begun:
+            raise ResetNeeded("reset must be called before step.")
+
+    def _begin(self, lanes: IntArray, instance: FloatArray | None) -> IntArray:
+        """Start episodes in the (M,) lanes, on fresh means or on (K,) given ones; return the best.
+
+        Returns:
+            (M,) best arms.
+        """
+        self.streams.advance(lanes)
+        instance = self._fixed_means if instance is None else instance
+        means = draw_instances(self.problem, instance, self.streams, lanes)
+        self._means[lanes], self._shortfalls[lanes] = means, shortfalls(means)
+        if self._is_recorded:
+            self._record.forget(lanes)
+        return optimal_actions(means)
+
+    def _play(self, actions: IntArray, uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the (N,) rewards and regrets of a pull in each lane."""
+        rewards = pull(self.problem.likelihood, self._means, actions, uniforms)
+        if self._is_recorded:
+            self._record.add(actions, rewards)
+        return rewards, take_arms(self._shortfalls, actions)
+
+    def _render(self) -> tuple[Any, ...] | None:
+        record = self._record if self._has_begun else None
+        return render(self.render_mode, self.problem.likelihood, self._means, record)
+
+
+class BanditEnv(World, gym.Env[Any, Any]):
     """A Bayesian bandit: K arms whose unknown means are drawn from a prior that the agent is told.
 
     Description:
@@ -71,8 +179,7 @@ class BanditEnv(gym.Env[Any, Any], Changeable):
         observation: "constant", "counts" or "history".
         horizon: pulls over which the time left that "counts" and "history" show falls to 0; they
             need it, since `gym.make` keeps `max_episode_steps` from the environment.
-        render_mode: None, "ansi" (text), "rgb_array" (picture) or "human" (the text, in the
-            terminal); all show the true means.
+        render_mode: None, "ansi" (text) or "rgb_array" (picture); both show the true means.
 
     Version history:
         v0: first version.
@@ -89,16 +196,9 @@ class BanditEnv(gym.Env[Any, Any], Changeable):
         horizon: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        self.problem = check_problem(problem)
-        self.render_mode = check_render_mode(render_mode)
-        self._fixed_means = check_means(means, problem)
-        self._observer = make_observer(observation, problem, horizon)
-        self._is_recorded = observation != "constant" or render_mode is not None
-        self.observation_space = self._observer.space
+        super().__init__(1, check_problem(problem), means, observation, horizon, render_mode)
+        self.observation_space = self._record.space
         self.action_space = Discrete(problem.num_arms)
-        self._streams = LaneStreams(1)
-        self._noise: np.random.Generator | None = None
-        self._means: FloatArray = np.zeros((1, problem.num_arms))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -109,42 +209,268 @@ class BanditEnv(gym.Env[Any, Any], Changeable):
         """
         seed = check_seed("seed", seed)
         asked = check_means(check_options(options, ["means"]).get("means"), self.problem)
-        if seed is not None or self._noise is None:
+        if seed is not None or not self._has_begun:
             super().reset(seed=draw_seeds(1)[0] if seed is None else seed)
-            self._streams.seed(LANE, [self.np_random_seed])
-        self._streams.advance(LANE)
-        return self._begin(self._fixed_means if asked is None else asked)
+            self.streams.seed(LANE, [self.np_random_seed])
+        best = self._begin(LANE, asked)
+        [self._noise] = self.streams.generators(NOISE, LANE)
+        self._has_begun = True
+        info = {"means": self._means[0].copy(), "optimal_action": int(best[0])}
+        return split(self._record.observe())[0], info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Pull one arm."""
-        if self._noise is None:
-            raise ResetNeeded("reset must be called before step.")
+        self.check_can_step()
         actions = check_actions(action, self.problem.num_arms, None)
-        rewards = pull(self.problem.likelihood, self._means, actions, self._noise.random(1))
-        if self._is_recorded:
-            self._record.add(actions, rewards)
-        info = {"regret": float(take_arms(self._shortfalls, actions)[0])}
-        return self._observe(), float(rewards[0]), False, False, info
+        rewards, regrets = self._play(actions, self._noise.random(1))
+        seen, info = split(self._record.observe())[0], {"regret": float(regrets[0])}
+        return seen, float(rewards[0]), False, False, info
 
     def render(self) -> Any:
-        """Draw the episode so far: a text (ansi) or an RGB picture, (H, W, 3) uint8.
-
-        For a human, after each reset and step unasked, and with nothing returned.
-        """
-        record = None if self._noise is None else self._record
-        drawn = render(self.render_mode, self.problem.likelihood, self._means, record)
+        """Draw the episode so far: a text (ansi) or an RGB picture, (H, W, 3) uint8."""
+        drawn = self._render()
         return drawn and drawn[0]
 
-    def _begin(self, instance: FloatArray | None) -> tuple[Any, dict[str, Any]]:
-        means = draw_instances(self.problem, instance, self._streams, LANE)[0]
-        [self._noise] = self._streams.generators(NOISE, LANE)
-        self._means = means[None]
-        self._shortfalls = shortfalls(self._means)
-        self._record = PlayRecord(1, self.problem.num_arms, self._observer)
-        info = {"means": means.copy(), "optimal_action": int(optimal_actions(means))}
-        return self._observe(), info
 
-    def _observe(self) -> Any:
-        if self.render_mode == "human":
-            self.render()
-        return split(self._record.observe())[0]
+class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
+    """N lanes of one problem; the single environment of the same name is the manual.
+
+    `reset` takes a seed (lane i gets seed + i), a list of N seeds (None goes on with the lane's
+    stream) or None, and `options={"reset_mask": mask}` to reset some lanes only. The time limit is
+    part of this class, because `gym.make_vec` puts no `TimeLimit` around native environments.
+
+    Args:
+        num_envs: N.
+        problem: the likelihood and the prior, the same in all lanes.
+        means: (K,) means of one fixed instance for all lanes; None draws them at each reset.
+        observation: "constant", "counts" or "history".
+        horizon: pulls over which the time left that the last two show falls to 0; None is
+            `max_episode_steps`.
+        render_mode: None, "ansi" or "rgb_array", for which `render` returns a tuple of one frame
+            per lane.
+        max_episode_steps: pulls after which an episode is truncated; None, 0 and -1 mean never.
+        autoreset_mode: an `AutoresetMode` or its value, "NextStep", "SameStep" or "Disabled".
+        disable_env_checker: without effect; `gym.make_vec` may pass it, and there is no checker.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        problem: BanditProblem,
+        *,
+        means: Sequence[float] | None = None,
+        observation: str = "constant",
+        horizon: int | None = None,
+        render_mode: str | None = None,
+        max_episode_steps: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        disable_env_checker: bool | None = None,
+    ) -> None:
+        most = MOST_MEANS // check_problem(problem).num_arms
+        self.num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=most)
+        modes = [mode.value for mode in AutoresetMode]
+        named = getattr(autoreset_mode, "value", autoreset_mode)
+        self._autoreset_mode = AutoresetMode(check_choice("autoreset_mode", named, modes))
+        self.metadata = METADATA | {"autoreset_mode": self._autoreset_mode}
+        limit = -1 if max_episode_steps is None else max_episode_steps
+        limit = check_integer("max_episode_steps", limit, minimum=-1, maximum=MOST_STEPS)
+        self._limit = limit if limit > 0 else None
+        horizon = self._limit if horizon is None else horizon
+        super().__init__(self.num_envs, problem, means, observation, horizon, render_mode)
+        self.single_observation_space = self._record.space
+        self.single_action_space = Discrete(problem.num_arms)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self._noise = LaneNoise(self.streams, self._limit)
+        # Every lane's end is kept as a reading of one clock, so that a step need not count in every
+        # lane, and looks for ended lanes only when the earliest end has come.
+        self._clock = 0
+        self._ends = np.zeros(self.num_envs, dtype=np.int64)
+        self._next_end = 0
+        self._waiting: BoolArray | None = None  # lanes that ended and wait for a reset, if any do
+
+    def reset(  # type: ignore[override]  # lists of seeds, as SyncVectorEnv takes them
+        self, *, seed: Seeds = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start new episodes in all lanes, or in those of `options["reset_mask"]`, (N,) bool.
+
+        They are played on fresh means, or on the (K,) of `options["means"]`.
+        """
+        known = check_options(options, ["means", "reset_mask"])
+        mask = self._check_reset_mask(known)
+        asked = check_means(known.get("means"), self.problem)
+        self._seed_lanes(mask, seed)
+        info = self._restart(mask, asked)
+        return self._record.observe(), info
+
+    def step(
+        self, actions: Any
+    ) -> tuple[np.ndarray, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
+        """Pull one arm per lane: (N,) actions, ignored where this step is the lane's autoreset."""
+        self.check_can_step()
+        restarted = self._waiting
+        played = None if restarted is None else ~restarted
+        actions = check_actions(actions, self.problem.num_arms, self.num_envs, mask=played)
+        self._clock += 1
+        rewards, regrets = self._play(actions, self._noise.take())
+        if restarted is None:
+            info = {"regret": regrets, "_regret": np.ones(self.num_envs, dtype=np.bool_)}
+        else:
+            info = tell({}, ~restarted, {"regret": regrets}) | self._restart(restarted)
+            rewards[restarted] = 0.0
+        terminated = np.zeros(self.num_envs, dtype=np.bool_)
+        truncated = np.zeros(self.num_envs, dtype=np.bool_)
+        if self._clock >= self._next_end:
+            truncated = self._clock >= self._ends
+            if self._autoreset_mode is AutoresetMode.SAME_STEP:
+                info = self._end_in_same_step(truncated, regrets)
+            else:
+                self._waiting = truncated.copy()
+        return self._record.observe(), rewards, terminated, truncated, info
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Draw every lane's episode so far, each frame as the single environment draws it."""
+        return self._render()
+
+    @property
+    def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The lanes' seeds; none before the first reset."""
+        return tuple(self.streams.seeds.tolist()) if self._has_begun else ()
+
+    def restarts_next(self) -> BoolArray:
+        """Return (N,) True for the lanes that have ended, and restart in the next step."""
+        return np.zeros(self.num_envs, np.bool_) if self._waiting is None else self._waiting.copy()
+
+    def check_can_step(self) -> None:
+        """Refuse a step before the first reset, and one of ended lanes that wait for theirs."""
+        super().check_can_step()
+        if self._waiting is not None and self._autoreset_mode is AutoresetMode.DISABLED:
+            raise ResetNeeded(
+                "reset must be called for ended lanes before step, got ended lanes "
+                f"{np.flatnonzero(self._waiting).tolist()}; "
+                "pass options={'reset_mask': terminated | truncated}."
+            )
+
+    def _restart(self, mask: BoolArray, means: FloatArray | None = None) -> dict[str, Any]:
+        """Start new episodes in the lanes of the mask, none of which waits any longer."""
+        lanes = np.flatnonzero(mask)
+        actions = np.zeros(self.num_envs, dtype=np.int64)
+        actions[lanes] = self._begin(lanes, means)
+        self._noise.restart(lanes)
+        self._ends[lanes] = NEVER if self._limit is None else self._clock + self._limit
+        self._next_end = int(self._ends.min())
+        if self._waiting is not None:
+            waiting = self._waiting & ~mask
+            self._waiting = waiting if waiting.any() else None
+        return tell({}, mask, {"means": self._means, "optimal_action": actions})
+
+    def _end_in_same_step(self, truncated: BoolArray, regrets: FloatArray) -> dict[str, Any]:
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        observations = split(self._record.observe())
+        for lane in np.flatnonzero(truncated):
+            final_obs[lane] = observations[lane]
+        return {
+            "final_obs": final_obs,
+            "_final_obs": truncated.copy(),
+            "final_info": tell({}, truncated, {"regret": regrets}),
+            "_final_info": truncated.copy(),
+            **tell({}, ~truncated, {"regret": regrets}),
+            **self._restart(truncated),
+        }
+
+    def _seed_lanes(self, mask: BoolArray, seed: Seeds) -> None:
+        """Give a seed to the lanes of the mask for which there is one, or which have none yet."""
+        if seed is None and self._has_begun:
+            return
+        seeds = spread_seeds(seed, self.num_envs)
+        if not self._has_begun:
+            fresh = draw_seeds(self.num_envs)
+            seeds = [new if old is None else old for old, new in zip(seeds, fresh, strict=True)]
+        lanes = np.flatnonzero(mask).tolist()
+        found = {lane: seed for lane in lanes if (seed := seeds[lane]) is not None}
+        self.streams.seed(np.array([*found], dtype=np.int64), [*found.values()])
+        self._has_begun = True
+
+    def _check_reset_mask(self, options: Mapping[str, Any]) -> BoolArray:
+        # The mask is read, not popped: wrappers such as RecordEpisodeStatistics read it after us.
+        mask = np.ones(self.num_envs, dtype=np.bool_)
+        if "reset_mask" in options:
+            mask = check_mask("options['reset_mask']", options["reset_mask"], self.num_envs)
+        if not mask.any():
+            raise ValueError(f"options['reset_mask'] must be True in some lane, got {mask!r}.")
+        if not (self._has_begun or mask.all()):
+            raise ResetNeeded("reset must be called for all lanes before it is for some.")
+        return mask
+
+
+def tell(info: dict[str, Any], mask: BoolArray, told: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Add (N, ...) values to `info` for the (N,) masked lanes, batched as `SyncVectorEnv` does.
+
+    They are 0 where a lane has none, and there is no key where no lane has one.
+    """
+    if mask.any():
+        for name, values in told.items():
+            kept, has = values.copy(), mask.copy()
+            kept[~mask] = info[name][~mask] if name in info else 0
+            if name in info:
+                has |= info[f"_{name}"]
+            info |= {name: kept, f"_{name}": has}
+    return info
+
+
+class LaneNoise:
+    """Hands out one uniform per lane and step, each lane's from its own stream, in its order.
+
+    A block has a row per step and a column per lane. All lanes share the row that comes next: a
+    lane that restarts overwrites its column from there on.
+
+    Args:
+        streams: of the lanes.
+        max_rows: no lane needs more rows than this before it restarts; None if that is not known.
+    """
+
+    def __init__(self, streams: LaneStreams, max_rows: int | None) -> None:
+        num_lanes = len(streams.seeds)
+        rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_UNIFORMS // num_lanes))
+        self._streams = streams
+        self._lanes = np.arange(num_lanes)
+        self._steps = np.zeros(num_lanes, dtype=np.int64)  # done by a lane before the block began
+        self._uniforms: FloatArray = np.empty((min(rows, max_rows or rows), num_lanes))
+        self._next_row = 0
+
+    def restart(self, lanes: IntArray) -> None:
+        """Begin at the streams of new episodes in the listed lanes."""
+        rows, num_lanes = self._uniforms.shape
+        if len(lanes) == num_lanes:
+            self._next_row = rows
+        self._steps[lanes] = -self._next_row
+        rest = rows - self._next_row
+        if rest:
+            drawn = self._streams.uniforms(NOISE, lanes, np.zeros_like(lanes), rest)
+            self._uniforms[self._next_row :, lanes] = drawn
+
+    def take(self) -> FloatArray:
+        """Return the (N,) uniforms of the next step."""
+        if self._next_row == len(self._uniforms):
+            self._refill()
+        row: FloatArray = self._uniforms[self._next_row]
+        self._next_row += 1
+        return row
+
+    def _refill(self) -> None:
+        rows = len(self._uniforms)
+        self._steps, self._next_row = self._steps + rows, 0
+        self._uniforms = self._streams.uniforms(NOISE, self._lanes, self._steps, rows)
+
+
+def spread_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
+    """Return one seed or None per lane."""
+    is_list = isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str)
+    if not is_list or getattr(seed, "ndim", 1) == 0:
+        first = check_seed("seed", seed, num_lanes=num_envs)
+        return [None if first is None else first + lane for lane in range(num_envs)]
+    if len(seed) != num_envs:  # type: ignore[arg-type]
+        raise ValueError(
+            f"seed must be an integer, None or a list of num_envs={num_envs} of them, got {seed!r}."
+        )
+    return [check_seed("seed", entry) for entry in seed]  # type: ignore[union-attr]

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from bandit_gym.checks import MOST_DEPENDENT_ARMS, check_integer, check_keys, message
-from bandit_gym.envs.bandit import METADATA, BanditEnv
-from bandit_gym.envs.vector import BanditVectorEnv
+from bandit_gym.envs.bandit import METADATA, BanditEnv, BanditVectorEnv
 from bandit_gym.likelihoods import (
     Bernoulli,
     Exponential,
@@ -173,17 +172,12 @@ def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) 
         arm_seed: seed of the vectors.
 
     Raises:
-        ValueError: if dimension is below K.
+        ValueError: if dimension is below K, where the prior would have no density.
     """
     num_arms = check_integer("num_arms", num_arms, minimum=2, maximum=MOST_DEPENDENT_ARMS)
     if dimension is None:
         dimension = num_arms
-    dimension = check_integer("dimension", dimension, minimum=1, maximum=MOST_DIMENSIONS)
-    if dimension < num_arms:
-        raise ValueError(
-            f"dimension must be at least num_arms={num_arms}, got {dimension!r}; below it the "
-            "covariance of the arms is singular and the prior has no density."
-        )
+    dimension = check_integer("dimension", dimension, minimum=num_arms, maximum=MOST_DIMENSIONS)
     rng = np.random.default_rng(check_integer("arm_seed", arm_seed, minimum=0))
     vectors = rng.standard_normal((num_arms, dimension))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

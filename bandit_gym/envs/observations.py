@@ -26,60 +26,37 @@ keeps a single environment's time limit from it, so that it is an argument; a ve
 a time limit of its own, which is its horizon unless another is told.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.spaces import Box, Discrete, Space
 from numpy.typing import NDArray
 
 from bandit_gym.checks import check_choice, check_integer, message
-from bandit_gym.envs.record import OBSERVATIONS, Plays, Rule
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
+OBSERVATIONS = ("constant", "counts", "history")
 NOTHING_YET = 0.5
 
 
-@dataclass(frozen=True)
-class Observer:
-    """Says what the observations of one problem show.
+class Plays(NamedTuple):
+    """What was played in each lane's episode so far."""
 
-    Args:
-        mode: one of `OBSERVATIONS`.
-        support: (low, high) of the likelihood's mean, which decides how rewards are scaled.
-        num_arms: K.
-        horizon: pulls at which the time is up, at least 1; the constant mode does not look at it.
-    """
+    pulls: IntArray  # (N, K)
+    reward_sums: FloatArray  # (N, K)
+    lengths: IntArray  # (N,) pulls of all arms
+    last_actions: IntArray  # (N,) -1 before the first
 
-    mode: str
-    support: tuple[float, float]
-    num_arms: int
-    horizon: int
 
-    @property
-    def space(self) -> Space[Any]:
-        """The space of one lane's observation."""
-        if self.mode == "constant":
-            return Discrete(1)
-        return Box(0.0, 1.0, (len(self.blank),), dtype=np.float32)
+class Rule(NamedTuple):
+    """What observations show, in the terms of a compiled loop."""
 
-    @property
-    def blank(self) -> NDArray[np.float32]:
-        """What is shown before the first pull; nothing in the constant mode."""
-        parts = {
-            "constant": [],
-            "counts": [0.0] * self.num_arms + [NOTHING_YET] * self.num_arms + [1.0],
-            "history": [0.0] * self.num_arms + [NOTHING_YET, 1.0],
-        }
-        return np.array(parts[self.mode], dtype=np.float32)
-
-    @property
-    def rule(self) -> Rule:
-        """The same for a compiled loop."""
-        low, high = self.support
-        per_unit = 1 / (high - low)
-        return Rule(OBSERVATIONS.index(self.mode), float(low), per_unit, float(self.horizon))
+    shows_counts: bool
+    shows_history: bool
+    low: float  # end of the support of the likelihood's mean
+    per_unit: float  # one over the width of that, 0 where it is infinite; saves divisions
+    horizon: float
 
 
 class PlayRecord:
@@ -91,11 +68,19 @@ class PlayRecord:
     Args:
         num_envs: N.
         num_arms: K.
-        observer: says what is seen; None for nothing.
+        observation: one of `OBSERVATIONS`.
+        support: (low, high) of the likelihood's mean, which decides how rewards are scaled.
+        horizon: pulls at which the time is up, at least 1; "constant" does not look at it.
     """
 
-    def __init__(self, num_envs: int, num_arms: int, observer: Observer | None = None) -> None:
-        observer = observer or Observer("constant", (0.0, 1.0), num_arms, 1)
+    def __init__(
+        self,
+        num_envs: int,
+        num_arms: int,
+        observation: str = "constant",
+        support: tuple[float, float] = (0.0, 1.0),
+        horizon: int = 1,
+    ) -> None:
         shape = num_envs, num_arms
         self.plays = Plays(
             pulls=np.zeros(shape, dtype=np.int64),
@@ -103,8 +88,28 @@ class PlayRecord:
             lengths=np.zeros(num_envs, dtype=np.int64),
             last_actions=np.full(num_envs, -1, dtype=np.int64),
         )
-        self._rule, self._blank = observer.rule, observer.blank
+        shows = observation == "counts", observation == "history"
+        low, high = support
+        self._rule = Rule(*shows, float(low), 1 / (high - low), float(horizon))
+        blank = {
+            "constant": [],
+            "counts": [0.0] * num_arms + [NOTHING_YET] * num_arms + [1.0],
+            "history": [0.0] * num_arms + [NOTHING_YET, 1.0],
+        }
+        self._blank = np.array(blank[observation], dtype=np.float32)
         self._shown = np.tile(self._blank, (num_envs, 1))
+
+    @property
+    def space(self) -> Space[Any]:
+        """The space of one lane's observation."""
+        if not len(self._blank):
+            return Discrete(1)
+        return Box(0.0, 1.0, self._blank.shape, dtype=np.float32)
+
+    @property
+    def empirical_means(self) -> FloatArray:
+        """(N, K) mean reward of every arm, 0 where it was never pulled."""
+        return self.plays.reward_sums / np.maximum(self.plays.pulls, 1)
 
     def add(self, actions: IntArray, rewards: FloatArray) -> None:
         """Add one pull per lane: (N,) actions and (N,) rewards."""
@@ -113,21 +118,16 @@ class PlayRecord:
         paid = np.ascontiguousarray(rewards, dtype=np.float64)
         add_plays(self.plays, self._rule, actions, paid, self._shown)
 
-    def forget(self, lanes: BoolArray) -> None:
-        """Start the lanes of the (N,) mask afresh."""
+    def forget(self, lanes: IntArray | BoolArray) -> None:
+        """Start the listed or masked lanes afresh."""
         for values in self.plays[:-1]:
             values[lanes] = 0
         self.plays.last_actions[lanes] = -1
         self._shown[lanes] = self._blank
 
-    @property
-    def empirical_means(self) -> FloatArray:
-        """(N, K) mean reward of every arm, 0 where it was never pulled."""
-        return self.plays.reward_sums / np.maximum(self.plays.pulls, 1)
-
     def observe(self) -> NDArray[Any]:
-        """Return what is seen: (N,) int64 zeros in the constant mode, else (N, size) float32."""
-        if self._rule.mode == OBSERVATIONS.index("constant"):
+        """Return what is seen: (N,) int64 zeros for "constant", else (N, size) float32."""
+        if not len(self._blank):
             return np.zeros(len(self._shown), dtype=np.int64)
         return self._shown.copy()
 
@@ -137,17 +137,20 @@ def split(observations: NDArray[Any]) -> list[Any]:
     return observations.tolist() if observations.ndim == 1 else list(observations)
 
 
-def make_observer(observation: str, problem: BanditProblem, horizon: int | None) -> Observer:
-    """Build the observer of a problem; `observation` and `horizon` are checked here.
+def make_record(
+    num_envs: int, problem: BanditProblem, observation: str, horizon: int | None
+) -> PlayRecord:
+    """Build the record of N lanes; `observation` and `horizon` are checked here.
 
     Raises:
         ValueError: if the observation is unknown, or shows a horizon that is None.
     """
-    mode = check_choice("observation", observation, OBSERVATIONS)
+    check_choice("observation", observation, OBSERVATIONS)
     if horizon is not None:
         horizon = check_integer("horizon", horizon, minimum=1, maximum=2**62)
-    elif mode != "constant":
-        condition = f"be given where observation is {mode!r}"
+    elif observation != "constant":
+        condition = f"be given where observation is {observation!r}"
         remedy = "it is the time limit, 1000 unless max_episode_steps is another"
         raise ValueError(message("horizon", condition, horizon, remedy))
-    return Observer(mode, problem.likelihood.support, problem.num_arms, horizon or 1)
+    support = problem.likelihood.support
+    return PlayRecord(num_envs, problem.num_arms, observation, support, horizon or 1)

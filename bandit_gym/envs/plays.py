@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from bandit_gym.envs.record import OBSERVATIONS, Plays, Rule
 from bandit_gym.numerics.compiled import inner, kernel
-
-_COUNTS, _HISTORY = OBSERVATIONS.index("counts"), OBSERVATIONS.index("history")
 
 
 @kernel
 def add_plays(
-    plays: Plays, rule: Rule, actions: np.ndarray, rewards: np.ndarray, shown: np.ndarray
+    plays: Any, rule: Any, actions: np.ndarray, rewards: np.ndarray, shown: np.ndarray
 ) -> None:
     """Add one pull per lane, and show it.
 
     Args:
-        plays: (N, K) and (N,) what was played before; changed in place.
-        rule: what observations show.
+        plays: `Plays` of (N, K) and (N,) that were played before; changed in place.
+        rule: `Rule` of what observations show.
         actions: (N,) arms pulled.
         rewards: (N,) what they paid.
         shown: (N, size) observations, changed where they change.
@@ -32,13 +30,13 @@ def add_plays(
         plays.lengths[lane] += 1
         plays.pulls[lane, arm] += 1
         plays.reward_sums[lane, arm] += rewards[lane]
-        if rule.mode == _COUNTS:
+        if rule.shows_counts:
             pulls = plays.pulls[lane, arm]
             mean = plays.reward_sums[lane, arm] / pulls
             shown[lane, arm] = min(pulls * per_pull, 1.0)
             shown[lane, num_arms + arm] = scale_reward(mean, rule)
             shown[lane, 2 * num_arms] = max((rule.horizon - plays.lengths[lane]) * per_pull, 0.0)
-        elif rule.mode == _HISTORY:
+        elif rule.shows_history:
             if before >= 0:
                 shown[lane, before] = 0.0
             shown[lane, arm] = 1.0
@@ -47,7 +45,7 @@ def add_plays(
 
 
 @inner
-def scale_reward(reward: float, rule: Rule) -> float:
+def scale_reward(reward: float, rule: Any) -> float:
     """Map rewards increasingly into [0, 1]; `bandit_gym.envs.observations` gives the maps."""
     if rule.per_unit > 0.0:
         return (reward - rule.low) * rule.per_unit

@@ -1,19 +1,15 @@
-"""Pictures of a bandit: a text table, and a bar picture good enough for a talk.
-
-The mode "human" writes the table into the terminal after each reset and step, one over the other:
-that needs no display, and no library for windows.
+"""What there is to see of a bandit at one time, as data; and its text and its picture.
 
 These are for people, so unlike observations they show the true means.
+
+Letters: K arms, C cells of a range of means, S shown steps.
 """
 
-import os
-import shutil
-import sys
-import time
-from collections.abc import Iterator
-from functools import cache
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -23,60 +19,88 @@ from numpy.typing import ArrayLike, NDArray
 from bandit_gym.checks import check_choice
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.typing import FloatArray, IntArray
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-RENDER_MODES = ("ansi", "rgb_array", "human")
+Range = tuple[float, float]
+
+RENDER_MODES = ("ansi", "rgb_array")
 RENDER_FPS = 4
 
-CLEAR = "\x1b[H\x1b[J"
-"""Moves a terminal's cursor to the top, and empties what is below."""
+NUM_CELLS = 96
+INTERVAL_HEIGHT = 0.4
 
-NO_TERMINAL = (
-    'render_mode "human" must have a terminal to write into, and the standard output is none, so '
-    'nothing is shown; use "rgb_array" for pictures, or "ansi" for text.'
-)
+SIZE, DPI = (9.6, 5.4), 100
+"""Inches, and dots in each."""
+
+MOST_ARMS = 20
+ROW_HEIGHT = 0.85
+"""Of what is drawn of an arm, where one row is 1."""
+
+LINE_HEIGHT = 0.03
+"""Of a title, where the figure's is 1."""
 
 # After Okabe and Ito: colour-blind eyes can tell these apart, and so can anybody in grey.
-ARM_COLOUR, BEST_COLOUR, SEEN_COLOUR = "#a9d4f0", "#009e73", "#000000"
-PULLS_COLOUR, LAST_COLOUR = "#999999", "#d55e00"
-MOST_LABELLED_ARMS = 25
+ARM_COLOUR, BEST_COLOUR, LAST_COLOUR, TRUE_COLOUR = "#56b4e9", "#009e73", "#d55e00", "#000000"
+PULLS_COLOUR = "#bbbbbb"
 
 _CHI_SQUARED_95 = 3.841458820694124  # 95 % quantile of chi-squared with one degree of freedom
 _NUM_HALVINGS = 50
 
 
-class LaneView:
-    """Everything a picture of one lane shows.
+class Belief(NamedTuple):
+    """What is known of the arms at one time.
 
-    Args:
-        likelihood: law of the rewards.
-        means: (N, K) true means.
-        record: of the play in N lanes.
-        lane: the one to be seen.
+    Attributes:
+        name: of what is drawn, in words.
+        centre: (K,) posterior means or averages, inf or nan for arms of which nothing is known.
+        draw: from a range of means to the (K, C) heights in its cells, each arm's highest at 1.
     """
 
-    def __init__(
-        self, likelihood: Likelihood, means: FloatArray, record: PlayRecord, lane: int
-    ) -> None:
-        self.likelihood = likelihood
-        self.means = means[lane]
-        self.best_arm = int(self.means.argmax())
-        self.pulls, self.reward_sums = record.plays.pulls[lane], record.plays.reward_sums[lane]
-        self.last_action = int(record.plays.last_actions[lane])  # -1 before the first pull
+    name: str
+    centre: FloatArray
+    draw: Callable[[Range], FloatArray]
+
+
+class Curve(NamedTuple):
+    """Pseudo-regret so far, in reward units."""
+
+    horizon: int
+    steps: IntArray  # (S,) shown ones
+    regrets: FloatArray  # (S,) up to each of these
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What there is to see after one step.
+
+    Attributes:
+        title: lines on who plays where, the last of which says how far it is.
+        action: arm pulled last, -1 before the first.
+        pulls: (K,) pulls of each arm.
+        means: (K,) true means, None where they are not told.
+        belief: what is known of the arms.
+        cells: lowest and highest mean of the range that the heights stand on.
+        heights: (K, C) in [0, 1] over the cells of that range.
+        curve: regret, None where it is not told.
+    """
+
+    title: tuple[str, ...]
+    action: int
+    pulls: IntArray
+    means: FloatArray | None
+    belief: Belief
+    cells: Range
+    heights: FloatArray
+    curve: Curve | None = None
 
     @property
-    def title(self) -> str:
-        """One line that says how far the episode is and how it goes."""
-        num_pulls = int(self.pulls.sum())
-        plural = "" if num_pulls == 1 else "s"
-        start = f"{self.likelihood.name.capitalize()} bandit, {num_pulls:,} pull{plural}"
-        if num_pulls == 0:
-            return start
-        regret = float(self.pulls @ (self.means.max() - self.means))
-        return f"{start}, mean reward {self.reward_sums.sum() / num_pulls:.3f}, regret {regret:.1f}"
+    def best_arm(self) -> int | None:
+        """The arm of largest true mean."""
+        return None if self.means is None else int(self.means.argmax())
 
 
 def check_render_mode(render_mode: str | None) -> str | None:
@@ -96,8 +120,7 @@ def render(
         record: of the play in N lanes; None before the first reset.
 
     Returns:
-        N texts for "ansi", N (H, W, 3) uint8 arrays for "rgb_array". None for "human", which
-        writes into the terminal, and waits so long that there are `RENDER_FPS` a second.
+        N texts for "ansi", N (H, W, 3) uint8 arrays for "rgb_array".
 
     Raises:
         gymnasium.error.ResetNeeded: before the first reset.
@@ -107,29 +130,49 @@ def render(
         return None
     if record is None:
         raise ResetNeeded("reset must be called before render.")
-    views = (LaneView(likelihood, means, record, lane) for lane in range(len(means)))
-    if render_mode == "human":
-        _show(views)
-        return None
-    return tuple(map(render_text if render_mode == "ansi" else render_picture, views))
+    frames = (_view(likelihood, means[lane], record, lane) for lane in range(len(means)))
+    return tuple(map(render_text if render_mode == "ansi" else render_picture, frames))
 
 
-def _show(views: Iterator[LaneView]) -> None:
-    """Write as much of the tables as fits into the terminal, from the first lane on."""
-    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        return _tell_of_no_terminal()
-    columns, rows = shutil.get_terminal_size()
-    shown = list(islice(views, max(1, rows // 4)))
-    tables = (render_text(view, max(1, rows // len(shown) - 3)) for view in shown)
-    lines = [line[:columns] for table in tables for line in table.splitlines()]
-    sys.stdout.write(CLEAR + "\n".join(lines) + "\n")
-    sys.stdout.flush()
-    time.sleep(1 / RENDER_FPS)
+def _view(likelihood: Likelihood, means: FloatArray, record: PlayRecord, lane: int) -> Frame:
+    """Return what there is to see of a lane with (K,) true means."""
+    pulls, sums = record.plays.pulls[lane], record.plays.reward_sums[lane]
+    num_pulls = int(pulls.sum())
+    title = f"{likelihood.name.capitalize()} bandit, {num_pulls:,} pull{'s' * (num_pulls != 1)}"
+    if num_pulls:
+        regret = float(pulls @ (means.max() - means))
+        title += f", mean reward {sums.sum() / num_pulls:.3f}, regret {regret:.1f}"
+    belief = averages(likelihood, pulls, sums)
+    cells = find_range(means, belief, likelihood)
+    action = int(record.plays.last_actions[lane])
+    return Frame((title,), action, pulls, means, belief, cells, belief.draw(cells))
 
 
-@cache  # so that it is said once
-def _tell_of_no_terminal() -> None:
-    print(NO_TERMINAL, file=sys.stderr)  # no warning: Gymnasium's own checker tries every mode
+def render_text(frame: Frame) -> str:
+    """Write a table with a row per arm; `*` marks the best arm, `<` the one pulled last."""
+    lines = [*frame.title, f"{'arm':>5} {'pulls':>7} {'empirical':>10} {'true mean':>10}"]
+    for arm, average in enumerate(frame.belief.centre):
+        told = "-" if np.isnan(average) else f"{average:.3f}"
+        mean = "-" if frame.means is None else f"{frame.means[arm]:.3f}"
+        marks = ("*" if arm == frame.best_arm else " ") + ("<" if arm == frame.action else "")
+        lines.append(f"{arm:>5} {frame.pulls[arm]:>7} {told:>10} {mean:>10} {marks}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def render_picture(frame: Frame, title: str | None = None) -> NDArray[np.uint8]:
+    """Paint a frame under its own title or another; (540, 960, 3) pixels.
+
+    Drawn on a canvas of its own, without pyplot: no window and no global state.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, dpi=DPI)
+    canvas = FigureCanvasAgg(figure)
+    draw(figure, frame, "\n".join(frame.title) if title is None else title)
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
+    return np.asarray(pixels)[:, :, :3].copy()
 
 
 def most_pulled(pulls: IntArray, best_arm: int | None, most: int) -> IntArray:
@@ -140,95 +183,113 @@ def most_pulled(pulls: IntArray, best_arm: int | None, most: int) -> IntArray:
     return np.sort(order[:most])
 
 
-def render_text(view: LaneView, most_arms: int | None = None) -> str:
-    """Write a table with a row per arm; `*` marks the best arm, `<` the one pulled last.
+def averages(likelihood: Likelihood, counts: FloatArray, sums: FloatArray) -> Belief:
+    """Return averages of (K,) sums with their 95 % likelihood intervals, drawn as bars."""
+    centre, low, high = np.full((3, len(counts)), np.nan)
+    is_seen = counts > 0
+    centre[is_seen] = sums[is_seen] / counts[is_seen]
+    low[is_seen], high[is_seen] = likelihood_interval(likelihood, counts[is_seen], sums[is_seen])
+
+    def draw(cells: Range) -> FloatArray:
+        edges = np.linspace(*cells, NUM_CELLS + 1)
+        is_inside = (edges[1:] >= low[:, None]) & (edges[:-1] <= high[:, None])
+        return marked(np.where(is_inside, INTERVAL_HEIGHT, 0.0), is_seen, centre, cells)
+
+    return Belief("average, 95 % interval", centre, draw)
+
+
+def marked(heights: FloatArray, where: BoolArray, centre: FloatArray, cells: Range) -> FloatArray:
+    """Return heights that are 1 in the cell of the centre of some arms, where that is in range."""
+    low, high = cells
+    with np.errstate(invalid="ignore"):
+        arms = np.flatnonzero(where & (centre >= low) & (centre <= high))
+    places = ((centre[arms] - low) / (high - low) * NUM_CELLS).astype(int)
+    heights[arms, np.minimum(places, NUM_CELLS - 1)] = 1.0
+    return heights
+
+
+def find_range(
+    means: FloatArray | None, belief: Belief, likelihood: Likelihood, before: Range | None = None
+) -> Range:
+    """Return the range of means to draw: all there are, or half as far beyond as they are apart.
 
     Args:
-        view: of a lane.
-        most_arms: rows at most; None is one for each arm.
+        means: (K,) true means, None where they are not told.
+        belief: whose finite centres tell the range otherwise.
+        likelihood: whose support is drawn to its ends, as far as it has any.
+        before: the range so far, within which nothing moves.
     """
-    lines = [view.title, f"{'arm':>5} {'pulls':>7} {'empirical':>10} {'true mean':>10}"]
-    num_arms = len(view.means)
-    shown = most_pulled(view.pulls, view.best_arm, most_arms or num_arms)
-    for arm in shown.tolist():
-        pulls = view.pulls[arm]
-        empirical = f"{view.reward_sums[arm] / pulls:.3f}" if pulls else "-"
-        marks = ("*" if arm == view.best_arm else " ") + ("<" if arm == view.last_action else "")
-        row = f"{arm:>5} {pulls:>7} {empirical:>10} {view.means[arm]:>10.3f} {marks}"
-        lines.append(row.rstrip())
-    if len(shown) < num_arms:
-        lines.append(f"and {num_arms - len(shown):,} arms pulled less")
-    return "\n".join(lines) + "\n"
+    least, most = likelihood.support
+    if np.isfinite([least, most]).all():
+        return least, most
+    ends = belief.centre[np.isfinite(belief.centre)] if means is None else means
+    low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 0.0)
+    margin = (high - low) / 2 or float(likelihood.reward_std(low)) or 1.0
+    low, high = max(low - margin, least), min(high + margin, most)
+    return (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
 
 
-def render_picture(view: LaneView) -> NDArray[np.uint8]:
-    """Paint true means, empirical means with 95 % intervals, and pulls; (540, 960, 3) pixels.
+def draw(figure: Figure, frame: Frame, title: str) -> None:
+    """Draw a frame under a title on a figure, in the place of what was there.
 
-    Drawn on a canvas of its own, without pyplot: no window and no global state. The layout is
-    fixed, because a computed one doubles the time and would move about in a film.
+    The layout is fixed: one that is computed would move about in a film.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.6, 5.4), dpi=100)
-    canvas = FigureCanvasAgg(figure)
-    layout = {"left": 0.08, "right": 0.98, "top": 0.84, "bottom": 0.11, "hspace": 0.12}
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1), gridspec_kw=layout)
-    _draw_true_means(top, view)
-    _draw_empirical_means(top, view)
-    _draw_pulls(bottom, view)
-    _label(top, bottom, view)
-    figure.suptitle(view.title, fontsize=16)
-    canvas.draw()  # type: ignore[no-untyped-call]
-    pixels = canvas.buffer_rgba()  # type: ignore[no-untyped-call]
-    return np.asarray(pixels)[:, :, :3].copy()
-
-
-def _draw_true_means(axes: "Axes", view: LaneView) -> None:
-    others = np.arange(len(view.means)) != view.best_arm
-    axes.bar(np.flatnonzero(others), view.means[others], color=ARM_COLOUR, label="true mean")
-    best = view.best_arm
-    axes.bar(best, view.means[best], color=BEST_COLOUR, label="true mean of the best arm")
-    axes.axhline(0.0, color=SEEN_COLOUR, linewidth=0.8)
-    if np.isfinite(view.likelihood.support).all():
-        axes.set_ylim(view.likelihood.support)
-
-
-def _draw_empirical_means(axes: "Axes", view: LaneView) -> None:
-    seen = np.flatnonzero(view.pulls)
-    averages = view.reward_sums[seen] / view.pulls[seen]
-    low, high = likelihood_interval(view.likelihood, view.pulls[seen], view.reward_sums[seen])
-    axes.errorbar(
-        seen,
-        averages,
-        yerr=(averages - low, high - averages),
-        fmt="o",
-        color=SEEN_COLOUR,
-        capsize=4,
-        clip_on=False,
-        label="empirical mean, 95 % interval",
+    figure.clear()
+    figure.text(0.1, 0.985, title, va="top", fontsize=10, parse_math=False)
+    top = 0.89 - LINE_HEIGHT * title.count("\n")
+    space = {"left": 0.1, "right": 0.98, "bottom": 0.09, "top": top, "hspace": 0.42, "wspace": 0.04}
+    has_curve = frame.curve is not None
+    axes = figure.subplot_mosaic(
+        "kp;rr" if has_curve else "kp",
+        height_ratios=(3, 1) if has_curve else (1,),
+        width_ratios=(3, 1),
+        gridspec_kw=space,
     )
+    arms = most_pulled(frame.pulls, frame.best_arm, MOST_ARMS)
+    _draw_known(axes["k"], frame, arms)
+    _draw_pulls(axes["p"], frame, arms)
+    if frame.curve is not None:
+        _draw_regret(axes["r"], frame.curve)
+    for each in axes.values():
+        each.spines[["top", "right"]].set_visible(False)
+        each.tick_params(labelsize=9)
 
 
-def _draw_pulls(axes: "Axes", view: LaneView) -> None:
-    arms = np.arange(len(view.pulls))
-    colours = np.where(arms == view.last_action, LAST_COLOUR, PULLS_COLOUR)
-    bars = axes.bar(arms, view.pulls, color=colours)
-    axes.set_ylim(0, 1.3 * max(1, view.pulls.max()))
-    if len(arms) <= MOST_LABELLED_ARMS:
-        axes.bar_label(bars, fontsize=11)
-        axes.set(xticks=arms, yticks=[])
+def _draw_known(axes: Axes, frame: Frame, arms: IntArray) -> None:
+    low, high = frame.cells
+    edges = np.linspace(low, high, NUM_CELLS + 1)
+    middles = (edges[1:] + edges[:-1]) / 2
+    for row, arm in enumerate(arms.tolist()):
+        colour = BEST_COLOUR if arm == frame.best_arm else ARM_COLOUR
+        base = -row - 0.5
+        top = base + ROW_HEIGHT * frame.heights[arm]
+        axes.fill_between(middles, base, top, color=colour, linewidth=0.5)
+        if frame.means is not None:
+            place = [frame.means[arm]] * 2
+            axes.plot(place, [base, base + ROW_HEIGHT], color=TRUE_COLOUR, linewidth=1.5)
+    axes.set_yticks(-np.arange(len(arms)), [f"arm {arm}" for arm in arms.tolist()])
+    axes.set(xlim=(low, high), ylim=(-len(arms) + 0.4, 0.6))
+    told = "" if frame.means is None else "; line: true mean; green: best arm"
+    axes.set_title(f"{frame.belief.name}{told}", fontsize=10, loc="left")
 
 
-def _label(top: "Axes", bottom: "Axes", view: LaneView) -> None:
-    for axes in (top, bottom):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(labelsize=12)
-        axes.set_xlim(-0.6, len(view.means) - 0.4)
-    top.set_ylabel("mean reward", fontsize=14)
-    top.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, frameon=False, fontsize=12)
-    bottom.set_ylabel("pulls", fontsize=14)
-    bottom.set_xlabel("arm (the one pulled last in orange)", fontsize=14)
+def _draw_pulls(axes: Axes, frame: Frame, arms: IntArray) -> None:
+    pulls, rows = frame.pulls[arms], -np.arange(len(arms))
+    colours = np.where(arms == frame.action, LAST_COLOUR, PULLS_COLOUR)
+    bars = axes.barh(rows, pulls, color=colours, height=0.7)
+    axes.bar_label(bars, [f"{each:,}" for each in pulls.tolist()], padding=3, fontsize=9)
+    axes.set(xlim=(0, 1.35 * max(1, frame.pulls.max())), ylim=(-len(arms) + 0.4, 0.6))
+    axes.set(xticks=[], yticks=[])
+    left = len(frame.pulls) - len(arms)
+    more = f"pulls ({left:,} arms more)" if left else "pulls; orange: the last"
+    axes.set_title(more, fontsize=10, loc="left")
+
+
+def _draw_regret(axes: Axes, curve: Curve) -> None:
+    axes.plot([0, *curve.steps], [0, *curve.regrets], color=LAST_COLOUR)
+    axes.set(xlim=(0, curve.horizon), ylim=(0, 1.05 * max(1.0, curve.regrets[-1])))
+    axes.set_xlabel("step", fontsize=10)
+    axes.set_title("regret so far", fontsize=10, loc="left")
 
 
 def likelihood_interval(

@@ -23,7 +23,7 @@ from bandit_gym.experiments.packed import is_packed, shown, unpack
 from bandit_gym.experiments.provenance import Code, find_code, find_module, find_sources
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
-from bandit_gym.wrappers.naming import NAMES, check_wrappers
+from bandit_gym.wrappers.wrapping import NAMES, check_wrappers
 
 Parameters = dict[str, inspect.Parameter]
 PRIOR = "prior"

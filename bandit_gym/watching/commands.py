@@ -9,8 +9,6 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks import check_file, check_real, message
@@ -27,26 +25,24 @@ from bandit_gym.results.commands import FAILED, OK
 
 if TYPE_CHECKING:
     from bandit_gym.experiments import Run
-    from bandit_gym.watching.frames import Frame
 
-FILMS = ("gif", "mp4")
 MOST_FPS = 50
 """Frames a second; players show a GIF that asks for more at a tenth of its speed."""
 
 
 def watch(options: argparse.Namespace) -> int:
-    """Show a run on the terminal as it goes, and write animations of it where any are asked for."""
-    from bandit_gym.watching import frames, terminal
+    """Show a run on the terminal as it goes, and film it where that is asked for."""
+    from bandit_gym.watching import frames, showing
 
     fps = check_real("fps", options.fps, above=0, maximum=MOST_FPS)
-    typed = {kind: getattr(options, kind) for kind in FILMS}
-    paths = {kind: check_file(kind, path) for kind, path in typed.items() if path is not None}
+    path = None if options.gif is None else check_file("gif", options.gif)
     with importing_from(HERE):
         run = _read_run(options)
         try:
             with contextlib.ExitStack() as stack:
-                painters = [stack.enter_context(terminal.on_terminal(fps))]
-                painters += [stack.enter_context(_film(*named, fps)) for named in paths.items()]
+                painters = [stack.enter_context(showing.on_terminal(fps))]
+                if path is not None:
+                    painters.append(stack.enter_context(showing.filming(path, fps)))
                 for frame in frames.watch(run):
                     for paint in painters:
                         paint(frame)
@@ -55,15 +51,9 @@ def watch(options: argparse.Namespace) -> int:
                 raise
             print(f"bandit-gym: {error}", file=sys.stderr)
             return FAILED
-    for path in paths.values():
+    if path is not None:
         print(f"Animation: {path}")
     return OK
-
-
-def _film(kind: str, path: Path, fps: float) -> AbstractContextManager[Callable[[Frame], None]]:
-    from bandit_gym.watching.film import filming  # brings matplotlib
-
-    return filming(kind, path, fps)
 
 
 def _read_run(options: argparse.Namespace) -> Run:
@@ -93,7 +83,6 @@ def _take_watched(parser: argparse.ArgumentParser) -> None:
     text = "frames a second, at most; default: %(default)s"
     parser.add_argument("--fps", type=parse_number, default=10.0, help=text)
     parser.add_argument("--gif", metavar="FILE", help="write an animation")
-    parser.add_argument("--mp4", metavar="FILE", help="write a film, which needs ffmpeg")
 
 
 COMMANDS: dict[Callable[[argparse.Namespace], int], tuple[Any, ...]] = {

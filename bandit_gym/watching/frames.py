@@ -1,4 +1,4 @@
-"""What there is to see of a run at one time, as data, and the run that shows it.
+"""The frames of a run: what its agent holds of each arm, what it pulls, and what that costs.
 
 Letters: K arms, C cells of a range of means, T steps, S shown ones.
 """
@@ -6,7 +6,6 @@ Letters: K arms, C cells of a range of means, T steps, S shown ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -14,66 +13,31 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_fit, check_seed, find_problem
-from bandit_gym.envs.rendering import most_pulled
+from bandit_gym.envs.rendering import (
+    NUM_CELLS,
+    Belief,
+    Curve,
+    Frame,
+    Range,
+    averages,
+    find_range,
+    marked,
+)
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.simulation import build, headline
+from bandit_gym.likelihoods import Likelihood
 from bandit_gym.rollout import AGENT_STREAM, Step, play
-from bandit_gym.typing import FloatArray, IntArray
-from bandit_gym.watching.belief import Range, find_belief, find_range
+from bandit_gym.typing import FloatArray
+
+NUM_DRAWS = 2000
+"""Of posteriors that are held as draws, for a histogram."""
+
+ASKED = ("mean", "density", "sample", "source")
+"""Of a posterior, as `agents.snapshots` has them."""
 
 
 class PlayError(RuntimeError):
     """The agent or the world raised something while it was watched."""
-
-
-@dataclass(frozen=True)
-class Frame:
-    """What there is to see after one step.
-
-    Attributes:
-        world: label of the environment.
-        agent: label of the agent.
-        step: t, from 1.
-        horizon: T.
-        action: arm pulled last.
-        pulls: (K,) pulls of each arm.
-        means: (K,) true means, None where nobody tells them.
-        belief: what the heights are of.
-        centre: (K,) posterior means or averages, inf or nan where nothing is known.
-        cells: lowest and highest mean of the range that the heights stand on.
-        heights: (K, C) in [0, 1] over the cells of that range.
-        steps: (S,) steps shown so far.
-        regrets: (S,) pseudo-regret up to each of these, in reward units; None if it is not told.
-    """
-
-    world: str
-    agent: str
-    step: int
-    horizon: int
-    action: int
-    pulls: IntArray
-    means: FloatArray | None
-    belief: str
-    centre: FloatArray
-    cells: Range
-    heights: FloatArray
-    steps: IntArray
-    regrets: FloatArray | None
-
-    @property
-    def best_arm(self) -> int | None:
-        """The arm of largest true mean."""
-        return None if self.means is None else int(self.means.argmax())
-
-    @property
-    def status(self) -> str:
-        """How far the run is, and how it goes."""
-        pulled = f"step {self.step:,} of {self.horizon:,}, arm {self.action}"
-        return pulled if self.regrets is None else f"{pulled}, regret {self.regrets[-1]:,.1f}"
-
-    def shown_arms(self, most: int) -> IntArray:
-        """Return at most so many arms, in order: those pulled most often, and the best one."""
-        return most_pulled(self.pulls, self.best_arm, most)
 
 
 def watch(run: Run) -> Iterator[Frame]:
@@ -155,21 +119,16 @@ class _View:
         self.cells = find_range(means, belief, self.likelihood, self.cells)
         self.curve.append((step, self.regret or 0.0))
         shown, regrets = map(np.array, zip(*self.curve, strict=True))
-        return Frame(
-            world=self.run.environment.label,
-            agent=self.run.agent.label,
-            step=step,
-            horizon=self.run.horizon,
-            action=int(played.actions[0]),
-            pulls=self.pulls.copy(),
-            means=means,
-            belief=belief.name,
-            centre=belief.centre,
-            cells=self.cells,
-            heights=belief.draw(self.cells),
-            steps=shown,
-            regrets=None if self.regret is None else regrets,
-        )
+        label, horizon = self.run.agent.label, self.run.horizon
+        action = int(played.actions[0])
+        status = f"step {step:,} of {horizon:,}, arm {action}"
+        curve = None
+        if self.regret is not None:
+            status += f", regret {self.regret:,.1f}"
+            curve = Curve(horizon, shown, regrets)
+        title = self.run.environment.label, label, status
+        heights = belief.draw(self.cells)
+        return Frame(title, action, self.pulls.copy(), means, belief, self.cells, heights, curve)
 
     def _kept(self, name: str, own: Any) -> Any:
         """Return the (K,) statistics that the agent keeps, which may fade; or else our own."""
@@ -188,3 +147,50 @@ class _View:
 def _of_one_lane(values: Any, shape: tuple[int, ...]) -> Any:
     """Return the only lane of (1, K) values; None if they are something else."""
     return values[0] if np.shape(values) == (1, *shape) else None
+
+
+def find_belief(agent: Any, likelihood: Likelihood, counts: Any, sums: Any) -> Belief:
+    """Return the posterior of an agent's single lane, or what averages say if it has none.
+
+    Args:
+        agent: the learner; asking for its posterior changes nothing in it.
+        likelihood: law of the rewards.
+        counts: (K,) pulls of each arm that the averages are taken over.
+        sums: (K,) their rewards.
+    """
+    posterior = _ask(agent)
+    if posterior is None:
+        return averages(likelihood, np.asarray(counts, float), np.asarray(sums, float))
+    centre = np.ravel(posterior.mean())
+
+    def draw(cells: Range) -> FloatArray:
+        return _to_own_height(_masses(posterior, cells), centre, cells)
+
+    return Belief(f"posterior, from {posterior.source}", centre, draw)
+
+
+def _ask(agent: Any) -> Any:
+    """Return an agent's posterior; None of rules that need no prior, and of others' agents."""
+    try:
+        posterior = agent.posterior()
+    except (AttributeError, TypeError):
+        return None
+    return posterior if all(hasattr(posterior, name) for name in ASKED) else None
+
+
+def _masses(posterior: Any, cells: Range) -> FloatArray:
+    """Return (K, C) densities at the middles of the cells, or how many draws fall into each."""
+    edges = np.linspace(*cells, NUM_CELLS + 1)
+    try:
+        found = posterior.density((edges[1:] + edges[:-1]) / 2).reshape(NUM_CELLS, -1).T
+    except TypeError:
+        draws = posterior.sample(NUM_DRAWS, seed=0).reshape(NUM_DRAWS, -1).T
+        found = np.array([np.histogram(each, edges)[0] for each in draws], dtype=float)
+    return np.nan_to_num(found, nan=0.0, posinf=0.0)
+
+
+def _to_own_height(masses: FloatArray, centre: FloatArray, cells: Range) -> FloatArray:
+    """Scale each arm's masses to a highest of 1; what falls between cells stands at its mean."""
+    highest = masses.max(axis=1, keepdims=True)
+    is_lost = highest[:, 0] == 0
+    return marked(masses / np.where(highest > 0, highest, 1.0), is_lost, centre, cells)

@@ -1,4 +1,4 @@
-"""Rewards that arrive later than the pulls that earned them.
+"""Rewards that arrive later than the pulls that earned them, and agents that learn from them.
 
 Letters: N lanes, M of them, R places for rewards on their way, W of which may arrive in one step.
 """
@@ -12,8 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import check_integer, check_real, make_named, message
-from bandit_gym.envs.dynamics import Changeable
+from bandit_gym.checks import (
+    check_integer,
+    check_kind,
+    check_mask,
+    check_real,
+    make_named,
+    message,
+)
+from bandit_gym.envs.bandit import World
 from bandit_gym.numerics.streams import DELAYS
 from bandit_gym.typing import FloatArray, IntArray
 from bandit_gym.wrappers.effects import Effect, Told
@@ -21,10 +28,10 @@ from bandit_gym.wrappers.effects import Effect, Told
 LONGEST = 10**6
 """Steps that a reward may take."""
 
-MOST_ON_THEIR_WAY = 10**8
-"""Rewards of all lanes: 3 GB of them."""
-
 NEVER = np.iinfo(np.int64).max
+
+FEEDBACK = {"feedback_step": "iu", "feedback_action": "iu", "feedback_reward": "biuf"}
+"""What a step tells, and the kinds of its numbers, as NumPy has them."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +98,8 @@ class Post(Effect):
 
     kind = "delays"
 
-    def __init__(self, world: Changeable, num_places: int, width: int) -> None:
+    def __init__(self, world: World, num_places: int, width: int) -> None:
         super().__init__(world)
-        if num_places > MOST_ON_THEIR_WAY // self.num_lanes:
-            condition = f"keep at most {MOST_ON_THEIR_WAY} rewards of all lanes on their way"
-            raise ValueError(message("env and delay", condition, num_places * self.num_lanes))
         shape = self.num_lanes, num_places
         self._width = width
         self._due, self._pulled = np.full(shape, -1), np.zeros(shape, dtype=np.int64)
@@ -128,15 +132,11 @@ class Post(Effect):
         rows, chosen = lanes[:, None], order[:, : self._width]
         is_real = np.take_along_axis(is_due, chosen, axis=1)
         shape = self.num_lanes, self._width
-        told = {
-            "feedback_step": np.full(shape, -1),
-            "feedback_action": np.full(shape, -1),
-            "feedback_reward": np.zeros(shape),
-            "pull_reward": np.array(rewards, dtype=np.float64),
-        }
-        told["feedback_step"][lanes] = np.where(is_real, self._pulled[rows, chosen], -1)
-        told["feedback_action"][lanes] = np.where(is_real, self._actions[rows, chosen], -1)
-        told["feedback_reward"][lanes] = np.where(is_real, self._rewards[rows, chosen], 0.0)
+        told = {"pull_reward": np.array(rewards, dtype=np.float64)}
+        kept = (self._pulled, -1), (self._actions, -1), (self._rewards, 0)
+        for name, (values, blank) in zip(FEEDBACK, kept, strict=True):
+            told[name] = np.full(shape, blank, dtype=values.dtype)
+            told[name][lanes] = np.where(is_real, values[rows, chosen], blank)
         handed = np.array(rewards, dtype=np.float64)
         handed[lanes] = told["feedback_reward"][lanes].sum(axis=1)
         super().follow(lanes, actions, rewards)
@@ -146,7 +146,7 @@ class Post(Effect):
 class Delay(Post):
     """Each reward takes a number of steps, fixed or random; see `DelayedReward`."""
 
-    def __init__(self, world: Changeable, delay: int | Mapping[str, Any]) -> None:
+    def __init__(self, world: World, delay: int | Mapping[str, Any]) -> None:
         if isinstance(delay, Mapping):
             self._law: Uniform | Geometric = make_named("delay", delay, DELAY_LAWS)
         else:
@@ -167,10 +167,71 @@ class Delay(Post):
 class Batches(Post):
     """The rewards of B steps arrive together at the last of them; see `BatchedFeedback`."""
 
-    def __init__(self, world: Changeable, size: int) -> None:
+    def __init__(self, world: World, size: int) -> None:
         self._size = check_integer("size", size, minimum=1, maximum=LONGEST)
         super().__init__(world, size, size)
 
     def arrivals(self, lanes: IntArray) -> IntArray:
         """Return the last steps of the batches that the lanes are in."""
         return (self.steps[lanes] // self._size + 1) * self._size - 1
+
+
+def deliver(agent: Any, info: Mapping[str, Any], *, num_taken: Any, mask: Any = None) -> None:
+    """Let an agent observe the rewards that have arrived, for the actions they belong to.
+
+    `bandit_gym.wrappers.DelayedReward` says what `info` holds.
+
+    Args:
+        agent: the learner.
+        info: what a step of a world of delayed rewards told.
+        num_taken: steps that the episode has had, the present one included; one number, or (N,).
+        mask: (N,) bool, the lanes in which to observe; None means all.
+
+    Raises:
+        ValueError: if a reward belongs to a step that was not taken; the agent is then unchanged.
+    """
+    if not isinstance(info, Mapping):
+        raise TypeError(message("info", "be a dict, as a step tells it", info))
+    if "regret" not in info and "feedback_step" not in info:  # all lanes were reset
+        return
+    if not {*FEEDBACK} <= {*info}:
+        condition = f"tell {' and '.join(FEEDBACK)}, as worlds of late rewards do"
+        raise ValueError(message("info", condition, sorted(info)))
+    steps, actions, rewards = _read_late(info)
+    is_here = np.ones(steps.shape, dtype=bool)
+    for name, lanes in (("_feedback_step", info.get("_feedback_step")), ("mask", mask)):
+        if lanes is not None:
+            is_here &= check_mask(name, lanes, len(steps))[:, None]
+    _refuse_untaken(np.where(is_here, steps, -1), num_taken)
+    is_here &= steps >= 0
+    for arrived, arms, paid in zip(is_here.T, actions.T, rewards.T, strict=True):
+        if np.ndim(info["feedback_step"]) == 1:  # a single run
+            if arrived[0]:
+                agent.observe(int(arms[0]), float(paid[0]))
+        elif arrived.any():
+            agent.observe(arms, paid, mask=arrived)
+
+
+def _read_late(info: Mapping[str, Any]) -> list[np.ndarray[Any, Any]]:
+    """Return (N, W) steps, actions and rewards as numbers, N = 1 for a single run."""
+    found = [check_kind(name, info[name], kinds) for name, kinds in FEEDBACK.items()]
+    for name, values in zip(FEEDBACK, found, strict=True):
+        if values.shape != found[0].shape:
+            condition = f"have the shape of feedback_step, {found[0].shape}"
+            raise ValueError(message(name, condition, info[name]))
+    return [np.atleast_2d(values) for values in found]
+
+
+def _refuse_untaken(steps: IntArray, num_taken: Any) -> None:
+    """Refuse (N, W) steps of which some are beyond those that were taken, or below -1."""
+    if np.ndim(num_taken) == 0:
+        check_integer("num_taken", num_taken, minimum=1)
+    elif np.shape(num_taken) != (len(steps),):
+        raise ValueError(message("num_taken", "be one number, or one per lane", num_taken))
+    last = np.broadcast_to(num_taken, len(steps)) - 1
+    is_wrong = (steps > last[:, None]) | (steps < -1)
+    if is_wrong.any():
+        lane = int(np.argmax(is_wrong.any(axis=1)))
+        condition = f"be a step that was taken, from 0 to {last[lane]}"
+        text = message("feedback_step", condition, steps[is_wrong][0])
+        raise ValueError(f"{text[:-1]} in lane {lane}.")

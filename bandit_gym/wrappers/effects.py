@@ -8,11 +8,13 @@ Letters: N lanes, M of them, K arms.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from gymnasium.spaces import Discrete
 
-from bandit_gym.envs.dynamics import Changeable
+from bandit_gym.checks import message
+from bandit_gym.envs.bandit import World
 from bandit_gym.typing import FloatArray, IntArray
 
 Told = dict[str, np.ndarray]
@@ -30,7 +32,7 @@ class Effect:
 
     kind: ClassVar[str]
 
-    def __init__(self, world: Changeable) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
         self.num_lanes, self.num_arms = len(world.streams.seeds), world.problem.num_arms
         self.steps = np.zeros(self.num_lanes, dtype=np.int64)
@@ -43,7 +45,7 @@ class Effect:
     def begin(self, lanes: IntArray, actions: IntArray) -> None:
         """Before the (M,) lanes play: refuse (N,) actions, or draw what the step needs.
 
-        Whoever refuses has changed nothing.
+        An effect that refuses has changed nothing.
         """
 
     def follow(
@@ -52,3 +54,32 @@ class Effect:
         """After the (M,) lanes have played: return (N,) rewards, and what a step tells of them."""
         self.steps[lanes] += 1
         return rewards, {}
+
+
+def check_place(env: Any, effect_class: type[Effect]) -> None:
+    """Refuse a second effect of a kind, one in the wrong order, and rewards that would be seen.
+
+    Args:
+        env: an environment of this package, with wrappers or without.
+        effect_class: what is to go around it.
+    """
+    kinds = _kinds(env)
+    if effect_class.kind in kinds:
+        condition = f"have no other wrapper that changes its {effect_class.kind}"
+        raise ValueError(message("env", condition, env))
+    if effect_class.kind == "means" and "arms" in kinds:
+        condition = "not be one whose arms come and go, for Drift"
+        raise ValueError(message("env", condition, env, "let Drift go around it first"))
+    space = getattr(env, "single_observation_space", env.observation_space)
+    if effect_class.kind == "delays" and not isinstance(space, Discrete):
+        condition = "have observation='constant', for others show rewards at once"
+        raise ValueError(message("env", condition, space))
+
+
+def _kinds(env: Any) -> set[str]:
+    found = set()
+    while hasattr(env, "env"):
+        effect = vars(env).get("effect")
+        found |= {effect.kind} if isinstance(effect, Effect) else set()
+        env = env.env
+    return found

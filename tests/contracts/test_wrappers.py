@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import re
 from itertools import permutations
 
 import gymnasium as gym
@@ -83,23 +84,6 @@ def test_vector_form_equals_single_ones(name, options, mode):
         assert data_equivalence(one, other, exact=True)
 
 
-@every_world
-def test_lanes_by_the_hundred_are_those_of_their_seeds(name, options):
-    """Of 300 lanes some 18,000 numbers are read, after 10,000 of which a compiled loop does it."""
-    num_envs, lane = 300, 217
-    venv = make_world(name, options, limit=60, num_envs=num_envs)
-    single = make_world(name, options, limit=60)
-    rng, (_, info) = np.random.default_rng(0), venv.reset(seed=5)
-    single.reset(seed=5 + lane)
-    there = info.get("action_mask", np.ones((num_envs, NUM_ARMS)))
-    for _ in range(60):
-        arms = (there * rng.random((num_envs, NUM_ARMS))).argmax(axis=1)
-        _, rewards, _, _, info = venv.step(arms)
-        there = info.get("action_mask", there)
-        _, reward, _, _, said = single.step(int(arms[lane]))
-        assert (reward, said["regret"]) == (rewards[lane], info["regret"][lane])
-
-
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: " ".join(one["name"] for one in order))
 def test_stacks_in_any_order_equal_stacked_single_ones_and_play_the_same_world(order):
     name, settings = "bandit_gym:PoissonBandit-v0", {"num_arms": NUM_ARMS, "max_episode_steps": 6}
@@ -169,12 +153,8 @@ def test_space_of_arms_that_come_and_go_is_kept_without_the_environment():
 def test_wrap_puts_the_first_around_the_environment(num_envs):
     name = "bandit_gym:BernoulliBandit-v0"
     env = gym.make(name) if num_envs is None else gym.make_vec(name, num_envs=num_envs)
-    inner = wrap(env, STACKED).env
-    assert [type(each).__name__ for each in (wrap(env, STACKED), inner, inner.env)] == [
-        "DelayedReward",
-        "AvailableArms",
-        "Drift",
-    ]
+    names = re.findall(r"<(\w+)", str(wrap(env, STACKED)))
+    assert names[:3] == ["DelayedReward", "AvailableArms", "Drift"]
 
 
 def test_wrap_takes_wrappers_of_ones_own_and_all_of_ours():

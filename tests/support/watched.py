@@ -3,36 +3,32 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from bandit_gym.watching.frames import Frame
-from bandit_gym.watching.picture import draw
+from bandit_gym.envs.rendering import NUM_CELLS, SIZE, Belief, Curve, Frame, draw
+from bandit_gym.watching.showing import fit_title
 
 LABELS = ("[/red]<script>$x_1^2$ \\alpha", "שלום [bold]&amp; _%", "i" * 100 + "W" * 100)
 """What markup of some kind would make something else of."""
 
 
-def make_frame(num_arms=3, **changes):
+def make_frame(num_arms=3, world="World", agent="Agent", **changes):
     """Return the third frame of four steps, in which arm 1 is the best and arm 2 the last."""
-    heights = np.tile(np.linspace(0, 1, 9), (num_arms, 1))
+    heights = np.tile(np.linspace(0, 1, NUM_CELLS), (num_arms, 1))
+    unknown = np.full(num_arms, np.nan)
     fields = {
-        "world": "World",
-        "agent": "Agent",
-        "step": 3,
-        "horizon": 4,
+        "title": (world, agent, "step 3 of 4"),
         "action": 2,
         "pulls": np.array([0, 1, 2] + (num_arms - 3) * [0]),
         "means": np.array([0.0, 1.0, 0.5] + (num_arms - 3) * [0.25]),
-        "belief": "posterior, from tables",
-        "centre": np.array([np.inf, 0.75, 0.5] + (num_arms - 3) * [0.125]),
+        "belief": Belief("posterior", unknown, lambda cells: heights),
         "cells": (0.0, 1.0),
         "heights": heights,
-        "steps": np.array([1, 2, 3]),
-        "regrets": np.array([0.5, 0.5, 1.0]),
+        "curve": Curve(4, np.array([1, 2, 3]), np.array([0.5, 0.5, 1.0])),
     }
     return Frame(**{**fields, **changes})
 
 
 def draw_axes(**changes):
     """Return the picture of a frame and its axes: what is known, pulls, and regret."""
-    figure = Figure(figsize=(8, 5.6))
-    draw(figure, make_frame(**changes))
+    figure, frame = Figure(figsize=SIZE), make_frame(**changes)
+    draw(figure, frame, fit_title(frame))
     return figure, figure.axes

@@ -24,10 +24,9 @@ def test_of_many_arms_twenty_are_drawn_and_the_rest_is_counted():
     assert "(980 arms more)" in pulls.get_title(loc="left")
 
 
-def test_what_nobody_tells_is_left_out():
-    _, (known, _, regret) = draw_axes(means=None, regrets=None)
-    assert (len(known.lines), len(regret.lines)) == (0, 0)
-    assert regret.get_title(loc="left") == "regret: not told"
+def test_what_is_not_told_is_left_out():
+    _, (known, _) = draw_axes(means=None, curve=None)
+    assert not known.lines
 
 
 @pytest.mark.parametrize("label", LABELS)

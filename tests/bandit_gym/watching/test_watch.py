@@ -107,13 +107,12 @@ def test_a_rule_without_a_posterior_shows_averages(monkeypatch):
 @pytest.mark.parametrize(
     ("family", "means", "low", "high"),
     [
-        ("Bernoulli", [0.4, 0.6], "0.3", "0.7"),
-        ("Bernoulli", [0.2, 0.9], "0", "1"),
+        ("Bernoulli", [0.4, 0.6], "0", "1"),
         ("Gaussian", [-1.0, 3.0], "-3", "5"),
         ("Poisson", [0.0, 0.0], "0", "1"),
     ],
 )
-def test_the_range_is_that_of_the_true_means_and_half_as_much_on_either_side(
+def test_the_range_is_the_support_or_that_of_the_true_means_and_half_as_much_on_either_side(
     family, means, low, high, monkeypatch
 ):
     options = {"num_arms": 2, "means": means, "env": f"{family}Bandit-v0"}
@@ -214,26 +213,13 @@ def test_a_gif_has_a_picture_for_each_frame_and_goes_on_for_ever(tmp_path, capsy
     assert watch("--gif", path, "--fps", "20", horizon=2) == 0
     assert capsys.readouterr().out.endswith(f"\nAnimation: {path}\n")
     with Image.open(path) as film:
-        assert (film.format, film.n_frames, film.size) == ("GIF", 2, (800, 560))
+        assert (film.format, film.n_frames, film.size) == ("GIF", 2, (960, 540))
         assert (film.info["duration"], film.info["loop"]) == (50, 0)
 
 
-def put_ffmpeg(folder, monkeypatch, script):
-    """Let this script be the only ffmpeg there is."""
-    program = folder / "bin" / "ffmpeg"
-    program.parent.mkdir()
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-
-
-@pytest.mark.parametrize("kind", ["gif", "mp4"])
-def test_an_agent_that_fails_is_one_sentence_and_leaves_the_film_that_was_there(
-    kind, tmp_path, monkeypatch, capsys
-):
-    put_ffmpeg(tmp_path, monkeypatch, "cat > /dev/null")
+def test_an_agent_that_fails_is_one_sentence_and_leaves_the_film_that_was_there(tmp_path, capsys):
     (tmp_path / "a").write_text("mine")
-    assert watch(f"--{kind}", tmp_path / "a", agent="stub_agents:Raising:at=2") == 1
+    assert watch("--gif", tmp_path / "a", agent="stub_agents:Raising:at=2") == 1
     told = capsys.readouterr()
     assert "step 2 of 5" in told.out
     assert told.err.splitlines()[-1] == (
@@ -241,7 +227,7 @@ def test_an_agent_that_fails_is_one_sentence_and_leaves_the_film_that_was_there(
         "RuntimeError: I have had enough"
     )
     assert (tmp_path / "a").read_text() == "mine"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "bin"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_an_agent_that_cannot_be_built_is_a_failure_as_well_and_modules_are_named(capsys):
@@ -249,20 +235,6 @@ def test_an_agent_that_cannot_be_built_is_a_failure_as_well_and_modules_are_name
     told = capsys.readouterr().err
     assert told.startswith("bandit-gym: stub_agents is ")
     assert "Unbuilt failed in BernoulliBandit-v0 after 0 steps: RuntimeError: no" in told
-
-
-@pytest.mark.parametrize("script", ["exit 1", "cat > /dev/null; exit 1"], ids=["first", "last"])
-def test_an_ffmpeg_that_fails_is_one_sentence(script, tmp_path, monkeypatch, capsys):
-    put_ffmpeg(tmp_path, monkeypatch, script)
-    assert watch("--mp4", tmp_path / "a.mp4", horizon=1) == 1
-    assert "ffmpeg must be able to write MP4, got: " in capsys.readouterr().err
-    assert not (tmp_path / "a.mp4").exists()
-
-
-def test_without_ffmpeg_one_sentence_says_what_to_do(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert watch("--mp4", tmp_path / "a.mp4") == 2
-    assert re.search("must have ffmpeg .*; install it .* or write --gif", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,25 @@
-"""Frames as text: on a terminal one in the place of the other, elsewhere the last one alone."""
+"""Frames shown: as text on a terminal, and as an animation in a file."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from PIL import Image
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
+from bandit_gym.envs.rendering import Curve, Frame, most_pulled, render_picture
+from bandit_gym.files import replacing
+from bandit_gym.results.styles import fill
 from bandit_gym.typing import FloatArray, IntArray
-from bandit_gym.watching.frames import Frame
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
 
 Paint = Callable[[Frame], None]
 
@@ -39,31 +43,34 @@ WIDE, BAR_WIDTH = 70, 16
 
 BEST, LAST, TRUE = "green", "bold", "bold red"
 
+TITLE_WIDTH, TITLE_SPACE = 120, 50
+"""Characters of a line of a picture's title at most, and font sizes that there are for them."""
+
 
 @contextlib.contextmanager
 def on_terminal(fps: float) -> Iterator[Paint]:
-    """Give a function that shows a frame on the standard output; no more than `fps` a second."""
-    from rich.console import Console
+    """Give a function that shows a frame on the standard output; no more than `fps` a second.
 
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
-    if sys.stdout.isatty() and not console.is_dumb_terminal:
+    On a terminal each is in the place of the one before; elsewhere the last one is printed alone.
+    """
+    is_terminal = sys.stdout.isatty()
+    console = Console(
+        file=sys.stdout, highlight=False, markup=False, emoji=False, force_terminal=is_terminal
+    )
+    if console.is_interactive:
         with _live(console, fps) as paint:
             yield paint
         return
-    plain = Console(file=sys.stdout, color_system=None, force_terminal=False, width=console.width)
-    last: list[Frame] = []
+    last: deque[Frame] = deque(maxlen=1)
     try:
-        yield lambda frame: last.__setitem__(slice(None), [frame])
+        yield last.append
     finally:
         for frame in last:
-            plain.print(lay_out(frame, plain, MOST_ROWS))
+            console.print(lay_out(frame, console, MOST_ROWS))
 
 
 @contextlib.contextmanager
 def _live(console: Console, fps: float) -> Iterator[Paint]:
-    """Show each frame in the place of the one before; the last one stays."""
-    from rich.live import Live
-
     next_time = time.monotonic()
     with Live(console=console, auto_refresh=False) as live:
 
@@ -78,23 +85,17 @@ def _live(console: Console, fps: float) -> Iterator[Paint]:
 
 def lay_out(frame: Frame, console: Console, num_rows: int) -> Text:
     """Write a frame in at most so many rows, if that can be, of the console's width."""
-    from rich.text import Text
-
     letters = ASCII if console.options.ascii_only else BLOCKS
-    names = [Text(frame.world), Text(frame.agent), Text(frame.status, style="bold")]
+    *names, status = frame.title
+    heads = [*map(Text, names), Text(status, style="bold")]
     top, key = (
         [line for text in texts for line in text.wrap(console, console.width)]
-        for texts in (names, [_key(frame, letters)])
+        for texts in (heads, [_key(frame, letters)])
     )
-    curve = _curve(frame, console.width, letters)
+    curve = [] if frame.curve is None else _draw_curve(frame.curve, console.width, letters)
     room = num_rows - len(top) - len(key) - len(curve) - 2  # scale, and arms left out
-    arms = frame.shown_arms(max(LEAST_ARMS, room))
-    return _joined([*top, *_table(frame, arms, console.width, letters), *key, *curve])
-
-
-def _joined(lines: list[Text]) -> Text:
-    from rich.text import Text
-
+    arms = most_pulled(frame.pulls, frame.best_arm, max(LEAST_ARMS, room))
+    lines = [*top, *_table(frame, arms, console.width, letters), *key, *curve]
     for line in lines:
         line.rstrip()
     return Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
@@ -102,10 +103,8 @@ def _joined(lines: list[Text]) -> Text:
 
 def _table(frame: Frame, arms: IntArray, width: int, letters: Letters) -> Iterator[Text]:
     """Yield the scale of means and a row for each arm; say how many are left out."""
-    from rich.text import Text
-
     bar = BAR_WIDTH if width >= WIDE else 0
-    numbers = [f"{value:.3g}" if np.isfinite(value) else "-" for value in frame.centre[arms]]
+    numbers = [f"{value:.3g}" if np.isfinite(value) else "-" for value in frame.belief.centre[arms]]
     columns = [
         _column("arm", [str(arm) for arm in arms]),
         _column("pulls", [f"{pulls:,}" for pulls in frame.pulls[arms]]),
@@ -137,8 +136,6 @@ def _column(head: str, cells: list[str]) -> list[str]:
 
 def _strip(frame: Frame, arm: int, width: int, letters: Letters) -> Text:
     """Draw an arm's heights in so many letters, and a sign in the place of its true mean."""
-    from rich.text import Text
-
     heights = frame.heights[arm]
     starts = np.linspace(0, len(heights), width + 1)[:-1].astype(int)
     strip = Text(_drawn(np.maximum.reduceat(heights, starts), letters), style="cyan")
@@ -158,23 +155,35 @@ def _drawn(shares: FloatArray, letters: Letters) -> str:
 
 
 def _key(frame: Frame, letters: Letters) -> Text:
-    from rich.text import Text
-
     true = "" if frame.means is None else f"; {letters.place} true mean, * best arm"
-    return Text(f"{frame.belief}{true}; < pulled last", style="dim")
+    return Text(f"{frame.belief.name}{true}; < pulled last", style="dim")
 
 
-def _curve(frame: Frame, width: int, letters: Letters) -> list[Text]:
+def _draw_curve(curve: Curve, width: int, letters: Letters) -> list[Text]:
     """Draw regret over time, as far as it goes."""
-    from rich.text import Text
-
-    if frame.regrets is None:
-        return []
-    places = np.linspace(1, frame.horizon, width)
-    places = places[places <= frame.step]
-    shares = np.interp(places, frame.steps, frame.regrets) / (frame.regrets[-1] or 1.0)
-    rows = [Text(f"regret up to step {frame.horizon:,}", style="dim")]
+    places = np.linspace(1, curve.horizon, width)
+    places = places[places <= curve.steps[-1]]
+    shares = np.interp(places, curve.steps, curve.regrets) / (curve.regrets[-1] or 1.0)
+    rows = [Text(f"regret up to step {curve.horizon:,}", style="dim")]
     for row in reversed(range(CURVE_ROWS)):
         heights = np.clip(CURVE_ROWS * shares - row, 0.0, 1.0)
         rows.append(Text(_drawn(heights, letters), style="magenta"))
     return rows
+
+
+@contextlib.contextmanager
+def filming(path: Path, fps: float) -> Iterator[Paint]:
+    """Give a function that adds a frame to a GIF, which is there when all is done."""
+    images: list[Image.Image] = []
+    yield lambda frame: images.append(
+        Image.fromarray(render_picture(frame, fit_title(frame))).quantize()
+    )
+    first, *others = images
+    pace = {"duration": round(1000 / fps), "loop": 0}
+    with replacing(path, is_typed=True) as file:
+        first.save(file, "GIF", save_all=True, append_images=others, **pace)
+
+
+def fit_title(frame: Frame) -> str:
+    """Return a frame's title in lines that fit into a picture."""
+    return "\n".join(fill(line, TITLE_WIDTH, TITLE_SPACE) for line in frame.title)

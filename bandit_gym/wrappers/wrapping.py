@@ -1,0 +1,294 @@
+"""The wrappers, around single environments and around vector ones, and wrappers as data.
+
+Each named class is the manual of its effect. Around a vector environment it makes a
+`LaneVectorWrapper` with the same effect, which equals `gymnasium.vector.SyncVectorEnv` of the
+wrapped single environments to the last bit: rewards and infos, in every autoreset mode.
+
+Letters: N lanes, K arms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+
+from bandit_gym.checks import check_actions, check_choice, check_keys, load_named, message
+from bandit_gym.envs import BanditEnv, BanditVectorEnv
+from bandit_gym.envs.bandit import tell
+from bandit_gym.typing import BoolArray
+from bandit_gym.wrappers.changing import AvailableDiscrete, ComingAndGoing, Moving
+from bandit_gym.wrappers.delays import Batches, Delay
+from bandit_gym.wrappers.effects import Effect, Told, check_place
+
+if TYPE_CHECKING:
+    BaseVectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]
+else:  # which is generic since a later Gymnasium than the lowest
+    BaseVectorWrapper = VectorWrapper
+
+LANE = np.array([0])
+"""The only one of a single environment."""
+
+
+class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """A single environment, one lane, under an effect; a subclass names the effect."""
+
+    effect_class: ClassVar[type[Effect]]
+
+    def __new__(cls, env: Any = None, *args: Any, **options: Any) -> Any:
+        """Put the effect around a vector environment where `env` is one."""
+        if not isinstance(env, VectorEnv):
+            return super().__new__(cls)
+        given = signature(cls).bind(env, *args, **options)
+        given.apply_defaults()
+        has_masks = hasattr(cls, "action_masks")
+        return (MaskedLaneVectorWrapper if has_masks else LaneVectorWrapper)(cls, **given.arguments)
+
+    def __init__(self, env: Any, **options: Any) -> None:
+        RecordConstructorArgs.__init__(self, **options)
+        if not isinstance(getattr(env, "unwrapped", None), BanditEnv):
+            raise TypeError(message("env", "be an environment of bandit_gym's", env))
+        check_place(env, self.effect_class)
+        super().__init__(env)
+        self.effect = self.effect_class(env.unwrapped, **options)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, info | _of_lane(self.effect.restart(LANE))
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Pull one arm."""
+        self.effect.world.check_can_step()
+        actions = check_actions(action, self.effect.num_arms, None)
+        self.effect.begin(LANE, actions)
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        rewards, told = self.effect.follow(LANE, actions, np.array([reward], dtype=np.float64))
+        return observation, float(rewards[0]), terminated, truncated, info | _of_lane(told)
+
+
+def _of_lane(told: Told) -> dict[str, Any]:
+    """Return what is told of the only lane, as numbers and arrays of their own."""
+    first = {name: values[0] for name, values in told.items()}
+    return {name: v.copy() if isinstance(v, np.ndarray) else v.item() for name, v in first.items()}
+
+
+class LaneVectorWrapper(BaseVectorWrapper):
+    """A vector environment under the effect of a wrapper.
+
+    Args:
+        wrapper: class of the single form, which names the effect.
+        env: the environment.
+        options: of the effect.
+    """
+
+    def __init__(self, wrapper: type[LaneWrapper], env: Any, **options: Any) -> None:
+        if not isinstance(getattr(env, "unwrapped", None), BanditVectorEnv):
+            remedy = "wrap each environment, if they are stepped one by one"
+            raise TypeError(message("env", "be a vector environment of bandit_gym's", env, remedy))
+        check_place(env, wrapper.effect_class)
+        super().__init__(env)
+        self.effect = wrapper.effect_class(env.unwrapped, **options)
+        self._name = wrapper.__name__
+
+    def __repr__(self) -> str:
+        """Return the names of the wrapper and of what it wraps."""
+        return f"<{self._name}, {self.env}>"
+
+    def reset(  # type: ignore[override]  # lists of seeds, as SyncVectorEnv takes them
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start new episodes in all lanes, or in those of `options["reset_mask"]`, (N,) bool."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        mask = np.ones(self.num_envs, dtype=np.bool_)
+        mask &= (options or {}).get("reset_mask", mask)
+        tell(info, mask, self.effect.restart(np.flatnonzero(mask)))
+        return observation, info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Pull one arm per lane: (N,) actions, ignored where this step is the lane's autoreset."""
+        world: Any = self.effect.world
+        world.check_can_step()
+        restarted = world.restarts_next()
+        played = ~restarted
+        lanes = np.flatnonzero(played)
+        arms = check_actions(actions, self.effect.num_arms, self.num_envs, mask=played)
+        self.effect.begin(lanes, arms)
+        observation, rewards, terminated, truncated, info = self.env.step(actions)
+        rewards, told = self.effect.follow(lanes, arms, rewards)
+        if self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP:
+            restarted = terminated | truncated
+            tell(info.get("final_info", {}), restarted, told)
+        tell(info, ~restarted, told)
+        if restarted.any():
+            tell(info, restarted, self.effect.restart(np.flatnonzero(restarted)))
+        return observation, rewards, terminated, truncated, info
+
+
+class MaskedLaneVectorWrapper(LaneVectorWrapper):
+    """Lanes whose arms come and go."""
+
+    effect: ComingAndGoing
+
+    def action_masks(self) -> BoolArray:
+        """Return (N, K) True for the arms that can be pulled next."""
+        return self.effect.available.copy()
+
+
+class DelayedReward(LaneWrapper):
+    """Rewards arrive some steps after the pulls that earned them.
+
+    Info: `feedback_step`, `feedback_action` and `feedback_reward`, (W,) each: the step of the
+    episode (0 is the first) that a reward belongs to, the arm pulled then, and the reward; -1, -1
+    and 0 where fewer than W rewards arrive. W is 1 for a fixed delay, otherwise one more than the
+    longest. `pull_reward` is what this pull has earned, whenever it arrives: the truth, as `regret`
+    is. The reward of a step is the sum of what arrives; `bandit_gym.wrappers.deliver` lets an agent
+    observe it. What is still on its way when an episode ends is lost.
+
+    Args:
+        env: an environment of bandit_gym's with observation="constant", for others show rewards.
+        delay: steps that each reward takes, 0 for none; or a dict of a law by its name,
+            {"name": "uniform", "low": 0, "high": 20}, or
+            {"name": "geometric", "mean": 10.0, "maximum": 100}, longer ones cut to the maximum.
+    """
+
+    effect_class = Delay
+
+    def __init__(self, env: gym.Env[Any, Any], delay: int | Mapping[str, Any] = 10) -> None:
+        super().__init__(env, delay=delay)
+
+
+class BatchedFeedback(LaneWrapper):
+    """The rewards of B steps arrive together, in the last of them.
+
+    Info, and what an agent does with it: see `DelayedReward`, with W = B.
+
+    Args:
+        env: an environment of bandit_gym's with observation="constant", for others show rewards.
+        size: B, steps to a batch.
+    """
+
+    effect_class = Batches
+
+    def __init__(self, env: gym.Env[Any, Any], size: int = 10) -> None:
+        super().__init__(env, size=size)
+
+
+class AvailableArms(LaneWrapper):
+    """Not all arms can be pulled at every step: sleeping bandits.
+
+    An episode begins with all arms. After each step those that are there leave with one
+    probability, and the others return with another, independently; one stays in any case. Or masks
+    tell, step by step, which arms are there. Pulling an arm that is not there raises
+    `InvalidAction` and changes nothing.
+
+    Info: `action_mask`, (K,) int8, 1 for the arms that can be pulled next, in resets and steps; it
+    is what `action_masks()` returns, and what `action_space.sample()` keeps to. `regret` compares
+    with the best arm that was there.
+
+    Args:
+        env: an environment of bandit_gym's.
+        leaving: probability of an arm to leave, in [0, 1].
+        returning: probability of an arm to return, in [0, 1].
+        masks: lists of K truth values, for step 0, 1, ... of an episode, over and over, in place of
+            the two probabilities.
+    """
+
+    effect_class = ComingAndGoing
+    effect: ComingAndGoing
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        leaving: float = 0.1,
+        returning: float = 0.5,
+        masks: Sequence[Sequence[bool]] | None = None,
+    ) -> None:
+        super().__init__(env, leaving=leaving, returning=returning, masks=masks)
+        self.action_space = AvailableDiscrete(self.effect.num_arms, self.effect)
+
+    def action_masks(self) -> BoolArray:
+        """Return (K,) True for the arms that can be pulled next, as sb3-contrib asks for it."""
+        return self.effect.available[0].copy()
+
+
+class Drift(LaneWrapper):
+    """The means of the arms move while an episode goes on.
+
+    They begin as the environment has drawn them, and move before each pull but the first. Info:
+    `regret` compares with the arm that is best now; `means`, (K,), those that were played on.
+
+    Args:
+        env: an environment of bandit_gym's.
+        std: deviation of a random walk's step, > 0, in reward units; where the prior has an end the
+            walk turns back.
+        period: steps after which all means are drawn anew from the prior, over and over.
+        probability: in (0, 1], of drawing all of them anew before a pull. One of the three.
+    """
+
+    effect_class = Moving
+
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        std: float | None = None,
+        period: int | None = None,
+        probability: float | None = None,
+    ) -> None:
+        super().__init__(env, std=std, period=period, probability=probability)
+
+
+WRAPPERS: dict[str, type[LaneWrapper]] = {
+    each.__name__: each for each in (AvailableArms, BatchedFeedback, DelayedReward, Drift)
+}
+NAMES = tuple(WRAPPERS)
+
+
+def wrap(env: Any, wrappers: Any) -> Any:
+    """Put wrappers around an environment, single or vector.
+
+    Args:
+        env: the environment.
+        wrappers: dicts of a `name`, one of `NAMES` or `module:Class` of one's own, and of options.
+
+    Raises:
+        TypeError: if they are no such list, or an option is of the wrong kind.
+        ValueError: if a name or an option is unknown, or a value out of range.
+    """
+    for settings, (make, options) in zip(wrappers, check_wrappers(wrappers), strict=True):
+        env = make(env, **options)
+        if not isinstance(env, gym.Env | gym.vector.VectorEnv):
+            raise TypeError(message("wrapper", "name what makes an environment", settings["name"]))
+    return env
+
+
+def check_wrappers(wrappers: Any) -> list[tuple[Callable[..., Any], dict[str, Any]]]:
+    """Return the class of each wrapper, and its options; errors are those of `wrap`."""
+    if isinstance(wrappers, str | bytes | Mapping) or not isinstance(wrappers, Sequence):
+        raise TypeError(message("wrappers", "be a list of dicts with the key 'name'", wrappers))
+    return [_check(settings) for settings in wrappers]
+
+
+def _check(settings: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
+    if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
+        raise TypeError(message("wrapper", "be a dict with the key 'name'", settings))
+    name, options = settings["name"], {k: v for k, v in settings.items() if k != "name"}
+    make = _find(name)
+    check_keys(f"options of {name}", options, optional=[*signature(make).parameters][1:])
+    return make, options
+
+
+def _find(name: str) -> Callable[..., Any]:
+    if ":" not in name:
+        return WRAPPERS[check_choice("wrapper", name, NAMES)]
+    found = load_named("wrapper", name)
+    if not callable(found):
+        raise ValueError(message("wrapper", "name a class", name))
+    return found
