@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from bandit_gym.checks import check_folder
 from bandit_gym.experiments.blocks import COLUMNS, PROPENSITIES, open_parquet
-from bandit_gym.experiments.callbacks import Callback as Callback
+from bandit_gym.experiments.execution import Callback as Callback
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.simulation import Outcome
 from bandit_gym.results.results import Block, load_results

@@ -12,7 +12,7 @@ import pandas as pd
 from pages.command import Task
 from pages.simulations import curves, simulate
 
-from bandit_gym.experiments.objects import describe_environments
+from bandit_gym.experiments.entries import describe_environments
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import mean_interval
