@@ -199,7 +199,7 @@ def versions() -> dict[str, str]:
 
 def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
     agent, env = build(run)
-    recorder = Recorder(run.steps, run.block_size)
+    recorder = Recorder(run.steps)
     seconds = 0.0
     for step in islice(_episodes(run, block, agent, env), run.horizon):
         recorder.add(step)

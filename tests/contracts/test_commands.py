@@ -615,6 +615,22 @@ def test_an_edit_reaches_workers_that_live_on(project):
     assert played == [{0}, {1}, {0}]
 
 
+def test_a_column_that_is_asked_for_is_in_the_printed_table(tmp_path, capsys):
+    """An agent that plays arm 1 once more after arm 0 has changed it last in step 2."""
+    out = str(tmp_path / "out")
+    agent = "stub_agents:Scripted:arms=[0, 1, 1, 1]"
+    sizes = ["--agents", agent, "--replications", "10", "--horizon", "4"]
+    assert main(["compare", *sizes, "--out", out]) == 0
+    assert "last switch" not in capsys.readouterr().out
+    commands = (["compare", *sizes, "--out", out], ["resume", out, "--trust"], ["report", out])
+    for command in commands:
+        assert main([*command, "--columns", "last_switch"]) == 0
+        header, row, *_ = capsys.readouterr().out.splitlines()[1:]
+        assert "last switch" in header and " 2.0 ± 0.0 " in row
+    assert main(["report", out, "--columns", "last_swich"]) == 2
+    assert "columns must be one of" in capsys.readouterr().err
+
+
 def test_the_least_regret_is_told_where_it_is_asked_for(tmp_path, capsys):
     """0.9021 of two uniform arms and 20 pulls: section 6.9 of the design, another recursion."""
     small = ["compare", "--agents", "random", "--replications", "2", "--horizon", "20"]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bandit_gym.doubts import Doubt
+
 
 class Constant:
     """Plays one arm for ever."""
@@ -155,6 +157,20 @@ class Doubting(Constant):
 
     def diagnostics(self):
         return {"is_unreliable": np.full(self.num_envs, self.t <= 10)}
+
+
+class Collapsing(Constant):
+    """Doubts its particles in its first 64 decisions, and its proposal in the first few."""
+
+    def __init__(self, problem, *, num_blind=0):
+        super().__init__(problem)
+        self.num_blind = num_blind
+
+    def diagnostics(self):
+        doubts = Doubt.PARTICLES_COLLAPSED if self.t <= 64 else Doubt(0)
+        if self.t <= self.num_blind:
+            doubts |= Doubt.PROPOSAL_BLIND
+        return {"doubts": np.full(self.num_envs, doubts)}
 
 
 class Stillborn(Constant):
