@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bandit_gym.checks import message
 from bandit_gym.doubts import Doubt
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.rollout import Step
@@ -137,7 +136,6 @@ def _is_exact(now: State) -> np.ndarray | None:
     return np.where(now.step.is_alive, int(now.step.has_exact_law), -1)
 
 
-LARGEST_TEXT = 2**31 - 1
 OWN = "diagnostics"
 KEYS = ("experiment", "env", "agent", "replication", "step")
 """Columns without which a block says nothing."""
@@ -334,16 +332,10 @@ def numbers(values: np.ndarray) -> pa.Array:
 
 
 def texts(values: Sequence[str]) -> pa.Array:
-    """Return what `pyarrow.array` does, see `numbers`.
-
-    Raises:
-        ValueError: if they are longer than one array can hold, whose ends are 32-bit numbers.
-    """
+    """Return what `pyarrow.array` does, see `numbers`."""
     encoded = [value.encode() for value in values]
-    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    if ends[-1] > LARGEST_TEXT:
-        raise ValueError(message("texts", f"have at most {LARGEST_TEXT} bytes", int(ends[-1])))
-    buffers = (pa.py_buffer(part) for part in (ends.astype(np.int32), b"".join(encoded)))
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    buffers = (pa.py_buffer(part) for part in (ends, b"".join(encoded)))
     return pa.StringArray.from_buffers(len(values), *buffers)
 
 

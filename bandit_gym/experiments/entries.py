@@ -49,8 +49,6 @@ LARGEST_GRID = 10_000
 """Points that a grid of an experiment may have."""
 
 LONGEST_LABEL = 200
-DEEPEST = 50
-"""Levels of lists and tables in options at most, a mixture of mixtures having two for each."""
 
 Settings = Mapping[str, Any]
 _UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -85,7 +83,6 @@ class Entry:
 
         if not self.target or _UNWRITABLE.search(self.target):
             raise ValueError(message("target", "read module:name", self.target))
-        _check_depth("options", self.options)
         if not all(isinstance(name, str) for name in self.options):
             raise TypeError(message("options", "have names as their keys", self.options))
 
@@ -197,25 +194,12 @@ def _label(settings: Settings, point: Settings) -> str | None:
 
 
 def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None) -> Entry:
-    _check_depth(f"{kind} options", options)
     resolve = resolve_environment if kind == "env" else resolve_agent
     target = resolve(name, options)
     options = _jsonable(kind, options)
     if label is None:
         label = _name(target, options) if kind == "env" else _belief(target, options)
     return Entry(target, options, label)
-
-
-def _check_depth(name: str, options: Settings) -> None:
-    if _is_deeper(options, DEEPEST):
-        raise ValueError(message(name, f"be at most {DEEPEST} levels deep", options))
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    if not isinstance(value, Mapping | list | tuple):
-        return False
-    inner = value.values() if isinstance(value, Mapping) else value
-    return levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
 
 
 def _belief(target: str, options: Settings) -> str:

@@ -93,7 +93,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
         raise
     except BaseException as error:  # SystemExit among them
         text = f"{headline(error)}\n\n{traceback.format_exc()}"
-        return Outcome(run, block, None, facts, _encodable(text))
+        return Outcome(run, block, None, facts, text)
     measured |= {"misbelief": prepared.misbelief, "seconds": perf_counter() - start}
     return Outcome(run, block, data, facts | measured)
 
@@ -275,14 +275,6 @@ def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:
 
 
 def headline(error: BaseException) -> str:
-    """Say in one line, fit for a terminal, what was raised; whatever it is, this raises nothing."""
-    try:
-        text = str(error)
-    except Exception:
-        text = "(whose text cannot be told)"
-    line = f"{type(error).__name__}: {text.strip()}".partition("\n")[0]
+    """Say in one line, fit for a terminal, what was raised."""
+    line = f"{type(error).__name__}: {str(error).strip()}".partition("\n")[0]
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

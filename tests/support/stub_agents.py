@@ -180,13 +180,6 @@ class Stillborn(Constant):
         os._exit(3)
 
 
-class Untold(Exception):
-    """Cannot say what it is about."""
-
-    def __str__(self):
-        raise RuntimeError("I will not tell")
-
-
 class Strange(Constant):
     """Raises what is hard to tell others."""
 
@@ -199,7 +192,6 @@ class Strange(Constant):
             raise {
                 "exit": SystemExit(0),
                 "unencodable": ValueError("\udc80"),
-                "untold": Untold(),
                 "group": BaseExceptionGroup("many", [ValueError("a"), KeyError("b")]),
                 "markup": ValueError("[/x]"),
                 "late": ValueError("\n\x1b[31mred\x07"),
