@@ -145,7 +145,7 @@ def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace
 
 def _show(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     found = load_results(folder, experiment)
-    print(describe(found))
+    print(describe(found, columns=options.columns))
     for path in draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: bandit-gym report {folder}")
@@ -247,20 +247,22 @@ def _take_recompute(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recompute", action="store_true", help=text)
 
 
+_ENDING = (_take_optimal, _take_recompute, reading.take_columns)
+
 COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
     _list: ("show environments, agents, priors and likelihoods by name", _take_what),
     _compare: (
         "run agents in one environment and report",
         *(take_world, _take_agents),
-        *(_take_out, _take_workers, _take_optimal, _take_recompute),
+        *(_take_out, _take_workers, *_ENDING),
     ),
     _run: (
         "run an experiment file (TOML or JSON) and report",
-        *(_take_file, _take_out, _take_workers, _take_optimal, _take_recompute),
+        *(_take_file, _take_out, _take_workers, *_ENDING),
     ),
     _resume: (
         "go on with an experiment that was interrupted",
-        *(reading.take_directory, _take_trust, _take_workers, _take_optimal, _take_recompute),
+        *(reading.take_directory, _take_trust, _take_workers, *_ENDING),
     ),
     **watching.COMMANDS,
     **reading.COMMANDS,

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import secrets
-import select
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,12 +17,6 @@ RESULTS_VERSION = 9
 Neither names of runs nor random streams depend on it. `scripts/golden.py` tells when it is due.
 """
 
-LARGEST_INPUT = 2**26
-"""Bytes that are read of a file at most, which may be a device without an end."""
-
-PATIENCE = 5.0
-"""Seconds in which something must come out of a pipe."""
-
 LEFTOVER = ".bandit-gym.tmp"
 """How the names of files end that are being written; nobody else's end so."""
 
@@ -35,15 +27,12 @@ def to_json(content: Any) -> bytes:
 
 
 def from_json(text: str) -> Any:
-    """Read JSON in which no key is there twice, and which Python's stack can hold.
+    """Read JSON in which no key is there twice.
 
     Raises:
         ValueError: if it is anything else; a `json.JSONDecodeError` if it is no JSON at all.
     """
-    try:
-        return json.loads(text, object_pairs_hook=without_repeats)
-    except RecursionError as error:
-        raise ValueError(f"JSON must be nested less deeply, got {text[:20]!r}...") from error
+    return json.loads(text, object_pairs_hook=without_repeats)
 
 
 def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -53,22 +42,6 @@ def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         if sum(key == other for other, _ in pairs) > 1:
             raise ValueError(f"options must have each key once, got {key!r} twice.")
     return found
-
-
-def read_input(path: Path) -> bytes:
-    """Read a file that a user has named; a pipe too, if anybody writes into it.
-
-    Raises:
-        OSError: if it cannot be read, or is a pipe into which nobody writes.
-    """
-    if not path.is_fifo():
-        with open(path, "rb") as file:
-            return file.read(LARGEST_INPUT)
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as pipe:
-        if not select.select([pipe], [], [], PATIENCE)[0]:
-            raise TimeoutError(errno.ETIMEDOUT, "it is a pipe into which nobody writes")
-        os.set_blocking(pipe.fileno(), True)
-        return pipe.read(LARGEST_INPUT)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

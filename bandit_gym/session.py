@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from bandit_gym.checks import check_folder, check_integer, check_object, message
+from bandit_gym.experiments.entries import describe_agents, describe_environments, own_names
 from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.objects import describe_agents, describe_environments, own_names
 from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.registration import MAX_EPISODE_STEPS
 from bandit_gym.results.presented import load_results

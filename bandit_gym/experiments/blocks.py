@@ -7,81 +7,77 @@ take their words from it. A new column is one entry.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bandit_gym.checks import message
+from bandit_gym.doubts import Doubt
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.rollout import Step
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.typing import FloatArray, IntArray
 
 
-class Chunk(NamedTuple):
-    """Some consecutive steps of N lanes, to be taken in at once.
-
-    Attributes:
-        numbers: (C,) which steps they are, from 1.
-        actions: (C, N) arms played.
-        before: (N,) arms played in the step before them, -1 before the first.
-        is_alive: (C, N) False once the lane's episode has ended.
-        steps: C of them, for all else.
-    """
-
-    numbers: IntArray
-    actions: IntArray
-    before: IntArray
-    is_alive: BoolArray
-    steps: list[Step]
-
-
-class World:
-    """The (N, K) true means of an episode, what follows from them, and the pulls of each arm."""
-
-    def __init__(self, means: FloatArray) -> None:
-        self.best = means.max(axis=1)
-        self.gaps = self.best[:, None] - means
-        self.mean_gaps = self.gaps.mean(axis=1)
-        self.is_best = self.gaps == 0
-        self.counts = np.zeros(means.shape, dtype=np.int64)
-
-    @property
-    def favourites(self) -> FloatArray:
-        """(N, K) weights of the most pulled arm; where several are, all the same."""
-        is_favourite = self.counts == self.counts.max(axis=1, keepdims=True)
-        return is_favourite / is_favourite.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
-
-
-@dataclass
-class Standing:
-    """Where the N lanes stand after a recorded step.
+class State:
+    """What columns are computed from: where N lanes stand after the steps taken in so far.
 
     Attributes:
         step: the last one.
-        lengths: (N,) steps of each lane's episode so far.
-        kept: name -> (N,) what the columns that follow the steps have come to.
-        world: the true means and the pulls so far; None where the environment tells no means.
+        lengths: (N,) steps of each lane's episode.
+        sums: name -> (N,) what has been added up, `adds` of columns and diagnostics.
+        last_switch: (N,) the last step at which the arm changed; 0 if it never has.
+        knows_means: whether the environment tells the true means; the others are of these.
+        best: (N,) largest mean.
+        gaps: (N, K) largest mean less each.
+        mean_gaps: (N,) their averages.
+        counts: (N, K) pulls of each arm.
+        favourites: (N, K) weights of the most pulled arm; where several are, all the same.
     """
 
-    step: Step
-    lengths: IntArray
-    kept: dict[str, np.ndarray]
-    world: World | None
+    best: FloatArray
+    gaps: FloatArray
+    mean_gaps: FloatArray
+    counts: IntArray
+    favourites: FloatArray
 
-    @cached_property
-    def favourites(self) -> FloatArray:
-        """(N, K) weights of the most pulled arm."""
-        assert self.world is not None
-        return self.world.favourites
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.lengths = np.zeros(len(step.actions), dtype=np.int64)
+        self.last_switch = np.zeros(len(step.actions), dtype=np.int64)
+        self.sums: dict[str, FloatArray] = {}
+        self.num_steps = 0
+        self.knows_means = step.means is not None
+        self._before = step.actions
+        if step.means is not None:
+            self.best = step.means.max(axis=1)
+            self.gaps = self.best[:, None] - step.means
+            self.mean_gaps = self.gaps.mean(axis=1)
+            self.counts = np.zeros(step.means.shape, dtype=np.int64)
+
+    def take_in(self, steps: list[Step], addends: dict[str, FloatArray]) -> None:
+        """Take in C consecutive steps, and add up (C, N) values by name."""
+        is_alive = np.array([step.is_alive for step in steps])
+        actions = np.array([step.actions for step in steps])
+        counted = True if is_alive.all() else is_alive
+        for name, values in addends.items():
+            self.sums[name] = self.sums.get(name, 0.0) + values.sum(axis=0, where=counted)
+        has_switched = (actions != np.vstack([self._before, actions[:-1]])) & is_alive
+        numbers = self.num_steps + 1 + np.arange(len(steps))
+        latest = (has_switched * numbers[:, None]).max(axis=0)
+        self.last_switch = np.maximum(self.last_switch, latest)
+        if self.knows_means:
+            np.add.at(self.counts, (np.nonzero(is_alive)[1], actions[is_alive]), 1)
+            is_favourite = self.counts == self.counts.max(axis=1, keepdims=True)
+            self.favourites = is_favourite / is_favourite.sum(axis=1, keepdims=True)
+        self.lengths += is_alive.sum(axis=0)
+        self.num_steps += len(steps)
+        self.step, self._before = steps[-1], actions[-1]
 
 
 class Column(NamedTuple):
-    """A column of the results. One of the five that may compute it does, or else the agent.
+    """A column of the results. One of the three that may compute it does, or else the agent.
 
     What agents tell as diagnostics is added up over steps.
 
@@ -90,68 +86,65 @@ class Column(NamedTuple):
         type: of its values: float with NaN, or int with -1, where nothing is known; str; or dict.
         of_block: from the run and the block's number, one value or what broadcasts to (N, S).
         adds: (N,) values of a step that are added up, None where the environment tells none.
-        follows: from the (N,) value so far (None at first) and a chunk of steps, the value after.
         shows: (N,) values that follow from where the lanes stand, None where that is not known.
-        of_means: the same where the true means are told.
+        needs_means: whether `shows` is asked only where the true means are told.
+        is_optional: whether only files of runs that ask for it have it.
         unit: of its values; means of shares are estimated as such.
         title: what tables of estimates and figures call it; those without one are not in them.
         definition: of `title`, in their words, per step if it is a sum.
+        table: which printed table has it: "estimates", "spread", or, if it is asked for, "".
+        digits: decimals that the printed table shows; shares are shown in per cent.
     """
 
     meaning: str
     type: type = float
     of_block: Callable[[Run, int], Any] | None = None
     adds: Callable[[Step], np.ndarray | None] | None = None
-    follows: Callable[[np.ndarray | None, Chunk], np.ndarray] | None = None
-    shows: Callable[[Standing], np.ndarray | None] | None = None
-    of_means: Callable[[Standing, World], np.ndarray] | None = None
+    shows: Callable[[State], np.ndarray | None] | None = None
+    needs_means: bool = False
+    is_optional: bool = False
     unit: str = ""
     title: str = ""
     definition: str = ""
+    table: str = ""
+    digits: int = 1
 
     @property
     def is_told(self) -> bool:
         """Whether agents fill it."""
-        ways = (self.of_block, self.adds, self.follows, self.shows, self.of_means)
-        return self.type is float and not any(ways)
+        return self.type is float and not any((self.of_block, self.adds, self.shows))
 
 
 def _optimal_pulls(step: Step) -> np.ndarray | None:
     return None if step.pseudo_regrets is None else step.pseudo_regrets == 0
 
 
-def _last_switch(so_far: np.ndarray | None, chunk: Chunk) -> np.ndarray:
-    previous = np.vstack([chunk.before, chunk.actions[:-1]])
-    has_switched = (chunk.actions != previous) & (previous >= 0) & chunk.is_alive
-    latest = (has_switched * chunk.numbers[:, None]).max(axis=0)
-    return latest if so_far is None else np.maximum(so_far, latest)
-
-
-def _action_rank(now: Standing, world: World) -> np.ndarray:
+def _action_rank(now: State) -> np.ndarray:
     actions = now.step.actions
-    pulled = world.gaps[np.arange(len(actions)), actions][:, None]
-    return np.where(now.step.is_alive, (world.gaps < pulled).sum(axis=1), -1)
+    pulled = now.gaps[np.arange(len(actions)), actions][:, None]
+    return np.where(now.step.is_alive, (now.gaps < pulled).sum(axis=1), -1)
 
 
-def _propensity(now: Standing) -> np.ndarray | None:
+def _propensity(now: State) -> np.ndarray | None:
     told = now.step.propensities
     return None if told is None else np.where(now.step.is_alive, told, np.nan)
 
 
-def _is_exact(now: Standing) -> np.ndarray | None:
-    step = now.step
-    return (
-        None if step.propensities is None else np.where(step.is_alive, int(step.has_exact_law), -1)
-    )
+def _is_exact(now: State) -> np.ndarray | None:
+    if now.step.propensities is None:
+        return None
+    return np.where(now.step.is_alive, int(now.step.has_exact_law), -1)
 
 
-LARGEST_TEXT = 2**31 - 1
 OWN = "diagnostics"
 KEYS = ("experiment", "env", "agent", "replication", "step")
 """Columns without which a block says nothing."""
 
-PROPENSITIES = ("propensity", "propensity_is_exact")
-"""Columns of runs that record them alone."""
+DOUBTS = "doubts"
+"""The diagnostic that holds a `Doubt` a lane; each is counted in a column of its own."""
+
+DOUBTED = {f"{DOUBTS}_{str(doubt.name).lower()}": doubt for doubt in Doubt}
+"""The columns that count them."""
 
 COLUMNS = {
     "experiment": Column(
@@ -187,17 +180,20 @@ COLUMNS = {
     "propensity": Column(
         "probability with which the agent played the arm of step t; NaN if the episode had ended",
         shows=_propensity,
+        is_optional=True,
         unit="share",
     ),
     "propensity_is_exact": Column(
         "1 if that is the law of the action itself, 0 if one that the agent approximates",
         int,
         shows=_is_exact,
+        is_optional=True,
     ),
     "action_rank": Column(
         "number of arms with a larger mean than the one played in step t; -1 if unknown",
         int,
-        of_means=_action_rank,
+        shows=_action_rank,
+        needs_means=True,
     ),
     "pseudo_regret": Column(
         "sum over steps of max(means) - means[action]",
@@ -205,17 +201,21 @@ COLUMNS = {
         unit="reward",
         title="pseudo-regret",
         definition="best mean - pulled mean",
+        table="estimates",
     ),
     "realised_regret": Column(
         "sum over steps of max(means) - reward",
-        of_means=lambda now, world: world.best * now.lengths - now.kept["reward"],
+        shows=lambda now: now.best * now.lengths - now.sums["reward"],
+        needs_means=True,
         unit="reward",
         title="realised regret",
         definition="best mean - reward",
+        table="spread",
     ),
     "uniform_regret": Column(
         "sum over steps of max(means) - average mean: what uniform play would lose",
-        of_means=lambda now, world: world.mean_gaps * now.lengths,
+        shows=lambda now: now.mean_gaps * now.lengths,
+        needs_means=True,
         unit="reward",
     ),
     "reward": Column("sum of the rewards", adds=lambda step: step.rewards, unit="reward"),
@@ -223,22 +223,27 @@ COLUMNS = {
     "last_switch": Column(
         "the last step at which the agent changed its arm; 0 if it never has",
         int,
-        follows=_last_switch,
+        shows=lambda now: now.last_switch,
         unit="step",
         title="last switch",
     ),
     "simple_regret": Column(
         "max(means) minus the mean of the most pulled arm (average over ties)",
-        of_means=lambda now, world: (world.gaps * now.favourites).sum(axis=1),
+        shows=lambda now: (now.gaps * now.favourites).sum(axis=1),
+        needs_means=True,
         unit="reward",
         title="simple regret",
         definition="best mean - mean of the most pulled arm",
+        table="spread",
+        digits=4,
     ),
     "best_arm_found": Column(
         "1 if the most pulled arm is a best one (average over ties)",
-        of_means=lambda now, world: (world.is_best * now.favourites).sum(axis=1),
+        shows=lambda now: ((now.gaps == 0) * now.favourites).sum(axis=1),
+        needs_means=True,
         unit="share",
         title="best arm found",
+        table="estimates",
     ),
     "num_samples": Column("sum over steps of the samples drawn to decide", unit="samples"),
     "effective_sample_size": Column("sum over steps of the effective sample sizes", unit="samples"),
@@ -251,6 +256,10 @@ COLUMNS = {
     "is_unreliable": Column(
         "number of decisions whose agent could not vouch for its posterior", unit="decisions"
     ),
+    **{
+        name: Column(f"number of decisions that the agent doubts: {doubt.words}", unit="decisions")
+        for name, doubt in DOUBTED.items()
+    },
     OWN: Column("by name, sums over steps of the other diagnostics of the agent", dict),
 }
 """Every column of a table of results, in order."""
@@ -259,10 +268,9 @@ DIAGNOSTICS = tuple(name for name, column in COLUMNS.items() if column.is_told)
 """The columns that agents fill."""
 
 
-def stored_columns(*, propensities: bool) -> dict[str, Column]:
-    """Return the columns that files have, in order, with propensities or without."""
-    left_out = () if propensities else PROPENSITIES
-    return {name: column for name, column in COLUMNS.items() if name not in left_out}
+def columns_of(found: Container[str]) -> list[str]:
+    """Return the columns of a table, in order: all, but of the optional only those found."""
+    return [name for name, column in COLUMNS.items() if not column.is_optional or name in found]
 
 
 def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
@@ -278,7 +286,8 @@ def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
     """
     shape = (run.block_size, len(run.steps))
     own = {name: values for name, values in sorted(recorded.items()) if name not in COLUMNS}
-    fields, arrays, columns = [], [], stored_columns(propensities=run.propensities)
+    fields, arrays = [], []
+    columns = {name: COLUMNS[name] for name in columns_of(recorded)}
     for name, column in columns.items():
         values = column.of_block(run, block) if column.of_block else recorded.get(name)
         is_own = column.type is dict
@@ -323,16 +332,10 @@ def numbers(values: np.ndarray) -> pa.Array:
 
 
 def texts(values: Sequence[str]) -> pa.Array:
-    """Return what `pyarrow.array` does, see `numbers`.
-
-    Raises:
-        ValueError: if they are longer than one array can hold, whose ends are 32-bit numbers.
-    """
+    """Return what `pyarrow.array` does, see `numbers`."""
     encoded = [value.encode() for value in values]
-    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    if ends[-1] > LARGEST_TEXT:
-        raise ValueError(message("texts", f"have at most {LARGEST_TEXT} bytes", int(ends[-1])))
-    buffers = (pa.py_buffer(part) for part in (ends.astype(np.int32), b"".join(encoded)))
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    buffers = (pa.py_buffer(part) for part in (ends, b"".join(encoded)))
     return pa.StringArray.from_buffers(len(values), *buffers)
 
 

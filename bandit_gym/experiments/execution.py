@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from bandit_gym.checks import check_callback, check_folder, check_object
+from bandit_gym.checks import check_callback, check_folder, check_object, message
 from bandit_gym.experiments.blocks import open_parquet
-from bandit_gym.experiments.callbacks import Callback, check_callbacks, telling
 from bandit_gym.experiments.catalogue import find_own_code
 from bandit_gym.experiments.executor import Call, Died, Executor, Workers
 from bandit_gym.experiments.experiment import Experiment, Run
@@ -24,7 +25,7 @@ from bandit_gym.experiments.provenance import (
     describe_changes,
     make_stamp,
 )
-from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
+from bandit_gym.experiments.simulation import Outcome, headline, simulate_block, try_run
 from bandit_gym.experiments.store import Store, has_receipts
 
 __all__ = ["Progress", "Workers", "run_experiment"]
@@ -54,6 +55,38 @@ class Progress:
     damaged: tuple[str, ...]
     outcome: Outcome | None
     changed: str = ""
+
+
+class Callback:
+    """Is told of an experiment while it runs. Override what is of interest; the rest does nothing.
+
+    All of it is called in the process that called `run_experiment`, one call at a time, after what
+    it tells of was stored. So it needs to be neither picklable nor fast, and numbers do not depend
+    on it. One that raises is reported by one warning and told no more but the end.
+    """
+
+    def on_start(self, experiment: Experiment, directory: Path) -> None:
+        """Take notice of the start.
+
+        Args:
+            experiment: what is about to be simulated.
+            directory: folder of its results, which may hold some blocks already.
+        """
+
+    def on_block(self, outcome: Outcome) -> None:
+        """Take notice of a block, in the order of being finished.
+
+        Args:
+            outcome: its run, its number, and its results or what went wrong.
+        """
+
+    def on_end(self, experiment: Experiment, directory: Path) -> None:
+        """Take notice of the end, also if the run is interrupted; close what was opened.
+
+        Args:
+            experiment: as at the start.
+            directory: folder of its results, for `bandit_gym.results.load_results`.
+        """
 
 
 @dataclass
@@ -111,7 +144,7 @@ def run_experiment(
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
     check_callback("on_progress", on_progress)
     check_object("recompute", recompute, bool)
-    callbacks = check_callbacks(callbacks)
+    callbacks = _check_callbacks(callbacks)
     stamps = {run: make_stamp(run.sources()) for run in experiment.runs}
     with contextlib.ExitStack() as stack:
         executor = stack.enter_context(Executor(workers))
@@ -129,7 +162,7 @@ def run_experiment(
             executor.stay_here()
         counts = total, len(found.complete)
         on_progress(Progress(*counts, 0, tuple(found.damaged), None, changed))
-        tell = stack.enter_context(telling(callbacks, experiment, folder))
+        tell = stack.enter_context(_telling(callbacks, experiment, folder))
         seconds: dict[str, float] = {}  # an agent's last block
         tasks = _tasks(store, experiment, found.complete, seconds)
         calls = ((run, block, stamps[run]["sources"]) for run, block in tasks)
@@ -212,8 +245,8 @@ def _tasks(
 
 def _lost(call: Call, found: Died) -> Outcome:
     run, block, _ = call
-    headline = f"WorkerDied: the process that simulated this block alone died: {found.reason}"
-    return Outcome(run, block, None, {}, headline)
+    line = f"WorkerDied: the process that simulated this block alone died: {found.reason}"
+    return Outcome(run, block, None, {}, line)
 
 
 def _store(store: Store, outcome: Outcome, stamp: Stamp) -> None:
@@ -221,3 +254,48 @@ def _store(store: Store, outcome: Outcome, stamp: Stamp) -> None:
         store.write_failure(outcome.run, outcome.block, outcome.failure or "")
     else:
         store.write_block(outcome.run, outcome.block, outcome.data, stamp, outcome.facts)
+
+
+def _check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
+    """Return a list of callbacks as a tuple."""
+    condition = "be a list of callbacks, objects of subclasses of bandit_gym.callbacks.Callback"
+    is_listed = isinstance(callbacks, Sequence) and not isinstance(callbacks, str | bytes)
+    if not is_listed or not all(isinstance(each, Callback) for each in callbacks):
+        raise TypeError(message("callbacks", condition, callbacks))
+    return tuple(callbacks)
+
+
+@contextlib.contextmanager
+def _telling(
+    callbacks: Sequence[Callback], experiment: Experiment, directory: Path
+) -> Iterator[Callable[[Outcome], None]]:
+    """Tell callbacks of the start and the end, and yield what tells them of a block."""
+    failed: set[int] = set()
+
+    def tell(moment: str, *told: Any) -> None:
+        for number, callback in enumerate(callbacks):
+            if number in failed and moment != "on_end":
+                continue
+            try:
+                getattr(callback, moment)(*told)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # SystemExit among them
+                if number not in failed:
+                    _warn(callback, moment, error)
+                failed.add(number)
+
+    tell("on_start", experiment, directory)
+    try:
+        yield lambda outcome: tell("on_block", outcome)
+    finally:
+        tell("on_end", experiment, directory)
+
+
+def _warn(callback: Callback, moment: str, error: BaseException) -> None:
+    warnings.warn(
+        f"callback {type(callback).__name__} raised {headline(error)} in {moment}; it is told no "
+        "more but the end, and the run goes on.",
+        RuntimeWarning,
+        stacklevel=2,
+    )

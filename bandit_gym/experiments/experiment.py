@@ -24,7 +24,7 @@ from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_choice, check_integer, check_keys, check_path, message
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
-from bandit_gym.files import from_json, read_input
+from bandit_gym.files import from_json
 from bandit_gym.typing import IntArray
 
 FORMAT = 2
@@ -205,12 +205,12 @@ def load_experiment(path: str | Path) -> Experiment:
     """
     path = check_path("path", path)
     try:
-        text = read_input(path).decode()
+        text = path.read_bytes().decode()
         settings = from_json(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         condition = "lead to a file that can be read"
         raise type(error)(message("path", condition, str(path), error.strerror or "")) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         language = "JSON" if path.suffix == ".json" else "TOML"
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(message("path", f"lead to valid {language}", str(path), reason)) from error

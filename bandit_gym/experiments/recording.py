@@ -8,15 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from bandit_gym.checks import message
-from bandit_gym.experiments.blocks import COLUMNS, DIAGNOSTICS, Chunk, Standing, World
+from bandit_gym.doubts import Doubt
+from bandit_gym.experiments.blocks import COLUMNS, DIAGNOSTICS, DOUBTED, DOUBTS, State
 from bandit_gym.rollout import Step
 from bandit_gym.typing import IntArray
 
 CHUNK = 32
+ALL_DOUBTS = int(sum(Doubt))
 _ADDED = {name: column.adds for name, column in COLUMNS.items() if column.adds}
-_FOLLOWING = {name: column.follows for name, column in COLUMNS.items() if column.follows}
-_SHOWN = {name: column.shows for name, column in COLUMNS.items() if column.shows}
-_OF_MEANS = {name: column.of_means for name, column in COLUMNS.items() if column.of_means}
+_SHOWN = {name: column for name, column in COLUMNS.items() if column.shows}
 
 
 class Recorder:
@@ -27,88 +27,75 @@ class Recorder:
 
     Args:
         steps: (S,) recorded steps, sorted.
-        num_lanes: N.
     """
 
-    def __init__(self, steps: IntArray, num_lanes: int) -> None:
+    def __init__(self, steps: IntArray) -> None:
         self._steps = steps.tolist()
         self._rows: dict[str, np.ndarray] = {}  # (S, N), so that a step writes to one place
-        self._kept: dict[str, np.ndarray] = {}
-        self._before = np.full(num_lanes, -1)
-        self._lengths = np.zeros(num_lanes, dtype=np.int64)
-        self._world: World | None = None
+        self._state: State | None = None
         self._pending: list[Step] = []
-        self._last: Step | None = None
         self._elapsed = 0
         self._num_kept = 0
 
     def add(self, step: Step) -> None:
         """Take in one step of every lane."""
-        if step.means is not None and self._world is None:
-            self._world = World(step.means)
+        self._state = self._state or State(step)
         self._elapsed += 1
-        self._last = step
         self._pending.append(step)
         is_recorded = self._elapsed == self._steps[self._num_kept]
         if is_recorded or len(self._pending) == CHUNK:
-            self._add_up()
+            self._add_up(self._state)
         if is_recorded:
-            self._keep(step)
+            self._keep(self._state)
 
     @property
     def num_decisions(self) -> int:
         """Number of actions taken in episodes that had not ended."""
-        return int(self._lengths.sum() + sum(step.is_alive.sum() for step in self._pending))
+        taken = 0 if self._state is None else self._state.lengths.sum()
+        return int(taken + sum(step.is_alive.sum() for step in self._pending))
 
     def finish(self) -> dict[str, np.ndarray]:
         """Return name -> (N, S) value after each recorded step, as `COLUMNS` tells.
 
         Where all episodes ended before the horizon the last sums are repeated.
         """
-        if self._num_kept < len(self._steps) and self._last is not None:
+        state = self._state
+        if self._num_kept < len(self._steps) and state is not None:
             if self._pending:
-                self._add_up()
-            self._keep(self._last._replace(is_alive=np.zeros_like(self._last.is_alive)))
+                self._add_up(state)
+            state.step = state.step._replace(is_alive=np.zeros_like(state.step.is_alive))
+            self._keep(state)
         for rows in self._rows.values():
             rows[self._num_kept :] = rows[self._num_kept - 1]
         return {name: rows.T for name, rows in self._rows.items()}
 
-    def _add_up(self) -> None:
+    def _add_up(self, state: State) -> None:
         """Take the pending steps in."""
-        steps, self._pending = self._pending, []
-        is_alive = np.array([step.is_alive for step in steps])
-        actions = np.array([step.actions for step in steps])
-        counted = True if is_alive.all() else is_alive
-        self._lengths += is_alive.sum(axis=0)
-        for name, addends in _addends(steps).items():
-            self._kept[name] = self._kept.get(name, 0.0) + addends.sum(axis=0, where=counted)
-        numbers = np.arange(self._elapsed - len(steps), self._elapsed) + 1
-        chunk = Chunk(numbers, actions, self._before, is_alive, steps)
-        for name, follows in _FOLLOWING.items():
-            self._kept[name] = follows(self._kept.get(name), chunk)
-        self._before = actions[-1]
-        if self._world is not None:
-            np.add.at(self._world.counts, (np.nonzero(is_alive)[1], actions[is_alive]), 1)
+        state.take_in(self._pending, _addends(self._pending))
+        self._pending = []
 
-    def _keep(self, step: Step) -> None:
-        now = Standing(step, self._lengths, self._kept, self._world)
-        shown = {name: shows(now) for name, shows in _SHOWN.items()}
-        if self._world is not None:
-            shown |= {name: of_means(now, self._world) for name, of_means in _OF_MEANS.items()}
-        for name, values in (self._kept | shown).items():
+    def _keep(self, state: State) -> None:
+        shown = {
+            name: column.shows(state)
+            for name, column in _SHOWN.items()
+            if column.shows and (state.knows_means or not column.needs_means)
+        }
+        for name, values in (state.sums | shown).items():
             if values is not None:
                 self._put(name, values)
         self._num_kept += 1
 
     def _put(self, name: str, values: np.ndarray) -> None:
         if name not in self._rows:
-            self._rows[name] = np.zeros((len(self._steps), len(self._lengths)), dtype=values.dtype)
+            self._rows[name] = np.zeros((len(self._steps), len(values)), dtype=values.dtype)
         self._rows[name][self._num_kept] = values
 
 
 def _addends(steps: list[Step]) -> dict[str, np.ndarray]:
     """Return (C, N) values that C steps add, by name; nothing of what the environment hides."""
     addends = {name: _told(steps, name) for name in steps[0].diagnostics}
+    if DOUBTS in addends:
+        addends |= _count_doubts(steps, addends.pop(DOUBTS))
     for name, adds in _ADDED.items():
         values = [adds(step) for step in steps]
         if values[0] is not None:
@@ -137,3 +124,16 @@ def _told(steps: list[Step], name: str) -> np.ndarray:
             condition = f"have finite numbers of at least 0 as its {name!r}"
             raise ValueError(message("diagnostics()", condition, wrong[0]))
     return values
+
+
+def _count_doubts(steps: list[Step], doubts: np.ndarray) -> dict[str, np.ndarray]:
+    """Return whether each decision was flagged, and for each doubt whether that was a reason."""
+    is_alive = np.array([step.is_alive for step in steps])
+    is_known = (doubts == np.floor(doubts)) & (doubts >= 0) & (doubts <= ALL_DOUBTS)
+    wrong = doubts[~is_known & is_alive]
+    if wrong.size:
+        condition = f"have sums of bandit_gym.doubts.Doubt as its {DOUBTS!r}"
+        raise ValueError(message("diagnostics()", condition, wrong[0]))
+    numbers = np.where(is_alive, doubts, 0).astype(np.int64)
+    reasons = {name: numbers & doubt != 0 for name, doubt in DOUBTED.items()}
+    return {"is_unreliable": numbers != 0} | reasons

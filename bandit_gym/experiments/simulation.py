@@ -91,7 +91,7 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
         raise
     except BaseException as error:  # SystemExit among them
         text = f"{headline(error)}\n\n{traceback.format_exc()}"
-        return Outcome(run, block, None, facts, _encodable(text))
+        return Outcome(run, block, None, facts, text)
     measured |= {"misbelief": prepared.misbelief, "seconds": perf_counter() - start}
     return Outcome(run, block, data, facts | measured)
 
@@ -197,7 +197,7 @@ def versions() -> dict[str, str]:
 
 def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
     agent, env = build(run)
-    recorder = Recorder(run.steps, run.block_size)
+    recorder = Recorder(run.steps)
     seconds = 0.0
     for step in islice(_episodes(run, block, agent, env), run.horizon):
         recorder.add(step)
@@ -273,14 +273,6 @@ def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:
 
 
 def headline(error: BaseException) -> str:
-    """Say in one line, fit for a terminal, what was raised; whatever it is, this raises nothing."""
-    try:
-        text = str(error)
-    except Exception:
-        text = "(whose text cannot be told)"
-    line = f"{type(error).__name__}: {text.strip()}".partition("\n")[0]
+    """Say in one line, fit for a terminal, what was raised."""
+    line = f"{type(error).__name__}: {str(error).strip()}".partition("\n")[0]
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -136,7 +136,8 @@ class Store:
 
     def write_failure(self, run: Run, block: int, text: str) -> None:
         """Store the traceback of a block that raised."""
-        write_atomically(Path(self._place("failures", run, block)), text.encode())
+        data = text.encode("utf-8", "backslashreplace")
+        write_atomically(Path(self._place("failures", run, block)), data)
 
     def read_failures(self, run: Run) -> dict[int, str]:
         """Return block -> traceback of the blocks that raised; what is complete outranks it."""

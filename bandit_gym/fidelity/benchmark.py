@@ -21,9 +21,8 @@ from bandit_gym.checks import (
     check_real,
     make_folder,
 )
-from bandit_gym.experiments.entries import Entry, read_entries
+from bandit_gym.experiments.entries import Entry, describe_agents, read_entries
 from bandit_gym.experiments.executor import Call, Died, Executor, Workers
-from bandit_gym.experiments.objects import describe_agents
 from bandit_gym.experiments.simulation import headline
 from bandit_gym.fidelity.leaderboard import draw_leaderboard, make_leaderboard
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, Suite, load_suite

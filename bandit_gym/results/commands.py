@@ -36,7 +36,7 @@ def report(options: argparse.Namespace) -> int:
     if options.html and chosen:
         condition = "stand without --format, --style and --latex"
         raise ValueError(message("--html", condition, ", ".join(f"--{name}" for name in chosen)))
-    print(describe(found, details=True))
+    print(describe(found, details=True, columns=options.columns))
     if options.html:
         print(f"\nReport: {write_html(found, folder / 'report.html')}")
         return FAILED if found.failed else OK
@@ -77,6 +77,12 @@ def take_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory")
 
 
+def take_columns(parser: argparse.ArgumentParser) -> None:
+    """Declare what the printed table shows beside its usual columns."""
+    text = "what the printed table shows as well, such as last_switch"
+    parser.add_argument("--columns", nargs="+", default=(), metavar="COLUMN", help=text)
+
+
 def _take_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", help="folder of tables and figures; default: DIR/report")
     text = "one file, OUT/report.html, instead: opens in a browser, without a network"
@@ -100,7 +106,10 @@ def _take_two(parser: argparse.ArgumentParser) -> None:
 
 
 COMMANDS: dict[Callable[[argparse.Namespace], int], tuple[Any, ...]] = {
-    report: ("tables and figures of what is stored so far", take_directory, _take_report),
+    report: (
+        "tables and figures of what is stored so far",
+        *(take_directory, take_columns, _take_report),
+    ),
     export: ("write all stored rows into one file", take_directory, _take_csv),
     diff: ("compare two folders, pairwise where seeds match", _take_two),
 }

@@ -19,25 +19,28 @@ from bandit_gym.results.summary import aggregate, summarise
 from bandit_gym.results.tables import Table, make_aggregate, make_tables, timing
 
 
-def describe(results: Results, *, details: bool = False) -> str:
+def describe(results: Results, *, details: bool = False, columns: Sequence[str] = ()) -> str:
     """Write what `contents` yields as plain text.
 
     Args:
         results: what to write about.
         details: add to each environment how the regret is spread and what it became in rewards.
+        columns: names of those to show beside the usual ones, such as "last_switch".
     """
-    parts = contents(results, details=details)
+    parts = contents(results, details=details, columns=columns)
     return "\n\n".join(part if isinstance(part, str) else write_text(part) for part in parts)
 
 
-def contents(results: Results, *, details: bool = False) -> Iterator[Table | str]:
+def contents(
+    results: Results, *, details: bool = False, columns: Sequence[str] = ()
+) -> Iterator[Table | str]:
     """Yield one table per environment, then the scores over all, then what is missing or failed.
 
     If another version of the engine drew the numbers, that is said before all.
     """
     rows = summarise(results).to_dict("records")
     yield from version_notes(results)
-    for estimates, spread in make_tables(results, rows).values():
+    for estimates, spread in make_tables(results, rows, columns).values():
         yield estimates
         if details:
             yield spread

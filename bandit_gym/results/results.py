@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bandit_gym.checks import check_choice, check_object, check_path, message
-from bandit_gym.experiments.blocks import COLUMNS, OWN, open_parquet, read_map, stored_columns
+from bandit_gym.experiments.blocks import COLUMNS, OWN, columns_of, open_parquet, read_map
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.store import Store, read_manifest
@@ -61,17 +61,21 @@ class Block:
     def frame(self) -> pd.DataFrame:
         """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
         num_rows = len(self.replications) * len(self.run.steps)
-        columns = stored_columns(propensities=self.run.propensities)
-        names = [name for name in columns if name in self.file.schema_arrow.names and name != OWN]
-        table = self._read(names).slice(0, num_rows).to_pandas()
+        table = self._read(self.names).slice(0, num_rows).to_pandas()
         labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
         own = {name: values[:num_rows] for name, values in self.own.items()}
         return table.assign(**labels, **own).astype(dict.fromkeys(labels, "category"))
 
+    @property
+    def names(self) -> list[str]:
+        """The columns of the file that this version knows, in its order."""
+        found = self.file.schema_arrow.names
+        return [name for name in COLUMNS if name in found and name != OWN]
+
     @cached_property
     def own(self) -> dict[str, FloatArray]:
         """Name -> (rows,) values of the diagnostics that only this agent tells."""
-        return read_map(self._read([OWN])[OWN])
+        return read_map(self._read([OWN])[OWN]) if OWN in self.file.schema_arrow.names else {}
 
     def _read(self, names: list[str]) -> pa.Table:
         """Read some columns; starting threads costs more than they save on so little."""
@@ -141,8 +145,8 @@ class Results:
     def frames(self) -> Iterator[pd.DataFrame]:
         """Yield the tidy rows of block after block, all with the same columns."""
         blocks = [block for found in self.runs for block in found.blocks]
-        columns = stored_columns(propensities=self.experiment.propensities)
-        names = [name for name in columns if name != OWN]
+        found = {name for block in blocks for name in block.names}
+        names = [name for name in columns_of(found) if name != OWN]
         names += sorted({name for block in blocks for name in block.own})
         for block in blocks:
             yield block.frame().reindex(columns=names)
@@ -150,8 +154,9 @@ class Results:
     def frame(self) -> pd.DataFrame:
         """Return all tidy rows; where an agent does not tell another one's diagnostic, NaN."""
         frames = list(self.frames())
-        columns = stored_columns(propensities=self.experiment.propensities)
-        return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*columns])
+        return (
+            pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns_of(()))
+        )
 
     @property
     def num_missing(self) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bandit_gym.checks import check_object
-from bandit_gym.experiments.blocks import COLUMNS
+from bandit_gym.experiments.blocks import COLUMNS, DOUBTED
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results import statistics
 from bandit_gym.results.results import Results, RunResults, line_up, paired_differences
@@ -27,14 +27,15 @@ QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.9
 def summarise(results: Results) -> pd.DataFrame:
     """Tabulate the state at the horizon, one row per run that can be reported.
 
-    Columns: `env`, `agent`, `replications`; `pseudo_regret`, `realised_regret`, `simple_regret`,
-    `best_arm_found` and `samples_per_decision` as estimates of means, each followed by the ends
-    `_low` and `_high` of its 95 % interval, NaN below 10 replications, and but for shares by
-    `_is_doubtful`: whether a heavy tail may make it too short; `flagged`, the share of decisions
-    whose agent called its posterior unreliable; quantiles of the pseudo-regret; `difference`, the
-    mean pseudo-regret less that of the environment's first agent, paired by replication, with its
-    interval, its `p_holm`, corrected for all comparisons of the table, and what follows from that:
-    the `verdict` "better", "worse" or "undecided".
+    Columns: `env`, `agent`, `replications`; `pseudo_regret`, `realised_regret`, `last_switch`,
+    `simple_regret`, `best_arm_found` and `samples_per_decision` as estimates of means, each
+    followed by the ends `_low` and `_high` of its 95 % interval, NaN below 10 replications, and but
+    for shares by `_is_doubtful`: whether a heavy tail may make it too short; `flagged`, the share
+    of decisions whose agent called its posterior unreliable, and `doubts_...`, where it tells them,
+    those of each `Doubt`; quantiles of the pseudo-regret; `difference`, the mean pseudo-regret less
+    that of the environment's first agent, paired by replication, with its interval, its `p_holm`,
+    corrected for all comparisons of the table, and what follows from that: the `verdict` "better",
+    "worse" or "undecided".
 
     The table depends on the results alone, to the last bit.
     """
@@ -67,16 +68,22 @@ def lower_bound_slope(found: RunResults) -> float | None:
 
 def _describe(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
     regret, differences = found.final("pseudo_regret"), _final_differences(found, reference)
+    doubts = {name: _share_of_decisions(found, name) for name in DOUBTED}
     return {
         "env": found.run.environment.label,
         "agent": found.run.agent.label,
         "replications": len(regret),
         **_estimates(found),
-        "flagged": float(found.final("is_unreliable").mean() / found.run.horizon),
+        "flagged": _share_of_decisions(found, "is_unreliable"),
+        **{name: share for name, share in doubts.items() if not math.isnan(share)},
         **{name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()},
         **_mean("difference", differences),
         "p_value": statistics.paired_p_value(differences),
     }
+
+
+def _share_of_decisions(found: RunResults, name: str) -> float:
+    return float(found.final(name).mean() / found.run.horizon)
 
 
 def _estimates(found: RunResults) -> dict[str, Any]:

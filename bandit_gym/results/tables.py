@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from bandit_gym.experiments.blocks import COLUMNS
+from bandit_gym.checks import check_choice
+from bandit_gym.experiments.blocks import COLUMNS, DOUBTED
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results.cells import (
     NOTHING,
@@ -22,6 +23,9 @@ from bandit_gym.results.cells import (
 )
 from bandit_gym.results.results import Results
 from bandit_gym.results.summary import QUANTILES, aggregate, regret_name
+
+TITLED = [name for name, column in COLUMNS.items() if column.title]
+"""The columns of which there are estimates."""
 
 
 class Table(NamedTuple):
@@ -40,13 +44,21 @@ class Table(NamedTuple):
     notes: list[str]
 
 
-def make_tables(results: Results, rows: Sequence[Row]) -> dict[Entry, tuple[Table, Table]]:
+def make_tables(
+    results: Results, rows: Sequence[Row], columns: Sequence[str] = ()
+) -> dict[Entry, tuple[Table, Table]]:
     """Make two tables of each environment that there are results of: estimates, and the spread.
 
     Args:
         results: what is stored.
         rows: those of `summarise`.
+        columns: names of those that the estimates are to show beside their own.
+
+    Raises:
+        ValueError: if there is no estimate of one of them.
     """
+    for name in columns:
+        check_choice("columns", name, TITLED)
     times = {
         (row["env"], row["agent"]): row["microseconds_per_decision"] for row in timing(results)
     }
@@ -54,7 +66,7 @@ def make_tables(results: Results, rows: Sequence[Row]) -> dict[Entry, tuple[Tabl
     for environment in results.experiment.environments:
         own = [row for row in rows if row["env"] == environment.label]
         if own:
-            estimates = _make_estimates(results, environment, own, times)
+            estimates = _make_estimates(results, environment, own, times, columns)
             made[environment] = estimates, _make_spread(own)
     return made
 
@@ -73,7 +85,11 @@ def timing(results: Results) -> list[dict[str, Any]]:
 
 
 def _make_estimates(
-    results: Results, environment: Entry, rows: Sequence[Row], times: Mapping[Any, float]
+    results: Results,
+    environment: Entry,
+    rows: Sequence[Row],
+    times: Mapping[Any, float],
+    columns: Sequence[str],
 ) -> Table:
     experiment = results.experiment
     title = (
@@ -82,27 +98,40 @@ def _make_estimates(
     )
     cells: Cells = {
         "agent": lambda row: row["agent"],
-        regret_name(environment): partial(_estimate, "pseudo_regret"),
+        regret_name(environment): partial(_write, "pseudo_regret"),
         f"less {experiment.agents[0].label}'s, paired": lambda row: write_estimate(
             row, "difference"
         ),
         "p (Holm)": lambda row: write_p_value(row["p_holm"]),
         "verdict": lambda row: row["verdict"] or NOTHING,
-        COLUMNS["best_arm_found"].title: lambda row: write_number(row["best_arm_found"], "{:.0%}"),
+        **_cells([name for name in _shown("estimates") if name != "pseudo_regret"]),
+        **_cells(columns),
         "samples/decision": lambda row: write_number(row["samples_per_decision"], "{:.1f}"),
         "µs/decision": lambda row: write_number(times[row["env"], row["agent"]], "{:.2f}"),
     }
     notes = [
         _define_regret(environment),
-        *interval_notes(rows, ("pseudo_regret", "difference")),
+        *interval_notes(rows, ("pseudo_regret", "difference", *columns)),
         *_flag_notes(rows),
         *_belief_notes(results, environment),
     ]
     return fill(title, rows, cells, notes)
 
 
-def _estimate(name: str, row: Row) -> str:
-    return write_estimate(row, name)
+def _shown(table: str) -> list[str]:
+    """Return the columns that a printed table has unasked."""
+    return [name for name, column in COLUMNS.items() if column.table == table]
+
+
+def _cells(names: Iterable[str]) -> Cells:
+    return {COLUMNS[name].title: partial(_write, name) for name in names}
+
+
+def _write(name: str, row: Row) -> str:
+    column = COLUMNS[name]
+    if column.unit == "share":
+        return write_number(row[name], "{:.0%}")
+    return write_estimate(row, name, column.digits)
 
 
 def _define_regret(environment: Entry) -> str:
@@ -114,7 +143,8 @@ def _define_regret(environment: Entry) -> str:
 
 
 def _make_spread(rows: Sequence[Row]) -> Table:
-    realised, simple = COLUMNS["realised_regret"], COLUMNS["simple_regret"]
+    names = _shown("spread")
+    realised, simple = (COLUMNS[name] for name in names)
     title = (
         f"{realised.title.capitalize()}: sum over steps of {realised.definition}. "
         f"{simple.title.capitalize()}: {simple.definition}.\n"
@@ -122,22 +152,30 @@ def _make_spread(rows: Sequence[Row]) -> Table:
     )
     cells: Cells = {
         "agent": lambda row: row["agent"],
-        realised.title: lambda row: write_estimate(row, "realised_regret"),
-        simple.title: lambda row: write_estimate(row, "simple_regret", digits=4),
+        **_cells(names),
         **{name: partial(write_quantile, name) for name in QUANTILES},
     }
-    notes = interval_notes(rows, ("realised_regret", "simple_regret"))
+    notes = interval_notes(rows, names)
     return fill(title, rows, cells, notes)
 
 
 def _flag_notes(rows: Sequence[Row]) -> Iterator[str]:
     """Say how many of their decisions agents called unreliable; nothing if none tells."""
-    shares = {row["agent"]: row["flagged"] for row in rows if not math.isnan(row["flagged"])}
-    for agent, share in shares.items():
-        if share > 0:
-            yield f"{agent}: {write_share(share)} of decisions flagged, where it may be wrong."
-    if shares and not any(shares.values()):
+    telling = [row for row in rows if not math.isnan(row["flagged"])]
+    for row in telling:
+        if row["flagged"] > 0:
+            flagged = f"{row['agent']}: {write_share(row['flagged'])} of decisions flagged"
+            yield f"{flagged}{_reasons(row) or ', where it may be wrong'}."
+    if telling and not any(row["flagged"] for row in telling):
         yield "No decision was flagged as unreliable."
+
+
+def _reasons(row: Row) -> str:
+    """Return ": " and the doubts of an agent in words, the most frequent first; "" if untold."""
+    names = sorted((name for name in DOUBTED if row.get(name, 0) > 0), key=lambda name: -row[name])
+    if len(names) < 2:
+        return "".join(f": {DOUBTED[name].words}" for name in names)
+    return ": " + ", ".join(f"{DOUBTED[name].words} ({write_share(row[name])})" for name in names)
 
 
 def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:

@@ -270,7 +270,6 @@ def test_an_agent_that_kills_its_process_costs_its_own_blocks_only(
     [
         ("exit", "SystemExit: 0"),
         ("unencodable", "ValueError: \\udc80"),
-        ("untold", "Untold: "),
         ("group", "ExceptionGroup: many"),
         ("markup", "ValueError: [/x]"),
         ("late", "ValueError: \\x1b[31mred"),

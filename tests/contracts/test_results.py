@@ -329,6 +329,24 @@ def test_text_says_what_verdicts_rest_on_and_how_many_decisions_were_flagged(res
     assert "\nPseudo-regret: sum over steps" in text
 
 
+def test_text_says_why_decisions_were_flagged(tmp_path):
+    agents = [
+        {"agent": "stub_agents:Collapsing", "label": "one"},
+        {"agent": "stub_agents:Collapsing", "num_blind": 10, "label": "two"},
+        "random",
+    ]
+    experiment = Experiment([FIXED], agents, replications=4, horizon=100)
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    found = load_results(tmp_path)
+    told = str(found).splitlines()
+    assert "one: 64 % of decisions flagged: particles collapsed." in told
+    reasons = "particles collapsed (64 %), proposal blind (10 %)"
+    assert f"two: 64 % of decisions flagged: {reasons}." in told
+    table = found.table().set_index("agent")
+    assert table["doubts_proposal_blind"].tolist()[:2] == [0.0, 0.1]
+    assert table.loc["random", ["flagged", "doubts_particles_collapsed"]].isna().all()
+
+
 def test_below_ten_replications_there_are_no_intervals_and_no_verdicts(folder, results):
     part = load_results(folder, Experiment(WORLDS, AGENTS, **SIZES | {"replications": 9}))
     for found in tables_of(part).values():

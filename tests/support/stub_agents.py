@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bandit_gym.doubts import Doubt
+
 
 class Constant:
     """Plays one arm for ever."""
@@ -157,18 +159,25 @@ class Doubting(Constant):
         return {"is_unreliable": np.full(self.num_envs, self.t <= 10)}
 
 
+class Collapsing(Constant):
+    """Doubts its particles in its first 64 decisions, and its proposal in the first few."""
+
+    def __init__(self, problem, *, num_blind=0):
+        super().__init__(problem)
+        self.num_blind = num_blind
+
+    def diagnostics(self):
+        doubts = Doubt.PARTICLES_COLLAPSED if self.t <= 64 else Doubt(0)
+        if self.t <= self.num_blind:
+            doubts |= Doubt.PROPOSAL_BLIND
+        return {"doubts": np.full(self.num_envs, doubts)}
+
+
 class Stillborn(Constant):
     """Takes its process down while it is built."""
 
     def __init__(self, problem):
         os._exit(3)
-
-
-class Untold(Exception):
-    """Cannot say what it is about."""
-
-    def __str__(self):
-        raise RuntimeError("I will not tell")
 
 
 class Strange(Constant):
@@ -183,7 +192,6 @@ class Strange(Constant):
             raise {
                 "exit": SystemExit(0),
                 "unencodable": ValueError("\udc80"),
-                "untold": Untold(),
                 "group": BaseExceptionGroup("many", [ValueError("a"), KeyError("b")]),
                 "markup": ValueError("[/x]"),
                 "late": ValueError("\n\x1b[31mred\x07"),
