@@ -49,6 +49,9 @@ SITE_POWER = 0.8
 effective sample took 1.92 and 1.59 samples for Bernoulli means near 0, 1.86 and 1.63 for
 exponential ones; 1.21 and 1.26 for Bernoulli means near a half."""
 
+WIDEST = 12.0
+"""Standard deviations from its likeliest mean at which an interval is cut, to find the order of the arms."""
+
 SLOPE = 1.7
 """Of a logistic law, per standard deviation of the normal law that it stands in for. With 1.6, 1.7
 and 1.8 an effective sample took 2.03, 1.93 and 1.94 samples on those histories. Where the interval
@@ -134,7 +137,10 @@ class NormalProposal(Proposal):
 
 def _order_law(mean: np.ndarray, covariance: np.ndarray, box: np.ndarray) -> NormalLaw:
     """Propose the arms that the box restricts most first, which keeps masses alike."""
-    first = most_restricted_first(covariance, box[:, 0] - mean, box[:, 1] - mean)
+    low, high = box.T
+    likely, reach = np.clip(mean, low, high), WIDEST * np.sqrt(np.diag(covariance))
+    low, high = np.maximum(low, likely - reach), np.minimum(high, likely + reach)
+    first = most_restricted_first(covariance, low - mean, high - mean)
     order = np.ascontiguousarray(first[::-1])
     precision = np.linalg.inv(covariance)
     pull = (precision @ mean)[order]

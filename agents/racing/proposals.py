@@ -280,7 +280,8 @@ class TableProposal(Proposal):
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the marginal priors; the likelihood is left out."""
-        return np.asarray(self.marginals.arm_log_density(means.swapaxes(1, 2)).sum(axis=-1))
+        with np.errstate(invalid="ignore"):  # where arms are impossible, and infinitely likely
+            return np.asarray(self.marginals.arm_log_density(means.swapaxes(1, 2)).sum(axis=-1))
 
 
 def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
