@@ -187,13 +187,9 @@ class ConjugateProposal(Proposal):
         if not self.problem.offers("natural_parameters"):
             return super().log_supremum()
         prior: Any = self.problem.prior
-        own = prior.natural_parameters(self.problem.num_arms)
-        point = prior.sample(np.random.default_rng(0), (1, self.problem.num_arms))
-        constant = float(
-            prior.log_density(point)[0] - add_features(own[None], point[..., None])[0, 0]
-        )
-        arms = zip(own - self._coefficients[0], self.problem.arm_support(), strict=True)
-        return constant + sum(_log_supremum_of_arm(each, *ends) for each, ends in arms)
+        coefficients = prior.natural_parameters(self.problem.num_arms) - self._coefficients[0]
+        arms = zip(coefficients, self.problem.arm_support(), strict=True)
+        return sum(_log_supremum_of_arm(each, *ends) for each, ends in arms)
 
 
 def add_features(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -6,13 +6,14 @@ Letters: K arms, N lanes, R of them drawn for, m samples.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
-from agents.racing.proposals import Proposal
+from agents.racing.proposals import Proposal, add_features
 from bandit_gym.problem import BanditProblem
 
 NUM_DRAWS = 10_000
@@ -61,7 +62,13 @@ def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: if it has another shape, or is NaN or +inf.
     """
-    log_density = np.asarray(problem.prior.log_density(means.swapaxes(1, 2)))
+    prior: Any = problem.prior
+    if problem.offers("natural_parameters"):  # in a third of the time of log_density
+        low, high = problem.arm_support().T[..., None]
+        is_outside = ((means < low) | (means > high)).any(axis=1)
+        coefficients = prior.natural_parameters(problem.num_arms)[None]
+        return np.where(is_outside, -np.inf, add_features(coefficients, means))
+    log_density = np.asarray(prior.log_density(means.swapaxes(1, 2)))
     wanted = (means.shape[0], means.shape[2])
     if log_density.shape == tuple(size for size in wanted if size > 1):
         log_density = log_density.reshape(wanted)  # densities of SciPy drop dimensions of length 1
