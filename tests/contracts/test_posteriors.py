@@ -50,6 +50,7 @@ class DensityOnly:
 
 NUM_PARTICLES, NUM_DRAWS, NUM_ARMS = 200, 10_000, 3
 CHAIN = TruncatedMultivariateNormal(0.5, np.diag(np.full(NUM_ARMS, 0.09)).tolist(), *BOX)
+TIED = TruncatedMultivariateNormal(0.5, (np.diag(np.full(NUM_ARMS, 0.09)) + 1e-6).tolist(), *BOX)
 ROUTES = {
     "conjugate": ("exact", None, {}, 4),
     "conjugate, by tables": ("exact", None, {"method": "grid"}, 4),
@@ -59,7 +60,7 @@ ROUTES = {
     "moved": (MOVED_SMC[0], CUT, MOVED_SMC[1] | {"num_particles": NUM_PARTICLES}, 400),
     "race": ("racing", CUT, {}, 4),
     "race, joint density": ("racing", DensityOnly(), {}, 4),
-    "race, weighed": ("racing", CHAIN, {}, 4),
+    "race, weighed": ("racing", TIED, {}, 4),
 }
 """Agent, prior (None is the conjugate one), options, lanes."""
 NOISY = "chains", "particles", "moved"
