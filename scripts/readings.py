@@ -23,7 +23,7 @@ from paper.matrix import LOOKS, Judged, judge, summarise
 from paper.readings import READINGS
 from paper.trials import DEAR_SAMPLES, PILOT_STEPS
 
-from agents.racing.stopping import paper_rule
+from agents.racing.stopping import Paper
 
 ROWS: dict[str, tuple[str, Callable[[], Iterable[Claim]], dict[str, int]]] = {
     "table1": ("Table 1: reference posteriors", claims.table_1_claims, {}),
@@ -81,8 +81,8 @@ NOTES = {
 
 def _longest_race(threshold: str) -> int:
     """Return after how many samples the paper's slack ends any race whose values are at most 1."""
-    rule = paper_rule(threshold, 0.1, 0.1, DEAR_SAMPLES, by_value=True)
-    return int(np.argmax(rule.bars < 0))
+    stop = Paper(threshold=threshold, max_samples=DEAR_SAMPLES)
+    return int(np.argmax(stop.bars().gaps < 0))
 
 
 def _reproduce(name: str, task: Task) -> Judged:
