@@ -204,7 +204,7 @@ class RacingThompson(Agent):
             self._proposal.follow(self.rng, self.counts, self.sums)
             self._vetting.look_near(self._vetting.find_due(self.counts))
         one, none = np.ones(self.num_lanes, dtype=np.int64), np.zeros(self.num_lanes, dtype=bool)
-        self._tell(one, one.astype(float), none, 0, self._posterior)
+        self._tell(one, one.astype(float), none, 0 * one, self._posterior)
         return self._posterior.draw_best_among(self.rng, self._available)
 
     def _tell(
@@ -212,7 +212,7 @@ class RacingThompson(Agent):
         num_samples: np.ndarray,
         effective_sizes: np.ndarray,
         is_capped: np.ndarray,
-        doubts: np.ndarray | int,
+        doubts: np.ndarray,
         source: Proposal | Posterior,
     ) -> None:
         """Note how a decision went, and why it may not follow the posterior."""

@@ -50,7 +50,7 @@ effective sample took 1.92 and 1.59 samples for Bernoulli means near 0, 1.86 and
 exponential ones; 1.21 and 1.26 for Bernoulli means near a half."""
 
 WIDEST = 12.0
-"""Standard deviations from its likeliest mean at which an interval is cut, to find the order of the arms."""
+"""Standard deviations from its likeliest mean at which an interval is cut, to put arms in order."""
 
 SLOPE = 1.7
 """Of a logistic law, per standard deviation of the normal law that it stands in for. With 1.6, 1.7
@@ -124,10 +124,10 @@ class NormalProposal(Proposal):
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
-        draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        draws = draws._replace(log_densities=np.zeros(draws.winners.shape))
-        draw_chain(rng, self._law, self._sites[lanes], draws)
-        return draws
+        means, winners, _ = make_draws(len(lanes), self.problem.num_arms, num_samples)
+        log_densities = np.zeros(winners.shape)
+        draw_chain(rng, self._law, self._sites[lanes], means, winners, log_densities)
+        return Draws(means, winners, log_densities)
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (R, m) log-densities of (R, K, m) means; see `Proposal.log_density`."""
@@ -170,21 +170,30 @@ def _log_logistic(z: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarra
 
 
 @kernel
-def draw_chain(rng: Generator, law: NormalLaw, sites: np.ndarray, draws: Draws) -> None:
+def draw_chain(
+    rng: Generator,
+    law: NormalLaw,
+    sites: np.ndarray,
+    means: np.ndarray,
+    winners: np.ndarray,
+    log_densities: np.ndarray,
+) -> None:
     """Draw the means of all arms, with their densities, and find the best.
 
     Args:
         rng: source of randomness.
         law: of all lanes.
         sites: (R, K, 2) h and tau.
-        draws: receives means, strictly inside the box, winners and log-densities.
+        means: (R, K, m) receives the draws, strictly inside the box.
+        winners: (R, m) receives the best arms.
+        log_densities: (R, m) are added to, up to a constant in each lane.
     """
-    num_lanes, num_arms, num_samples = draws.means.shape
+    num_lanes, num_arms, num_samples = means.shape
     best, spare = np.empty(num_samples), np.empty((5, num_samples))
     off, ratios = np.empty((num_arms, num_samples)), np.empty((num_arms, num_samples))
     flat, scratch = ratios.reshape(num_arms * num_samples), np.empty(num_arms * num_samples)
     for r in range(num_lanes):
-        means, factor, centre = draws.means[r], law.precision.copy(), law.pull.copy()
+        factor, centre = law.precision.copy(), law.pull.copy()
         factorise(factor, centre, law.order, sites[r])
         for k in range(num_arms - 1, -1, -1):
             low, high, scale = law.box[k, 0], law.box[k, 1], factor[k, k]
@@ -195,14 +204,14 @@ def draw_chain(rng: Generator, law: NormalLaw, sites: np.ndarray, draws: Draws) 
             draw_logistic(rng, ends, scale, off[k], ratios[k], spare)
             lowest, highest = np.nextafter(low, high), np.nextafter(high, low)
             lowest = max(lowest, TINY) if low == 0.0 else lowest
-            x = means[law.order[k]]
+            x = means[r, law.order[k]]
             for j in range(num_samples):
                 x[j] = min(max(centre[k] + off[k, j], lowest), highest)
         log_all(flat, scratch)
         fill(best, -np.inf)
         for i in range(num_arms):
-            add_multiple(-1.0, ratios[i], draws.log_densities[r])
-            compare_means(rng, means, i, best, draws.winners[r])
+            add_multiple(-1.0, ratios[i], log_densities[r])
+            compare_means(rng, means[r], i, best, winners[r])
 
 
 @inner

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -38,6 +39,15 @@ FAR = 1000.0
 
 NUM_TRIED = 64
 """Draws of the posterior at which arms whose independence was inferred are tried again."""
+
+FEATURES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
+    np.log,
+    lambda x: np.log1p(-x),
+    np.positive,
+    np.square,
+    np.reciprocal,
+)
+"""In which natural parameters are coefficients of log-densities."""
 
 
 class Draws(NamedTuple):
@@ -164,8 +174,8 @@ class ConjugateProposal(Proposal):
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
         first, second = self._parameters
         if self.law.law.code is None:
-            columns = (column[lanes][..., None] for column in (first, second))
-            means = self.law.law.draw(rng, *columns, (*first[lanes].shape, num_samples))
+            size = (*first[lanes].shape, num_samples)
+            means = self.law.law.draw(rng, first[lanes][..., None], second[lanes][..., None], size)
             return Draws(means, means.argmax(axis=1))
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
         laws = MeanLaws(code_of(self.problem.likelihood), first, second)
@@ -195,9 +205,8 @@ class ConjugateProposal(Proposal):
 def add_features(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the (R, m) sums over arms of c . (log x, log(1 - x), x, x^2, 1/x), x (R, K, m)."""
     total = np.zeros((x.shape[0], x.shape[2]))
-    features = np.log, lambda x: np.log1p(-x), lambda x: x, np.square, np.reciprocal
     with np.errstate(divide="ignore"):
-        for k, feature in enumerate(features):
+        for k, feature in enumerate(FEATURES):
             c = coefficients[..., k]
             if c.any():
                 total += np.matmul(np.broadcast_to(c, x.shape[:2])[:, None], feature(x))[:, 0]
