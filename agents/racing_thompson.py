@@ -35,7 +35,7 @@ from agents.posteriors.choosing import KINDS, exact_posterior
 from agents.racing.matching import make_proposal, match_proposal
 from agents.racing.proposals import Proposal
 from agents.racing.races import Races
-from agents.racing.stopping import MAX_SAMPLES, Fixed, Paper, SelfNormalised, Stop, make_stop
+from agents.racing.stopping import Fixed, Paper, SelfNormalised, Stop, make_stop
 from agents.racing.vetting import Vetting
 from agents.racing.weighing import WeighedPosterior
 from bandit_gym.checks import check_choice
@@ -116,42 +116,17 @@ class RacingThompson(Agent):
             self._log_supremum = self._proposal.log_supremum()
 
     @classmethod
-    def paper(
-        cls,
-        problem: BanditProblem,
-        *,
-        delta: float = 0.1,
-        sigma: float = 0.1,
-        threshold: str = "printed",
-        scale: str = "value",
-        max_samples: int = MAX_SAMPLES,
-        unpulled_arms: str = "matched",
-    ) -> Self:
+    def paper(cls, problem: BanditProblem, **options: Any) -> Self:
         """Race as in the paper: draw from the posterior of Table 1, and stop by line 12.
 
         Args:
             problem: likelihood and prior.
-            delta: see `agents.racing.stopping.Paper`, as for the other options.
-            sigma: slack.
-            threshold: "printed" or "shortened".
-            scale: "value", "weight" or "supremum".
-            max_samples: of a race.
-            unpulled_arms: "matched" or "pull", see the class.
+            options: of `agents.racing.stopping.Paper`, and `unpulled_arms`.
 
         Raises:
             ValueError: if the likelihood has no row in Table 1, or an option is out of range.
         """
-        return cls(
-            problem,
-            proposal="reference",
-            stopping="paper",
-            delta=delta,
-            sigma=sigma,
-            threshold=threshold,
-            scale=scale,
-            max_samples=max_samples,
-            unpulled_arms=unpulled_arms,
-        )
+        return cls(problem, proposal="reference", stopping="paper", **options)
 
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget everything; see `Agent.reset`."""

@@ -19,8 +19,8 @@ from bandit_gym.problem import BanditProblem
 NUM_DRAWS = 10_000
 """Weighted draws for each lane that answers about the posterior rest on."""
 
-NUM_CANDIDATES = 1000
-"""Weighted draws for each lane of which `sample` keeps one."""
+NUM_TRIED = 1000
+"""Draws at which the arm that leaves no weight is looked for."""
 
 TILE_SIZE = 1 << 16
 """Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
@@ -102,13 +102,8 @@ class WeighedPosterior(Posterior):
         self.proposal.follow(rng, counts, sums)
 
     def sample(self, rng: Generator) -> np.ndarray:
-        """Return one (N, K) draw of the means: of NUM_CANDIDATES weighted ones, one by its weight.
-
-        Its law is off by about the weights' relative variance over NUM_CANDIDATES.
-        """
-        parts = split_lanes(np.arange(len(self.counts)), NUM_CANDIDATES * self.problem.num_arms)
-        found = [self._draw(rng, part, NUM_CANDIDATES).resample(rng, 1)[0] for part in parts]
-        return np.concatenate(found)
+        """Return one (N, K) draw of the means, as `sample_many` does."""
+        return np.asarray(self.sample_many(rng, 1)[0])
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws: of the weighted ones that all answers are from, by weight."""
@@ -145,15 +140,11 @@ class WeighedPosterior(Posterior):
     def _lanes(self) -> Iterator[WeightedDraws]:
         """Yield draws of each lane, from a generator made anew: a function of its own data."""
         for lane in range(len(self.counts)):
-            yield self._draw(np.random.default_rng(0), np.array([lane]), NUM_DRAWS)
-
-    def _draw(self, rng: Generator, lanes: np.ndarray, num_draws: int) -> WeightedDraws:
-        draws = self.proposal.draw(rng, lanes, num_draws)
-        log_weights = weigh(self.proposal, lanes, draws.means, draws.log_densities)
-        is_void = log_weights.max(axis=1) == -np.inf
-        if is_void.any():
-            raise no_weight(self.proposal, int(lanes[is_void.argmax()]), f"{num_draws} draws for")
-        return WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
+            draws = self.proposal.draw(np.random.default_rng(0), np.array([lane]), NUM_DRAWS)
+            log_weights = weigh(self.proposal, np.array([lane]), draws.means, draws.log_densities)
+            if log_weights.max() == -np.inf:
+                raise no_weight(self.proposal, lane, f"{NUM_DRAWS} draws for")
+            yield WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
 
 
 def no_weight(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:
@@ -163,7 +154,7 @@ def no_weight(proposal: Proposal, lane: int, where: str, remedy: str = "") -> Va
     possible, while they are with another draw of the prior.
     """
     rng, problem, fault = np.random.default_rng(0), proposal.problem, "data are"
-    drawn = proposal.draw(rng, np.array([lane]), NUM_CANDIDATES).means[0].T
+    drawn = proposal.draw(rng, np.array([lane]), NUM_TRIED).means[0].T
     typical = problem.prior.sample(rng, drawn.shape)
     for arm in np.flatnonzero(proposal.counts[lane])[::-1]:
         data = int(proposal.counts[lane, arm]), float(proposal.sums[lane, arm])
