@@ -27,7 +27,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.random import SeedSequence
 
 from agents.base import Agent
 from agents.posteriors.base import Posterior, missing_first
@@ -44,8 +43,6 @@ from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 
 UNPULLED = ("matched", "pull")
-FIRST_GUESS = 16.0
-"""Samples that a race is expected to take before any was run."""
 
 
 class RacingThompson(Agent):
@@ -90,7 +87,7 @@ class RacingThompson(Agent):
     """
 
     has_exact_law = False
-    state_names = ("_posterior", "_vetting", "_expected_samples")
+    state_names = ("_posterior", "_vetting")
 
     def __init__(
         self,
@@ -128,12 +125,6 @@ class RacingThompson(Agent):
         """
         return cls(problem, proposal="reference", stopping="paper", **options)
 
-    def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
-        """Forget everything; see `Agent.reset`."""
-        super().reset(num_envs, seed)
-        is_fixed = isinstance(self.stopping, Fixed)
-        self._expected_samples = float(self.stopping.max_samples) if is_fixed else FIRST_GUESS
-
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
         self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8, or a refusal
@@ -150,9 +141,7 @@ class RacingThompson(Agent):
         races = Races.start(self._bars, gumbels, self._vetting.lengths)  # line 6
         races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
         lanes = self._pull_first(races)
-        expected = self._expected_samples
-        races.run(self.rng, self._proposal, lanes, self._available, expected)  # lines 7 to 15
-        self._expected_samples = max(1.0, float(races.num_samples.mean()))
+        races.run(self.rng, self._proposal, lanes, self._available)  # lines 7 to 15
         return races
 
     def _choose(self) -> np.ndarray:

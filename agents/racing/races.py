@@ -14,14 +14,17 @@ from numpy.random import Generator
 from agents.numerics.choices import among
 from agents.racing.proposals import Proposal
 from agents.racing.stopping import Bars, Sums, is_over
-from agents.racing.weighing import no_weight, split_lanes, weigh
+from agents.racing.weighing import TILE_SIZE, no_weight, split_lanes, weigh
 from bandit_gym.numerics.compiled import inner, kernel
 
-CALL_COST = 500.0
+CALL_COST = 5000.0
 """What a round of drawing, weighing and racing costs at any size, in draws of a mean."""
 
 ROW_COST = 10.0
 """What each arm of each race costs in a round at any size, in draws of its mean."""
+
+FIRST_GUESS = 16.0
+"""Samples that a race is expected to take at first; then, as many more as it has drawn."""
 
 FEWEST = 3.0
 """Effective samples on which a race may rest where nothing but itself tells what it misses."""
@@ -73,7 +76,6 @@ class Races(NamedTuple):
         proposal: Proposal,
         lanes: np.ndarray,
         available: np.ndarray | None,
-        expected: float,
     ) -> None:
         """Run the races of the given (R,) lanes to their end, with draws from the proposal.
 
@@ -84,7 +86,6 @@ class Races(NamedTuple):
             proposal: to draw from.
             lanes: (R,) whose races to run.
             available: (N, K) the arms that race; None for all.
-            expected: samples that a race takes on average, as far as is known.
 
         Raises:
             ValueError: if a race ended at its last sample with every weight zero.
@@ -96,9 +97,12 @@ class Races(NamedTuple):
             is_hopeful = self.num_samples[lanes[0]] == 0 or self.weight_sums[lanes, 0].any()
             part = lanes if is_hopeful else lanes[:1]  # if it never has weight, the rest waits
             cost = ROW_COST + CALL_COST / (num_arms * part.size)
-            size = max(1, round(math.sqrt(2 * expected * cost)))
+            expected = max(FIRST_GUESS, self.num_samples[part].mean())
+            size = round(math.sqrt(2 * expected * cost))
+            if self.bars.is_fixed:
+                size = max(1, TILE_SIZE // num_arms)
             over = []
-            for tile in split_lanes(part, 4 * size * num_arms):
+            for tile in split_lanes(part, min(size, num_left[part].max()) * num_arms):
                 left = num_left[tile].max()
                 draws = proposal.draw(rng, tile, left if left < 2 * size else size)  # line 8
                 log_weights = weigh(proposal, tile, draws.means, draws.log_densities)

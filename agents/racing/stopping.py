@@ -68,6 +68,7 @@ class Bars(NamedTuple):
         level: log(n / delta); with log(K - 1) what the leader's evidence has to exceed.
         by_value: whether v is divided by the largest v seen, and not by the largest w.
         max_samples: draws that end any race.
+        is_fixed: whether nothing else ends a race.
     """
 
     gaps: np.ndarray
@@ -75,6 +76,7 @@ class Bars(NamedTuple):
     level: float
     by_value: bool
     max_samples: int
+    is_fixed: bool = False
 
 
 class Sums(NamedTuple):
@@ -195,7 +197,7 @@ class Fixed(NamedStop):
 
     def bars(self) -> Bars:
         """Return bars that are never met."""
-        return Bars(np.empty(0), TILTS, math.inf, True, self.num_samples)
+        return Bars(np.empty(0), TILTS, math.inf, True, self.num_samples, is_fixed=True)
 
 
 Stop = Paper | SelfNormalised | Fixed
@@ -262,7 +264,7 @@ def is_over(bars: Bars, sums: Sums, leader: int, second: float, d: int) -> bool:
     """Say whether a race is over after d draws, given its leader and the next largest total."""
     if bars.gaps.size > 0:  # line 12
         return (sums.totals[leader] - second) / (d + 1) > bars.gaps[d]
-    return bars.level < np.inf and sums.totals[leader] > 0.0 and is_clear(bars, sums, leader)
+    return not bars.is_fixed and sums.totals[leader] > 0.0 and is_clear(bars, sums, leader)
 
 
 @inner
