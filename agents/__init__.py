@@ -113,9 +113,8 @@ def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
     class_name, _, method = AGENTS[check_choice("name", name, AGENTS)].split(":")[1].partition(".")
     make = getattr(__getattr__(class_name), method) if method else __getattr__(class_name)
     options = [p for p in inspect.signature(make).parameters.values() if p.name != "problem"]
-    if not any(p.kind is p.VAR_KEYWORD for p in options):  # else it checks them itself
-        required = [p.name for p in options if p.default is p.empty]
-        optional = [p.name for p in options if p.default is not p.empty]
-        check_keys(f"{name} options", hyperparameters, required=required, optional=optional)
+    required = [p.name for p in options if p.default is p.empty]
+    optional = [p.name for p in options if p.default is not p.empty]
+    check_keys(f"{name} options", hyperparameters, required=required, optional=optional)
     agent: Agent = make(problem, **hyperparameters)
     return agent

@@ -44,9 +44,8 @@ def load(
     if not is_ours(kind):  # what its own constructor raises is no fault of the file
         return _resume(path, content, kind(problem, **content["options"]))
     with telling(path):
-        known = list(inspect.signature(kind).parameters.values())[1:]
-        if not any(p.kind is p.VAR_KEYWORD for p in known):  # else it checks them itself
-            check_keys("options", content["options"], optional=[p.name for p in known])
+        known = [*inspect.signature(kind).parameters][1:]
+        check_keys("options", content["options"], optional=known)
         agent = kind(problem, **content["options"])
     return _resume(path, content, agent)
 

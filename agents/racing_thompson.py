@@ -34,7 +34,7 @@ from agents.posteriors.choosing import KINDS, exact_posterior
 from agents.racing.matching import make_proposal, match_proposal
 from agents.racing.proposals import Proposal
 from agents.racing.races import Races
-from agents.racing.stopping import Fixed, Paper, SelfNormalised, Stop, make_stop
+from agents.racing.stopping import Fixed, Paper, SelfNormalised, Stop, make_stop, takes_options
 from agents.racing.vetting import Vetting
 from agents.racing.weighing import WeighedPosterior
 from bandit_gym.checks import check_choice
@@ -89,6 +89,7 @@ class RacingThompson(Agent):
     has_exact_law = False
     state_names = ("_posterior", "_vetting")
 
+    @takes_options(SelfNormalised, Paper)
     def __init__(
         self,
         problem: BanditProblem,
@@ -113,17 +114,27 @@ class RacingThompson(Agent):
             self._log_supremum = self._proposal.log_supremum()
 
     @classmethod
-    def paper(cls, problem: BanditProblem, **options: Any) -> Self:
+    @takes_options(Paper)
+    def paper(
+        cls, problem: BanditProblem, *, unpulled_arms: str = "matched", **options: Any
+    ) -> Self:
         """Race as in the paper: draw from the posterior of Table 1, and stop by line 12.
 
         Args:
             problem: likelihood and prior.
-            options: of `agents.racing.stopping.Paper`, and `unpulled_arms`.
+            unpulled_arms: "matched" or "pull", see the class.
+            options: of `agents.racing.stopping.Paper`.
 
         Raises:
             ValueError: if the likelihood has no row in Table 1, or an option is out of range.
         """
-        return cls(problem, proposal="reference", stopping="paper", **options)
+        return cls(
+            problem,
+            proposal="reference",
+            stopping="paper",
+            unpulled_arms=unpulled_arms,
+            **options,
+        )
 
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""

@@ -34,10 +34,11 @@ References:
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -202,6 +203,26 @@ class Fixed(NamedStop):
 
 Stop = Paper | SelfNormalised | Fixed
 STOPS: Mapping[str, Any] = {kind.name: kind for kind in (SelfNormalised, Paper, Fixed)}
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes_options(*kinds: type) -> Callable[[Function], Function]:
+    """Let the signature of a function that takes `**options` name those of some stops."""
+
+    def name_options(function: Function) -> Function:
+        own = inspect.signature(function)
+        named = {field.name: field for kind in reversed(kinds) for field in fields(kind)}
+        rest = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        rest += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
+            for name, field in named.items()
+        ]
+        function.__signature__ = own.replace(parameters=rest)  # type: ignore[attr-defined]
+        return function
+
+    return name_options
 
 
 def make_stop(stopping: Stop | str | int | Mapping[str, Any], options: Mapping[str, Any]) -> Stop:
