@@ -30,8 +30,8 @@ def late():
 """
 WALKS_TO_SHORTEN = {
     "ExactThompson, correlated prior": "prior and likelihood are asked at each decision",
-    "RacingThompson, independent prior": "a proposal by tables has the grid's files behind it",
-    "RacingThompson, prior of one's own": "draws, weights and the density have files of their own",
+    "RacingThompson.paper, built-in prior": "draws, weights and the race have files of their own",
+    "RacingThompson, prior of one's own": "what was inferred of the prior is tried where data lead",
 }
 LAYERS = """
 [[tool.importlinter.contracts]]
