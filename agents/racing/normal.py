@@ -40,6 +40,7 @@ from agents.numerics.kernels import compare_means, fill
 from agents.numerics.laws import TINY
 from agents.numerics.vector_math import exp_all, log_all
 from agents.racing.proposals import Draws, Proposal, make_draws
+from agents.racing.weighing import split_lanes
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.numerics.minimax_tilting import most_restricted_first
 from bandit_gym.problem import BanditProblem
@@ -48,6 +49,10 @@ SITE_POWER = 0.8
 """Ten arms of correlation 0.9, 56 histories of 1 to 10,000 pulls: with the power 1 and 0.8 an
 effective sample took 1.92 and 1.59 samples for Bernoulli means near 0, 1.86 and 1.63 for
 exponential ones; 1.21 and 1.26 for Bernoulli means near a half."""
+
+INSIDE = 0.8
+"""Of the way to an end of its interval, how far an arm's site may be from its likely mean: at the
+end itself rewards may not vary."""
 
 WIDEST = 12.0
 """Standard deviations from its likeliest mean at which an interval is cut, to put arms in order."""
@@ -107,12 +112,17 @@ class NormalProposal(Proposal):
         worth = self._reward_variance(self._mean) / self._variance  # of the prior, in pulls
         likely = (worth * self._mean + sums) / (worth + counts)
         sites = self._sites_at(likely, counts, sums)
+        parts = split_lanes(np.arange(len(counts)), self._precision.size)
+        joint = np.concatenate([self._joint_means(sites[part]) for part in parts])
+        low, high = self.problem.arm_support().T
+        inside = np.clip(joint, likely - INSIDE * (likely - low), likely + INSIDE * (high - likely))
+        self._sites = SITE_POWER * self._sites_at(inside, counts, sums)
+
+    def _joint_means(self, sites: np.ndarray) -> np.ndarray:
+        """Return the (R, K) means of prior times (R, K, 2) sites, before it is cut to the box."""
         precision = self._precision + sites[..., 1, None] * np.eye(len(self._mean))
         pull = self._precision @ self._centre + sites[..., 0]
-        joint = np.linalg.solve(precision, pull[..., None])[..., 0]
-        low, high = self._law.box[np.argsort(self._law.order)].T
-        inside = np.clip(joint, likely - 0.8 * (likely - low), likely + 0.8 * (high - likely))
-        self._sites = SITE_POWER * self._sites_at(inside, counts, sums)
+        return np.asarray(np.linalg.solve(precision, pull[..., None])[..., 0])
 
     def _sites_at(self, means: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         """Return (N, K, 2) h and tau of normal factors that are like the likelihoods at means."""

@@ -434,7 +434,7 @@ def test_profile_shows_times_of_a_built_in_and_of_a_users_prior():
     assert len(parts) == 2
     for part in parts:
         (total,) = re.findall(r"in ([\d.]+) seconds", part)
-        own = [float(seconds) for seconds in re.findall(r"^ +[\d/]+ +([\d.]+) ", part, re.M)]
+        own = [float(seconds) for seconds in re.findall(r"^ *[\d/]+ +([\d.]+) ", part, re.M)]
         assert len(own) == NUM_FUNCTIONS
         assert 0 < sum(own) <= float(total) + 0.0005 * (len(own) + 1)  # each rounded to 0.001
 
