@@ -211,7 +211,7 @@ class ConjugateProposal(Proposal):
 def add_features(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the (R, m) sums over arms of c . (log x, log(1 - x), x, x^2, 1/x), x (R, K, m)."""
     total = np.zeros((x.shape[0], x.shape[2]))
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # outside a prior's support
         for k, feature in enumerate(FEATURES):
             c = coefficients[..., k]
             if c.any():
