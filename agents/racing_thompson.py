@@ -139,15 +139,6 @@ class RacingThompson(Agent):
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
         self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8, or a refusal
-        due = self._vetting.find_due(self.counts)
-        if due.size:
-            self._vetting.look_ahead(due)
-        races = self._run_races()
-        if due.size:
-            self._vetting.look_back(due, races)
-        return races
-
-    def _run_races(self) -> Races:
         gumbels = self._among(self.rng.gumbel(size=self.counts.shape))  # line 5
         races = Races.start(self._bars, gumbels, self._vetting.lengths)  # line 6
         races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
@@ -155,12 +146,23 @@ class RacingThompson(Agent):
         races.run(self.rng, self._proposal, lanes, self._available)  # lines 7 to 15
         return races
 
+    def _race_and_vet(self) -> Races:
+        """Race, and look at what draws are worth before it and at what it missed after it."""
+        due = self._vetting.find_due(self.counts)
+        if due.size:
+            self._proposal.follow(self.rng, self.counts, self.sums)
+            self._vetting.look_ahead(due)
+        races = self.race()
+        if due.size:
+            self._vetting.look_back(due, races)
+        return races
+
     def _choose(self) -> np.ndarray:
         if self._borrowers is not None:
             self._take_back()
         if self._is_exact:
             return self._choose_exactly()
-        races = self.race()
+        races = self._race_and_vet()
         is_capped = races.num_samples == self.stopping.max_samples
         if isinstance(self.stopping, Fixed):
             is_capped = np.zeros(self.num_lanes, dtype=bool)
