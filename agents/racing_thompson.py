@@ -24,21 +24,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.random import SeedSequence
 
 from agents.base import Agent
 from agents.posteriors.base import Posterior, missing_first
 from agents.posteriors.choosing import KINDS, exact_posterior
-from agents.racing.matching import find_witness, make_proposal, match_proposal
+from agents.racing.matching import make_proposal, match_proposal
+from agents.racing.proposals import Proposal
 from agents.racing.races import Races
-from agents.racing.stopping import StoppingRule, fixed_rule, paper_rule, self_normalised_rule
-from agents.racing.stopping_options import CAP, check_stopping, read_option
+from agents.racing.stopping import Fixed, Paper, SelfNormalised, Stop, make_stop, takes_options
 from agents.racing.vetting import Vetting
+from agents.racing.weighing import WeighedPosterior
 from bandit_gym.checks import check_choice
+from bandit_gym.doubts import Doubt
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 
@@ -48,8 +48,11 @@ UNPULLED = ("matched", "pull")
 class RacingThompson(Agent):
     """Thompson sampling by racing, for every prior with a `log_density`.
 
-    By default the race samples from a proposal that resembles the prior, and ends by a rule that
-    knows no scale; `RacingThompson.paper` is the paper's own setting.
+    Where the proposal is the posterior itself, a conjugate law or tables of independent arms, all
+    weights are equal and this is exact Thompson sampling: a self-normalised race draws one sample
+    (`Fixed` and `Paper` draw what they say). By default the race samples from a proposal that
+    resembles the prior, and ends by a stop that knows no scale; `RacingThompson.paper` is the
+    paper's own setting.
 
     Arguments:
         problem: likelihood and prior. The prior's density may be unnormalised.
@@ -58,28 +61,22 @@ class RacingThompson(Agent):
             their correlation (see `agents.racing.matching.match_proposal`). "reference" is the
             paper's Table 1. Or a conjugate prior of one's own choice, as an object or a dict.
             Weights are exact for each; a proposal near the true posterior needs few samples.
-        stopping: "self-normalised" knows no scale: it stops when the leader is clear of every other
-            arm at level delta, or after samples enough for `effective_samples`, a number known
-            before; see `agents.racing.stopping`. "paper" is line 12 of Algorithm 2, with `delta`,
-            `sigma`, `threshold` and `scale`. A number m from 1 to 10 million stops each race at
-            exactly m samples: one is TS under q_0, ever more are TS under the true prior. The
-            options below are None where `stopping` is to choose, and refused where it reads none.
-        delta: error probability in (0, 1) that the stop is made for; 0.1 by default.
-        effective_samples: effective sample size > 0, finite, that a self-normalised race is for;
-            12 by default.
-        sigma: of the paper's stop, see `paper`; 0.1 by default.
-        threshold: of the paper's stop, see `paper`; "printed" by default.
-        scale: of the paper's stop, see `paper`; "value" by default.
-        max_samples: a race with a named stop ends here in any case, and
-            `diagnostics()["is_capped"]` says so; 100,000 by default, 10 million at most.
+        stopping: when a race is over. "self-normalised" knows no scale, "paper" is line 12 of
+            Algorithm 2, and a number is that of the samples of each race. A dict such as `{"name":
+            "paper", "sigma": 0.2}` or a `SelfNormalised`, `Paper` or `Fixed` of
+            `agents.racing.stopping` says all at once.
         unpulled_arms: the Gaussian and Poisson references of Table 1 are improper, hence no
             posterior for an arm without data. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random
             order. Of no effect where the proposal is proper, as "matched" is.
+        options: of the stop that is named, such as `delta` and `effective_samples` of
+            `SelfNormalised`, `delta`, `sigma`, `threshold` and `scale` of `Paper`, and
+            `max_samples` of both.
 
-    Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`, and
-    `is_unreliable` where the race was capped, misses what would change its answer (see
-    `agents.racing.vetting`) or, if only itself can tell, rests on too few samples.
+    Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`,
+    `doubts` (see `bandit_gym.doubts.Doubt`), `is_unreliable` where there are any, and
+    `last_vetted`, the pulls at which the lane's proposal was last vetted
+    (see `agents.racing.vetting`).
 
     Raises:
         ValueError: if no proposal can stand in for the prior, or the stop does not read an option.
@@ -90,67 +87,43 @@ class RacingThompson(Agent):
     """
 
     has_exact_law = False
-    state_names = ("_proposal", "_vetting")
+    state_names = ("_posterior", "_vetting")
 
+    @takes_options(SelfNormalised, Paper)
     def __init__(
         self,
         problem: BanditProblem,
         *,
         proposal: str | Prior | Mapping[str, Any] = "matched",
-        stopping: str | int = "self-normalised",
-        delta: float | None = None,
-        effective_samples: float | None = None,
-        sigma: float | None = None,
-        threshold: str | None = None,
-        scale: str | None = None,
-        max_samples: int | None = None,
+        stopping: Stop | str | int | Mapping[str, Any] = "self-normalised",
         unpulled_arms: str = "matched",
+        **options: Any,
     ) -> None:
         super().__init__(problem)
         self.unpulled_arms = check_choice("unpulled_arms", unpulled_arms, UNPULLED)
-        self.stopping = check_stopping(stopping)
-        self.delta = read_option(self.stopping, "delta", delta)
-        self.effective_samples = read_option(self.stopping, "effective_samples", effective_samples)
-        self.sigma = read_option(self.stopping, "sigma", sigma)
-        self.threshold = read_option(self.stopping, "threshold", threshold)
-        self.scale = read_option(self.stopping, "scale", scale)
-        self.max_samples = read_option(self.stopping, "max_samples", max_samples)
+        self.stopping = make_stop(stopping, options)
         self.proposal = proposal
-        self._rule = self._make_rule()
+        self._bars = self.stopping.bars()
         self._proposal = make_proposal(problem, proposal)
-        self._vetting = Vetting(self._proposal, find_witness(self._proposal), self._rule)
+        self._vetting = Vetting(self._proposal, self.stopping)
+        self._posterior = self._find_posterior()
+        is_free = isinstance(self.stopping, SelfNormalised)
+        self._is_exact = is_free and self._vetting.has_equal_weights
         self._log_supremum = -math.inf
-        if self.scale == "supremum":
+        if isinstance(self.stopping, Paper) and self.stopping.scale == "supremum":
             self._log_supremum = self._proposal.log_supremum()
 
     @classmethod
+    @takes_options(Paper)
     def paper(
-        cls,
-        problem: BanditProblem,
-        *,
-        delta: float = 0.1,
-        sigma: float = 0.1,
-        threshold: str = "printed",
-        scale: str = "value",
-        max_samples: int = CAP,
-        unpulled_arms: str = "matched",
+        cls, problem: BanditProblem, *, unpulled_arms: str = "matched", **options: Any
     ) -> Self:
         """Race as in the paper: draw from the posterior of Table 1, and stop by line 12.
 
         Args:
             problem: likelihood and prior.
-            delta: error probability in (0, 1) that the threshold is made for.
-            sigma: slack > 0: a winner whose expectation is below the best by less than this will
-                do, in units of v after scaling.
-            threshold: "printed" or "shortened"; see `agents.racing.stopping.threshold_function`.
-            scale: what v is divided by, for sigma and beta mean something only for v in a known
-                range. "value": the largest e^{eps_i} w(mu) seen in the race, which keeps v in
-                [0, 1] so far. "weight": the largest w(mu) seen, e^{eps_i} left as it is, so that v
-                may exceed 1. "supremum": the true largest value of e^{eps_i} w over all i and mu,
-                under which Theorem 1 holds to the letter, at a cost that makes it an instrument and
-                no agent; for built-in independent priors only.
-            max_samples: a race ends here in any case; 10 million at most.
             unpulled_arms: "matched" or "pull", see the class.
+            options: of `agents.racing.stopping.Paper`.
 
         Raises:
             ValueError: if the likelihood has no row in Table 1, or an option is out of range.
@@ -159,80 +132,109 @@ class RacingThompson(Agent):
             problem,
             proposal="reference",
             stopping="paper",
-            delta=delta,
-            sigma=sigma,
-            threshold=threshold,
-            scale=scale,
-            max_samples=max_samples,
             unpulled_arms=unpulled_arms,
+            **options,
         )
-
-    def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
-        """Forget everything; see `Agent.reset`."""
-        super().reset(num_envs, seed)
-        self._proposal.expected_samples = self._rule.first_guess
-
-    def _restart(self, mask: np.ndarray) -> None:
-        self._vetting.restart(mask)
-
-    @cached_property
-    def _target(self) -> Posterior:
-        """The posterior whose best arms races draw: exact where arms are independent.
-
-        Elsewhere weighted draws of the proposal that suits the problem stand for it.
-        """
-        for method in ("conjugate", "grid"):
-            if KINDS[method].fits(self.problem):
-                return exact_posterior(self.problem, method=method)[1]
-        try:
-            return match_proposal(self.problem)
-        except ValueError:  # nothing can stand in for the prior
-            return self._proposal.fork()
-
-    def _held(self) -> Posterior:
-        return self._target
-
-    def _aside(self) -> Self:
-        twin = super()._aside()
-        twin._target = self._target  # found once, and a function of the statistics
-        return twin
-
-    def _law(self) -> np.ndarray:
-        self._target.follow(self.rng, self.counts, self.sums)
-        law = self._target.best_among(self._available)
-        if self.unpulled_arms == "matched":
-            return law
-        return missing_first(self._is_missing(), law)
 
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
         self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8, or a refusal
         gumbels = self._among(self.rng.gumbel(size=self.counts.shape))  # line 5
-        due = (self.counts.sum(axis=1) >= self._vetting.due).nonzero()[0]
-        if due.size:
-            self._vetting.look_ahead(due)
-        races = Races.start(self._rule, gumbels, self._vetting.lengths)  # line 6
-        if self.scale == "supremum":
-            races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
+        races = Races.start(self._bars, gumbels, self._vetting.lengths)  # line 6
+        races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
         lanes = self._pull_first(races)
         races.run(self.rng, self._proposal, lanes, self._available)  # lines 7 to 15
+        return races
+
+    def _race_and_vet(self) -> Races:
+        """Race, and look at what draws are worth before it and at what it missed after it."""
+        due = self._vetting.find_due(self.counts)
+        if due.size:
+            self._proposal.follow(self.rng, self.counts, self.sums)
+            self._vetting.look_ahead(due)
+        races = self.race()
         if due.size:
             self._vetting.look_back(due, races)
         return races
 
     def _choose(self) -> np.ndarray:
-        races = self.race()
-        effective_sizes, is_capped = races.effective_sample_size(), races.is_capped()
-        is_unreliable = is_capped | self._proposal.is_unreliable() | self._vetting.is_blind
-        if not (self._proposal.has_equal_weights or self._vetting.is_sure):
-            is_unreliable |= races.is_poor(effective_sizes)
+        if self._borrowers is not None:
+            self._take_back()
+        if self._is_exact:
+            return self._choose_exactly()
+        races = self._race_and_vet()
+        is_capped = races.num_samples == self.stopping.max_samples
+        if isinstance(self.stopping, Fixed):
+            is_capped = np.zeros(self.num_lanes, dtype=bool)
+        doubts = Doubt.RACE_CAPPED.value * is_capped
+        if not (self._vetting.has_equal_weights or self._vetting.is_sure):
+            doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.is_poor()
+        self._tell(
+            races.num_samples, races.effective_sample_size(), is_capped, doubts, self._proposal
+        )
+        return np.argmax(races.totals, axis=1)  # line 16
+
+    def _choose_exactly(self) -> np.ndarray:
+        """Draw one sample of the posterior, which all of a race's would be draws of."""
+        self._posterior.follow(self.rng, self.counts, self.sums)
+        if self._proposal.is_inferred:
+            self._proposal.follow(self.rng, self.counts, self.sums)
+            self._vetting.look_near(self._vetting.find_due(self.counts))
+        one, none = np.ones(self.num_lanes, dtype=np.int64), np.zeros(self.num_lanes, dtype=bool)
+        self._tell(one, one.astype(float), none, 0 * one, self._posterior)
+        return self._posterior.draw_best_among(self.rng, self._available)
+
+    def _tell(
+        self,
+        num_samples: np.ndarray,
+        effective_sizes: np.ndarray,
+        is_capped: np.ndarray,
+        doubts: np.ndarray,
+        source: Proposal | Posterior,
+    ) -> None:
+        """Note how a decision went, and why it may not follow the posterior."""
+        doubts = doubts | Doubt.PROPOSAL_BLIND.value * self._vetting.is_blind
+        doubts = doubts | Doubt.BEYOND_TABLE.value * source.is_unreliable()
         self._diagnostics = {
-            "num_samples": races.num_samples,
+            "num_samples": num_samples,
             "effective_sample_size": effective_sizes,
             "is_capped": is_capped,
-            "is_unreliable": is_unreliable,
+            "doubts": doubts,
+            "is_unreliable": doubts != 0,
+            "last_vetted": self._vetting.last.copy(),
         }
-        return np.argmax(races.totals, axis=1)  # line 16
+
+    def _restart(self, mask: np.ndarray) -> None:
+        if self._borrowers is not None:
+            self._take_back()
+        self._vetting.restart(mask)
+        self._posterior.restart(self.rng, mask)
+
+    def _find_posterior(self) -> Posterior:
+        """Return the posterior whose best arms races draw: exact where arms are independent.
+
+        Elsewhere weighted draws of the proposal that suits the problem stand for it.
+        """
+        if self._proposal.posterior is not None:
+            return self._proposal.posterior
+        for method in ("conjugate", "grid"):
+            if KINDS[method].fits(self.problem):
+                return exact_posterior(self.problem, method=method)[1]
+        try:
+            matched = match_proposal(self.problem)
+        except ValueError:  # nothing can stand in for the prior
+            matched = self._proposal.fork()
+        return matched.posterior or WeighedPosterior(matched)
+
+    def _held(self) -> Posterior:
+        return self._posterior
+
+    def _law(self) -> np.ndarray:
+        self._posterior.follow(self.rng, self.counts, self.sums)
+        law = self._posterior.best_among(self._available)
+        if self.unpulled_arms == "matched":
+            return law
+        return missing_first(self._is_missing(), law)
 
     def _pull_first(self, races: Races) -> np.ndarray:
         """Return the lanes that race; the others are given an arm that was never pulled."""
@@ -246,13 +248,3 @@ class RacingThompson(Agent):
         """Return (N, K) True for arms without a posterior of their own that can be pulled."""
         is_missing = self._proposal.is_missing(self.counts)
         return is_missing if self._available is None else is_missing & self._available
-
-    def _make_rule(self) -> StoppingRule:
-        if not isinstance(self.stopping, str):
-            return fixed_rule(self.stopping)
-        if self.stopping == "self-normalised":
-            return self_normalised_rule(self.delta, self.effective_samples, self.max_samples)
-        by_value = self.scale != "weight"
-        return paper_rule(
-            self.threshold, self.delta, self.sigma, self.max_samples, by_value=by_value
-        )

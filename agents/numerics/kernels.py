@@ -25,7 +25,7 @@ from agents.numerics.laws import (
     draw_means,
     reward_variance,
 )
-from bandit_gym.numerics.compiled import inner, inner_maker, kernel
+from bandit_gym.numerics.compiled import inner, kernel
 
 for _function in COMPILED:
     inner(_function)
@@ -50,28 +50,6 @@ class ConjugatePrior(NamedTuple):
     family: int
     parameters: np.ndarray
     weights: np.ndarray
-
-
-class Draws(NamedTuple):
-    """Vectors of means for R lanes, and what they weigh.
-
-    Attributes:
-        means: (R, K, m) means.
-        log_weights: (R, m) log w of each draw, up to a constant.
-        winners: (R, m) int64 arm with the largest mean of each draw, ties broken at random.
-    """
-
-    means: np.ndarray
-    log_weights: np.ndarray
-    winners: np.ndarray
-
-
-@inner_maker
-def make_draws(num_lanes: int, num_arms: int, num_samples: int) -> Draws:
-    """Return room for draws, all of weight 1."""
-    means = np.empty((num_lanes, num_arms, num_samples))
-    winners = np.empty((num_lanes, num_samples), dtype=np.int64)
-    return Draws(means, np.zeros(winners.shape), winners)
 
 
 @inner
@@ -126,21 +104,23 @@ def compare_means(
 
 
 @kernel
-def draw_chunk(rng: Generator, laws: MeanLaws, lanes: np.ndarray, draws: Draws) -> None:
-    """Draw the means of all arms, and find the best of each draw; weights stay as they are.
+def draw_chunk(
+    rng: Generator, laws: MeanLaws, lanes: np.ndarray, means: np.ndarray, winners: np.ndarray
+) -> None:
+    """Draw the means of all arms, and find the best of each draw.
 
     Args:
         rng: source of randomness.
         laws: (N, K) of them.
         lanes: (R,) the lanes, of N, to draw for.
-        draws: receives means and winners.
+        means: (R, K, m) receives the draws.
+        winners: (R, m) receives the arm with the largest mean of each, ties broken at random.
     """
-    num_lanes, num_arms, num_samples = draws.means.shape
+    num_lanes, num_arms, num_samples = means.shape
     step = max(1, BLOCK_SIZE // num_samples)
     best, spare = np.empty(num_samples), np.empty((3, step * num_samples))
     for r in range(num_lanes):
-        lane, means, winners = lanes[r], draws.means[r], draws.winners[r]
-        flat = means.reshape(num_arms * num_samples)
+        lane, flat = lanes[r], means[r].reshape(num_arms * num_samples)
         fill(best, -np.inf)
         for start in range(0, num_arms, step):
             stop = min(start + step, num_arms)
@@ -148,7 +128,7 @@ def draw_chunk(rng: Generator, laws: MeanLaws, lanes: np.ndarray, draws: Draws) 
             out = flat[start * num_samples : stop * num_samples]
             draw_arms(rng, MeanLaws(laws.family, first, second), out, spare)
             for i in range(start, stop):
-                compare_means(rng, means, i, best, winners)
+                compare_means(rng, means[r], i, best, winners[r])
 
 
 @kernel

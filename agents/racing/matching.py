@@ -1,13 +1,25 @@
-"""Which proposal resembles a problem's own prior: the candidates, tried and judged."""
+"""Which proposal resembles a problem's own prior: the candidates, tried and judged.
+
+Among them is the prior taken apart. A joint density is a product over arms exactly if all mixed
+differences of its logarithm vanish,
+
+    l(a) + l(b) - l(a', b) - l(b', a) = 0,
+
+where two vectors of means exchange the means of any set of arms. It is then the product of its
+slices through one point, along each arm in turn.
+
+Letters: K arms, M draws from the prior.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from agents.posteriors.choosing import require_row
 from agents.posteriors.conjugate import (
@@ -17,13 +29,12 @@ from agents.posteriors.conjugate import (
     matched_posterior,
     reference_posterior,
 )
-from agents.racing.bank import Bank
-from agents.racing.conjugate import ConjugateProposal
-from agents.racing.marginal import MarginalProposal
+from agents.posteriors.weighted_draws import normalise
 from agents.racing.normal import NormalProposal
-from agents.racing.proposal import Proposal
-from agents.racing.slices import take_apart
+from agents.racing.proposals import ConjugateProposal, Proposal, TableProposal
+from agents.racing.weighing import weigh
 from bandit_gym.checks import check_choice
+from bandit_gym.likelihoods import Likelihood
 from bandit_gym.priors import Prior, prior_from_dict
 from bandit_gym.problem import BanditProblem
 
@@ -32,6 +43,12 @@ NUM_FIT_MEANS = 1_000_000
 """Means drawn for a fit at most, if there are many arms."""
 ENOUGH_MARGINAL = 0.5
 """Effective samples per sample, without data, with which a proposal will do."""
+
+ROUNDING = 1e-10
+"""Of a difference that vanishes, in sizes of the logarithms that it is made of."""
+
+NUM_TWIN_POINTS = 100
+"""At which the slices of two arms are compared."""
 
 
 def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any]) -> Proposal:
@@ -69,10 +86,10 @@ def match_proposal(problem: BanditProblem) -> Proposal:
     """Return a proposal that resembles the problem's own prior.
 
     That is the conjugate posterior of a conjugate prior; where arms are independent, whether the
-    prior says so or not, a `MarginalProposal`; else this, if its draws without data are worth
-    enough, or the best of it, a `NormalProposal` and the conjugate prior with the same moments, arm
-    by arm. For likelihoods that have no row in Table 1 only the second will do. Candidates are
-    judged with a fixed generator: the choice is a function of the problem.
+    prior says so or not, a `TableProposal`; else this, if its draws without data are worth enough,
+    or the best of it, a `NormalProposal` and the conjugate prior with the same moments, arm by arm.
+    For likelihoods that have no row in Table 1 only the second will do. Candidates are judged with
+    a fixed generator: the choice is a function of the problem.
 
     Raises:
         ValueError: if no candidate can stand in for the prior.
@@ -103,10 +120,10 @@ def _candidates(problem: BanditProblem) -> list[Callable[[], Proposal]]:
     num_draws = min(NUM_FIT_DRAWS, max(NUM_TRIAL_SAMPLES, NUM_FIT_MEANS // problem.num_arms))
     draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
     apart = problem if problem.offers("arm_log_density") else take_apart(problem, draws)
-    marginal = partial(MarginalProposal, apart, draws)
+    tables = partial(TableProposal, apart, draws)
     if not is_compiled(problem.likelihood):
-        return [marginal]
-    return [marginal, partial(NormalProposal, problem, draws), partial(_match_conjugate, problem)]
+        return [tables]
+    return [tables, partial(NormalProposal, problem, draws), partial(_match_conjugate, problem)]
 
 
 def _match_conjugate(problem: BanditProblem) -> Proposal:
@@ -114,34 +131,118 @@ def _match_conjugate(problem: BanditProblem) -> Proposal:
     return ConjugateProposal(problem, posterior, posterior)
 
 
-def find_witness(proposal: Proposal) -> Proposal | Bank | None:
-    """Return whose draws can tell where the posterior lies, or None if the proposal's own can.
-
-    Args:
-        proposal: that is to be vetted.
-    """
-    problem = proposal.problem
-    if proposal.has_equal_weights or isinstance(proposal, NormalProposal) and proposal.is_exact:
-        return None
-    try:
-        matched = match_proposal(problem)
-    except ValueError:
-        return Bank(problem)
-    is_known = matched.has_equal_weights or problem.offers("normal_box")
-    if not is_known:
-        return Bank(problem)
-    return (
-        None if isinstance(proposal, type(matched)) and not matched.has_equal_weights else matched
-    )
-
-
 def effective_share(proposal: Proposal) -> float:
     """Return effective samples per sample, without data; 0 if no weight is positive."""
     rng, shape = np.random.default_rng(0), (1, proposal.problem.num_arms)
     proposal.follow(rng, np.zeros(shape, dtype=np.int64), np.zeros(shape))
-    means = proposal.draw(rng, np.arange(1), NUM_TRIAL_SAMPLES).means
-    log_weights = proposal.weigh(np.arange(1), means)
-    if log_weights.max() == -np.inf:
-        return 0.0
-    weights = np.exp(log_weights - log_weights.max())
-    return float(weights.sum() ** 2 / np.square(weights).sum() / weights.size)
+    lane = np.arange(1)
+    draws = proposal.draw(rng, lane, NUM_TRIAL_SAMPLES)
+    weights, log_total = normalise(weigh(proposal, lane, draws.means, draws.log_densities))
+    is_void = log_total[0] == -np.inf
+    return 0.0 if is_void else float(1 / np.square(weights).sum() / NUM_TRIAL_SAMPLES)
+
+
+@dataclass(frozen=True, eq=False)
+class SlicedPrior:
+    """A prior that is the product of its slices, and says what they are.
+
+    Args:
+        prior: to take apart.
+        point: (K,) means that the slices pass through, where the density is positive.
+        ends: (K, 2) lowest and highest mean of each arm.
+        draws: (M, K) from the prior.
+    """
+
+    prior: Prior
+    point: np.ndarray
+    ends: np.ndarray
+    draws: np.ndarray
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Draw means of the given shape."""
+        return self.prior.sample(rng, shape)
+
+    def log_density(self, means: np.ndarray) -> np.ndarray:
+        """Return the (...) log-density of (..., K) means."""
+        return self.prior.log_density(means)
+
+    def arm_support(self, num_arms: int) -> np.ndarray:
+        """Return the (K, 2) lowest and highest mean of each arm."""
+        return self.ends
+
+    def arm_log_density(self, means: np.ndarray) -> np.ndarray:
+        """Return the (..., K) log-densities of each arm, up to constants."""
+        rows = means.reshape(-1, len(self.point))
+        columns = [self._slice(self._twins[arm], x) for arm, x in enumerate(rows.T)]
+        return np.column_stack(columns).reshape(means.shape)
+
+    def is_apart(
+        self, own: np.ndarray, counts: np.ndarray, sums: np.ndarray, likelihood: Likelihood
+    ) -> np.ndarray:
+        """Return (R,) True where the prior is the product of its slices near the data.
+
+        Args:
+            own: (R, m, K) draws from the posterior that the slices make. Beside them means are
+                tried that the data alone would have: near the average of one pull more.
+            counts: (R, 1, K) pulls.
+            sums: (R, 1, K) total rewards.
+            likelihood: of the rewards.
+        """
+        rng = np.random.default_rng(0)
+        average = (sums + self.draws.mean(axis=0)) / (counts + 1)
+        error = likelihood.reward_std(average) / np.sqrt(counts + 1)
+        led = average + error * rng.standard_normal(own.shape)
+        led = np.where((led > self.ends[:, 0]) & (led < self.ends[:, 1]), led, average)
+        means = np.concatenate([own, led, np.where(rng.random(own.shape) < 0.5, led, own)], axis=1)
+        rows = means.reshape(-1, own.shape[2])
+        found = exchange(self.prior, rows, np.broadcast_to(self.point, rows.shape))
+        return np.asarray(found.reshape(means.shape[:2]).all(axis=1))
+
+    @cached_property
+    def _twins(self) -> np.ndarray:
+        """The (K,) first arms with the same slice, which is looked up once for all of them."""
+        some = self.draws.ravel()[:NUM_TWIN_POINTS]
+        values = np.array([self._slice(arm, some) for arm in range(len(self.point))])
+        values -= values.max(axis=1, keepdims=True)  # each is known up to a constant
+        with np.errstate(invalid="ignore"):
+            gaps = abs(values[:, None] - values)
+            is_same = (values[:, None] == values) | (gaps <= ROUNDING * (1 + abs(values)))
+        is_same &= (self.ends[:, None] == self.ends).all(axis=-1, keepdims=True)
+        return is_same.all(axis=-1).argmax(axis=1)
+
+    def _slice(self, arm: int, x: np.ndarray) -> np.ndarray:
+        """Return the log-density of one arm at (M,) means; once, where they are all the same."""
+        is_constant = len(x) > 0 and (x == x[0]).all()
+        means = np.tile(self.point, (1 if is_constant else len(x), 1))
+        means[:, arm] = x[: len(means)]
+        return np.broadcast_to(self.prior.log_density(means), x.shape)
+
+
+def take_apart(problem: BanditProblem, draws: np.ndarray) -> BanditProblem:
+    """Return the problem with its prior as the product of its slices, or as it is if it is none.
+
+    Args:
+        problem: likelihood and prior.
+        draws: (M, K) from the prior, of which pairs exchange the means of random sets of arms.
+    """
+    half = len(draws) // 2
+    first, second = draws[:half], draws[half : 2 * half]
+    if not exchange(problem.prior, first, second).all():
+        return problem
+    point = first[np.argmax(problem.prior.log_density(first))]
+    return replace(problem, prior=SlicedPrior(problem.prior, point, problem.arm_support(), draws))
+
+
+def exchange(prior: Prior, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return (M,) True where two of (M, K) means have no mixed difference, to rounding.
+
+    Each pair exchanges a random set of arms. What the prior excludes must stay excluded.
+    """
+    is_moved = np.random.default_rng(0).random(first.shape) < 0.5
+    swapped = np.where(is_moved, second, first), np.where(is_moved, first, second)
+    with np.errstate(invalid="ignore"):
+        terms = np.array([prior.log_density(means) for means in (first, second, *swapped)])
+        differences = abs(terms[0] + terms[1] - terms[2] - terms[3])
+    sizes = 1 + abs(terms).sum(axis=0)
+    is_impossible = np.isneginf(terms[:2]).any(axis=0) & np.isneginf(terms[2:]).any(axis=0)
+    return np.asarray((np.isfinite(sizes) & (differences <= ROUNDING * sizes)) | is_impossible)

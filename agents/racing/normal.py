@@ -2,26 +2,29 @@
 
 Arms drawn each from a law of its own seldom look like draws from a prior under which they move
 together, and nearly all the weight then falls on a few of them. Here the prior is a normal law cut
-to a box, or stood in for by one, and the likelihood L_i of arm i's data by a normal factor, its
-*site*
+to a box, or stood in for by one, and the likelihood of arm i's data by a normal factor, its *site*
 
-    g_i(x) = exp(h_i x - tau_i x^2 / 2),
+    exp(h_i x - tau_i x^2 / 2),  h = SITE_POWER s / V(m),  tau = SITE_POWER n / V(m),
 
-so that prior times sites is again a normal law cut to the box, of precision P + diag(tau): a chain
-of normal laws phi_k, of arm k given the arms before it. The arms are drawn one after the other in
-that order (as in GHK), arm k from a logistic law q_k of the same centre and width, cut to the arm's
-own interval. What the proposal gets wrong the weight makes good, exactly:
+with the slope and the Fisher information that n rewards of sum s and variance V have at a mean m.
+It is that of all arms under sites at the mean that each arm's data alone give. So prior times sites
+is again a normal law cut to the box, of precision P + diag(tau). The arms are drawn one after the
+other (as in GHK), arm k given those before it from a logistic law of the same centre and width, cut
+to the arm's own interval.
 
-    w(mu) = pi(mu) / N(mu; m, P^-1)  *  prod_i L_i(mu_i) / g_i(mu_i)  *  prod_k phi_k / q_k.
-
-A site depends on the statistics of one arm alone, see `agents.racing.sites`; what is gained by
-logistic laws, `agents.racing.logistic` says.
+A cut logistic law takes a few exponentials and logarithms, where the cut normal law itself would
+take rejection or its quantile function; and its heavier tails keep the weights light. Of F(y) =
+1 / (1 + e^-y) the line is turned so that an interval's far end is on the right, and 1 - F is
+divided by e^-c, c being the point of the interval nearest to 0: so nothing cancels and nothing is
+lost, however far out the interval lies.
 
 Letters: K arms, N lanes, R of them drawn for, m samples.
 
 References:
     Geweke (1991), "Efficient simulation from the multivariate normal and Student-t distributions
     subject to linear constraints".
+    Minka (2001), "Expectation propagation for approximate Bayesian inference" (of which a site here
+    is the first step).
 """
 
 from __future__ import annotations
@@ -31,21 +34,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import log_expit
 
-from agents.numerics.kernels import Draws, compare_means, fill, make_draws
+from agents.numerics.kernels import compare_means, fill
 from agents.numerics.laws import TINY
-from agents.numerics.vector_math import log_all
-from agents.posteriors.conjugate import likelihood_coefficients
-from agents.racing.logistic import CutLaw, LogisticDraws, draw_logistic, log_logistic
-from agents.racing.proposal import Proposal, prior_log_density
-from agents.racing.sites import make_sites, update_sites
-from agents.racing.weighing import add_rational
+from agents.numerics.vector_math import exp_all, log_all
+from agents.racing.proposals import Draws, Proposal, make_draws
+from agents.racing.weighing import split_lanes
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.numerics.truncated_normal import most_restricted_first
 from bandit_gym.problem import BanditProblem
 
+SITE_POWER = 0.8
+"""Ten arms of correlation 0.9, 56 histories of 1 to 10,000 pulls: with the power 1 and 0.8 an
+effective sample took 1.86 and 1.58 samples for Bernoulli means near 0, 2.63 and 2.12 for
+exponential ones (both of a few histories), 1.21 and 1.26 for Bernoulli means near a half."""
+
+INSIDE = 0.8
+"""Of the way to an end of its interval, how far an arm's site may be from its likely mean: at the
+end itself rewards may not vary."""
+
 WIDEST = 12.0
-"""Standard deviations from its most likely point at which an interval is cut, to look at it."""
+"""Standard deviations from its likeliest mean at which an interval is cut, to put arms in order."""
+
+SLOPE = 1.7
+"""Of a logistic law, per standard deviation of the normal law that it stands in for. With 1.6, 1.7
+and 1.8 an effective sample took 2.03, 1.93 and 1.94 samples on 28 histories of ten near-singular
+Bernoulli arms (with the sites of results version 8). Where the interval
+is further out than that many deviations, the slope is as large as the normal law's there."""
 
 
 class NormalLaw(NamedTuple):
@@ -64,22 +80,8 @@ class NormalLaw(NamedTuple):
     box: np.ndarray
 
 
-class SitedLaws(NamedTuple):
-    """The prior times the sites of each of N lanes, and what that leaves out of the posterior.
-
-    Attributes:
-        prior: of the arms in all lanes.
-        sites: (N, K, 2) h and tau of each arm's site.
-        coefficients: (N, K, 5) of log(L / g), in the features.
-    """
-
-    prior: NormalLaw
-    sites: np.ndarray
-    coefficients: np.ndarray
-
-
 class NormalProposal(Proposal):
-    """Draws arm means from a truncated normal and weighs them for the problem's own prior.
+    """Draws arm means from nearly a truncated normal law.
 
     Arguments:
         problem: likelihood and prior. A truncated multivariate normal is taken as it is. Any other
@@ -91,168 +93,193 @@ class NormalProposal(Proposal):
         numpy.linalg.LinAlgError: if the covariance of the draws is singular.
     """
 
-    draw_cost = 20.0
+    has_likelihood = False
 
     def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
         super().__init__(problem)
         prior: Any = problem.prior
-        self.is_exact = problem.offers("normal_box")
-        if self.is_exact:
+        mean, covariance = draws.mean(axis=0), np.cov(draws, rowvar=False)
+        if problem.offers("normal_box"):
             mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms)
             covariance = np.asarray(prior.covariance)
-        else:
-            mean, covariance = draws.mean(axis=0), np.cov(draws, rowvar=False)
         np.linalg.cholesky(covariance)
-        self._mean, self._precision = mean, np.linalg.inv(covariance)
-        variance, box = np.diag(covariance), problem.arm_support()
-        near = _cut_box(mean, variance, box)
-        self._law = _order_law(mean, covariance, self._precision, box, near)
-        self._sites = make_sites(0, np.column_stack([mean, variance, near]))
+        self._law = _order_law(mean, covariance, problem.arm_support())
+        self._centre, self._precision = mean, np.linalg.inv(covariance)
+        self._mean, self._variance = draws.mean(axis=0), draws.var(axis=0)
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Bring every lane to its data; see `Posterior.follow`."""
+        """Find the sites of every arm; see `Posterior.follow`."""
         super().follow(rng, counts, sums)
-        coefficients = likelihood_coefficients(self.problem.likelihood, counts, sums)
-        if len(self._sites.values) != len(counts):
-            self._sites = make_sites(len(counts), self._sites.marginals)
-        update_sites(self._sites, counts, sums, coefficients)
-        sites = self._sites.values
-        coefficients[..., 2] -= sites[..., 0]
-        coefficients[..., 3] += sites[..., 1] / 2
-        self._laws = SitedLaws(self._law, sites, coefficients)
+        worth = self._reward_variance(self._mean) / self._variance  # of the prior, in pulls
+        likely = (worth * self._mean + sums) / (worth + counts)
+        sites = self._sites_at(likely, counts, sums)
+        parts = split_lanes(np.arange(len(counts)), self._precision.size)
+        joint = np.concatenate([self._joint_means(sites[part]) for part in parts])
+        low, high = self.problem.arm_support().T
+        inside = np.clip(joint, likely - INSIDE * (likely - low), likely + INSIDE * (high - likely))
+        self._sites = SITE_POWER * self._sites_at(inside, counts, sums)
+
+    def _joint_means(self, sites: np.ndarray) -> np.ndarray:
+        """Return the (R, K) means of prior times (R, K, 2) sites, before it is cut to the box."""
+        precision = self._precision + sites[..., 1, None] * np.eye(len(self._mean))
+        pull = self._precision @ self._centre + sites[..., 0]
+        return np.asarray(np.linalg.solve(precision, pull[..., None])[..., 0])
+
+    def _sites_at(self, means: np.ndarray, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Return (N, K, 2) h and tau of normal factors that are like the likelihoods at means."""
+        variance = self._reward_variance(means)
+        return np.stack([sums / variance, counts / variance], axis=-1)
+
+    def _reward_variance(self, means: np.ndarray) -> np.ndarray:
+        return np.square(self.problem.likelihood.reward_std(means))
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
-        """Draw m weighted vectors of means for each lane; see `Proposal.draw`."""
-        draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        draw_chain(rng, self._laws, lanes, draws)
-        if not self.is_exact:
-            off, log_weights = draws.means.transpose(0, 2, 1) - self._mean, draws.log_weights
-            log_weights += 0.5 * np.einsum("...i,ij,...j->...", off, self._precision, off)
-            log_weights += prior_log_density(self.problem, draws.means)
-        return draws
+        """Draw m vectors of means for each lane; see `Proposal.draw`."""
+        means, winners, _ = make_draws(len(lanes), self.problem.num_arms, num_samples)
+        log_densities = np.zeros(winners.shape)
+        draw_chain(rng, self._law, self._sites[lanes], means, winners, log_densities)
+        return Draws(means, winners, log_densities)
 
-    def weigh(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
-        """Return the (R, m) log-weights of (R, K, m) means; see `Proposal.weigh`."""
-        data = self.counts[lanes, None], self.sums[lanes, None]
-        by_draw = means.transpose(0, 2, 1)
-        log_weights = self.problem.likelihood.log_likelihood(by_draw, *data).sum(axis=-1)
-        log_weights += prior_log_density(self.problem, means)
-        for r, lane in enumerate(lanes):
-            log_weights[r] -= log_chain(self._law, self._sites.values[lane], means[r])
-        return log_weights
+    def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return the (R, m) log-densities of (R, K, m) means; see `Proposal.log_density`."""
+        pairs = zip(self._sites[lanes], means, strict=True)
+        return np.array([log_chain(self._law, sites, each) for sites, each in pairs])
 
 
-def log_chain(law: NormalLaw, sites: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """Return the log-density that `draw_chain` draws (K, m) means from, given (K, 2) sites."""
-    factor, centre = law.precision.copy(), law.pull + sites[law.order, 0]
-    factor += np.diag(sites[law.order, 1])
-    factorise(factor, centre)
-    off, total = means[law.order] - centre[:, None], np.zeros(means.shape[1])
-    for k, scale in enumerate(np.diag(factor)):
-        shift = -factor[k + 1 :, k] @ off[k + 1 :] / scale
-        low, high = ((end - centre[k] - shift) * scale for end in law.box[k])
-        total += log_logistic((off[k] - shift) * scale, low, high) + np.log(scale)
-    return total
-
-
-def _cut_box(mean: np.ndarray, variance: np.ndarray, box: np.ndarray) -> np.ndarray:
-    """Return the (K, 2) parts of the intervals within WIDEST of their most likely point."""
-    low, high = box.T
-    likely, reach = np.clip(mean, low, high), WIDEST * np.sqrt(variance)
-    return np.stack([np.maximum(low, likely - reach), np.minimum(high, likely + reach)], axis=1)
-
-
-def _order_law(
-    mean: np.ndarray,
-    covariance: np.ndarray,
-    precision: np.ndarray,
-    box: np.ndarray,
-    near: np.ndarray,
-) -> NormalLaw:
+def _order_law(mean: np.ndarray, covariance: np.ndarray, box: np.ndarray) -> NormalLaw:
     """Propose the arms that the box restricts most first, which keeps masses alike."""
-    first = most_restricted_first(covariance, near[:, 0] - mean, near[:, 1] - mean)
+    low, high = box.T
+    likely, reach = np.clip(mean, low, high), WIDEST * np.sqrt(np.diag(covariance))
+    low, high = np.maximum(low, likely - reach), np.minimum(high, likely + reach)
+    first = most_restricted_first(covariance, low - mean, high - mean)
     order = np.ascontiguousarray(first[::-1])
+    precision = np.linalg.inv(covariance)
     pull = (precision @ mean)[order]
     return NormalLaw(order, np.ascontiguousarray(precision[np.ix_(order, order)]), pull, box[order])
 
 
+def log_chain(law: NormalLaw, sites: np.ndarray, means: np.ndarray) -> np.ndarray:
+    """Return the log-density that `draw_chain` draws (K, m) means from, given (K, 2) sites."""
+    factor, centre = law.precision.copy(), law.pull.copy()
+    factorise(factor, centre, law.order, sites)
+    off, total = means[law.order] - centre[:, None], np.zeros(means.shape[1])
+    for k, scale in enumerate(np.diag(factor)):
+        shift = -factor[k + 1 :, k] @ off[k + 1 :] / scale
+        low, high = ((end - centre[k] - shift) * scale for end in law.box[k])
+        total += _log_logistic((off[k] - shift) * scale, low, high)
+    return total
+
+
+def _log_logistic(z: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the (m,) log-densities that `draw_logistic` draws from, in standard deviations."""
+    is_turned = high < 0.0
+    first, last = np.where(is_turned, -high, low), np.where(is_turned, -low, high)
+    slope = np.maximum(first, SLOPE)
+    y, above_first, above_last = slope * z, log_expit(-slope * first), log_expit(-slope * last)
+    log_mass = above_first + np.log1p(-np.exp(above_last - above_first))
+    return np.asarray(np.log(slope) + log_expit(y) + log_expit(-y) - log_mass)
+
+
 @kernel
-def draw_chain(rng: Generator, laws: SitedLaws, lanes: np.ndarray, draws: Draws) -> None:
-    """Draw the means of all arms, weigh them for the normal prior, and find the best.
+def draw_chain(
+    rng: Generator,
+    law: NormalLaw,
+    sites: np.ndarray,
+    means: np.ndarray,
+    winners: np.ndarray,
+    log_densities: np.ndarray,
+) -> None:
+    """Draw the means of all arms, with their densities, and find the best.
 
     Args:
         rng: source of randomness.
-        laws: of N lanes.
-        lanes: (R,) the lanes, of N, to draw for.
-        draws: receives means, strictly inside the box, and winners; to its log-weights are added
-            the logs of L / g and of phi / q, summed over arms.
+        law: of all lanes.
+        sites: (R, K, 2) h and tau.
+        means: (R, K, m) receives the draws, strictly inside the box.
+        winners: (R, m) receives the best arms.
+        log_densities: (R, m) are added to, up to a constant in each lane.
     """
-    num_lanes, num_arms, num_samples = draws.means.shape
-    prior, best = laws.prior, np.empty(num_samples)
+    num_lanes, num_arms, num_samples = means.shape
+    best, spare = np.empty(num_samples), np.empty((5, num_samples))
     off, ratios = np.empty((num_arms, num_samples)), np.empty((num_arms, num_samples))
-    spare, scratch = np.empty((5, num_samples)), np.empty((3, num_arms * num_samples))
+    flat, scratch = ratios.reshape(num_arms * num_samples), np.empty(num_arms * num_samples)
     for r in range(num_lanes):
-        means, log_weights = draws.means[r], draws.log_weights[r]
-        factor, centre = prior.precision.copy(), prior.pull.copy()
-        for k in range(num_arms):
-            site = laws.sites[lanes[r], prior.order[k]]
-            centre[k] += site[0]
-            factor[k, k] += site[1]
-        factorise(factor, centre)
+        factor, centre = law.precision.copy(), law.pull.copy()
+        factorise(factor, centre, law.order, sites[r])
         for k in range(num_arms - 1, -1, -1):
-            low, high, scale = prior.box[k, 0], prior.box[k, 1], factor[k, k]
+            low, high, scale = law.box[k, 0], law.box[k, 1], factor[k, k]
             fill(off[k], 0.0)
             for j in range(k + 1, num_arms):
                 add_multiple(-factor[j, k] / scale, off[j], off[k])
-            law = CutLaw(low - centre[k], high - centre[k], scale)
-            draw_logistic(rng, law, LogisticDraws(off[k], ratios[k], log_weights), spare)
-            lowest, highest = step_inside(low, high)
-            x = means[prior.order[k]]
+            ends = (low - centre[k], high - centre[k])
+            draw_logistic(rng, ends, scale, off[k], ratios[k], spare)
+            lowest, highest = np.nextafter(low, high), np.nextafter(high, low)
+            lowest = max(lowest, TINY) if low == 0.0 else lowest
+            x = means[r, law.order[k]]
             for j in range(num_samples):
                 x[j] = min(max(centre[k] + off[k, j], lowest), highest)
-        log_all(ratios.reshape(scratch.shape[1]), scratch[0])
+        log_all(flat, scratch)
         fill(best, -np.inf)
-        add_features(laws.coefficients[lanes[r]], means, scratch, log_weights)
         for i in range(num_arms):
-            add_multiple(1.0, ratios[i], log_weights)
-            compare_means(rng, means, i, best, draws.winners[r])
+            add_multiple(-1.0, ratios[i], log_densities[r])
+            compare_means(rng, means[r], i, best, winners[r])
 
 
 @inner
-def add_features(c: np.ndarray, x: np.ndarray, spare: np.ndarray, out: np.ndarray) -> None:
-    """Add the sum over arms of c . (log x, log(1 - x), x, x^2, 1/x) to `out` (m,).
+def draw_logistic(
+    rng: Generator,
+    ends: tuple[float, float],
+    scale: float,
+    off: np.ndarray,
+    ratio: np.ndarray,
+    spare: np.ndarray,
+) -> None:
+    """Draw from cut logistic laws, one for each of m samples.
 
     Args:
-        c: (K, 5), where the terms whose coefficient is 0 are left out.
-        x: (K, m) means.
-        out: added to.
-        spare: (3, K m) scratch space.
+        rng: source of randomness.
+        ends: of the interval.
+        scale: one over the standard deviation of the normal laws.
+        off: (m,) where the laws are centred; receives the draws.
+        ratio: (m,) receives one over the densities, up to a constant.
+        spare: (5, m) scratch space.
     """
-    log_x, log_rest, flat = spare[0], spare[1], x.reshape(x.size)
-    has_log = has_log_rest = False
-    for i in range(x.shape[0]):
-        has_log |= c[i, 0] != 0.0
-        has_log_rest |= c[i, 1] != 0.0
-    if has_log:
-        for j in range(flat.size):
-            log_x[j] = flat[j]
-        log_all(log_x, spare[2])
-    if has_log_rest:
-        for j in range(flat.size):
-            log_rest[j] = 1.0 - flat[j]
-        log_all(log_rest, spare[2])
-    for i in range(x.shape[0]):
-        part = slice(i * out.size, (i + 1) * out.size)
-        add_multiple(c[i, 0], log_x[part], out)
-        add_multiple(c[i, 1], log_rest[part], out)
-        add_rational(c[i, 2], c[i, 3], c[i, 4], x[i], out)
+    low, high = ends
+    near, slope, left, right = spare[0], spare[1], spare[2], spare[3]
+    for j in range(off.size):
+        first, last = (low - off[j]) * scale, (high - off[j]) * scale
+        is_turned = last < 0.0
+        first, last = (-last if is_turned else first), (-first if is_turned else last)
+        near[j] = max(first, 0.0)
+        slope[j] = max(near[j], SLOPE)
+        left[j], right[j] = -abs(first) * slope[j], (near[j] - last) * slope[j]
+    exp_all(left, spare[4])
+    exp_all(right, spare[4])
+    for j in range(off.size):
+        ratio[j] = rng.random()
+    for j in range(off.size):
+        is_beyond = near[j] > 0.0
+        unit, start = (left[j] if is_beyond else 1.0), (1.0 if is_beyond else 1.0 / left[j])
+        below_first, below_last = 1.0 / (1.0 + unit * start), 1.0 / (1.0 + unit * right[j])
+        mass = max((start - right[j]) * below_first * below_last, TINY)
+        above = right[j] * below_last + ratio[j] * mass
+        below = below_first + (1.0 - ratio[j]) * (unit * mass)
+        left[j] = below / above
+        ratio[j] = mass / (below * above * slope[j])
+    log_all(left, spare[4])
+    for j in range(off.size):
+        z = near[j] + left[j] / slope[j]
+        z = -z if (high - off[j]) * scale < 0.0 else z
+        off[j] += z / scale
 
 
 @kernel
-def factorise(matrix: np.ndarray, vector: np.ndarray) -> None:
-    """Replace a positive definite A by its Cholesky factor L, and b by the solution of A x = b."""
+def factorise(matrix: np.ndarray, vector: np.ndarray, order: np.ndarray, sites: np.ndarray) -> None:
+    """Add sites; replace the precision by its Cholesky factor, and the pull by the centre."""
     size = vector.size
     for k in range(size):
+        vector[k] += sites[order[k], 0]
+        matrix[k, k] += sites[order[k], 1]
         for i in range(k, size):
             for j in range(k):
                 matrix[i, k] -= matrix[i, j] * matrix[k, j]
@@ -264,13 +291,6 @@ def factorise(matrix: np.ndarray, vector: np.ndarray) -> None:
         for i in range(k + 1, size):
             vector[k] -= matrix[i, k] * vector[i]
         vector[k] /= matrix[k, k]
-
-
-@kernel
-def step_inside(low: float, high: float) -> tuple[float, float]:
-    """Return the nearest numbers strictly inside an interval, none too small for `log_all`."""
-    lowest = np.nextafter(low, high)
-    return (max(lowest, TINY) if low == 0.0 else lowest), np.nextafter(high, low)
 
 
 @inner

@@ -12,18 +12,19 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.numerics.choices import among
-from agents.numerics.kernels import draw_chunk, make_draws
-from agents.racing.leaders import Sums, find_leaders, is_clear, shrink_sums
-from agents.racing.proposal import TILE_SIZE, Proposal, split_lanes
-from agents.racing.stopping import StoppingRule
-from agents.racing.weighing import WeighedLaws, add_log_weights
-from bandit_gym.numerics.compiled import kernel
+from agents.racing.proposals import Proposal
+from agents.racing.stopping import Bars, Sums, is_over
+from agents.racing.weighing import TILE_SIZE, no_weight, split_lanes, weigh
+from bandit_gym.numerics.compiled import inner, kernel
 
-CALL_COST = 2000.0
-"""What a round of drawing, weighing and racing costs at any size, in means drawn from tables."""
+CALL_COST = 5000.0
+"""What a round of drawing, weighing and racing costs at any size, in draws of a mean."""
 
 ROW_COST = 10.0
 """What each arm of each race costs in a round at any size, in draws of its mean."""
+
+FIRST_GUESS = 16.0
+"""Samples that a race is expected to take at first; then, as many more as it has drawn."""
 
 FEWEST = 3.0
 """Effective samples on which a race may rest where nothing but itself tells what it misses."""
@@ -33,11 +34,11 @@ SMALLEST, LOWEST = 5e-324, -1e300
 
 
 class Races(NamedTuple):
-    """N races, in the form that kernels read; all but the rule change as samples come in.
+    """N races, in the form that kernels read; all but the bars change as samples come in.
 
     Attributes:
-        rule: what ends a race.
-        lengths: (N,) samples that end each; the cap where these turn out to have no weight.
+        bars: what ends a race.
+        lengths: (N,) samples that end each; all that are allowed where these have no weight.
         gumbels: (N, K) eps.
         totals: (N, K) sum over samples of v_i, divided by e^{log_scale}.
         squares: (N, K) sum over samples of v_i^2, divided by e^{2 log_scale}.
@@ -46,7 +47,7 @@ class Races(NamedTuple):
         num_samples: (N,) samples drawn.
     """
 
-    rule: StoppingRule
+    bars: Bars
     lengths: np.ndarray
     gumbels: np.ndarray
     totals: np.ndarray
@@ -56,16 +57,10 @@ class Races(NamedTuple):
     num_samples: np.ndarray
 
     @classmethod
-    def start(cls, rule: StoppingRule, gumbels: np.ndarray, lengths: np.ndarray) -> Races:
-        """Return races without samples, given (N, K) eps.
-
-        Args:
-            rule: what ends them.
-            gumbels: (N, K) eps.
-            lengths: (N,) samples that end them.
-        """
+    def start(cls, bars: Bars, gumbels: np.ndarray, lengths: np.ndarray) -> Races:
+        """Return races without samples, given (N, K) eps and the (N,) samples that end them."""
         return cls(
-            rule=rule,
+            bars=bars,
             lengths=lengths.copy(),
             gumbels=gumbels,
             totals=np.zeros_like(gumbels),
@@ -80,62 +75,43 @@ class Races(NamedTuple):
         rng: Generator,
         proposal: Proposal,
         lanes: np.ndarray,
-        available: np.ndarray | None = None,
+        available: np.ndarray | None,
     ) -> None:
         """Run the races of the given (R,) lanes to their end, with draws from the proposal.
 
-        Where compiled loops can draw and weigh by themselves, all is one such loop, lane by lane.
-        Elsewhere races run in rounds, so that a user's log-density is called for many at once; that
-        does the same. So they do where (N, K) `available` arms are the only ones that race.
+        Races run in rounds, so that a user's log-density is called for many at once.
+
+        Args:
+            rng: source of randomness.
+            proposal: to draw from.
+            lanes: (R,) whose races to run.
+            available: (N, K) the arms that race; None for all.
 
         Raises:
             ValueError: if a race ended at its last sample with every weight zero.
         """
-        laws = None if available is not None else proposal.weighed_laws()
-        if available is not None:
-            self._run_rounds(rng, proposal, lanes, available)
-        elif laws is not None:
-            run_lane_by_lane(rng, laws, self, lanes, self._chunk_size(proposal))
-            self._require_weight(proposal, lanes)
-        elif not proposal.run_races(rng, self, lanes, self._chunk_size(proposal)):
-            self._run_rounds(rng, proposal, lanes)
-        proposal.expected_samples = max(1.0, float(self.num_samples.sum()) / len(self.gumbels))
-
-    def _run_rounds(
-        self,
-        rng: Generator,
-        proposal: Proposal,
-        lanes: np.ndarray,
-        available: np.ndarray | None = None,
-    ) -> None:
+        num_arms = self.gumbels.shape[1]
         while lanes.size:  # line 7
             num_left = self.lengths - self.num_samples
             lanes = lanes[num_left[lanes].argsort(kind="stable")]  # alike ones share a tile
-            part = lanes[: self._num_together(lanes)]
-            size = self._chunk_size(proposal, part.size)
-            is_over = []
-            for tile in split_lanes(part, 4 * size * self.gumbels.shape[1]):
+            is_hopeful = self.num_samples[lanes[0]] == 0 or self.weight_sums[lanes, 0].any()
+            part = lanes if is_hopeful else lanes[:1]  # if it never has weight, the rest waits
+            cost = ROW_COST + CALL_COST / (num_arms * part.size)
+            expected = max(FIRST_GUESS, self.num_samples[part].mean())
+            size = round(math.sqrt(2 * expected * cost))
+            if self.bars.is_fixed:
+                size = max(1, TILE_SIZE // num_arms)
+            over = []
+            for tile in split_lanes(part, min(size, num_left[part].max()) * num_arms):
                 left = num_left[tile].max()
                 draws = proposal.draw(rng, tile, left if left < 2 * size else size)  # line 8
+                log_weights = weigh(proposal, tile, draws.means, draws.log_densities)
                 winners = draws.winners
                 if available is not None:
                     winners = among(draws.means, available[tile][..., None]).argmax(axis=1)
-                is_over.append(self.feed(tile, draws.log_weights, winners))  # lines 9 to 14
-                self._require_weight(proposal, tile[is_over[-1]])
-            lanes = np.concatenate([part[~np.concatenate(is_over)], lanes[part.size :]])
-
-    def _num_together(self, lanes: np.ndarray) -> int:
-        """Go on with one lane alone where none has had weight: if it never has, the rest waits."""
-        is_hopeful = self.num_samples[lanes[0]] == 0 or self.weight_sums[lanes, 0].any()
-        return lanes.size if is_hopeful else 1
-
-    def feed(self, lanes: np.ndarray, log_weights: np.ndarray, winners: np.ndarray) -> np.ndarray:
-        """Feed (R, m) samples to the races of the given lanes, each until it is decided.
-
-        Returns:
-            (R,) True where the race is over.
-        """
-        return feed_races(self, lanes, log_weights, winners)
+                over.append(feed_races(self, tile, log_weights, winners))  # lines 9 to 14
+                self._require_weight(proposal, tile[over[-1]])
+            lanes = np.concatenate([part[~np.concatenate(over)], lanes[part.size :]])
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) (sum w)^2 / sum w^2, between 1 and the number of samples; 0 before any."""
@@ -148,56 +124,38 @@ class Races(NamedTuple):
             logs = np.log(self.weight_sums[:, 0]) + np.log1p(-1.0 / np.maximum(self.num_samples, 1))
         return np.maximum(logs + self.log_scale, LOWEST)
 
-    def is_poor(self, effective_sizes: np.ndarray) -> np.ndarray:
-        """Return (N,) True where (N,) effective samples are few, and not for being short."""
-        few = np.minimum(FEWEST, 0.9 * self.num_samples)
-        return effective_sizes < few
-
-    def is_capped(self) -> np.ndarray:
-        """Return (N,) True where the cap ended a race that another rule might have."""
-        return (self.num_samples == self.rule.cap) & (not self.rule.is_fixed)
-
-    def _chunk_size(self, proposal: Proposal, num_races: int | None = None) -> int:
-        """Balance the cost of another chunk against samples drawn beyond a race's end.
-
-        Args:
-            proposal: to draw from.
-            num_races: that share the cost of a call, or None if there is no call.
-        """
-        num_arms = self.gumbels.shape[1]
-        cost = ROW_COST
-        if num_races:
-            cost += CALL_COST / (num_arms * num_races * proposal.draw_cost)
-        size = math.sqrt(2 * proposal.expected_samples * cost)
-        if self.rule.is_fixed:
-            size = TILE_SIZE / num_arms
-        return max(1, min(round(size), self.rule.cap))
+    def is_poor(self) -> np.ndarray:
+        """Return (N,) True where effective samples are few, and not because the race is short."""
+        return self.effective_sample_size() < np.minimum(FEWEST, 0.9 * self.num_samples)
 
     def _require_weight(self, proposal: Proposal, lanes: np.ndarray) -> None:
         """Refuse races that ended at their last sample with every weight zero."""
-        has_none = self.weight_sums[lanes, 0] == 0.0
+        has_none = (self.weight_sums[lanes, 0] == 0.0) & (self.num_samples[lanes] > 0)
         if has_none.any():
-            lane = lanes[has_none & (self.num_samples[lanes] > 0)][0]
-            raise ValueError(
-                "prior.log_density must be above -inf at some draw from the proposal, got -inf at "
-                f"all {self.rule.cap} samples of the race in lane {lane}, whose "
-                f"{proposal.describe_fault(lane)}; use proposal='matched' if it is another, "
-                "ExactThompson or SMCThompson."
-            )
+            where = f"{self.bars.max_samples} samples of the race in"
+            remedy = "; use proposal='matched' if it is another, ExactThompson or SMCThompson"
+            raise no_weight(proposal, int(lanes[has_none.argmax()]), where, remedy)
 
 
 @kernel
 def feed_races(
     races: Races, lanes: np.ndarray, log_weights: np.ndarray, winners: np.ndarray
 ) -> np.ndarray:
-    """Lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time.
+    """Do lines 9 to 14 of Algorithm 2: the leader and the second change by one sample at a time.
 
-    Views of a lane's rows are taken once, for each costs as much as the rest of a sample.
+    Args:
+        races: N of them; they change.
+        lanes: (R,) whose races are fed, each until it is over.
+        log_weights: (R, m) of the samples.
+        winners: (R, m) best arms of the samples.
+
+    Returns:
+        (R,) True where the race is over.
     """
-    rule, is_over = races.rule, np.zeros(lanes.size, dtype=np.bool_)
-    bars, by_value, is_paper = rule.bars, rule.by_value, rule.enough_size == np.inf
+    bars, has_ended = races.bars, np.zeros(lanes.size, dtype=np.bool_)
+    by_value, most = bars.by_value, bars.max_samples
     for r in range(lanes.size):
-        n = lanes[r]
+        n = lanes[r]  # views of its rows are taken once, for each costs as much as a sample
         total, square, weights = races.totals[n], races.squares[n], races.weight_sums[n]
         eps, factors = races.gumbels[n], np.exp(races.gumbels[n])
         sums = Sums(total, square, weights, factors)
@@ -222,31 +180,34 @@ def feed_races(
                 if i != leader:  # line 11
                     second = max(second, min(total[i], total[leader]))
                     leader = i if total[i] > total[leader] else leader
-            if d == length and total[leader] == 0.0:
-                length = races.lengths[n] = rule.cap
-            is_decided = (total[leader] - second) / (d + 1) > bars[d] or d == length  # line 12
-            if not is_paper and not is_decided and total[leader] > 0.0:
-                is_decided = is_clear(rule, sums, leader)
-            if (is_decided and total[leader] > 0.0) or d == rule.cap:
-                is_over[r] = True
+            has_weight = total[leader] > 0.0
+            if d == length and not has_weight:
+                length = races.lengths[n] = most
+            is_done = d == length or is_over(bars, sums, leader, second, d)  # line 12
+            if (is_done and has_weight) or d == most:
+                has_ended[r] = True
                 break  # line 13
         races.num_samples[n], races.log_scale[n] = d, scale
-    return is_over
+    return has_ended
 
 
-@kernel
-def run_lane_by_lane(
-    rng: Generator, laws: WeighedLaws, races: Races, lanes: np.ndarray, chunk_size: int
-) -> None:
-    """Draw, weigh and race, a lane at a time, whose tables then stay in the core's own cache."""
-    num_arms = races.gumbels.shape[1]
-    for r in range(lanes.size):
-        lane, is_over = lanes[r : r + 1], False
-        while not is_over:
-            size = min(chunk_size, races.lengths[lane[0]] - races.num_samples[lane[0]])
-            draws = make_draws(1, num_arms, size)
-            draw_chunk(rng, laws.laws, lane, draws)
-            add_log_weights(laws.log_weight, lane, draws.means, draws.log_weights)
-            is_over = feed_races(races, lane, draws.log_weights, draws.winners)[0]
-        if races.weight_sums[lane[0], 0] == 0.0:
-            break  # the prior excludes every draw: this race is refused
+@inner
+def find_leaders(total: np.ndarray) -> tuple[int, float]:
+    """Return the arm with the largest total, and the largest total of the others."""
+    leader, second = 0, 0.0
+    for i in range(1, total.size):
+        leader = i if total[i] > total[leader] else leader
+    for i in range(total.size):
+        if i != leader and total[i] > second:
+            second = total[i]
+    return leader, second
+
+
+@inner
+def shrink_sums(sums: Sums, shrink: float) -> None:
+    """Shrink sums to a new maximum of the scale, which keeps the order of the totals."""
+    for i in range(sums.totals.size):
+        sums.totals[i] *= shrink
+        sums.squares[i] *= shrink * shrink
+    sums.weight_sums[0] *= shrink
+    sums.weight_sums[1] *= shrink * shrink

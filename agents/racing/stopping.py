@@ -1,8 +1,8 @@
-"""When a race is decided: the paper's rule, one that knows no scale, and a fixed number of samples.
+"""When a race is over: the paper's stop, one that knows no scale, and a fixed number of samples.
 
 Letters: K arms, d draws so far in a race, delta error probability.
 
-The self-normalised rule ends a race in one of two ways.
+The self-normalised stop ends a race in one of two ways.
 
 It is *clear*: the leader L is compared with every other arm j through the increments
 D = v_L - v_j, which are at least -b for b = max(e^eps_L, e^eps_j) max w. Fan's inequality
@@ -19,7 +19,7 @@ that knows no bound on the weights (Bahadur and Savage 1956).
 Or it has *enough*: certainty about the leader is more than Thompson sampling asks for. The arm that
 leads after a number of samples that was fixed before is a draw from the self-normalised importance
 weights, whose law is within 12 / (effective sample size) of the target in any event's probability
-(Agapiou et al. 2017, Theorem 2.1), and in practice far closer. So the rule also stops once samples
+(Agapiou et al. 2017, Theorem 2.1), and in practice far closer. So the race also stops once samples
 enough are drawn for a chosen effective size, by the *share* of it that a sample is worth. That
 share is known before the race, from draws that decide nothing (`agents.racing.vetting`): to stop
 *when* the weights of the race itself reach the size prefers races that have not yet met their
@@ -34,54 +34,236 @@ References:
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+
+from bandit_gym.checks import check_choice, check_integer, check_keys, check_real, message
+from bandit_gym.numerics.compiled import inner
 
 TILTS = np.array([(r, -math.log1p(-r) - r) for r in (0.05, 0.1, 0.2, 0.4, 0.8)])
 """(n, 2) r and psi(r). Small r tell close arms apart after many draws, large r far ones soon."""
 
+THRESHOLDS = ("printed", "shortened")
+SCALES = ("value", "weight", "supremum")
+
+MAX_SAMPLES = 100_000
+MOST_SAMPLES = 10**7
+"""In a race; the paper's threshold is kept for each of them."""
 
 TINY = 1e-300
 """The least share that is divided by."""
 
-FIRST_GUESS = 16.0
-"""Samples that a race is expected to take before any was run."""
 
-
-class StoppingRule(NamedTuple):
-    """What ends a race, by the number d = 0, ..., cap of its draws; the cap always does.
+class Bars(NamedTuple):
+    """A stop, in the form that compiled loops read; `is_over` reads it.
 
     Attributes:
-        bars: (cap + 1,) what the gap between the two best averages has to exceed, line 12.
+        gaps: (max_samples + 1,) or (0,): what the gap between the two best averages has to exceed
+            after d draws, line 12.
         tilts: (n, 2) r and psi(r).
         level: log(n / delta); with log(K - 1) what the leader's evidence has to exceed.
-        enough_size: effective sample size that a race is made for; inf where it sets no length.
         by_value: whether v is divided by the largest v seen, and not by the largest w.
-        cap: largest number of draws.
-        is_fixed: whether nothing but the cap ends a race.
+        max_samples: draws that end any race.
+        is_fixed: whether nothing else ends a race.
     """
 
-    bars: np.ndarray
+    gaps: np.ndarray
     tilts: np.ndarray
     level: float
-    enough_size: float
     by_value: bool
-    cap: int
+    max_samples: int
     is_fixed: bool = False
 
+
+class Sums(NamedTuple):
+    """What the samples of one race add up to; see `Races`.
+
+    Attributes:
+        totals: (K,) of v.
+        squares: (K,) of v^2.
+        weight_sums: (2,) of w and of w^2.
+        factors: (K,) e^{eps}.
+    """
+
+    totals: np.ndarray
+    squares: np.ndarray
+    weight_sums: np.ndarray
+    factors: np.ndarray
+
+
+class NamedStop:
+    """What stops share: a name, and a dict that stands for them."""
+
+    name: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the dict from which `make_stop` makes an equal one."""
+        return {"name": self.name, **vars(self)}
+
+
+@dataclass(frozen=True)
+class Paper(NamedStop):
+    """Line 12 of Algorithm 2: f_1 - f_2 > 2 beta(m, delta) - sigma.
+
+    Arguments:
+        delta: error probability in (0, 1) that the threshold is made for.
+        sigma: slack > 0: a winner whose expectation is below the best by less than this will do, in
+            units of v after scaling.
+        threshold: "printed" or "shortened"; see `threshold_function`.
+        scale: what v is divided by, for sigma and beta mean something only for v in a known range.
+            "value": the largest e^{eps_i} w(mu) seen in the race, which keeps v in [0, 1] so far.
+            "weight": the largest w(mu) seen, e^{eps_i} left as it is, so that v may exceed 1.
+            "supremum": the true largest value of e^{eps_i} w over all i and mu, under which
+            Theorem 1 holds to the letter, at a cost that makes it an instrument and no agent; for
+            built-in independent priors only.
+        max_samples: a race ends here in any case; 10 million at most.
+    """
+
+    delta: float = 0.1
+    sigma: float = 0.1
+    threshold: str = "printed"
+    scale: str = "value"
+    max_samples: int = MAX_SAMPLES
+    name = "paper"
+
+    def __post_init__(self) -> None:
+        check_real("delta", self.delta, above=0.0, below=1.0)
+        check_real("sigma", self.sigma, above=0.0)
+        check_choice("threshold", self.threshold, THRESHOLDS)
+        check_choice("scale", self.scale, SCALES)
+        _check_samples("max_samples", self.max_samples)
+
+    def bars(self) -> Bars:
+        """Return the threshold for each number of draws."""
+        m = np.arange(1, self.max_samples + 1) + 1.0  # line 6: m is 1 before the first draw
+        gaps = 2 * threshold_function(self.threshold, m, self.delta) - self.sigma
+        gaps = np.append(np.inf, gaps)
+        return Bars(gaps, TILTS, math.inf, self.scale != "weight", self.max_samples)
+
+
+@dataclass(frozen=True)
+class SelfNormalised(NamedStop):
+    """Knows no scale: over when the leader is clear, or has samples enough; see the module.
+
+    Arguments:
+        delta: error probability in (0, 1) with which a clear leader may be wrong.
+        effective_samples: effective sample size > 0, finite, that is enough.
+        max_samples: a race ends here in any case; 10 million at most.
+    """
+
+    delta: float = 0.1
+    effective_samples: float = 12.0
+    max_samples: int = MAX_SAMPLES
+    name = "self-normalised"
+
+    def __post_init__(self) -> None:
+        check_real("delta", self.delta, above=0.0, below=1.0)
+        check_real("effective_samples", self.effective_samples, above=0.0)
+        _check_samples("max_samples", self.max_samples)
+
+    def bars(self) -> Bars:
+        """Return the evidence that makes a leader clear."""
+        level = math.log(len(TILTS) / self.delta)
+        return Bars(np.empty(0), TILTS, level, False, self.max_samples)
+
     def lengths(self, shares: np.ndarray) -> np.ndarray:
-        """Return the (N,) samples that end races whose samples are worth (N,) effective ones."""
-        if self.enough_size == math.inf:
-            return np.full(len(shares), self.cap)
-        wanted = np.ceil(self.enough_size / np.maximum(shares, TINY))
-        return np.minimum(wanted, self.cap).astype(np.int64)
+        """Return the (N,) samples that are enough, where one is worth (N,) effective ones."""
+        wanted = np.ceil(self.effective_samples / np.maximum(shares, TINY))
+        return np.minimum(wanted, self.max_samples).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Fixed(NamedStop):
+    """Over after a fixed number of samples: 1 is TS under q_0, ever more TS under the prior.
+
+    Arguments:
+        num_samples: from 1 to 10 million.
+    """
+
+    num_samples: int
+    name = "fixed"
+
+    def __post_init__(self) -> None:
+        _check_samples("num_samples", self.num_samples)
 
     @property
-    def first_guess(self) -> float:
-        """Samples to expect of a race before any was run."""
-        return float(self.cap) if self.is_fixed else FIRST_GUESS
+    def max_samples(self) -> int:
+        """The samples of every race."""
+        return self.num_samples
+
+    def bars(self) -> Bars:
+        """Return bars that are never met."""
+        return Bars(np.empty(0), TILTS, math.inf, True, self.num_samples, is_fixed=True)
+
+
+Stop = Paper | SelfNormalised | Fixed
+STOPS: Mapping[str, Any] = {kind.name: kind for kind in (SelfNormalised, Paper, Fixed)}
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes_options(*kinds: type) -> Callable[[Function], Function]:
+    """Let the signature of a function that takes `**options` name those of some stops."""
+
+    def name_options(function: Function) -> Function:
+        own = inspect.signature(function)
+        named = {field.name: field for kind in reversed(kinds) for field in fields(kind)}
+        rest = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        rest += [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
+            for name, field in named.items()
+        ]
+        function.__signature__ = own.replace(parameters=rest)  # type: ignore[attr-defined]
+        return function
+
+    return name_options
+
+
+def make_stop(stopping: Stop | str | int | Mapping[str, Any], options: Mapping[str, Any]) -> Stop:
+    """Return the stop that the argument of `RacingThompson` names.
+
+    Args:
+        stopping: a stop, its name, a dict of its name and options, or a number of samples.
+        options: of a stop that is named.
+
+    Raises:
+        TypeError: if it is of another kind.
+        ValueError: if the name is unknown, or an option is out of range or never read.
+    """
+    if isinstance(stopping, str):
+        kind = STOPS[check_choice("stopping", stopping, STOPS)]
+        known = [field.name for field in fields(kind)]
+        for name, value in options.items():
+            if name not in known:
+                condition = f"be left out with stopping={stopping!r}, which never reads it"
+                raise ValueError(message(name, condition, value, f"it reads {', '.join(known)}"))
+        required = ["num_samples"] if kind is Fixed else []
+        check_keys("stopping", options, required=required, optional=known)
+        stop: Stop = kind(**options)
+        return stop
+    if options:
+        name, value = next(iter(options.items()))
+        condition = f"be left out with stopping={stopping!r}, which never reads it"
+        raise ValueError(message(name, condition, value))
+    if isinstance(stopping, Mapping):
+        check_keys("stopping", stopping, required=["name"], optional=_OPTIONS)
+        return make_stop(stopping["name"], {k: v for k, v in stopping.items() if k != "name"})
+    if isinstance(stopping, Stop):
+        return stopping
+    return Fixed(_check_samples("stopping", stopping))
+
+
+_OPTIONS = sorted({field.name for kind in STOPS.values() for field in fields(kind)})
+
+
+def _check_samples(name: str, number: Any) -> int:
+    return check_integer(name, number, minimum=1, maximum=MOST_SAMPLES)
 
 
 def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
@@ -98,24 +280,29 @@ def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
     return np.sqrt(np.maximum(radicand, 0.0))
 
 
-def paper_rule(
-    threshold: str, delta: float, sigma: float, cap: int, *, by_value: bool
-) -> StoppingRule:
-    """Return line 12 of Algorithm 2: f_1 - f_2 > 2 beta(m, delta) - sigma."""
-    m = np.arange(cap + 1) + 1.0  # line 6: m is 1 before the first draw
-    bars = np.full(cap + 1, np.inf)
-    bars[1:] = 2 * threshold_function(threshold, m[1:], delta) - sigma
-    return StoppingRule(bars, TILTS, np.inf, np.inf, by_value, cap)
+@inner
+def is_over(bars: Bars, sums: Sums, leader: int, second: float, d: int) -> bool:
+    """Say whether a race is over after d draws, given its leader and the next largest total."""
+    if bars.gaps.size > 0:  # line 12
+        return (sums.totals[leader] - second) / (d + 1) > bars.gaps[d]
+    return not bars.is_fixed and sums.totals[leader] > 0.0 and is_clear(bars, sums, leader)
 
 
-def fixed_rule(num_samples: int) -> StoppingRule:
-    """Return the rule that stops at exactly so many draws: the cap alone."""
-    never = np.full(num_samples + 1, np.inf)
-    return StoppingRule(never, TILTS, np.inf, np.inf, True, num_samples, is_fixed=True)
-
-
-def self_normalised_rule(delta: float, enough_size: float, cap: int) -> StoppingRule:
-    """Return the rule that knows no scale; see the module."""
-    never = np.full(cap + 1, np.inf)
-    level = math.log(len(TILTS) / delta)
-    return StoppingRule(never, TILTS, level, enough_size, False, cap)
+@inner
+def is_clear(bars: Bars, sums: Sums, leader: int) -> bool:
+    """Say whether the leader is clear of all others; sums are per largest w."""
+    total, squares, factors = sums.totals, sums.squares, sums.factors
+    level = bars.level + math.log(total.size - 1)
+    if total[leader] < level * factors[leader]:  # no r < 1 could do
+        return False
+    for i in range(total.size):
+        if i != leader:
+            bound = max(factors[leader], factors[i])
+            gap = (total[leader] - total[i]) / bound
+            variance = (squares[leader] + squares[i]) / (bound * bound)
+            best = 0.0
+            for k in range(bars.tilts.shape[0]):
+                best = max(best, bars.tilts[k, 0] * gap - bars.tilts[k, 1] * variance)
+            if best <= level:
+                return False
+    return True

@@ -18,8 +18,7 @@ them. So a lane is vetted whenever its pulls have doubled, beyond 64 have grown 
   it has not met and the few draws that it rests on are judged as one.
 
 A proposal that has no witness is its own, which shows what m draws miss of what many see. Where
-proposal or witness rest on what draws of the prior have shown (`Proposal.is_inferred`), that is
-tried once more where the data lead.
+independence was inferred from draws of the prior, it is tried once more where the data lead.
 
 Letters: K arms, N lanes, R of them vetted, m samples of a race, M of a witness.
 """
@@ -28,14 +27,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.numerics.kernels import Draws
-from agents.racing.bank import Bank
-from agents.racing.proposal import Proposal, split_lanes
+from agents.posteriors.weighted_draws import WeightedDraws, normalise
+from agents.racing.matching import match_proposal
+from agents.racing.normal import NormalProposal
+from agents.racing.proposals import Proposal
 from agents.racing.races import Races
-from agents.racing.stopping import StoppingRule
-
-SMALLEST = 5e-324
-"""The least positive number, to divide 0 by."""
+from agents.racing.stopping import SelfNormalised, Stop
+from agents.racing.weighing import split_lanes, weigh
+from bandit_gym.problem import BanditProblem
 
 NUM_PILOTS, NUM_WITNESSES = 256, 1024
 FIRST_PULLS, MANY_PULLS = 8, 64
@@ -50,60 +49,136 @@ LOG_UNSEEN = -5.0
 """Of the chances that a race sees a draw of a bank. More data may make a camp of such draws rule,
 however rare it is at the part of them that the bank can follow."""
 
+BANK_SIZE = 4096
+FEWEST = 100.0
+"""Effective draws of a bank that a part of the data must leave."""
+
+FAR = 12.0
+"""Log-likelihood, beside one for each arm, by which the averages of rewards may explain the data
+better than all draws of a bank together do."""
+
+BEYOND = 2.0
+"""Standard errors by which the average of an arm may lie beyond the means of all draws."""
+
+
+class Bank:
+    """A witness for priors that nothing exact is known of: their own draws, weighed by data.
+
+    Few draws from the prior keep weight once there are many data. So of a lane's data only as large
+    a part is taken as leaves enough of them: half of them, and half again. Where the prior has a
+    rare camp that the data ask for, its draws have come to the fore by then, and a proposal that
+    has not seen it shows. That is evidence and no proof: a camp that no draw has met stays unseen.
+
+    Arguments:
+        problem: likelihood and prior.
+
+    Attributes:
+        counts: (R, K) pulls of the part.
+        sums: (R, K) their total rewards, in proportion.
+        is_far: (R,) True where no draw comes near what explains the part, or all draws of an arm
+            are on one side of what it paid.
+    """
+
+    def __init__(self, problem: BanditProblem) -> None:
+        shape = (BANK_SIZE, problem.num_arms)
+        self.problem, self.means = problem, problem.prior.sample(np.random.default_rng(0), shape)
+
+    def follow(self, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Take as large a part of (R, K) counts and sums as leaves enough draws."""
+        self.counts, self.sums = counts.copy(), sums.copy()
+        self._log_weights, poor = np.empty((len(counts), BANK_SIZE)), np.arange(len(counts))
+        while poor.size:
+            self._log_weights[poor] = self._log_likelihood(self.means, poor)
+            weights = normalise(self._log_weights[poor])[0]
+            is_void = self._log_weights[poor].max(axis=1) == -np.inf
+            poor = poor[is_void | (np.square(weights).sum(axis=1) > 1 / FEWEST)]
+            poor = poor[self.counts[poor].any(axis=1)]
+            half = self.counts[poor] // 2
+            self.sums[poor] *= half / np.maximum(self.counts[poor], 1)
+            self.counts[poor] = half
+        averages = np.where(self.counts > 0, self.sums / np.maximum(self.counts, 1), self.means[0])
+        best = self._log_likelihood(averages[:, None], np.arange(len(counts)))[:, 0]
+        log_total = normalise(self._log_weights)[1]
+        self.is_far = best - log_total > FAR + self.problem.num_arms
+        self.is_far |= self._is_beyond(counts, sums).any(axis=1)
+
+    def _is_beyond(self, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Return (R, K) True for arms whose rewards lie beyond all draws of the prior."""
+        pulls = np.maximum(counts, 1)
+        average = sums / pulls
+        nearest = np.clip(average, self.means.min(axis=0), self.means.max(axis=0))
+        error = self.problem.likelihood.reward_std(nearest) / np.sqrt(pulls)
+        return np.asarray((counts > 0) & (abs(average - nearest) > BEYOND * error))
+
+    def _log_likelihood(self, means: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+        data = self.counts[lanes, None], self.sums[lanes, None]
+        return self.problem.likelihood.log_likelihood(means, *data).sum(axis=-1)
+
+    def draw(self) -> np.ndarray:
+        """Return (R, K, M) draws by their weights, at even levels: none of 1/M is left out."""
+        levels = (np.arange(NUM_WITNESSES) + 0.5) / NUM_WITNESSES
+        below = normalise(self._log_weights)[0].cumsum(axis=1)
+        chosen = np.array([np.searchsorted(row, levels * row[-1]) for row in below])
+        return np.ascontiguousarray(self.means[chosen].swapaxes(1, 2))
+
 
 class Vetting:
     """Vets a proposal in each of N lanes as their data grow.
 
     Arguments:
         proposal: to vet. One whose weights are equal, and known to be, needs no vetting.
-        witness: of the posterior; None if the proposal's own draws have to do.
-        rule: what ends the races.
+        stop: what ends the races.
 
     Attributes:
         is_sure: whether the witness knows all of the posterior.
         due: (N,) pulls at which a lane is to be vetted.
-        shares: (N,) effective samples that a draw is worth; 1 where the rule asks for no number.
-        lengths: (N,) samples that end a race, by the rule.
+        last: (N,) pulls at which it was last; 0 before.
+        shares: (N,) effective samples that a draw is worth; 1 where the stop asks for no number.
+        lengths: (N,) samples that end a race.
         is_blind: (N,) True where a race misses what would change its answer.
     """
 
-    state_names = ("due", "shares", "is_blind")
+    state_names = ("due", "last", "shares", "is_blind")
 
-    def __init__(
-        self, proposal: Proposal, witness: Proposal | Bank | None, rule: StoppingRule
-    ) -> None:
-        self.proposal, self.witness, self.rule = proposal, witness, rule
-        self.is_sure = isinstance(witness, Proposal)
+    def __init__(self, proposal: Proposal, stop: Stop) -> None:
+        self.proposal, self.stop = proposal, stop
+        self.witness = find_witness(proposal)
+        self.is_sure = isinstance(self.witness, Proposal)
         # A bank's part of the data is for another than the one that races, whose lanes stay found.
-        self._scout = proposal.fork() if isinstance(witness, Bank) else proposal
-        self._pilots: dict[bytes, Draws] = {}
-        self._is_vetted = proposal.is_inferred or not proposal.has_equal_weights
+        self._scout = proposal.fork() if isinstance(self.witness, Bank) else proposal
+        self.has_equal_weights = proposal.posterior is not None
 
     def restart(self, mask: np.ndarray) -> None:
         """Forget the (N,) masked lanes."""
         if mask.all():
             self.shares, self.is_blind = np.ones(len(mask)), np.zeros(len(mask), dtype=bool)
-            self.due = np.zeros(len(mask), dtype=np.int64)
-        self.shares[mask], self.is_blind[mask] = 1.0, False
-        self.due[mask] = 0 if self._is_vetted else NEVER
+            self.due, self.last = np.zeros((2, len(mask)), dtype=np.int64)
+        self.shares[mask], self.is_blind[mask], self.last[mask] = 1.0, False, 0
+        is_known = self.has_equal_weights and not self.proposal.is_inferred
+        self.due[mask] = NEVER if is_known else 0
         self._resume()
 
     def _resume(self) -> None:
         """Find the lengths of races, which follow from what draws are worth."""
-        self.lengths = self.rule.lengths(self.shares)
+        self.lengths = np.full(len(self.shares), self.stop.max_samples)
+        if isinstance(self.stop, SelfNormalised):
+            self.lengths = self.stop.lengths(self.shares)
+
+    def find_due(self, counts: np.ndarray) -> np.ndarray:
+        """Return the (R,) lanes that are to be vetted, given their counts."""
+        return np.flatnonzero(counts.sum(axis=1) >= self.due)
 
     def look_ahead(self, due: np.ndarray) -> None:
-        """Renew the lengths of races in the (R,) lanes that are due, if the rule sets any."""
-        if self.rule.enough_size == np.inf or self.proposal.has_equal_weights:
+        """Renew the lengths of races in the (R,) lanes that are due, if the stop sets any."""
+        if self.has_equal_weights or not isinstance(self.stop, SelfNormalised):
             return
-        self._pilots.clear()
         first, which = self._different(due)
         for lanes in self._tiles(first):
-            weights, _ = scale_weights(self._pilot(lanes).log_weights)
-            means, squares = weights.mean(axis=1), np.square(weights).mean(axis=1)
-            self.shares[lanes] = means**2 / np.maximum(squares, SMALLEST)
+            weights, log_total = normalise(self._pilot(lanes)[1])
+            shares = 1 / np.square(weights).sum(axis=1) / NUM_PILOTS
+            self.shares[lanes] = np.where(log_total > -np.inf, shares, 0.0)
         self.shares[due] = self.shares[first[which]]
-        self.lengths[due] = self.rule.lengths(self.shares[due])
+        self.lengths[due] = self.stop.lengths(self.shares[due])
 
     def look_back(self, due: np.ndarray, races: Races) -> None:
         """Say which of the (R,) lanes are blind to their data, after N races.
@@ -112,15 +187,23 @@ class Vetting:
         luck, and to be blind is not. A lane that did not race stays due.
         """
         due = due[races.num_samples[due] > 0]
-        pulls = self.proposal.counts[due].sum(axis=1)
-        growth = np.where(pulls < MANY_PULLS, 2, 4)
-        self.due[due] = np.maximum(growth * pulls, FIRST_PULLS)
         first, which = self._different(due)
         middle = due[find_middles(races.log_sums_of_others()[due], which)]
         for part in self._tiles(np.arange(len(first))):
             self.is_blind[first[part]] = self._is_blind(first[part], middle[part], races)
-        self.is_blind[due] = self.is_blind[first[which]]
-        self._pilots.clear()
+        self._note(due, first[which])
+
+    def look_near(self, due: np.ndarray) -> None:
+        """Say in which of the (R,) lanes equal weights were inferred, and are not equal."""
+        first, which = self._different(due)
+        self.is_blind[first] = self.proposal.is_misled(first)
+        self._note(due, first[which])
+
+    def _note(self, due: np.ndarray, like: np.ndarray) -> None:
+        pulls = self.proposal.counts[due].sum(axis=1)
+        growth = np.where(pulls < MANY_PULLS, 2, 4)
+        self.last[due], self.due[due] = pulls, np.maximum(growth * pulls, FIRST_PULLS)
+        self.is_blind[due] = self.is_blind[like]
 
     def _different(self, due: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return lanes of different data among (R,) due ones, and which is like each of these."""
@@ -130,51 +213,60 @@ class Vetting:
 
     def _is_blind(self, lanes: np.ndarray, like: np.ndarray, races: Races) -> np.ndarray:
         """Return (R,) True where (R,) lanes are blind, whose races were as those of (R,) others."""
-        if self.proposal.has_equal_weights:
+        if self.has_equal_weights:
             return self.proposal.is_misled(lanes)
         if isinstance(self.witness, Bank):
             return self._has_doubts(self.witness, lanes, races.num_samples[like])
-        testimony, log_weights = self._testify(lanes)
-        is_blind = miss(testimony, log_weights, races.log_sums_of_others()[like]) > LARGEST_MISS
-        if isinstance(self.witness, Proposal):
-            is_blind |= self.witness.is_misled(np.arange(len(lanes)))
-        return is_blind
-
-    def _testify(self, lanes: np.ndarray) -> tuple[Draws, np.ndarray]:
-        """Return draws of the posterior for (R,) lanes, and what the proposal weighs them."""
+        log_sums = races.log_sums_of_others()[like]
         if not isinstance(self.witness, Proposal):
-            testimony = self._pilot(lanes)
-            return testimony, testimony.log_weights
-        rng, counts, sums = np.random.default_rng(0), self.proposal.counts, self.proposal.sums
-        self.witness.follow(rng, counts[lanes], sums[lanes])
-        testimony = self.witness.draw(rng, np.arange(len(lanes)), NUM_WITNESSES)
-        return testimony, self.proposal.weigh(lanes, testimony.means)
+            means, log_weights = self._pilot(lanes)
+            return miss(WeightedDraws(means, log_weights), log_weights, log_sums) > LARGEST_MISS
+        rng, rows = np.random.default_rng(0), np.arange(len(lanes))
+        self.witness.follow(rng, self.proposal.counts[lanes], self.proposal.sums[lanes])
+        draws = self.witness.draw(rng, rows, NUM_WITNESSES)
+        log_weights = weigh(self.witness, rows, draws.means, draws.log_densities)
+        testimony = WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
+        seen = weigh(self.proposal, lanes, draws.means)
+        return (miss(testimony, seen, log_sums) > LARGEST_MISS) | self.witness.is_misled(rows)
 
     def _has_doubts(self, bank: Bank, lanes: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
         """Return (R,) True where a bank has draws that races of (R,) samples miss, or none."""
         rng, rows, scout = np.random.default_rng(0), np.arange(len(lanes)), self._scout
-        bank.follow(rng, self.proposal.counts[lanes], self.proposal.sums[lanes])
-        scout.expected_samples = self.proposal.expected_samples
+        bank.follow(self.proposal.counts[lanes], self.proposal.sums[lanes])
         scout.follow(rng, bank.counts, bank.sums)
-        log_weights = scout.weigh(rows, bank.draw(rng, rows, NUM_WITNESSES).means)
+        log_weights = weigh(scout, rows, bank.draw())
         pilots = scout.draw(rng, rows, NUM_PILOTS)
-        weights, log_scale = scale_weights(pilots.log_weights)
-        log_sums = np.log(num_samples * np.maximum(weights.mean(axis=1), SMALLEST)) + log_scale
+        _, log_total = normalise(weigh(scout, rows, pilots.means, pilots.log_densities))
+        log_sums = np.maximum(np.log(num_samples / NUM_PILOTS) + log_total, -1e300)
         log_chances = -np.logaddexp(0.0, log_weights - log_sums[:, None])
         return (log_chances < LOG_UNSEEN).any(axis=1) | bank.is_far
 
     def _tiles(self, lanes: np.ndarray) -> list[np.ndarray]:
         return split_lanes(lanes, NUM_WITNESSES * self.proposal.problem.num_arms)
 
-    def _pilot(self, lanes: np.ndarray) -> Draws:
-        """Draw for (R,) lanes, once for what is looked at before a race and after it."""
-        key = lanes.tobytes()
-        if key not in self._pilots:
-            self._pilots[key] = self.proposal.draw(np.random.default_rng(0), lanes, NUM_PILOTS)
-        return self._pilots[key]
+    def _pilot(self, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (R, m, K) draws for lanes, the same whenever asked, and their log-weights."""
+        draws = self.proposal.draw(np.random.default_rng(0), lanes, NUM_PILOTS)
+        log_weights = weigh(self.proposal, lanes, draws.means, draws.log_densities)
+        return draws.means.swapaxes(1, 2), log_weights
 
 
-def miss(testimony: Draws, log_weights: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
+def find_witness(proposal: Proposal) -> Proposal | Bank | None:
+    """Return whose draws can tell where the posterior lies, or None if the proposal's own can."""
+    problem = proposal.problem
+    is_box = problem.offers("normal_box")
+    if proposal.posterior is not None or isinstance(proposal, NormalProposal) and is_box:
+        return None
+    try:
+        matched = match_proposal(problem)
+    except ValueError:
+        return Bank(problem)
+    if matched.posterior is None and not is_box:
+        return Bank(problem)
+    return None if isinstance(proposal, type(matched)) and matched.posterior is None else matched
+
+
+def miss(testimony: WeightedDraws, log_weights: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
     """Return (R,) distances between the best arm's law as races count and in all; see the module.
 
     Args:
@@ -185,28 +277,14 @@ def miss(testimony: Draws, log_weights: np.ndarray, log_sums: np.ndarray) -> np.
     Returns:
         (R,) total variation, and the standard error of the differences that it adds up.
     """
-    mass = normalise(testimony.log_weights)
-    counted = normalise(testimony.log_weights - np.logaddexp(log_weights, log_sums[:, None]))
-    gaps = counted - mass
-    is_best = testimony.winners[:, None] == np.arange(testimony.means.shape[1])[:, None]
-    distance = abs(np.einsum("rm,rkm->rk", gaps, is_best)).sum(axis=1) / 2
-    return distance + np.sqrt(np.square(gaps).sum(axis=1))
+    counted = testimony.log_weights - np.logaddexp(log_weights, log_sums[:, None])
+    as_raced = WeightedDraws(testimony.means, counted)
+    laws = as_raced.best_arm_probabilities(), testimony.best_arm_probabilities()
+    error = np.square(as_raced.weights - testimony.weights).sum(axis=1)
+    return np.asarray(abs(laws[0] - laws[1]).sum(axis=1) / 2 + np.sqrt(error))
 
 
 def find_middles(values: np.ndarray, which: np.ndarray) -> np.ndarray:
     """Return where, for each group 0, 1, ... of (R,) values, its middle one is."""
     order, sizes = np.lexsort([values, which]), np.bincount(which)
     return order[sizes.cumsum() - sizes + sizes // 2]
-
-
-def normalise(log_weights: np.ndarray) -> np.ndarray:
-    """Return (R, m) weights of which each row adds up to 1."""
-    weights = scale_weights(log_weights)[0]
-    return weights / np.maximum(weights.sum(axis=1, keepdims=True), SMALLEST)
-
-
-def scale_weights(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (R, m) weights of which the largest in a row is 1, and the (R,) logs of their unit."""
-    top = log_weights.max(axis=1)
-    log_scale = np.where(top > -np.inf, top, 0.0)
-    return np.exp(log_weights - log_scale[:, None]), log_scale

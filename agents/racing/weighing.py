@@ -1,150 +1,174 @@
-"""Weights that compiled loops know: log w linear in five features of each arm's mean.
-
-Between a prior with natural parameters and a conjugate one that is so for every draw,
-
-    log w(mu) = sum_i c_i . (log mu_i, log(1 - mu_i), mu_i, mu_i^2, 1 / mu_i) + constant,
-
-so that such weights need no call of the prior's `log_density`, and draws can be made, weighed and
-raced in one loop.
+"""Weights, w = prior + likelihood - q on the log scale, and the posterior that they stand for.
 
 Letters: K arms, N lanes, R of them drawn for, m samples.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.random import Generator
 
-from agents.numerics.kernels import fill
-from agents.numerics.laws import MeanLaws
-from agents.numerics.vector_math import log_all
-from bandit_gym.numerics.compiled import inner, kernel
+from agents.posteriors.base import Posterior
+from agents.posteriors.weighted_draws import WeightedDraws
+from agents.racing.proposals import Proposal, add_features
+from bandit_gym.problem import BanditProblem
 
-X, REST, X_REST = range(3)
+NUM_DRAWS = 10_000
+"""Weighted draws for each lane that answers about the posterior rest on."""
+
+NUM_TRIED = 1000
+"""Draws at which the arm that leaves no weight is looked for."""
+
+TILE_SIZE = 1 << 16
+"""Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
 
 
-class LogWeight(NamedTuple):
-    """A log-weight that is linear in the features.
+def weigh(
+    proposal: Proposal,
+    lanes: np.ndarray,
+    means: np.ndarray,
+    log_densities: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the (R, m) log-weights of means: log prior + log likelihood - log q, to a constant.
 
-    Attributes:
-        coefficients: (L, K, 5) of the features log x, log(1 - x), x, x^2, 1/x.
-        sets: (N, K) int8, which of the L sets of coefficients holds for an arm of a lane.
-        support: (K, 2) interval outside which the weight is 0.
+    Args:
+        proposal: q, which may leave the likelihood out.
+        lanes: (R,) the lanes that the means are for.
+        means: (R, K, m), drawn from any law.
+        log_densities: (R, m) log q of them, if it is known.
+
+    Raises:
+        ValueError: if the prior's log-density is NaN or +inf, or has the wrong shape.
+    """
+    if proposal.posterior is not None:
+        return np.zeros((means.shape[0], means.shape[2]))
+    if proposal.natural is None:
+        log_prior = log_weights = prior_log_density(proposal.problem, means)
+    else:
+        coefficients, low, high = proposal.natural
+        is_outside = ((means < low) | (means > high)).any(axis=1)
+        log_prior = log_weights = np.where(is_outside, -np.inf, add_features(coefficients, means))
+    if not proposal.has_likelihood:
+        data = proposal.counts[lanes][..., None], proposal.sums[lanes][..., None]
+        log_likelihood = proposal.problem.likelihood.log_likelihood(means, *data)
+        log_weights = log_weights + log_likelihood.sum(axis=1)
+    if log_densities is None:
+        log_densities = proposal.log_density(lanes, means)
+    with np.errstate(invalid="ignore"):
+        return np.where(log_prior == -np.inf, -np.inf, log_weights - log_densities)
+
+
+def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
+    """Return the prior's (R, m) log-density of (R, K, m) means; arms go last, as it expects.
+
+    Raises:
+        ValueError: if it has another shape, or is NaN or +inf.
+    """
+    log_density = np.asarray(problem.prior.log_density(means.swapaxes(1, 2)))
+    wanted = (means.shape[0], means.shape[2])
+    if log_density.shape == tuple(size for size in wanted if size > 1):
+        log_density = log_density.reshape(wanted)  # densities of SciPy drop dimensions of length 1
+    if log_density.shape != wanted:
+        raise ValueError(
+            f"prior.log_density must map means (..., K) to (...): shape {wanted} for means of "
+            f"shape {(*wanted, means.shape[1])}, got {log_density.shape}."
+        )
+    if not (log_density < np.inf).all():
+        raise ValueError("prior.log_density must be finite or -inf, got NaN or +inf.")
+    return log_density
+
+
+class WeighedPosterior(Posterior):
+    """The posterior, as weighted draws of a proposal.
+
+    A moment that is infinite cannot be told from one that is large.
+
+    Arguments:
+        proposal: to draw from.
     """
 
-    coefficients: np.ndarray
-    sets: np.ndarray
-    support: np.ndarray
+    source = f"{NUM_DRAWS:,} weighted draws"
+
+    def __init__(self, proposal: Proposal) -> None:
+        self.problem, self.proposal = proposal.problem, proposal
+
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Bring every lane to its data; see `Posterior.follow`."""
+        self.counts = counts
+        self.proposal.follow(rng, counts, sums)
+
+    def sample(self, rng: Generator) -> np.ndarray:
+        """Return one (N, K) draw of the means, as `sample_many` does."""
+        return np.asarray(self.sample_many(rng, 1)[0])
+
+    def sample_many(self, rng: Generator, size: int) -> np.ndarray:
+        """Return (size, N, K) draws: of the weighted ones that all answers are from, by weight."""
+        return np.concatenate([each.resample(rng, size) for each in self._lanes()], axis=1)
+
+    def mean(self) -> np.ndarray:
+        """Return the (N, K) expectations of the means."""
+        return np.concatenate([each.mean() for each in self._lanes()])
+
+    def std(self) -> np.ndarray:
+        """Return the (N, K) standard deviations of the means."""
+        return np.concatenate([each.std() for each in self._lanes()])
+
+    def quantile(self, p: np.ndarray | float) -> np.ndarray:
+        """Return the (N, K) quantiles of the means; see `Posterior.quantile`."""
+        rows = np.broadcast_to(p, self.counts.shape)[:, None]
+        pairs = zip(self._lanes(), rows, strict=True)
+        return np.concatenate([each.quantile(row) for each, row in pairs])
+
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities that each arm has the largest mean."""
+        return self.best_among(None)
+
+    def best_among(self, available: np.ndarray | None) -> np.ndarray:
+        """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
+        rows = [None] * len(self.counts) if available is None else list(available[:, None])
+        pairs = zip(self._lanes(), rows, strict=True)
+        return np.concatenate([each.best_arm_probabilities(row) for each, row in pairs])
+
+    def is_unreliable(self) -> np.ndarray:
+        """Return (N,) True where draws may not follow the proposal's law."""
+        return self.proposal.is_unreliable()
+
+    def _lanes(self) -> Iterator[WeightedDraws]:
+        """Yield draws of each lane, from a generator made anew: a function of its own data."""
+        for lane in range(len(self.counts)):
+            draws = self.proposal.draw(np.random.default_rng(0), np.array([lane]), NUM_DRAWS)
+            log_weights = weigh(self.proposal, np.array([lane]), draws.means, draws.log_densities)
+            if log_weights.max() == -np.inf:
+                raise no_weight(self.proposal, lane, f"{NUM_DRAWS} draws for")
+            yield WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
 
 
-class WeighedLaws(NamedTuple):
-    """All that a compiled loop needs in order to draw means and to weigh them.
+def no_weight(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:
+    """Return the error that no draw for a lane has weight; it names arm, count and sum if it can.
 
-    Attributes:
-        laws: (N, K) of them, to draw from.
-        log_weight: of the draws.
+    It is an arm with none of whose draws, each put into a draw of the prior, data and prior are
+    possible, while they are with another draw of the prior.
     """
-
-    laws: MeanLaws
-    log_weight: LogWeight
-
-
-class LogProducts(NamedTuple):
-    """Sums over arms of c log(y), y = x, 1 - x or x (1 - x) by kind, kept as products of y.
-
-    So there is one logarithm for all arms of a coefficient. It is taken when the coefficient
-    changes, or before a product could leave the range of floating-point numbers.
-
-    Attributes:
-        coefficients: (3,) c of the products so far, of each kind.
-        products: (4, m) products so far, of each kind, and scratch space.
-        out: (m,) receives the logarithms of the products done with.
-    """
-
-    coefficients: np.ndarray
-    products: np.ndarray
-    out: np.ndarray
+    rng, problem, fault = np.random.default_rng(0), proposal.problem, "data are"
+    drawn = proposal.draw(rng, np.array([lane]), NUM_TRIED).means[0].T
+    typical = problem.prior.sample(rng, drawn.shape)
+    for arm in np.flatnonzero(proposal.counts[lane])[::-1]:
+        data = int(proposal.counts[lane, arm]), float(proposal.sums[lane, arm])
+        mixed, shuffled = typical.copy(), typical.copy()
+        mixed[:, arm], shuffled[:, arm] = drawn[:, arm], np.roll(typical[:, arm], 1)
+        logs = problem.likelihood.log_likelihood(drawn[:, arm], *data)
+        logs = logs + problem.prior.log_density(mixed)
+        if np.isneginf(logs).all() and np.isfinite(problem.prior.log_density(shuffled)).any():
+            fault = f"arm {arm} has {data[0]} rewards of total {data[1]:g} that are"
+    return ValueError(
+        f"prior.log_density must be above -inf at some draw from the proposal, got -inf at all "
+        f"{where} lane {lane}, whose {fault} hardly possible under the prior{remedy}."
+    )
 
 
-@kernel
-def add_log_weights(
-    log_weight: LogWeight, lanes: np.ndarray, means: np.ndarray, log_weights: np.ndarray
-) -> None:
-    """Add the log-weights, up to a constant, of (R, K, m) means for (R,) lanes of N to (R, m)."""
-    num_lanes, num_arms, num_samples = means.shape
-    coefficients, products = np.empty(3), np.empty((4, num_samples))
-    fill(coefficients, 0.0)
-    for kind in range(3):
-        fill(products[kind], 1.0)
-    for r in range(num_lanes):
-        out = log_weights[r]
-        logs = LogProducts(coefficients, products, out)
-        for i in range(num_arms):
-            x = means[r, i]
-            c0, c1, c2, c3, c4 = log_weight.coefficients[log_weight.sets[lanes[r], i], i]
-            if c0 == c1:
-                multiply_logs(logs, X_REST, c0, x)
-            else:
-                multiply_logs(logs, X, c0, x)
-                multiply_logs(logs, REST, c1, x)
-            add_rational(c2, c3, c4, x, out)
-            cut_support(log_weight.support[i, 0], log_weight.support[i, 1], x, out)
-        for kind in range(3):
-            flush_logs(logs, kind)
-
-
-@inner
-def multiply_logs(logs: LogProducts, kind: int, coefficient: float, x: np.ndarray) -> None:
-    """Add coefficient * log(y) for x (m,), now or later."""
-    if coefficient == 0.0:
-        return
-    product, num_extreme = logs.products[kind], 0
-    if coefficient != logs.coefficients[kind]:
-        flush_logs(logs, kind)
-    for j in range(x.size):
-        num_extreme += not 1e-250 < product[j] * factor(kind, x[j]) < 1e250
-    if num_extreme > 0:
-        flush_logs(logs, kind)
-    logs.coefficients[kind] = coefficient
-    for j in range(x.size):
-        product[j] *= factor(kind, x[j])
-
-
-@inner
-def factor(kind: int, x: float) -> float:
-    """Return y."""
-    if kind == X:
-        return x
-    return 1.0 - x if kind == REST else x * (1.0 - x)
-
-
-@inner
-def flush_logs(logs: LogProducts, kind: int) -> None:
-    """Take the logarithms of the products of a kind to `out`, and start again from 1."""
-    coefficient, product, out = logs.coefficients[kind], logs.products[kind], logs.out
-    if coefficient != 0.0:
-        log_all(product, logs.products[3])
-        for j in range(out.size):
-            out[j] += coefficient * product[j]
-        fill(product, 1.0)
-        logs.coefficients[kind] = 0.0
-
-
-@inner
-def add_rational(c2: float, c3: float, c4: float, x: np.ndarray, out: np.ndarray) -> None:
-    """Add c2 x + c3 x^2 + c4 / x."""
-    if c2 != 0.0 or c3 != 0.0:
-        for j in range(x.size):
-            out[j] += (c2 + c3 * x[j]) * x[j]
-    if c4 != 0.0:
-        for j in range(x.size):
-            out[j] += c4 / x[j]
-
-
-@inner
-def cut_support(low: float, high: float, x: np.ndarray, out: np.ndarray) -> None:
-    """Put -inf where x is outside [low, high]."""
-    if low > -np.inf or high < np.inf:
-        for j in range(x.size):
-            out[j] = -np.inf if x[j] < low or x[j] > high else out[j]
+def split_lanes(lanes: np.ndarray, means_per_lane: int) -> list[np.ndarray]:
+    """Split (R,) lanes into parts of about TILE_SIZE means."""
+    step = max(1, TILE_SIZE // means_per_lane)
+    return [lanes[start : start + step] for start in range(0, len(lanes), step)]

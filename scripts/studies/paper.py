@@ -28,7 +28,7 @@ from scipy import integrate, special
 from agents import RacingThompson
 from agents.oracle import action_probabilities
 from agents.posteriors.conjugate import reference_posterior
-from agents.racing.stopping import StoppingRule, threshold_function
+from agents.racing.stopping import Paper, threshold_function
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem
@@ -50,12 +50,13 @@ RACING, SMC = "Racing", "SMC"
 class RacingByDraws(RacingThompson):
     """The race whose m is the number of its draws, in the averages and in the threshold."""
 
-    def _make_rule(self) -> StoppingRule:
-        """Return line 12 for averages over m draws, which races divide by m + 1."""
-        rule = super()._make_rule()
-        m = np.arange(1.0, len(rule.bars))
-        bars = 2 * threshold_function(self.threshold, m, self.delta) - self.sigma
-        return rule._replace(bars=np.append(np.inf, bars * m / (m + 1)))
+    def __init__(self, problem: BanditProblem, **options: Any) -> None:
+        super().__init__(problem, **options)
+        stop = self.stopping
+        assert isinstance(stop, Paper)
+        m = np.arange(1.0, stop.max_samples + 1)  # line 12 for averages over m draws, not m + 1
+        gaps = 2 * threshold_function(stop.threshold, m, stop.delta) - stop.sigma
+        self._bars = self._bars._replace(gaps=np.append(np.inf, gaps * m / (m + 1)))
 
 
 def entry(

@@ -9,6 +9,8 @@ from geometric import Geometric
 from surface import lane_counts, started
 
 from agents import RacingThompson
+from agents.racing.stopping import Fixed, Paper, SelfNormalised, make_stop
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -206,6 +208,40 @@ def test_the_papers_race_is_its_proposal_stop_and_readings():
     found = [race(CUT, 50, name=name, **readings, **more) for name, more in ways]
     assert found[0][0].tolist() == found[1][0].tolist()
     assert found[0][1]["num_samples"].tolist() == found[1][1]["num_samples"].tolist()
+
+
+@pytest.mark.parametrize(
+    "stopping",
+    [Paper(delta=0.3, sigma=0.2), {"name": "paper", "delta": 0.3, "sigma": 0.2}],
+    ids=["object", "dict"],
+)
+def test_a_stop_is_an_object_a_name_or_a_dict(stopping):
+    named = RacingThompson(CUT, stopping="paper", delta=0.3, sigma=0.2)
+    assert RacingThompson(CUT, stopping=stopping).stopping == named.stopping
+    assert make_stop(named.stopping.to_dict(), {}) == named.stopping
+    assert RacingThompson(CUT, stopping=20).stopping == Fixed(20)
+    assert RacingThompson(CUT).stopping == SelfNormalised()
+
+
+@pytest.mark.parametrize("problem", [UNIFORM, CUT], ids=["conjugate", "tables"])
+@pytest.mark.parametrize(
+    ("stopping", "num_samples"), [("self-normalised", 1), (7, 7)], ids=["self-normalised", "fixed"]
+)
+def test_draws_of_the_posterior_itself_are_exact_thompson_sampling(problem, stopping, num_samples):
+    arms, told = race(problem, 20_000, stopping=stopping)
+    assert_same_law(arms, started("exact", problem, 20_000, *DATA).act())
+    assert (told["num_samples"] == num_samples).all() and not told["doubts"].any()
+    np.testing.assert_allclose(told["effective_sample_size"], num_samples)
+
+
+def test_diagnostics_say_why_a_race_is_doubted_and_when_it_was_vetted():
+    _, told = race(CUT, 200, name="racing_paper", max_samples=50)
+    assert told["is_capped"].any()
+    assert ((told["doubts"] & Doubt.RACE_CAPPED > 0) == told["is_capped"]).all()
+    assert ((told["doubts"] != 0) == told["is_unreliable"]).all()
+    assert (told["last_vetted"] == sum(DATA[0])).all()
+    _, told = race(CUT, 200, proposal="reference", stopping=1)  # TS under another prior
+    assert (told["doubts"] == Doubt.PROPOSAL_BLIND).all()
 
 
 def test_defaults_are_those_told():

@@ -1,0 +1,347 @@
+"""What a race draws from: posteriors q of the means that are easy to sample.
+
+A proposal answers for q alone. What its draws weigh under the true posterior is written once, in
+`agents.racing.weighing`; weights are exact for any q, and a q near the true posterior needs few
+samples.
+
+Letters: K arms, N lanes, R of them drawn for, m samples.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.random import Generator
+
+from agents.numerics.kernels import compare_means, draw_chunk
+from agents.numerics.laws import MeanLaws
+from agents.posteriors.base import Posterior
+from agents.posteriors.conjugate import (
+    ConjugatePosterior,
+    code_of,
+    conjugate_posterior,
+    is_conjugate,
+)
+from agents.posteriors.coordinate import mean_at
+from agents.posteriors.grid import GridPosterior
+from agents.posteriors.tables import Tables, invert
+from bandit_gym.numerics.compiled import kernel
+from bandit_gym.priors import Prior, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+
+FAR = 1000.0
+"""Standard deviations from the mean at which an unbounded support is cut for a stand-in."""
+
+NUM_TRIED = 64
+"""Draws of the posterior at which arms whose independence was inferred are tried again."""
+
+FEATURES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
+    np.log,
+    lambda x: np.log1p(-x),
+    np.positive,
+    np.square,
+    np.reciprocal,
+)
+"""In which natural parameters are coefficients of log-densities."""
+
+
+class Draws(NamedTuple):
+    """Draws of the means from q, for R lanes.
+
+    Attributes:
+        means: (R, K, m).
+        winners: (R, m) arm with the largest mean, ties broken at random.
+        log_densities: (R, m) what `Proposal.log_density` says of them; None if it was not asked.
+    """
+
+    means: np.ndarray
+    winners: np.ndarray
+    log_densities: np.ndarray | None = None
+
+
+def make_draws(num_lanes: int, num_arms: int, num_samples: int) -> Draws:
+    """Return room for the means and winners of draws."""
+    means = np.empty((num_lanes, num_arms, num_samples))
+    return Draws(means, np.empty((num_lanes, num_samples), dtype=np.int64))
+
+
+class Proposal(ABC):
+    """A law q of the means in each lane, which follows the data.
+
+    Arguments:
+        problem: the likelihood, and the prior to resemble.
+
+    Attributes:
+        counts: (N, K) pulls that are followed.
+        sums: (N, K) total rewards that are followed.
+        posterior: q as a posterior, where q is the posterior of the problem itself; else None. Then
+            all weights are equal.
+        has_likelihood: whether the likelihood of the data is a factor of q.
+        is_inferred: whether that weights are equal was inferred from draws of the prior.
+        natural: the (1, K, 5) natural parameters of the problem's prior and the (K, 1) ends of its
+            support, where it says them: weights by them take a third of the time.
+    """
+
+    posterior: Posterior | None = None
+    has_likelihood = True
+    is_inferred = False
+
+    def __init__(self, problem: BanditProblem) -> None:
+        self.problem = problem
+        self.counts, self.sums = np.empty((2, 0, problem.num_arms))
+        self.natural: tuple[np.ndarray, ...] | None = None
+        if problem.offers("natural_parameters"):
+            prior: Any = problem.prior
+            ends = problem.arm_support().T[..., None]
+            self.natural = (prior.natural_parameters(problem.num_arms)[None], *ends)
+
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Bring every lane to its data; see `Posterior.follow`."""
+        self.counts, self.sums = counts, sums
+
+    @abstractmethod
+    def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
+        """Draw m vectors of means for each of the given (R,) lanes."""
+
+    @abstractmethod
+    def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return (R, m) log q of (R, K, m) means, up to a constant in each lane.
+
+        Where `has_likelihood`, the likelihood of the data is left out of it.
+        """
+
+    def is_missing(self, counts: np.ndarray) -> np.ndarray:
+        """Return (N, K) True where an arm has no posterior of its own, given its pulls."""
+        return np.zeros(counts.shape, dtype=bool)
+
+    def is_unreliable(self) -> np.ndarray:
+        """Return (N,) True where draws may not follow q."""
+        return np.zeros(len(self.counts), dtype=bool)
+
+    def is_misled(self, lanes: np.ndarray) -> np.ndarray:
+        """Return (R,) True where what was inferred of the prior fails near the data."""
+        return np.zeros(len(lanes), dtype=bool)
+
+    def log_supremum(self) -> float:
+        """Return the log of the largest weight there is.
+
+        Raises:
+            ValueError: if it is unknown or infinite.
+        """
+        if self.posterior is not None:
+            return 0.0
+        raise ValueError(
+            "scale must be 'value' or 'weight' unless the prior offers natural_parameters, got "
+            f"'supremum' for {self.problem.prior!r}."
+        )
+
+    def fork(self) -> Self:
+        """Return a copy that may follow other data; they share the problem."""
+        return copy.deepcopy(self, {id(self.problem): self.problem})
+
+
+class ConjugateProposal(Proposal):
+    """The paper's proposal: a conjugate posterior, in which arms are independent.
+
+    Arguments:
+        problem: the likelihood, and the prior to weigh for.
+        law: the conjugate posterior to draw from.
+        stand_in: replaces `law` for an arm without data whose conjugate prior is improper.
+    """
+
+    def __init__(
+        self, problem: BanditProblem, law: ConjugatePosterior, stand_in: ConjugatePosterior
+    ) -> None:
+        super().__init__(problem)
+        self.law, self.stand_in = law, stand_in
+        if is_conjugate(problem.likelihood, problem.prior):
+            own = conjugate_posterior(problem)
+            self.posterior = own if np.array_equal(own.prior, law.prior) else None
+        if law.law.natural is not None:
+            self._coefficients = [q.natural_parameters() for q in (law, stand_in)]
+
+    def is_missing(self, counts: np.ndarray) -> np.ndarray:
+        """Return (N, K) True where an arm has no posterior of its own and the stand-in serves."""
+        return (counts == 0) & ~self.law.is_proper()
+
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Find the parameters of every arm; see `Posterior.follow`."""
+        super().follow(rng, counts, sums)
+        self._missing = self.is_missing(counts)
+        own, other = (law.parameters(counts, sums) for law in (self.law, self.stand_in))
+        pairs = zip(own, other, strict=True)
+        self._parameters = [np.where(self._missing, b, a) for a, b in pairs]
+
+    def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
+        """Draw m vectors of means for each lane; see `Proposal.draw`."""
+        first, second = self._parameters
+        if self.law.law.code is None:
+            size = (*first[lanes].shape, num_samples)
+            means = self.law.law.draw(rng, first[lanes][..., None], second[lanes][..., None], size)
+            return Draws(means, means.argmax(axis=1))
+        draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
+        laws = MeanLaws(code_of(self.problem.likelihood), first, second)
+        draw_chunk(rng, laws, lanes, draws.means, draws.winners)
+        return draws
+
+    def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return (R, m) log-densities of the conjugate prior; the likelihood is left out."""
+        if self.law.law.natural is None:
+            first, second = self.law.prior.T[..., None]
+            return np.asarray(self.law.law.log_density(first, second, means).sum(axis=1))
+        own, other = self._coefficients
+        missing = self._missing[lanes]
+        coefficients = np.where(missing[..., None], other, own) if missing.any() else own[None]
+        return add_features(coefficients, means)
+
+    def log_supremum(self) -> float:
+        """Return the log of the largest weight, pi / q_0; see `Proposal.log_supremum`."""
+        if self.natural is None:
+            return super().log_supremum()
+        coefficients = self.natural[0][0] - self._coefficients[0]
+        arms = zip(coefficients, self.problem.arm_support(), strict=True)
+        return sum(_log_supremum_of_arm(each, *ends) for each, ends in arms)
+
+
+def add_features(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the (R, m) sums over arms of c . (log x, log(1 - x), x, x^2, 1/x), x (R, K, m)."""
+    total = np.zeros((x.shape[0], x.shape[2]))
+    with np.errstate(divide="ignore", invalid="ignore"):  # outside a prior's support
+        for k, feature in enumerate(FEATURES):
+            c = coefficients[..., k]
+            if c.any():
+                total += np.matmul(c[:, None], feature(x))[:, 0]
+    return total
+
+
+def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> float:
+    """Maximise c_0 log x + c_1 log(1 - x) + c_2 x + c_3 x^2 + c_4 / x over (low, high).
+
+    The stationary points are roots of a polynomial: the derivative times x^2 (1 - x).
+    """
+    c0, c1, c2, c3, c4 = coefficients
+    x, one_minus_x = np.polynomial.Polynomial([0, 1]), np.polynomial.Polynomial([1, -1])
+    slope = (c0 * x + c2 * x**2 + 2 * c3 * x**3 - c4) * one_minus_x - c1 * x**2
+    roots = slope.trim().roots() if any(coefficients) else np.array([])
+    stationary = roots.real[(abs(roots.imag) < 1e-9) & (roots.real > low) & (roots.real < high)]
+    near = 1e-12 * min(high - low, 1e9)
+    points = np.array([*stationary, max(low, -1e9) + near, min(high, 1e9) - near])
+    with np.errstate(divide="ignore"):  # of features whose coefficient is 0
+        features = [np.log(abs(points)), np.log(abs(1 - points)), points, points**2, 1 / points]
+    values = sum(c * f for c, f in zip(coefficients, features, strict=True) if c)
+    values = np.broadcast_to(values, points.shape)
+    best = int(np.argmax(values))
+    if best >= len(stationary) and values[best] > max([*values[: len(stationary)], 0.0]) + 20:
+        raise ValueError(
+            "scale must be 'value' or 'weight' where the weight pi / q_0 is unbounded, "
+            "got 'supremum'."
+        )
+    return float(values[best])
+
+
+class TableProposal(Proposal):
+    """Each arm's own posterior, from a table, as if arms were independent.
+
+    Arguments:
+        problem: the likelihood, and the prior to weigh for. Its marginals are its own where arms
+            are independent, else normal laws cut to the support, with the moments of its draws or,
+            for a truncated multivariate normal, those before truncation.
+        draws: (M, K) from the prior, for the moments.
+
+    Raises:
+        ValueError: if the marginals do not integrate or are too rough for tables.
+    """
+
+    def __init__(self, problem: BanditProblem, draws: np.ndarray) -> None:
+        super().__init__(problem)
+        self.marginals: Any = fit_marginals(problem, draws)
+        self.grid = GridPosterior(replace(problem, prior=self.marginals))
+        if self.marginals is problem.prior:
+            self.posterior = self.grid
+        self.is_inferred = hasattr(self.marginals, "is_apart")
+
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Build the tables that have changed; see `GridPosterior.follow`."""
+        super().follow(rng, counts, sums)
+        self.grid.follow(rng, counts, sums)
+
+    def is_unreliable(self) -> np.ndarray:
+        """Return (N,) True where the tables cannot vouch for what they hold."""
+        return self.grid.is_unreliable()
+
+    def is_misled(self, lanes: np.ndarray) -> np.ndarray:
+        """Return (R,) True where a `SlicedPrior` is not the prior near the data."""
+        if not self.is_inferred:
+            return super().is_misled(lanes)
+        own = self.draw(np.random.default_rng(0), lanes, NUM_TRIED).means.swapaxes(1, 2)
+        data = self.counts[lanes, None], self.sums[lanes, None]
+        return ~np.asarray(self.marginals.is_apart(own, *data, self.problem.likelihood))
+
+    def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
+        """Draw m vectors of means for each lane; see `Proposal.draw`."""
+        draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
+        tables, ends = self.grid.tables, self.grid.cells.ends
+        draw_from_tables(rng, ends, tables, lanes, draws.means, draws.winners)
+        return draws
+
+    def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return (R, m) log-densities of the marginal priors; the likelihood is left out."""
+        with np.errstate(invalid="ignore"):  # where arms are impossible, and infinitely likely
+            return np.asarray(self.marginals.arm_log_density(means.swapaxes(1, 2)).sum(axis=-1))
+
+
+def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
+    """Return a prior under which arms are independent, with marginals like those of the problem's.
+
+    Args:
+        problem: likelihood and prior.
+        draws: (M, K) from the prior.
+    """
+    prior: Any = problem.prior
+    if problem.offers("arm_log_density"):
+        return problem.prior
+    mean, std = draws.mean(axis=0), draws.std(axis=0)
+    if problem.offers("normal_box"):
+        mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms)
+        std = np.sqrt(np.diag(prior.covariance))
+    low, high = problem.arm_support().T
+    low, high = np.maximum(low, mean - FAR * std), np.minimum(high, mean + FAR * std)
+    return TruncatedNormal(*(column.tolist() for column in (mean, std, low, high)))
+
+
+@kernel
+def draw_from_tables(
+    rng: Generator,
+    ends: np.ndarray,
+    tables: Tables,
+    lanes: np.ndarray,
+    means: np.ndarray,
+    winners: np.ndarray,
+) -> None:
+    """Draw the means of all arms from their tables, and find the best.
+
+    Args:
+        rng: source of randomness.
+        ends: of the coordinate.
+        tables: of N lanes.
+        lanes: (R,) the lanes, of N, to draw for.
+        means: (R, K, m) receives the draws.
+        winners: (R, m) receives the best arms.
+    """
+    best = np.empty(means.shape[2])
+    for r in range(lanes.size):
+        u = means[r]  # with which means rise
+        best[:] = -np.inf
+        for arm in range(u.shape[0]):
+            points, guide = tables.points[lanes[r], arm], tables.guides[lanes[r], arm]
+            for j in range(best.size):
+                u[arm, j] = invert(points, guide, rng.random())
+            compare_means(rng, u, arm, best, winners[r])
+        for arm in range(u.shape[0]):
+            for j in range(best.size):
+                u[arm, j] = mean_at(ends, u[arm, j])
