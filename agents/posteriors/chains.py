@@ -284,16 +284,3 @@ def settle_chains(
             half = path[num_sweeps // 2 :, k]
             places[lane, 0, k], places[lane, 1, k] = half.mean(), half.var()
     return slowness, places
-
-
-@kernel
-def count_wins(
-    rng: Generator, means: np.ndarray, target: GibbsTarget, axes: Axes, num_sweeps: int
-) -> np.ndarray:
-    """Renew on and return the (L, K) number of sweeps after which each arm was the best."""
-    wins = np.zeros(means.shape)
-    for lane in range(means.shape[0]):
-        for _ in range(num_sweeps):
-            sweep(rng, means[lane], target, axes, lane)
-            wins[lane, np.argmax(means[lane])] += 1
-    return wins

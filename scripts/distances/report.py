@@ -27,9 +27,7 @@ PROMISES = """An agent is *right* where its excess is at most 0.02. What is prom
   that misses a part of the answer or rests on too few samples, particles that collapsed, a chain
   that mixes slowly or may be in the wrong one of two camps, a table that misses its promise. Racing
   and SMC as the paper sets them promise no distance at all; that they say so where they are far off
-  is what is measured here. A run of SMC that collapsed may have found the right arm all the same,
-  which its weights cannot tell: so the data are asked as well (`agents/posteriors/doubts.py`), and
-  a decision of which they leave hardly a doubt is not flagged.
+  is what is measured here.
 - **Refused.** What an agent cannot treat it declines in one sentence, which names an agent that
   can; the points at which that happened are listed at the end."""
 """What the page says beside its numbers."""

@@ -169,53 +169,6 @@ def test_particles_that_can_are_not(name):
     assert is_unreliable(acted(*UNFLAGGED[name])).mean() < 0.1
 
 
-def test_flags_of_very_many_arms_stay():
-    agent = started(
-        PAPERS_SMC, BanditProblem(Bernoulli(), Beta(1.0, 1.0), 1001), 2, num_particles=20
-    )
-    for _ in range(30):
-        agent.observe(agent.act(), np.ones(2))
-    assert agent.diagnostics()["is_unreliable"].all()
-
-
-def test_collapsed_particles_are_flagged_but_for_the_arm_that_data_leave_no_doubt_of():
-    agent = started(PAPERS_SMC, UNIFORM, 500, [300, 300], [180.0, 120.0], num_particles=10)
-    first = agent.act()
-    told = agent.diagnostics()
-    assert (told["effective_sample_size"] < 10).all() and 0 < (first == 0).sum() < 500
-    np.testing.assert_array_equal(told["is_unreliable"], first == 1)
-    second = agent.act()
-    flags = agent.diagnostics()["is_unreliable"]
-    assert ((first == 0) & (second == 1)).any()
-    assert flags[second == 1].all() and not flags[(first == 0) & (second == 0)].any()
-    agent.reset_lanes(np.arange(500) < 499)
-    agent.warm_start([3, 3], [1.0, 1.0])
-    agent.act()
-    assert agent.diagnostics()["is_unreliable"][:499].all()  # looked at anew
-
-
-def test_flags_of_resampled_particles_stay():
-    agent = acted(UNIFORM, COPIES | {"num_particles": 10}, [300, 300], [180.0, 120.0])
-    assert is_unreliable(agent).all()
-
-
-CLOSE = TruncatedMultivariateNormal(0.5, [[0.04, 0.039996], [0.039996, 0.04]])
-DOUBTFUL = {
-    "arms all but equal a priori": (Bernoulli(), CLOSE, [500, 500], [275.0, 225.0]),
-    "data that the prior hardly leads to": (
-        *(Bernoulli(), Mixture([Beta(20.0, 20.0), TruncatedNormal(0.97, 0.003)], [0.998, 0.002])),
-        *([30, 1000], [30.0, 850.0]),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DOUBTFUL)
-def test_doubt_remains_where_averages_do_not_decide(name):
-    likelihood, prior, counts, sums = DOUBTFUL[name]
-    agent = acted(BanditProblem(likelihood, prior, 2), {"num_particles": 10}, counts, sums, 100)
-    assert is_unreliable(agent).mean() > 0.9
-
-
 def test_data_that_outrun_the_moves_are_flagged_until_the_lane_begins_anew():
     size = 40
     covariance = (0.04 * (0.5 * np.eye(size) + 0.5)).tolist()
