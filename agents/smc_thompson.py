@@ -16,7 +16,7 @@ import numpy as np
 from agents.base.forgetting import Forgetful
 from agents.posteriors.base import PosteriorAgent, require_forgetting
 from agents.posteriors.particles import ParticlePosterior
-from agents.posteriors.resampling import RESAMPLING
+from agents.posteriors.weighted_draws import RESAMPLING
 from bandit_gym.checks import check_choice, check_integer, check_real, message
 from bandit_gym.problem import BanditProblem
 
@@ -52,14 +52,16 @@ class SMCThompson(Forgetful, PosteriorAgent):
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
     (of the lane's poorest population), `is_degenerate` (in some population every particle rules out
-    the data; it is treated as if all were equally likely), `is_unreliable` (the law of this run's
-    particles may be farther from the posterior's than that of as many independent draws: few of
-    them or of their ancestors carry the weight, they may have missed a part of the prior, or data
-    came too many at once).
+    the data; it is treated as if all were equally likely), `doubts` and `is_unreliable` (the law of
+    this run's particles may be farther from the posterior's than that of as many independent draws:
+    few of them or of their ancestors carry the weight, they may have missed a part of the prior, or
+    data came too many at once).
 
     References:
         Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).
     """
+
+    _told: dict[str, np.ndarray] | None = None
 
     def __init__(
         self,
@@ -100,13 +102,40 @@ class SMCThompson(Forgetful, PosteriorAgent):
         return self.up_to_date().best_among(self._available)
 
     def _choose(self) -> np.ndarray:
-        actions = self.up_to_date().draw_best_among(self.rng, self._available)
-        self._diagnostics |= {
-            "num_samples": self.inner.num_taking_part(),
-            "effective_sample_size": self.inner.effective_sample_size(),
-            "is_degenerate": self.inner.is_degenerate(),
-        }
-        return actions
+        return self.up_to_date().draw_best_among(self.rng, self._available)
+
+    def up_to_date(self) -> ParticlePosterior:
+        """Return the posterior after all that was observed; what it doubts is told when asked."""
+        self._require_reset()
+        self._take_back()
+        self.inner.follow(self.rng, self.counts, self.sums)
+        self._told = None
+        return self.inner
+
+    @property
+    def _diagnostics(self) -> dict[str, np.ndarray]:
+        """How the last `act` went; the particles stay as they were then until the next.
+
+        To find it takes as long as a decision in one lane.
+        """
+        if self._told is None:
+            doubts = self.inner.doubts()
+            self._told = {
+                "doubts": doubts,
+                "is_unreliable": doubts != 0,
+                "num_samples": self.inner.num_taking_part(),
+                "effective_sample_size": self.inner.effective_sample_size(),
+                "is_degenerate": self.inner.is_degenerate(),
+            }
+        return self._told
+
+    @_diagnostics.setter
+    def _diagnostics(self, told: dict[str, np.ndarray]) -> None:
+        self._told = told
+
+    def _restart(self, mask: np.ndarray) -> None:
+        self._diagnostics = self._diagnostics  # while the particles are those that decided
+        super()._restart(mask)
 
 
 def _check_schedule(num_particles: int | Sequence[int], resampling: str) -> list[int]:

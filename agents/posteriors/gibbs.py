@@ -22,6 +22,7 @@ from agents.posteriors.chains import (
 from agents.posteriors.conditionals import Answer, average_conditionals
 from agents.posteriors.conjugate import likelihood_coefficients
 from agents.posteriors.starts import bring_near, guess_means, keep_inside, make_target
+from bandit_gym.doubts import Doubt
 from bandit_gym.problem import BanditProblem
 
 FEW_PULLS = 8
@@ -174,9 +175,9 @@ class GibbsPosterior(Posterior):
         below = np.trapezoid(np.where(off > 0, density, 0.0), grid, axis=-1)
         return below, np.trapezoid(density * off, grid, axis=-1)
 
-    def is_unreliable(self) -> np.ndarray:
-        """Return (N,) where the chain moved slowly when its data had last doubled."""
-        return self._slowness > SLOWEST
+    def doubts(self) -> np.ndarray:
+        """Return (N,) CHAINS_APART where the chain moved slowly when its data had last doubled."""
+        return np.where(self._slowness > SLOWEST, Doubt.CHAINS_APART, 0)
 
     def _renew(self, rng: Generator) -> None:
         totals = self.counts.sum(axis=1)

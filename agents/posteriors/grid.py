@@ -26,6 +26,7 @@ from agents.posteriors.tables import (
     update_tables,
 )
 from bandit_gym.checks import message
+from bandit_gym.doubts import Doubt
 from bandit_gym.problem import BanditProblem
 
 MOST_BYTES = 4e9
@@ -151,9 +152,10 @@ class GridPosterior(Posterior):
         below = np.clip(below, 0.0, 1.0)
         return below, np.maximum(level * below - total, 0.0)
 
-    def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where an arm's table is unreliable, see `tables`."""
-        return np.asarray((self.tables.errors > LARGEST_RELIABLE_ERROR).any(axis=1))
+    def doubts(self) -> np.ndarray:
+        """Return (N,) BEYOND_TABLE where an arm's table is unreliable, see `tables`."""
+        is_beyond = (self.tables.errors > LARGEST_RELIABLE_ERROR).any(axis=1)
+        return np.where(is_beyond, Doubt.BEYOND_TABLE, 0)
 
     def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> GridPosterior:
         """Return what is known of some arms in some lanes, to be asked and not to follow data."""

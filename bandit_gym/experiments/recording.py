@@ -108,7 +108,8 @@ class Recorder:
 
 def _addends(steps: list[Step]) -> dict[str, np.ndarray]:
     """Return (C, N) values that C steps add, by name; nothing of what the environment hides."""
-    addends = {name: _told(steps, name) for name in steps[0].diagnostics}
+    names = [name for name in steps[0].diagnostics if name != "doubts"]  # flags add up to nothing
+    addends = {name: _told(steps, name) for name in names}
     for name, adds in _ADDED.items():
         values = [adds(step) for step in steps]
         if values[0] is not None:

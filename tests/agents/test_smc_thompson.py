@@ -6,11 +6,13 @@ from surface import MOVED_SMC, PAPERS_SMC, lane_counts, started
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import Mixture
 from bandit_gym.problem import BanditProblem
 
+COLLAPSED, FEW = Doubt.PARTICLES_COLLAPSED, Doubt.FEW_EFFECTIVE_SAMPLES
 COPIES, MOVED = {"resampling": "systematic"}, MOVED_SMC[1]
 VAGUE = BanditProblem(Gaussian(), Normal(0.0, 1e4), 3)
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
@@ -95,10 +97,14 @@ def test_weights_fade_by_the_discount():
     np.testing.assert_allclose(agent.posterior().mean()[0], expected, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [BanditProblem(Bernoulli(), Beta(2.0, 2.0), 2), BanditProblem(Gaussian(), Normal(1.0, 1.0), 2)],
+    ids=["bernoulli", "gaussian"],
+)
 @pytest.mark.parametrize("options", [COPIES, MOVED], ids=["copies", "moved"])
-def test_resampled_particles_follow_data_that_fade(options):
+def test_resampled_particles_follow_data_that_fade(options, problem):
     """The exact posterior's mean, within four errors of 1,000 particles at half of that size."""
-    problem = BanditProblem(Bernoulli(), Beta(2.0, 2.0), 2)
     agents = (
         started(PAPERS_SMC, problem, None, discount=0.8, **{"num_particles": 2000} | options),
         started("exact", problem, None, discount=0.8),
@@ -161,7 +167,10 @@ UNFLAGGED = {
 
 @pytest.mark.parametrize("name", FLAGGED)
 def test_particles_that_cannot_vouch_for_themselves_are_flagged(name):
-    assert is_unreliable(acted(*FLAGGED[name])).mean() > 0.9
+    told = acted(*FLAGGED[name]).diagnostics()
+    np.testing.assert_array_equal(told["is_unreliable"], told["doubts"] != 0)
+    expected = FEW if name == "rewards beyond numbers" else COLLAPSED
+    assert ((told["doubts"] & expected) != 0).mean() > 0.9
 
 
 @pytest.mark.parametrize("name", UNFLAGGED)
