@@ -13,17 +13,17 @@ from numpy.random import Generator
 from agents.numerics.choices import among
 from agents.posteriors.base import Posterior
 from agents.posteriors.chains import (
-    Axes,
+    Directions,
     GibbsTarget,
-    principal_axes,
+    find_directions,
     renew_chains,
     settle_chains,
 )
-from agents.posteriors.conditionals import Answer, average_conditionals
 from agents.posteriors.conjugate import likelihood_coefficients
-from agents.posteriors.starts import bring_near, guess_means, keep_inside, make_target
+from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.doubts import Doubt
 from bandit_gym.problem import BanditProblem
+from bandit_gym.typing import FloatArray
 
 FEW_PULLS = 8
 """More pulls than twice those at which a chain was last settled, and it is settled again."""
@@ -33,12 +33,20 @@ NUM_SETTLING, SLOWEST = 32, 0.85
 places of a chain that needs ever so many sweeps, two thirds show more; of one with 0.3, none in 300
 axes does."""
 
-NUM_BURNS, NUM_SUMMARY_SWEEPS = 8, 128
-"""Sweeps of a copy of the chain that answers are averages over, and those before them."""
+NUM_BURNS, NUM_ANSWERS = 8, 400
+"""Sweeps of a copy of the chain before those that answer, and those."""
 
 FARTHEST, APART = 1000.0, 5.0
 """Standard deviations from the posterior's middle within which chains from the prior's mean start,
 and those of their places between the averages of two chains that share no camp."""
+
+MARGIN = 0.1
+"""How far inside a box the guess at an arm's mean is kept, in prior standard deviations or, if that
+is less, widths of the box: at its edge rewards may have no variance, and a slice no width."""
+
+FAR = 10.0
+"""Standard deviations of the posterior from its middle beyond which no chain starts, if the box
+allows."""
 
 
 class GibbsPosterior(Posterior):
@@ -57,27 +65,25 @@ class GibbsPosterior(Posterior):
     two camps. So where the prior's mean lies there, a second chain sets out from it, and a lane
     whose chains end up apart is unreliable.
 
-    What is asked beside draws is answered from `NUM_SUMMARY_SWEEPS` sweeps of a copy of the chain,
-    with a generator of its own: means, deviations, quantiles and best arms from the conditional
-    laws of each arm given the others, averaged over the sweeps. That takes some 5 ms a lane of ten
-    arms, more where arms all but fix each other, with a Monte Carlo error of a few per cent of a
-    deviation.
+    What is asked beside draws is answered from `NUM_ANSWERS` sweeps of a copy of the chain, with a
+    generator of its own. That takes some 5 ms a lane of ten arms, with a Monte Carlo error of 5 to 10
+    per cent of a deviation.
 
     Arguments:
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
         num_sweeps: of a chain, each time that it is renewed.
     """
 
-    source = f"{NUM_SUMMARY_SWEEPS} sweeps of a Markov chain"
+    source = f"{NUM_ANSWERS} sweeps of a Markov chain"
     keeps_state = True
-    state_names = ("_means", "counts", "sums", "_settled", "_slowness", "_axes", "_is_fresh")
+    state_names = ("_means", "counts", "sums", "_settled", "_slowness", "_directions", "_is_fresh")
 
     def __init__(self, problem: BanditProblem, num_sweeps: int = 4) -> None:
         self.problem = problem
         self.num_sweeps = num_sweeps
         self._make_room(0)
         self._is_fresh = False
-        self._answer: Answer | None = None
+        self._answer: WeightedDraws | None = None
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Start the masked lanes' chains from draws of the prior, strictly inside its box."""
@@ -95,8 +101,8 @@ class GibbsPosterior(Posterior):
         num_arms = self.problem.num_arms
         self._means, self.counts, self.sums = np.zeros((3, num_lanes, num_arms))
         self._settled, self._slowness = np.zeros((2, num_lanes))
-        steps, pushes = np.zeros((2, num_lanes, num_arms, num_arms))
-        self._axes = Axes(steps, pushes, np.zeros((num_lanes, num_arms)))
+        steps, pushes = np.zeros((2, num_lanes, 2 * num_arms, num_arms))
+        self._directions = Directions(steps, pushes, np.zeros((num_lanes, 2 * num_arms)))
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Renew all chains if there are new data."""
@@ -114,66 +120,41 @@ class GibbsPosterior(Posterior):
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations."""
-        grid, density, _ = self._marginals()
-        return np.trapezoid(density * grid, grid, axis=-1)
+        return self._draws().mean()
 
     def std(self) -> np.ndarray:
         """Return the (N, K) standard deviations."""
-        grid, density, _ = self._marginals()
-        off = grid - np.trapezoid(density * grid, grid, axis=-1)[..., None]
-        return np.sqrt(np.trapezoid(density * off**2, grid, axis=-1))
+        return self._draws().std()
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
-        """Return the (N, K) quantiles."""
-        grid, density, _ = self._marginals()
-        steps = np.diff(grid, axis=-1) * (density[..., 1:] + density[..., :-1]) / 2
-        mass = np.concatenate([np.zeros_like(steps[..., :1]), steps.cumsum(axis=-1)], axis=-1)
-        levels = np.broadcast_to(p, mass.shape[:2]) * mass[..., -1]
-        found = np.empty(mass.shape[:2])
-        for place in np.ndindex(found.shape):
-            found[place] = np.interp(levels[place], mass[place], grid[place])
-        return found
-
-    def density(self, x: np.ndarray) -> np.ndarray:
-        """Return the (M, N, K) densities at (M,) places."""
-        grid, density, _ = self._marginals()
-        found = np.empty((*grid.shape[:2], len(x)))
-        for place in np.ndindex(grid.shape[:2]):
-            found[place] = np.interp(x, grid[place], density[place], 0.0, 0.0)
-        return np.moveaxis(found, -1, 0)
+        """Return the (N, K) quantiles; those of less than a sweep's share are the outermost."""
+        return self._draws().quantile(p)
 
     def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities that an arm's conditional law beats the others' means.
-
-        Averages of these over the sweeps are less noisy than frequencies, and seldom 0.
-        """
-        return self._marginals()[2]
+        """Return the (N, K) shares of the sweeps in which an arm was the best."""
+        return self._draws().best_arm_probabilities()
 
     def best_among(self, available: np.ndarray | None) -> np.ndarray:
         """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
-        if available is None:
-            return self.best_arm_probabilities()
-        return average_conditionals(*self._sweep(), available).best
+        return self._draws().best_arm_probabilities(available)
 
     def best_arm_moments(
         self, available: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) frequencies and (N, K, K) averages over the sweeps in which an arm won."""
-        means = self._sweep()[1]
-        rivals = means if available is None else among(means, available)
+        """Return (N, K) shares and (N, K, K) averages of the sweeps in which an arm won."""
+        means = self._draws().means
+        rivals = means if available is None else among(means, available[:, None])
         has_won = rivals.argmax(axis=-1)[..., None] == np.arange(self.problem.num_arms)
-        found = has_won.mean(axis=0)
-        totals = np.einsum("sna,sni->nai", has_won, means) / len(means)
+        found = has_won.mean(axis=1)
+        totals = np.einsum("nsa,nsi->nai", has_won, means) / NUM_ANSWERS
         with np.errstate(invalid="ignore"):
             averages = totals / found[..., None]
-        return found, np.where(found[..., None] > 0, averages, means.mean(axis=0)[:, None])
+        return found, np.where(found[..., None] > 0, averages, means.mean(axis=1)[:, None])
 
     def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) probabilities and expected shortfalls of the marginal laws."""
-        grid, density, _ = self._marginals()
-        off = np.maximum(np.asarray(level)[..., None] - grid, 0.0)
-        below = np.trapezoid(np.where(off > 0, density, 0.0), grid, axis=-1)
-        return below, np.trapezoid(density * off, grid, axis=-1)
+        """Return (N, K) shares of sweeps at most a level, and expected shortfalls."""
+        off = np.asarray(level)[:, None] - self._draws().means
+        return (off >= 0).mean(axis=1), np.maximum(off, 0.0).mean(axis=1)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) CHAINS_APART where the chain moved slowly when its data had last doubled."""
@@ -186,22 +167,22 @@ class GibbsPosterior(Posterior):
             self._settle(rng, np.flatnonzero(has_outgrown))
             self._settled[has_outgrown] = totals[has_outgrown]
         target = make_target(self.problem, self.counts, self.sums)
-        renew_chains(rng, self._means, target, self._axes, self.num_sweeps)
+        renew_chains(rng, self._means, target, self._directions, self.num_sweeps)
         self._is_fresh, self._answer = True, None
 
     def _settle(self, rng: Generator, lanes: np.ndarray) -> None:
         """Find the axes of some lanes' posteriors anew, and let their chains forget the old."""
-        axes, data = self._turn(lanes), (self.counts[lanes], self.sums[lanes])
+        directions, data = self._turn(lanes), (self.counts[lanes], self.sums[lanes])
         if data[0].any():  # draws of the prior have nothing to forget
             means = bring_near(self.problem, self._means[lanes], *data)
             target = make_target(self.problem, *data)
-            slowness, places = settle_chains(rng, means, target, axes, NUM_SETTLING)
+            slowness, places = settle_chains(rng, means, target, directions, NUM_SETTLING)
             self._means[lanes] = means
-            is_apart = self._has_second_camp(rng, lanes, axes, places)
+            is_apart = self._has_second_camp(rng, lanes, directions, places)
             self._slowness[lanes] = np.where(is_apart, 1.0, slowness)
 
     def _has_second_camp(
-        self, rng: Generator, lanes: np.ndarray, axes: Axes, places: np.ndarray
+        self, rng: Generator, lanes: np.ndarray, directions: Directions, places: np.ndarray
     ) -> np.ndarray:
         """Return (L,) True where chains from the prior's mean stay away from the given places."""
         prior: Any = self.problem.prior
@@ -210,37 +191,92 @@ class GibbsPosterior(Posterior):
         is_asked = (coefficients[..., 4] != 0.0) & (prior.mean * data[0] > 2 * data[1])
         asked, found = np.flatnonzero(is_asked.any(axis=1)), np.zeros(len(lanes), dtype=bool)
         if asked.size:
-            data, axes = (data[0][asked], data[1][asked]), Axes(*(part[asked] for part in axes))
+            data = data[0][asked], data[1][asked]
+            directions = Directions(*(part[asked] for part in directions))
             means = keep_inside(self.problem, np.zeros(data[0].shape) + prior.mean)
             means = bring_near(self.problem, means, *data, farthest=FARTHEST)
             target = make_target(self.problem, *data)
-            others = settle_chains(rng, means, target, axes, NUM_SETTLING)[1]
+            others = settle_chains(rng, means, target, directions, NUM_SETTLING)[1]
             gaps, spreads = places[asked, 0] - others[:, 0], places[asked, 1] + others[:, 1]
             found[asked] = (gaps**2 > APART**2 * spreads / 2).any(axis=1)
         return found
 
-    def _turn(self, lanes: np.ndarray) -> Axes:
-        """Find the axes of some lanes' posteriors, and keep them."""
+    def _turn(self, lanes: np.ndarray) -> Directions:
+        """Find the directions of some lanes' posteriors, and keep them."""
         prior: Any = self.problem.prior
         information = guess_means(self.problem, self.counts[lanes], self.sums[lanes])[1]
-        axes = principal_axes(prior.precision, information)
-        for kept, new in zip(self._axes, axes, strict=True):
+        directions = find_directions(prior.precision, information)
+        for kept, new in zip(self._directions, directions, strict=True):
             kept[lanes] = new
-        return axes
+        return directions
 
-    def _sweep(self) -> tuple[GibbsTarget, np.ndarray]:
-        """Return the target, and (S, N, K) means after sweeps of a copy of the chains."""
-        rng, means = np.random.default_rng(0), self._means.copy()
-        target = make_target(self.problem, self.counts, self.sums)
-        renew_chains(rng, means, target, self._axes, NUM_BURNS)
-        found = np.empty((NUM_SUMMARY_SWEEPS, *means.shape))
-        for sweep in found:
-            renew_chains(rng, means, target, self._axes, 1)
-            sweep[:] = means
-        return target, found
-
-    def _marginals(self) -> Answer:
-        """Return what averages of conditional laws tell."""
+    def _draws(self) -> WeightedDraws:
+        """Return the means after each of many sweeps of a copy of the chains."""
         if self._answer is None:
-            self._answer = average_conditionals(*self._sweep())
+            rng, means = np.random.default_rng(0), self._means.copy()
+            target = make_target(self.problem, self.counts, self.sums)
+            renew_chains(rng, means, target, self._directions, NUM_BURNS)
+            found = np.empty((len(means), NUM_ANSWERS, means.shape[1]))
+            for sweep in range(NUM_ANSWERS):
+                renew_chains(rng, means, target, self._directions, 1)
+                found[:, sweep] = means
+            self._answer = WeightedDraws(found, np.zeros(found.shape[:2]))
         return self._answer
+
+
+def make_target(problem: BanditProblem, counts: FloatArray, sums: FloatArray) -> GibbsTarget:
+    """Return the posterior of L lanes, given their (L, K) statistics."""
+    prior: Any = problem.prior
+    mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms).copy()
+    box = np.ascontiguousarray(prior.arm_support(problem.num_arms))
+    return GibbsTarget(likelihood_coefficients(problem.likelihood, counts, sums), mean, box)
+
+
+def guess_means(
+    problem: BanditProblem, counts: FloatArray, sums: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return (L, K) means strictly inside the box, near what each arm paid, and their precisions.
+
+    The prior's mean counts as one reward, and the precisions are those of the data alone.
+    """
+    prior: Any = problem.prior
+    low, high = prior.arm_support(problem.num_arms).T
+    margin = MARGIN * np.minimum(np.sqrt(np.diag(prior.covariance)), high - low)
+    guess = (sums + np.clip(prior.mean, low + margin, high - margin)) / (counts + 1)
+    guess = keep_inside(problem, guess)
+    return guess, counts / problem.likelihood.reward_std(guess) ** 2
+
+
+def bring_near(
+    problem: BanditProblem,
+    means: FloatArray,
+    counts: FloatArray,
+    sums: FloatArray,
+    *,
+    farthest: float = FAR,
+) -> FloatArray:
+    """Return (L, K) means, to start chains from, moved towards the posterior's middle if far off.
+
+    Slices are looked for in steps as short as the posterior is narrow, and from where a draw of the
+    prior lies that may take for ever. On a straight line both the box and what a nearly singular
+    prior demands are kept. The middle is that of the normal law with the data's precision.
+    """
+    prior: Any = problem.prior
+    guess, information = guess_means(problem, counts, sums)
+    precision = prior.precision + information[..., None] * np.eye(means.shape[1])
+    pull = prior.precision @ np.broadcast_to(prior.mean, means.shape[1:]) + information * guess
+    off = np.linalg.solve(precision, pull[..., None])[..., 0] - means
+    distance = np.sqrt(np.einsum("lj,ljk,lk->l", off, precision, off))
+    step = np.maximum(0.0, 1 - farthest / np.maximum(distance, farthest))[:, None] * off
+    low, high = problem.arm_support().T
+    with np.errstate(all="ignore"):
+        room = np.where(step > 0, high - means, low - means) / step
+    limit = np.where(step != 0, room, np.inf).min(axis=1, keepdims=True)
+    share = np.where(limit > 1.0, 1.0, 0.99 * limit)  # all of the way, unless that leads out
+    return keep_inside(problem, means + share * step)
+
+
+def keep_inside(problem: BanditProblem, means: FloatArray) -> FloatArray:
+    """Return (L, K) means with those outside the box, or on its ends, moved just inside."""
+    low, high = problem.arm_support().T
+    return np.clip(means, np.nextafter(low, high), np.nextafter(high, low))
