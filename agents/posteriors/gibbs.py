@@ -66,8 +66,8 @@ class GibbsPosterior(Posterior):
     whose chains end up apart is unreliable.
 
     What is asked beside draws is answered from `NUM_ANSWERS` sweeps of a copy of the chain, with a
-    generator of its own. That takes some 5 ms a lane of ten arms, with a Monte Carlo error of 5 to 10
-    per cent of a deviation.
+    generator of its own. That takes some 5 ms a lane of ten arms; means are off by 5 per cent of a
+    deviation, quantiles at 0.99 by 15.
 
     Arguments:
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
