@@ -271,7 +271,7 @@ class ConjugatePosterior(Posterior):
         Raises:
             ArithmeticError: if those of a lane do not sum to one.
         """
-        from agents.posteriors.comparison import find_best_arms
+        from agents.posteriors.grid import find_best_arms
         from agents.posteriors.tables import law_tables
 
         first, second, is_missing = self._current()
