@@ -214,46 +214,32 @@ def renew_chains(
             sweep(rng, means[lane], target, directions, lane)
 
 
-@inner
-def autocorrelation(path: np.ndarray) -> float:
-    """Return the correlation of successive entries of (S, K) places, largest over its columns.
+def walk(
+    rng: Generator,
+    means: np.ndarray,
+    target: GibbsTarget,
+    directions: Directions,
+    num_sweeps: int,
+) -> np.ndarray:
+    """Renew (L, K) means by S sweeps, and return the (L, S, K) that they were after each."""
+    path = np.empty((len(means), num_sweeps, means.shape[1]))
+    for s in range(num_sweeps):
+        renew_chains(rng, means, target, directions, 1)
+        path[:, s] = means
+    return path
+
+
+def autocorrelation(path: np.ndarray) -> np.ndarray:
+    """Return (L,) correlations of successive places of (L, S, K), largest over the last axis.
 
     Half the sum of squared steps, over that of squared distances from the middle, is what it lacks
     of 1 (von Neumann 1941).
     """
-    largest = -1.0
-    for k in range(path.shape[1]):
-        middle, squares, steps = path[:, k].mean(), 0.0, 0.0
-        for s in range(path.shape[0]):
-            squares += (path[s, k] - middle) ** 2
-            if s > 0:
-                steps += (path[s, k] - path[s - 1, k]) ** 2
-        largest = max(largest, 1.0 - 0.5 * steps / squares if squares > 0.0 else 1.0)
+    squares = path.var(axis=1) * path.shape[1]
+    steps = np.square(np.diff(path, axis=1)).sum(axis=1)
+    moves = np.divide(0.5 * steps, squares, out=np.zeros_like(squares), where=squares > 0)
+    largest: np.ndarray = 1 - moves.min(axis=1)
     return largest
-
-
-@kernel
-def settle_chains(
-    rng: Generator, means: np.ndarray, target: GibbsTarget, directions: Directions, num_sweeps: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Renew every lane's means, and say how slowly and to where.
-
-    Returns:
-        (L,) autocorrelations, largest of all axes, and (L, 2, K) averages and variances of places
-        along the axes in the second half of the sweeps.
-    """
-    num_lanes, num_arms = means.shape
-    slowness, places = np.zeros(num_lanes), np.zeros((num_lanes, 2, num_arms))
-    path = np.zeros((num_sweeps, num_arms))
-    for lane in range(num_lanes):
-        for s in range(num_sweeps):
-            sweep(rng, means[lane], target, directions, lane)
-            path[s] = directions.steps[lane, :num_arms] @ means[lane]
-        slowness[lane] = autocorrelation(path)
-        for k in range(num_arms):
-            half = path[num_sweeps // 2 :, k]
-            places[lane, 0, k], places[lane, 1, k] = half.mean(), half.var()
-    return slowness, places
 
 
 class GibbsPosterior(Posterior):
@@ -383,15 +369,15 @@ class GibbsPosterior(Posterior):
         if data[0].any():  # draws of the prior have nothing to forget
             means = bring_near(self.problem, self._means[lanes], *data)
             target = make_target(self.problem, *data)
-            slowness, places = settle_chains(rng, means, target, directions, NUM_SETTLING)
+            path = _walk_along_axes(rng, means, target, directions)
             self._means[lanes] = means
-            is_apart = self._has_second_camp(rng, lanes, directions, places)
-            self._slowness[lanes] = np.where(is_apart, 1.0, slowness)
+            is_apart = self._has_second_camp(rng, lanes, directions, path)
+            self._slowness[lanes] = np.where(is_apart, 1.0, autocorrelation(path))
 
     def _has_second_camp(
-        self, rng: Generator, lanes: np.ndarray, directions: Directions, places: np.ndarray
+        self, rng: Generator, lanes: np.ndarray, directions: Directions, path: np.ndarray
     ) -> np.ndarray:
-        """Return (L,) True where chains from the prior's mean stay away from the given places."""
+        """Return (L,) True where chains from the prior's mean stay away from (L, S, K) places."""
         prior: Any = self.problem.prior
         data = self.counts[lanes], self.sums[lanes]
         coefficients = likelihood_coefficients(self.problem.likelihood, *data)
@@ -403,9 +389,11 @@ class GibbsPosterior(Posterior):
             means = keep_inside(self.problem, np.zeros(data[0].shape) + prior.mean)
             means = bring_near(self.problem, means, *data, farthest=FARTHEST)
             target = make_target(self.problem, *data)
-            others = settle_chains(rng, means, target, directions, NUM_SETTLING)[1]
-            gaps, spreads = places[asked, 0] - others[:, 0], places[asked, 1] + others[:, 1]
-            found[asked] = (gaps**2 > APART**2 * spreads / 2).any(axis=1)
+            ours = path[asked, NUM_SETTLING // 2 :]
+            theirs = _walk_along_axes(rng, means, target, directions)[:, NUM_SETTLING // 2 :]
+            gaps = ours.mean(axis=1) - theirs.mean(axis=1)
+            spreads = (ours.var(axis=1) + theirs.var(axis=1)) / 2
+            found[asked] = (gaps**2 > APART**2 * spreads).any(axis=1)
         return found
 
     def _turn(self, lanes: np.ndarray) -> Directions:
@@ -423,12 +411,17 @@ class GibbsPosterior(Posterior):
             rng, means = np.random.default_rng(0), self._means.copy()
             target = make_target(self.problem, self.counts, self.sums)
             renew_chains(rng, means, target, self._directions, NUM_BURNS)
-            found = np.empty((len(means), NUM_ANSWERS, means.shape[1]))
-            for sweep in range(NUM_ANSWERS):
-                renew_chains(rng, means, target, self._directions, 1)
-                found[:, sweep] = means
-            self._answer = WeightedDraws(found, np.zeros(found.shape[:2]))
+            path = walk(rng, means, target, self._directions, NUM_ANSWERS)
+            self._answer = WeightedDraws(path, np.zeros(path.shape[:2]))
         return self._answer
+
+
+def _walk_along_axes(
+    rng: Generator, means: np.ndarray, target: GibbsTarget, directions: Directions
+) -> np.ndarray:
+    """Renew (L, K) means, and return the (L, S, K) places along the axes after each sweep."""
+    axes = directions.steps[:, : means.shape[1]]
+    return walk(rng, means, target, directions, NUM_SETTLING) @ axes.swapaxes(1, 2)
 
 
 def make_target(problem: BanditProblem, counts: FloatArray, sums: FloatArray) -> GibbsTarget:
