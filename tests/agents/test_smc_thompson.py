@@ -117,6 +117,18 @@ def test_resampled_particles_follow_data_that_fade(options, problem):
     assert (abs(found.mean() - truth.mean()) < 4 * truth.std() / 1000**0.5).all()
 
 
+@pytest.mark.parametrize("options", [{}, MOVED], ids=["weighed", "moved"])
+def test_diagnostics_are_those_of_the_last_act_whenever_they_are_asked_for(options):
+    data = [300, 300, 300], [180.0, 120.0, 150.0]
+    at_once, later = (acted(PLAIN, options | {"num_particles": 20}, *data) for _ in range(2))
+    told = at_once.diagnostics()
+    later.observe(np.zeros(20, dtype=int), np.ones(20))
+    later.action_probabilities(), later.posterior().mean()
+    later.reset_lanes(np.arange(20) < 10)
+    for name, values in later.diagnostics().items():
+        np.testing.assert_array_equal(values, told[name])
+
+
 def test_data_that_have_faded_to_nothing_flag_nothing():
     """After 1,080 rewards of the other arm, an arm's only pull counts 0.5 ** 1080, which is 0."""
     agent = started(PAPERS_SMC, UNIFORM, None, num_particles=200, discount=0.5)
