@@ -62,13 +62,6 @@ class Lineage:
         rooms = np.empty((4, shape[0]))
         self._worth, self._num_families, self._log_evidence, self._log_narrowing = rooms
 
-    def _resume(self) -> None:
-        """Refuse families that there are not."""
-        if self._families.size and not 0 <= self._families.min() <= self._families.max() < (
-            self._num_particles
-        ):
-            raise ValueError(f"families must be below {self._num_particles}")
-
     def restart(self, rows: np.ndarray, particles: np.ndarray) -> None:
         """Begin anew in some populations, with (R, P, D) draws of the prior."""
         self.is_capped[rows] = False
