@@ -25,7 +25,7 @@ class ExactThompson(Forgetful, PosteriorAgent):
             110 kB for a rough one.
         gibbs: a `TruncatedMultivariateNormal` prior. Each lane has a Markov chain, started from a
             draw of the prior, that never ends: `act` renews it by `num_sweeps` sweeps under the
-            data at that time, along the principal axes of the covariance and arm by arm (see
+            data at that time, along the principal axes of the posterior and arm by arm (see
             `agents.posteriors.chains`). Draws of one lane are therefore correlated in time. With
             ten arms and a covariance from random unit vectors in ten dimensions, the action
             frequencies of 20,000 lanes were at a total variation distance from the truth of 0.033,

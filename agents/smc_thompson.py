@@ -10,28 +10,17 @@ Letters: K arms, N lanes, P particles.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
 from agents.base.forgetting import Forgetful
 from agents.posteriors.base import PosteriorAgent, require_forgetting
-from agents.posteriors.doubts import Doubts
 from agents.posteriors.particles import ParticlePosterior
-from agents.posteriors.resampling import RESAMPLING
+from agents.posteriors.weighted_draws import RESAMPLING
 from bandit_gym.checks import check_choice, check_integer, check_real, message
 from bandit_gym.problem import BanditProblem
 
 MOVES = ("none", "random-walk")
-
-LARGEST_DOUBT = 0.05
-"""That an arm is the best, where particles without worth chose it all the same."""
-
-GROWTH = 0.2
-"""Of a lane's pulls, after which its doubts are looked at again."""
-
-MOST_ARMS = 1000
-"""Whose doubts are looked at, since each is compared with each; the flags of more arms stay."""
 
 MOST_MOVES = 10_000
 MOST_PARTICLES = 10**7
@@ -63,18 +52,16 @@ class SMCThompson(Forgetful, PosteriorAgent):
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
     (of the lane's poorest population), `is_degenerate` (in some population every particle rules out
-    the data; it is treated as if all were equally likely), `is_unreliable` (the law of this run's
-    particles may be farther from the posterior's than that of as many independent draws: few of
-    them or of their ancestors carry the weight, they may have missed a part of the prior, or data
-    came too many at once; particles that are never resampled may have collapsed onto the right arm,
-    so that their decision is not flagged where the data by themselves leave hardly a doubt of it,
-    see `agents.posteriors.doubts`).
+    the data; it is treated as if all were equally likely), `doubts` and `is_unreliable` (the law of
+    this run's particles may be farther from the posterior's than that of as many independent draws:
+    few of them or of their ancestors carry the weight, they may have missed a part of the prior, or
+    data came too many at once).
 
     References:
         Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).
     """
 
-    state_names = state_added = ("_sure_arms", "_look_at")
+    _told: dict[str, np.ndarray] | None = None
 
     def __init__(
         self,
@@ -100,7 +87,6 @@ class SMCThompson(Forgetful, PosteriorAgent):
         super().__init__(problem, inner)
         self.inner: ParticlePosterior = inner
         self.num_particles = num_particles
-        self._sure_arms, self._look_at = np.empty((2, 0))
         self._set_discount(discount)
 
     def _let_forget(self) -> None:
@@ -116,42 +102,40 @@ class SMCThompson(Forgetful, PosteriorAgent):
         return self.up_to_date().best_among(self._available)
 
     def _choose(self) -> np.ndarray:
-        actions = self.up_to_date().draw_best_among(self.rng, self._available)
-        self._diagnostics |= {
-            "num_samples": self.inner.num_taking_part(),
-            "effective_sample_size": self.inner.effective_sample_size(),
-            "is_degenerate": self.inner.is_degenerate(),
-        }
-        if self.inner.resampling == "never":
-            self._clear_right_ones(actions)
-        return actions
+        return self.up_to_date().draw_best_among(self.rng, self._available)
+
+    def up_to_date(self) -> ParticlePosterior:
+        """Return the posterior after all that was observed; what it doubts is told when asked."""
+        self._require_reset()
+        self._take_back()
+        self.inner.follow(self.rng, self.counts, self.sums)
+        self._told = None
+        return self.inner
+
+    @property
+    def _diagnostics(self) -> dict[str, np.ndarray]:
+        """How the last `act` went; the particles stay as they were then until the next.
+
+        To find it takes as long as a decision in one lane.
+        """
+        if self._told is None:
+            doubts = self.inner.doubts()
+            self._told = {
+                "doubts": doubts,
+                "is_unreliable": doubts != 0,
+                "num_samples": self.inner.num_taking_part(),
+                "effective_sample_size": self.inner.effective_sample_size(),
+                "is_degenerate": self.inner.is_degenerate(),
+            }
+        return self._told
+
+    @_diagnostics.setter
+    def _diagnostics(self, told: dict[str, np.ndarray]) -> None:
+        self._told = told
 
     def _restart(self, mask: np.ndarray) -> None:
+        self._diagnostics = self._diagnostics  # while the particles are those that decided
         super()._restart(mask)
-        if len(self._sure_arms) != len(mask):
-            self._sure_arms, self._look_at = np.empty((2, len(mask)))
-        self._sure_arms[mask], self._look_at[mask] = -1, 0
-
-    def _clear_right_ones(self, actions: np.ndarray) -> None:
-        """Take the flags off decisions that the data leave hardly a doubt of.
-
-        What was found holds until a lane's pulls have grown by a part, so that it costs little.
-        """
-        flags = self._diagnostics["is_unreliable"]
-        if not flags.any() or self.problem.num_arms > MOST_ARMS:
-            return
-        pulls = self.counts.sum(axis=1)
-        is_due = flags & (pulls >= self._look_at) if self.inner.grows else flags
-        if is_due.any():
-            data = actions[is_due], self.counts[is_due], self.sums[is_due]
-            is_sure = self._doubts.bound(*data) <= LARGEST_DOUBT
-            self._sure_arms[is_due] = np.where(is_sure, actions[is_due], -1)
-            self._look_at[is_due] = (1 + GROWTH) * pulls[is_due] + 1
-        flags &= actions != self._sure_arms
-
-    @cached_property
-    def _doubts(self) -> Doubts:
-        return Doubts(self.problem)
 
 
 def _check_schedule(num_particles: int | Sequence[int], resampling: str) -> list[int]:

@@ -170,19 +170,24 @@ class Posterior(ABC):
         """
         raise NotImplementedError(f"shortfall must be asked of an exact posterior, got {self!r}.")
 
-    def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where what is held may miss some of the posterior, and so be wrong.
+    def doubts(self) -> np.ndarray:
+        """Return (N,) why what is held may be wrong, as a sum of `bandit_gym.doubts.Doubt`.
 
         A kind that can tell overrides this: right is a total variation of at most 0.02 from the
         true law of the best arm.
         """
-        return np.zeros(len(self.counts), dtype=bool)
+        return np.zeros(len(self.counts), dtype=np.int64)
+
+    def is_unreliable(self) -> np.ndarray:
+        """Return (N,) True where there is a doubt."""
+        return self.doubts() != 0
 
 
 class PosteriorAgent(Agent):
     """An agent that is a posterior and, in its subclasses, a rule.
 
-    Diagnostics: `is_unreliable`, where its posterior cannot vouch for what it holds.
+    Diagnostics: `doubts`, why its posterior cannot vouch for what it holds, as a sum of
+    `bandit_gym.doubts.Doubt`; `is_unreliable`, where there are any.
 
     Attributes:
         inner: the posterior; `up_to_date` is how rules get at it.
@@ -200,7 +205,8 @@ class PosteriorAgent(Agent):
         if self._borrowers is not None:
             self._take_back()
         self.inner.follow(self.rng, self.counts, self.sums)
-        self._diagnostics = {"is_unreliable": self.inner.is_unreliable()}
+        doubts = self.inner.doubts()
+        self._diagnostics = {"doubts": doubts, "is_unreliable": doubts != 0}
         return self.inner
 
     def _restart(self, mask: np.ndarray) -> None:

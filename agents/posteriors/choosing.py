@@ -53,7 +53,7 @@ def _make_grid(problem: BanditProblem, num_sweeps: int) -> Posterior:
 
 
 def _make_gibbs(problem: BanditProblem, num_sweeps: int) -> Posterior:
-    from agents.posteriors.gibbs import GibbsPosterior  # brings numba
+    from agents.posteriors.chains import GibbsPosterior  # brings numba
 
     return GibbsPosterior(problem, num_sweeps)
 

@@ -10,7 +10,7 @@ no particle is. Three more things are kept in mind here:
   data best, would outweigh all others, the prior may have a part that was missed;
 - whether the data were taken in faster than the particles could follow.
 
-Letters: N lanes with G populations of P particles, each of D means; R populations (rows) at a time.
+Letters: R populations (rows) of P particles, each of D means.
 """
 
 from __future__ import annotations
@@ -35,15 +35,12 @@ Where renewal was not called for, the draws of the prior are all still there, an
 EDGES = np.linspace(-1.5, 1.5, 7)
 """Between labels of one arm's means, in standard deviations from their average."""
 
-Rows = tuple[np.ndarray, np.ndarray]
-"""(R,) lanes and (R,) groups of populations."""
-
 
 class Lineage:
-    """The past of (N, G) populations that began as draws of the prior.
+    """The past of populations that began as draws of the prior.
 
     Attributes:
-        is_capped: (N, G) whether data were taken in faster than the particles could follow.
+        is_capped: (R,) whether data were taken in faster than the particles could follow.
     """
 
     state_names = (
@@ -52,81 +49,72 @@ class Lineage:
     )
 
     def __init__(self, shape: tuple[int, ...], *, is_renewed: bool) -> None:
-        """Make room for (N, G, P, D) particles.
+        """Make room for (R, P, D) particles.
 
         Args:
             shape: of the particles.
             is_renewed: whether populations are ever; if not there is less to keep.
         """
-        self.is_capped = np.zeros(shape[:2], dtype=bool)
-        self._num_particles, self._is_renewed = shape[2], is_renewed
-        self._families = np.empty(shape[:3] if is_renewed else 0, dtype=np.int32)
-        self._log_scales = np.empty((*shape[:2], shape[3]))
-        rooms = np.empty((4, *shape[:2]))
+        self.is_capped = np.zeros(shape[0], dtype=bool)
+        self._num_particles, self._is_renewed = shape[1], is_renewed
+        self._families = np.empty(shape[:2] if is_renewed else 0, dtype=np.int32)
+        self._log_scales = np.empty((shape[0], shape[2]))
+        rooms = np.empty((4, shape[0]))
         self._worth, self._num_families, self._log_evidence, self._log_narrowing = rooms
 
-    def _resume(self) -> None:
-        """Refuse families that there are not."""
-        if self._families.size and not 0 <= self._families.min() <= self._families.max() < (
-            self._num_particles
-        ):
-            raise ValueError(f"families must be below {self._num_particles}")
-
-    def restart(self, mask: np.ndarray, particles: np.ndarray) -> None:
-        """Begin anew in the masked lanes, with (M, G, P, D) draws of the prior."""
-        self.is_capped[mask] = False
-        self._worth[mask] = self._num_families[mask] = self._num_particles
-        self._log_evidence[mask] = self._log_narrowing[mask] = 0.0
+    def restart(self, rows: np.ndarray, particles: np.ndarray) -> None:
+        """Begin anew in some populations, with (R, P, D) draws of the prior."""
+        self.is_capped[rows] = False
+        self._worth[rows] = self._num_families[rows] = self._num_particles
+        self._log_evidence[rows] = self._log_narrowing[rows] = 0.0
         if self._is_renewed:
-            self._families[mask] = np.arange(self._num_particles)
-            self._log_scales[mask] = _log_scales(particles)
+            self._families[rows] = np.arange(self._num_particles)
+            self._log_scales[rows] = _log_scales(particles)
 
     def descend(
-        self, rows: Rows, chosen: np.ndarray, log_mean: np.ndarray, particles: np.ndarray
+        self, rows: np.ndarray, chosen: np.ndarray, log_total: np.ndarray, particles: np.ndarray
     ) -> None:
         """Follow a renewal.
 
         Args:
             rows: the populations.
             chosen: (R, P) which particles went on.
-            log_mean: (R,) of the weights before.
+            log_total: (R,) of the weights before, summed up.
             particles: (R, P, D) where the copies have moved to.
         """
         families = np.take_along_axis(self._families[rows], chosen, axis=1)
         self._families[rows] = families
         self._worth[rows], self._num_families[rows] = count_draws(families, label(particles))
-        self._log_evidence[rows] += log_mean
+        self._log_evidence[rows] += log_total - np.log(self._num_particles)
         narrowing = self._log_scales[rows] - _log_scales(particles)
         self._log_narrowing[rows] = np.maximum(narrowing, 0.0).sum(axis=1)
 
     def is_poor(self, sizes: np.ndarray, num_particles: np.ndarray, num_arms: int) -> np.ndarray:
-        """Return (N, G) whether a population is worth too few draws.
+        """Return (R,) whether a population is worth too few draws.
 
         Args:
-            sizes: (N, G) effective sample sizes.
-            num_particles: (N,) that take part.
+            sizes: (R,) effective sample sizes.
+            num_particles: (R,) that take part.
             num_arms: K.
         """
         least = np.minimum(self._num_families, sizes)
         variance = 1 / self._worth + 1 / sizes - 1 / self._num_particles
-        return (least < FEWEST) | is_noisy(variance, num_particles[:, None], num_arms)
+        return (least < FEWEST) | is_noisy(variance, num_particles, num_arms)
 
-    def is_surprised(
-        self, log_mean: np.ndarray, log_most: np.ndarray, num_particles: np.ndarray
-    ) -> np.ndarray:
-        """Return (N, G) whether a single draw of the prior could outweigh a population.
+    def is_surprised(self, log_total: np.ndarray, log_most: np.ndarray) -> np.ndarray:
+        """Return (R,) whether a single draw of the prior could outweigh a population.
 
         A law that data have narrowed has lost evidence to that, as any draw near it would have.
 
         Args:
-            log_mean: (N, G) of the present weights.
-            log_most: (N, G) log-likelihood that the best means can be expected to give.
-            num_particles: (N,) that take part.
+            log_total: (R,) of the present weights, summed up.
+            log_most: (R,) log-likelihood that the best means can be expected to give.
         """
         is_renewed = self._num_families < self._num_particles
         largest = np.where(is_renewed, LARGEST_SURPRISE_RENEWED, LARGEST_SURPRISE)
-        surprise = log_most - self._log_evidence - log_mean - self._log_narrowing
-        return ~(surprise - np.log(num_particles)[:, None] <= largest)
+        with np.errstate(invalid="ignore"):  # NaN where all is ruled out, which is a surprise
+            surprise = log_most - self._log_evidence - log_total - self._log_narrowing
+        return ~(surprise <= largest)
 
 
 def is_noisy(variance: np.ndarray, num_particles: np.ndarray, num_arms: int) -> np.ndarray:

@@ -31,8 +31,8 @@ class Greedy(Forgetful):
             expectations come first.
         discount: in (0, 1], by which data fade; see `ExactThompson`.
 
-    Diagnostics, for "posterior": `is_unreliable`, where the posterior cannot vouch for what it
-    holds.
+    Diagnostics, for "posterior": `doubts` and `is_unreliable`, where the posterior cannot vouch for
+    what it holds.
     """
 
     state_names = ("_posterior",)
@@ -54,7 +54,8 @@ class Greedy(Forgetful):
         if self._borrowers is not None:
             self._take_back()
         self._posterior.follow(self.rng, self.counts, self.sums)
-        self._diagnostics = {"is_unreliable": self._posterior.is_unreliable()}
+        doubts = self._posterior.doubts()
+        self._diagnostics = {"doubts": doubts, "is_unreliable": doubts != 0}
         return self._posterior.mean()
 
     def _restart(self, mask: np.ndarray) -> None:

@@ -39,7 +39,7 @@ class InformationDirected(PosteriorAgent):
     what a reward is expected to tell of which arm is best, in nats.
 
     The best law has at most two arms. With independent arms p and M are integrals over tables of
-    the posteriors (`agents.posteriors.comparison`), with a dependent normal prior averages
+    the posteriors (`agents.posteriors.grid`), with a dependent normal prior averages
     over a Markov chain.
 
     Arguments:

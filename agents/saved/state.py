@@ -1,8 +1,7 @@
 """What an object remembers beside what it is built from, as arrays and plain values, and back.
 
 Classes name it in `state_names`; what their ancestors name is remembered too. All else follows from
-the arguments of the object and from this, and is made anew. Names that older files lack stand in
-`state_added` as well: there an object goes on with what it started with.
+the arguments of the object and from this, and is made anew.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ def set_state(holder: Any, state: Any) -> None:
         ValueError: if an array has another shape, or names are missing or too many.
     """
     names = dict(named_state(holder))
-    added = getattr(holder, "state_added", ())
-    if not isinstance(state, dict) or state.keys() - added != names.keys() - set(added):
+    if not isinstance(state, dict) or state.keys() != names.keys():
         raise ValueError(f"the state of {type(holder).__name__} must name {[*names]}")
     for name in state:
         present, is_strict = getattr(holder, name, None), names[name]

@@ -121,8 +121,8 @@ class Gaussian(Likelihood):
 
         The square is completed because n mean^2 - 2 s mean would cancel for large n.
         """
-        averages = np.divide(sums, np.maximum(counts, 1))
         with np.errstate(all="ignore"):  # an overflow to -inf is right, and outside all is
+            averages = np.divide(sums, np.where(np.equal(counts, 0), 1, counts))  # may fade below 1
             value = -0.5 * np.multiply(counts, np.square((averages - means) / self.std))
         return np.where(self.contains(means), value, -inf)
 

@@ -6,11 +6,13 @@ from surface import MOVED_SMC, PAPERS_SMC, lane_counts, started
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import Mixture
 from bandit_gym.problem import BanditProblem
 
+COLLAPSED, FEW = Doubt.PARTICLES_COLLAPSED, Doubt.FEW_EFFECTIVE_SAMPLES
 COPIES, MOVED = {"resampling": "systematic"}, MOVED_SMC[1]
 VAGUE = BanditProblem(Gaussian(), Normal(0.0, 1e4), 3)
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
@@ -94,10 +96,14 @@ def test_weights_fade_by_the_discount():
     np.testing.assert_allclose(agent.posterior().mean()[0], expected, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [BanditProblem(Bernoulli(), Beta(2.0, 2.0), 2), BanditProblem(Gaussian(), Normal(1.0, 1.0), 2)],
+    ids=["bernoulli", "gaussian"],
+)
 @pytest.mark.parametrize("options", [COPIES, MOVED], ids=["copies", "moved"])
-def test_resampled_particles_follow_data_that_fade(options):
+def test_resampled_particles_follow_data_that_fade(options, problem):
     """The exact posterior's mean, within four errors of 1,000 particles at half of that size."""
-    problem = BanditProblem(Bernoulli(), Beta(2.0, 2.0), 2)
     agents = (
         started(PAPERS_SMC, problem, None, discount=0.8, **{"num_particles": 2000} | options),
         started("exact", problem, None, discount=0.8),
@@ -108,6 +114,18 @@ def test_resampled_particles_follow_data_that_fade(options):
             agent.act()
     found, truth = (agent.posterior() for agent in agents)
     assert (abs(found.mean() - truth.mean()) < 4 * truth.std() / 1000**0.5).all()
+
+
+@pytest.mark.parametrize("options", [{}, MOVED], ids=["weighed", "moved"])
+def test_diagnostics_are_those_of_the_last_act_whenever_they_are_asked_for(options):
+    data = [300, 300, 300], [180.0, 120.0, 150.0]
+    at_once, later = (acted(PLAIN, options | {"num_particles": 20}, *data) for _ in range(2))
+    told = at_once.diagnostics()
+    later.observe(np.zeros(20, dtype=int), np.ones(20))
+    later.action_probabilities(), later.posterior().mean()
+    later.reset_lanes(np.arange(20) < 10)
+    for name, values in later.diagnostics().items():
+        np.testing.assert_array_equal(values, told[name])
 
 
 def test_data_that_have_faded_to_nothing_flag_nothing():
@@ -160,59 +178,15 @@ UNFLAGGED = {
 
 @pytest.mark.parametrize("name", FLAGGED)
 def test_particles_that_cannot_vouch_for_themselves_are_flagged(name):
-    assert is_unreliable(acted(*FLAGGED[name])).mean() > 0.9
+    told = acted(*FLAGGED[name]).diagnostics()
+    np.testing.assert_array_equal(told["is_unreliable"], told["doubts"] != 0)
+    expected = FEW if name == "rewards beyond numbers" else COLLAPSED
+    assert ((told["doubts"] & expected) != 0).mean() > 0.9
 
 
 @pytest.mark.parametrize("name", UNFLAGGED)
 def test_particles_that_can_are_not(name):
     assert is_unreliable(acted(*UNFLAGGED[name])).mean() < 0.1
-
-
-def test_flags_of_very_many_arms_stay():
-    agent = started(
-        PAPERS_SMC, BanditProblem(Bernoulli(), Beta(1.0, 1.0), 1001), 2, num_particles=20
-    )
-    for _ in range(30):
-        agent.observe(agent.act(), np.ones(2))
-    assert agent.diagnostics()["is_unreliable"].all()
-
-
-def test_collapsed_particles_are_flagged_but_for_the_arm_that_data_leave_no_doubt_of():
-    agent = started(PAPERS_SMC, UNIFORM, 500, [300, 300], [180.0, 120.0], num_particles=10)
-    first = agent.act()
-    told = agent.diagnostics()
-    assert (told["effective_sample_size"] < 10).all() and 0 < (first == 0).sum() < 500
-    np.testing.assert_array_equal(told["is_unreliable"], first == 1)
-    second = agent.act()
-    flags = agent.diagnostics()["is_unreliable"]
-    assert ((first == 0) & (second == 1)).any()
-    assert flags[second == 1].all() and not flags[(first == 0) & (second == 0)].any()
-    agent.reset_lanes(np.arange(500) < 499)
-    agent.warm_start([3, 3], [1.0, 1.0])
-    agent.act()
-    assert agent.diagnostics()["is_unreliable"][:499].all()  # looked at anew
-
-
-def test_flags_of_resampled_particles_stay():
-    agent = acted(UNIFORM, COPIES | {"num_particles": 10}, [300, 300], [180.0, 120.0])
-    assert is_unreliable(agent).all()
-
-
-CLOSE = TruncatedMultivariateNormal(0.5, [[0.04, 0.039996], [0.039996, 0.04]])
-DOUBTFUL = {
-    "arms all but equal a priori": (Bernoulli(), CLOSE, [500, 500], [275.0, 225.0]),
-    "data that the prior hardly leads to": (
-        *(Bernoulli(), Mixture([Beta(20.0, 20.0), TruncatedNormal(0.97, 0.003)], [0.998, 0.002])),
-        *([30, 1000], [30.0, 850.0]),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DOUBTFUL)
-def test_doubt_remains_where_averages_do_not_decide(name):
-    likelihood, prior, counts, sums = DOUBTFUL[name]
-    agent = acted(BanditProblem(likelihood, prior, 2), {"num_particles": 10}, counts, sums, 100)
-    assert is_unreliable(agent).mean() > 0.9
 
 
 def test_data_that_outrun_the_moves_are_flagged_until_the_lane_begins_anew():

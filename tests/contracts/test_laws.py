@@ -15,6 +15,7 @@ from surface import MOVED_SMC, PAPERS_SMC, lane_counts, lane_sums, started
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
+from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,
@@ -409,7 +410,11 @@ def test_lanes_that_cannot_be_vouched_for_are_flagged(name):
     agent_name, options, problem, counts, sums = OFF[name]
     agent = started(agent_name, problem, 40, counts, sums, **options)
     agent.act()
-    assert agent.diagnostics()["is_unreliable"].mean() >= 0.8
+    told = agent.diagnostics()
+    assert told["is_unreliable"].mean() >= 0.8
+    if agent_name == "exact":
+        doubt = Doubt.CHAINS_APART if "chain" in name else Doubt.BEYOND_TABLE
+        np.testing.assert_array_equal(told["doubts"], told["is_unreliable"] * int(doubt))
 
 
 @pytest.mark.parametrize("prior", [CAMPS, Beta(2.0, 3.0), TruncatedNormal(0.5, 0.02)], ids=repr)

@@ -18,7 +18,7 @@ CHAINS = BanditProblem(
 KINDS = {
     "the conjugate law": (ExactThompson, CONJUGATE, {}),
     "tables": (ExactThompson, GRID, {}),
-    "128 sweeps of a Markov chain": (ExactThompson, CHAINS, {}),
+    "400 sweeps of a Markov chain": (ExactThompson, CHAINS, {}),
     "weighted particles": (
         SMCThompson,
         GRID,

@@ -1,0 +1,25 @@
+"""What weights say of draws, where no law of an agent would show a mistake."""
+
+import numpy as np
+import pytest
+
+from agents.posteriors.weighted_draws import normalise, pick
+
+
+@pytest.mark.parametrize("num_rows", [1, 3])
+@pytest.mark.parametrize("size", [1, 5, 32, 100])
+def test_places_are_picked_as_often_as_they_weigh(num_rows, size, rng):
+    """To four standard errors of 4,000 picks; a weight of 0 is never picked."""
+    weights = rng.exponential(size=(num_rows, size)) ** 4 * 1e3
+    weights[:, 1::3] = 0.0
+    picks = np.array([pick(rng, weights) for _ in range(4000)])
+    shares = (picks[..., None] == np.arange(size)).mean(axis=0)
+    expected = weights / weights.sum(axis=1, keepdims=True)
+    allowed = 4 * np.sqrt(expected * (1 - expected) / len(picks)) + 3 / len(picks) * (expected > 0)
+    assert (abs(shares - expected) <= allowed + 1e-12).all()
+
+
+def test_weights_that_are_all_nothing_are_equal_and_others_unmoved():
+    weights, totals = normalise(np.array([[-np.inf, -np.inf], [-1e6, -1e6 + np.log(3)]]))
+    np.testing.assert_allclose(weights, [[0.5, 0.5], [0.25, 0.75]])
+    np.testing.assert_allclose(totals, [-np.inf, -1e6 + np.log(4)])
