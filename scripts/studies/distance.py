@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.random import SeedSequence
 
-from bandit_gym.experiments.entries import read_entries
-from bandit_gym.experiments.objects import describe_environments
+from bandit_gym.experiments.entries import describe_environments, read_entries
 from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case
