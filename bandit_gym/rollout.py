@@ -54,7 +54,7 @@ class Step(NamedTuple):
 
     actions: IntArray  # (N,)
     rewards: FloatArray  # (N,) of these actions, whenever they arrive
-    pseudo_regrets: FloatArray | None  # (N,), None where the environment tells none
+    regrets: FloatArray | None  # (N,), None where the environment tells none
     diagnostics: dict[str, Any]  # name -> (N,)
     is_alive: BoolArray  # (N,), False once the lane's episode has ended
     means: FloatArray | None  # (N, K) true means of the episode, None where not told or moving
@@ -70,7 +70,7 @@ class Rollout:
     Attributes:
         actions: (N, T) actions played.
         rewards: (N, T) rewards received.
-        pseudo_regret: (N, T) pseudo-regret of each pull, max(means) - means[action]; None when the
+        regret: (N, T) pseudo-regret of each pull, max(means) - means[action]; None when the
             environment does not tell it.
         diagnostics: what the agent said of each decision, (N, T) each.
         lengths: (N,) number of steps of each lane's episode.
@@ -78,7 +78,7 @@ class Rollout:
 
     actions: IntArray
     rewards: FloatArray
-    pseudo_regret: FloatArray | None
+    regret: FloatArray | None
     diagnostics: dict[str, np.ndarray]
     lengths: IntArray
 
@@ -157,7 +157,7 @@ def play(
         yield Step(
             actions=actions,
             rewards=_earned(reward, info, is_alive.shape),
-            pseudo_regrets=_told("regret", info, is_alive.shape),
+            regrets=_told("regret", info, is_alive.shape),
             diagnostics=tell(),
             is_alive=is_alive,
             means=means,
@@ -270,11 +270,11 @@ def _stack(steps: Sequence[Step]) -> Rollout:
     def column(values: Sequence[Any], blank: float = 0) -> np.ndarray:
         return np.where(is_alive, np.stack([np.atleast_1d(v) for v in values], axis=1), blank)
 
-    regrets = [step.pseudo_regrets for step in steps]
+    regrets = [step.regrets for step in steps]
     return Rollout(
         actions=column([step.actions for step in steps], blank=-1),
         rewards=column([step.rewards for step in steps]),
-        pseudo_regret=None if any(r is None for r in regrets) else column(regrets),
+        regret=None if any(r is None for r in regrets) else column(regrets),
         diagnostics={
             name: column([step.diagnostics[name] for step in steps])
             for name in steps[0].diagnostics

@@ -116,7 +116,7 @@ class Column(NamedTuple):
 
 
 def _optimal_pulls(step: Step) -> np.ndarray | None:
-    return None if step.pseudo_regrets is None else step.pseudo_regrets == 0
+    return None if step.regrets is None else step.regrets == 0
 
 
 def _action_rank(now: State) -> np.ndarray:
@@ -195,9 +195,9 @@ COLUMNS = {
         shows=_action_rank,
         needs_means=True,
     ),
-    "pseudo_regret": Column(
+    "cumulative_regret": Column(
         "sum over steps of max(means) - means[action]",
-        adds=lambda step: step.pseudo_regrets,
+        adds=lambda step: step.regrets,
         unit="reward",
         title="pseudo-regret",
         definition="best mean - pulled mean",

@@ -27,7 +27,7 @@ from bandit_gym.experiments.entries import Entry, content_digest, read_entries, 
 from bandit_gym.files import from_json
 from bandit_gym.typing import IntArray
 
-FORMAT = 2
+FORMAT = 3
 """Version of the names and files written here; another version is never read as this one."""
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")

@@ -179,7 +179,8 @@ def read_manifest(directory: Path) -> Experiment:
     found = content.get("format") if isinstance(content, dict) else None
     if found != FORMAT:
         raise ValueError(
-            f"{path} must have format {FORMAT}, got {found!r}; "
+            f"{path} must have format {FORMAT}, in which the sum of regrets is named "
+            f"cumulative_regret, got {found!r}; "
             "read it with the version of this package that wrote it, or choose another folder."
         )
     try:

@@ -294,7 +294,7 @@ def play_game(entry: Entry, case: Case, sizes: tuple[int, int], seed: int) -> Ga
         env = BanditVectorEnv(replications, case.problem, max_episode_steps=horizon)
         seeds = SeedSequence(seed, spawn_key=key)
         steps = islice(play(agent, env, env_seed=seed, agent_seed=seeds), horizon)
-        regrets = np.array([step.pseudo_regrets for step in steps], dtype=np.float64).sum(axis=0)
+        regrets = np.array([step.regrets for step in steps], dtype=np.float64).sum(axis=0)
     except (Exception, SystemExit) as error:
         return Game(entry.label, case.world, np.empty(0), headline(error))
     return Game(entry.label, case.world, regrets * 1000 / horizon)

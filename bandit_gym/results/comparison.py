@@ -152,7 +152,7 @@ def _compare_runs(first: RunResults, second: RunResults) -> dict[str, Any]:
     common, rows, other_rows = np.intersect1d(
         first.replications, second.replications, return_indices=True
     )
-    regrets = first.final("pseudo_regret")[rows], second.final("pseudo_regret")[other_rows]
+    regrets = first.final("cumulative_regret")[rows], second.final("cumulative_regret")[other_rows]
     differences = regrets[1] - regrets[0]
     interval = statistics.mean_interval(differences)
     return {

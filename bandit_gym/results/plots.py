@@ -47,8 +47,8 @@ LEGEND_ROW = 0.019  # inches, for each point of the font size
 SHOWN = "\u200b"
 """Put before a label that begins with `_`, which matplotlib would leave out of legends."""
 
-PSEUDO_REGRET = COLUMNS["pseudo_regret"]
-DEFINITION = f"({PSEUDO_REGRET.definition.replace('-', '−')}, summed)"
+CUMULATIVE_REGRET = COLUMNS["cumulative_regret"]
+DEFINITION = f"({CUMULATIVE_REGRET.definition.replace('-', '−')}, summed)"
 
 
 class Picture(Figure):
@@ -111,7 +111,9 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
     """
     figure, axes = _new_curves(runs)
     for found, style in zip(runs, styles(), strict=False):
-        draw_band(axes, found.steps, found.curves("pseudo_regret"), found.run.agent.label, style)
+        draw_band(
+            axes, found.steps, found.curves("cumulative_regret"), found.run.agent.label, style
+        )
     top = axes.get_ylim()[1]  # the bound holds in the long run and may lie far above at first
     draw_lower_bound(axes, runs[0])
     axes.set_xscale(time_scale)
@@ -127,7 +129,7 @@ def draw_differences(runs: list[RunResults]) -> Figure | None:
     figure, axes = _new_curves(runs)
     reference = runs[0].run.agent.label
     for found, style in zip(runs, styles(), strict=False):
-        _, differences = paired_differences(found, runs[0], "pseudo_regret")
+        _, differences = paired_differences(found, runs[0], "cumulative_regret")
         if found is runs[0]:
             axes.axhline(0, label=_shown(f"{reference} (reference)"), **style)
         elif len(differences):
@@ -140,11 +142,13 @@ def draw_final_regret(runs: list[RunResults]) -> Figure:
     """Draw how the regret at the horizon is distributed over replications."""
     figure, axes = _new_figure(runs[0].run.environment.label, _count(runs))
     for found, style in zip(runs, styles(), strict=False):
-        values = np.sort(found.final("pseudo_regret"))
+        values = np.sort(found.final("cumulative_regret"))
         shares = np.arange(1, len(values) + 1) / len(values)
         axes.step(values, shares, where="post", label=_shown(found.run.agent.label), **style)
     horizon = runs[0].run.horizon
-    axes.set_xlabel(f"{PSEUDO_REGRET.title} of one replication after {horizon} steps\n{DEFINITION}")
+    axes.set_xlabel(
+        f"{CUMULATIVE_REGRET.title} of one replication after {horizon} steps\n{DEFINITION}"
+    )
     axes.set_ylabel("share of replications below")
     axes.set_ylim(0, 1)
     return _with_legend(figure)
@@ -194,7 +198,9 @@ def draw_performance_profile(results: Results) -> Figure:
     levels = np.linspace(0, highest, 400)
     for (label, values), style in zip(scores.items(), styles(), strict=False):
         axes.plot(levels, performance_profile(values, levels), label=_shown(label), **style)
-    axes.set_xlabel(f"{PSEUDO_REGRET.title}, as a share of what uniform play loses\n{DEFINITION}")
+    axes.set_xlabel(
+        f"{CUMULATIVE_REGRET.title}, as a share of what uniform play loses\n{DEFINITION}"
+    )
     axes.set_ylabel("share of replications\nin all environments below")
     axes.set_ylim(0, 1)
     return _with_legend(figure)

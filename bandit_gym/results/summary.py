@@ -27,7 +27,7 @@ QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.9
 def summarise(results: Results) -> pd.DataFrame:
     """Tabulate the state at the horizon, one row per run that can be reported.
 
-    Columns: `env`, `agent`, `replications`; `pseudo_regret`, `realised_regret`, `last_switch`,
+    Columns: `env`, `agent`, `replications`; `cumulative_regret`, `realised_regret`, `last_switch`,
     `simple_regret`, `best_arm_found` and `samples_per_decision` as estimates of means, each
     followed by the ends `_low` and `_high` of its 95 % interval, NaN below 10 replications, and but
     for shares by `_is_doubtful`: whether a heavy tail may make it too short; `flagged`, the share
@@ -53,7 +53,7 @@ def summarise(results: Results) -> pd.DataFrame:
 
 def regret_name(environment: Entry) -> str:
     """Say in words which regret a table or an axis shows."""
-    title = COLUMNS["pseudo_regret"].title
+    title = COLUMNS["cumulative_regret"].title
     return title if "means" in environment.options else f"Bayesian {title}"
 
 
@@ -67,7 +67,7 @@ def lower_bound_slope(found: RunResults) -> float | None:
 
 
 def _describe(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
-    regret, differences = found.final("pseudo_regret"), _final_differences(found, reference)
+    regret, differences = found.final("cumulative_regret"), _final_differences(found, reference)
     doubts = {name: _share_of_decisions(found, name) for name in DOUBTED}
     return {
         "env": found.run.environment.label,
@@ -98,7 +98,7 @@ def _final_differences(found: RunResults, reference: RunResults | None) -> Float
     """Return the paired differences at the horizon, one NaN where there is nothing to compare."""
     if reference is None or found is reference:
         return np.array([np.nan])
-    _, differences = paired_differences(found, reference, "pseudo_regret")
+    _, differences = paired_differences(found, reference, "cumulative_regret")
     return differences[:, -1] if len(differences) else np.array([np.nan])
 
 
@@ -153,5 +153,5 @@ def normalised_scores(results: Results) -> dict[str, FloatArray]:
 
 
 def _score(found: RunResults) -> FloatArray:
-    scores: FloatArray = found.final("pseudo_regret") / found.final("uniform_regret").mean()
+    scores: FloatArray = found.final("cumulative_regret") / found.final("uniform_regret").mean()
     return scores

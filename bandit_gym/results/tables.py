@@ -98,20 +98,20 @@ def _make_estimates(
     )
     cells: Cells = {
         "agent": lambda row: row["agent"],
-        regret_name(environment): partial(_write, "pseudo_regret"),
+        regret_name(environment): partial(_write, "cumulative_regret"),
         f"less {experiment.agents[0].label}'s, paired": lambda row: write_estimate(
             row, "difference"
         ),
         "p (Holm)": lambda row: write_p_value(row["p_holm"]),
         "verdict": lambda row: row["verdict"] or NOTHING,
-        **_cells([name for name in _shown("estimates") if name != "pseudo_regret"]),
+        **_cells([name for name in _shown("estimates") if name != "cumulative_regret"]),
         **_cells(columns),
         "samples/decision": lambda row: write_number(row["samples_per_decision"], "{:.1f}"),
         "µs/decision": lambda row: write_number(times[row["env"], row["agent"]], "{:.2f}"),
     }
     notes = [
         _define_regret(environment),
-        *interval_notes(rows, ("pseudo_regret", "difference", *columns)),
+        *interval_notes(rows, ("cumulative_regret", "difference", *columns)),
         *_flag_notes(rows),
         *_belief_notes(results, environment),
     ]
@@ -138,7 +138,7 @@ def _define_regret(environment: Entry) -> str:
     over = "the noise" if "means" in environment.options else "instances drawn from the prior"
     return (
         f"{regret_name(environment).capitalize()}: sum over steps of "
-        f"{COLUMNS['pseudo_regret'].definition}, averaged over {over}."
+        f"{COLUMNS['cumulative_regret'].definition}, averaged over {over}."
     )
 
 

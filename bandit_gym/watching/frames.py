@@ -103,10 +103,10 @@ class _View:
         arm = played.actions[0]
         self.pulls[arm] += 1
         self.sums[arm] += played.rewards[0]
-        if played.pseudo_regrets is None or self.regret is None:
+        if played.regrets is None or self.regret is None:
             self.regret = None
         else:
-            self.regret += float(played.pseudo_regrets[0])
+            self.regret += float(played.regrets[0])
 
     def frame(self, step: int, played: Step) -> Frame:
         belief = find_belief(

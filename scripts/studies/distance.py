@@ -77,7 +77,7 @@ def _measure(task: Task, label: str) -> dict[str, Any]:
 
 def _at(steps: list[int], run: RunResults) -> np.ndarray:
     """Return the (R, H) regrets at some steps, on a line from one recorded step to the next."""
-    curves = run.curves("pseudo_regret")
+    curves = run.curves("cumulative_regret")
     return np.array([[np.interp(t, run.steps, curve) for t in steps] for curve in curves])
 
 

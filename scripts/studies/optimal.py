@@ -99,7 +99,7 @@ def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[
     agents = [{"agent": "exact", "label": "exact"}, {"agent": "racing_paper", "label": "racing"}]
     sizes = {"horizon": horizon, "replications": max(10, replications)}
     runs = play(task, [env], agents, seed=task.settings["seed"], **sizes)["uniform arms"]
-    exact, racing = (runs[label].final("pseudo_regret") for label in ("exact", "racing"))
+    exact, racing = (runs[label].final("cumulative_regret") for label in ("exact", "racing"))
     if num_arms == 2:
         bounds = [optimal_regret(world, horizon)] * 2
     else:

@@ -193,14 +193,16 @@ class Look(NamedTuple):
         """Return an agent's (C,) pseudo-regrets at a step, or else at the horizon."""
         steps = self.worlds[0][label].steps
         at = -1 if step is None else min(int(np.searchsorted(steps, step)), len(steps) - 1)
-        return self._clusters([runs[label].curves("pseudo_regret")[:, at] for runs in self.worlds])
+        return self._clusters(
+            [runs[label].curves("cumulative_regret")[:, at] for runs in self.worlds]
+        )
 
     def samples(self, label: str = RACING) -> FloatArray:
         """Return an agent's (C,) samples of a decision, on average."""
         horizon = self.worlds[0][label].run.horizon
         return self._clusters([runs[label].final("num_samples") / horizon for runs in self.worlds])
 
-    def curves(self, label: str, column: str = "pseudo_regret") -> FloatArray:
+    def curves(self, label: str, column: str = "cumulative_regret") -> FloatArray:
         """Return an agent's (L, S) curves in all worlds."""
         return np.concatenate([runs[label].curves(column) for runs in self.worlds])
 

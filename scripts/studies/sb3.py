@@ -137,7 +137,7 @@ def _learn(task: Task, label: str) -> list[dict[str, Any]]:
 def mean_return(short: Mapping[str, Any], num_episodes: int, model: Any) -> float:
     """Return the mean return of a policy: what the best arms would return, less its regret."""
     world = make_world(short, short["horizon"], "counts", num_episodes)
-    played: Any = rollout(SB3Agent(model), world, seed=EVALUATION_SEED).pseudo_regret
+    played: Any = rollout(SB3Agent(model), world, seed=EVALUATION_SEED).regret
     best = short["horizon"] * expected_best_mean(world.unwrapped.problem)
     return float(best - np.sum(played, axis=1).mean())
 
@@ -175,9 +175,12 @@ def _compare(task: Task, world: Mapping[str, Any]) -> list[dict[str, Any]]:
         env = world["env"] | {"observation": observation, "label": world["title"]}
         sizes = {"replications": max(10, number), "horizon": horizon, "seed": EVALUATION_SEED}
         runs |= play(task, [env], agents, **sizes)[world["title"]]
-    reference, rows = runs[next(iter(learners))].final("pseudo_regret"), []
+    reference, rows = runs[next(iter(learners))].final("cumulative_regret"), []
     for label, run in runs.items():
-        regret, (_, steps, seconds) = run.final("pseudo_regret"), trained.get(label, (None, 0, 0.0))
+        regret, (_, steps, seconds) = (
+            run.final("cumulative_regret"),
+            trained.get(label, (None, 0, 0.0)),
+        )
         rows.append(
             {"agent": label, "steps": steps, "seconds": seconds}
             | {"return": list(mean_interval(run.final("reward")))}

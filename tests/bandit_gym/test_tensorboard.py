@@ -64,7 +64,7 @@ def test_curves_end_where_the_table_of_results_does_and_leave_out_what_is_not_kn
     row = summary_of(results, "smc")
     assert row.flagged > 0
     for name, expected in (
-        (REGRET_CHART, row.pseudo_regret),
+        (REGRET_CHART, row.cumulative_regret),
         ("is_unreliable", row.flagged * HORIZON),
         ("num_samples", row.samples_per_decision * HORIZON),
     ):

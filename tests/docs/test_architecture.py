@@ -130,7 +130,7 @@ def test_likelihood_has_the_rewards_that_it_says(recipe, rng):
 def test_likelihood_is_learned_in_its_own_environment(recipe):
     env = gym.make_vec("MyGeometricBandit-v0", num_envs=50)
     agent = SMCThompson(recipe.PROBLEM, resampling="systematic", move="random-walk")
-    found = rollout(agent, env, seed=0, horizon=200).pseudo_regret
+    found = rollout(agent, env, seed=0, horizon=200).regret
     early, late = found[:, :50].mean(axis=1), found[:, 150:].mean(axis=1)
     fall = early - late
     assert fall.mean() > 4 * fall.std() / np.sqrt(len(fall))

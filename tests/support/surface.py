@@ -33,7 +33,7 @@ OBSERVATIONS = ("constant", "counts", "history")
 AGENTS_CLOCK = "bandit_gym.rollout.perf_counter"
 """What tells the time that agents take."""
 
-REGRET_CHART = "pseudo_regret"
+REGRET_CHART = "cumulative_regret"
 """What loggers call the regret summed over time."""
 
 MISSPELT = "num_arm"
@@ -86,7 +86,7 @@ def lane_sums(agent: Agent) -> np.ndarray:
 
 def regret_of(found: Rollout) -> np.ndarray:
     """Return the (N, T) regret of each pull."""
-    return found.pseudo_regret
+    return found.regret
 
 
 def steps_of(agent: BanditAgent, env: Environment) -> Iterator[Step]:
@@ -103,7 +103,7 @@ def run_and_load(experiment: Experiment, folder: Path, **options) -> Results:
 def curves_of(results: Results, agent: str) -> np.ndarray:
     """Return the (N, T) regret of an agent, by its label, summed over time."""
     (found,) = (found for found in results.runs if found.run.agent.label == agent)
-    return found.curves("pseudo_regret")
+    return found.curves("cumulative_regret")
 
 
 def summary_of(results: Results, agent: str) -> Any:
@@ -115,7 +115,7 @@ def summary_of(results: Results, agent: str) -> Any:
 SERIAL = Workers("serial")
 """This process does the work."""
 
-CUMULATIVE_REGRET = "pseudo_regret"
+CUMULATIVE_REGRET = "cumulative_regret"
 """The column of the regret summed over time."""
 
 

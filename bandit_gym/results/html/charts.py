@@ -107,7 +107,7 @@ Numbered = Sequence[tuple[int, RunResults]]
 
 def _chart_regret(numbered: Numbered, points: int) -> Chart:
     found = numbered[0][1]
-    lines = [_mean_line(n, run, "pseudo_regret", points) for n, run in numbered]
+    lines = [_mean_line(n, run, "cumulative_regret", points) for n, run in numbered]
     for label, steps, values in find_bounds(found):
         kept = _thin(len(steps), points)
         lines.append(_line(-1, label, steps[kept], values[kept]))
@@ -118,7 +118,7 @@ def _chart_regret(numbered: Numbered, points: int) -> Chart:
 def _chart_differences(numbered: Numbered, reference: RunResults, points: int) -> Chart:
     lines = []
     for number, found in numbered:
-        _, differences = paired_differences(found, reference, "pseudo_regret")
+        _, differences = paired_differences(found, reference, "cumulative_regret")
         if found is not reference and len(differences):
             lines.append(_band(number, found, found.steps, differences, points))
     name = f"regret less that of {reference.run.agent.label}"

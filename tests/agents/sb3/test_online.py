@@ -76,8 +76,8 @@ def test_online_a2c_draws_arms_with_its_networks_probabilities():
 def test_online_a2c_lies_between_random_and_exact_thompson_sampling():
     """The smaller gap is about a standard deviation, which is 4 errors in 16 lanes."""
     env = make_vec(num_envs=32, means=MEANS, max_episode_steps=300)
-    online = rollout(OnlineSB3(PROBLEM, learning_rate=0.02), env, seed=1).pseudo_regret.sum(axis=1)
-    exact = rollout(ExactThompson(PROBLEM), env, seed=1).pseudo_regret.sum(axis=1)
+    online = rollout(OnlineSB3(PROBLEM, learning_rate=0.02), env, seed=1).regret.sum(axis=1)
+    exact = rollout(ExactThompson(PROBLEM), env, seed=1).regret.sum(axis=1)
     random_regret = 300 * (0.9 - np.mean(MEANS))
     for gap in (random_regret - online, online - exact):
         assert gap.mean() > 4 * gap.std() / np.sqrt(len(gap))

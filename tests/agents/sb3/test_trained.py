@@ -337,7 +337,7 @@ def test_saved_model_runs_in_an_experiment(models, tmp_path):
 def test_ppo_on_counts_loses_less_than_random_play():
     model = train("PPO", num_steps=6000, num_envs=8, observation="counts", max_episode_steps=20)
     env = make_vec(num_envs=400, observation="counts", max_episode_steps=20)
-    regret = rollout(SB3Agent(model), env, seed=9).pseudo_regret.sum(axis=1)
+    regret = rollout(SB3Agent(model), env, seed=9).regret.sum(axis=1)
     means = env.reset(seed=9)[1]["means"]
     random_regret = 20 * (means.max(axis=1) - means.mean(axis=1))
     saved = random_regret - regret
@@ -350,7 +350,7 @@ def test_masked_policy_pulls_the_arms_that_are_there():
     model = MaskablePPO("MlpPolicy", vec_env, n_steps=8, batch_size=16, n_epochs=1, seed=0)
     model.learn(32)
     agent = SB3Agent(model)
-    assert (rollout(agent, env, seed=0, horizon=20).pseudo_regret >= 0).all()
+    assert (rollout(agent, env, seed=0, horizon=20).regret >= 0).all()
     agent.reset(2, seed=0)
     available = np.array([[True, False, True], [False, True, False]])
     law = agent.action_probabilities(np.zeros(2, dtype=int), available=available)

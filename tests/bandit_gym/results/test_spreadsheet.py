@@ -33,7 +33,7 @@ def test_no_label_is_a_formula_in_a_spreadsheet(results):
     rows = list(csv.DictReader(io.StringIO(to_csv(summarise(results)).decode())))
     quoted = {"=1+1": "'=1+1", "@a $5 and $6": "'@a $5 and $6", "-1": "'-1"}
     assert [row["agent"] for row in rows] == [quoted.get(label, label) for label in LABELS]
-    assert all(float(row["pseudo_regret"]) >= 0 for row in rows)
+    assert all(float(row["cumulative_regret"]) >= 0 for row in rows)
 
 
 def test_no_column_is_a_formula_in_a_spreadsheet(results):
