@@ -677,7 +677,7 @@ def test_workers(options, text):
 
 
 RESULTS = {
-    "folder": (load_results, (5,), "directory must be a path that a file system can hold"),
+    "folder": (load_results, (5,), "directory must be a path, as a string or a Path, got 5"),
     "nowhere": (load_results, ("nowhere",), "the folder must exist, got 'nowhere'"),
     "compared": (compare, (3, 3), "first must be a Results, got 3"),
     "paired": (paired_differences, (3, 3, "samples"), "found must be what is stored of a run"),

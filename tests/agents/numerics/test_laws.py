@@ -134,8 +134,9 @@ def test_the_kernel_of_best_arms_is_what_it_is_uncompiled():
 
 def test_the_kernel_of_chunks_is_what_it_is_uncompiled():
     means = MeanLaws(GAMMA, np.array([[5.5, 3.5, 1.5]]), np.array([[3.0, 3.0, 1.0]]))
-    compiled, plain = kernels.make_draws(1, 3, 5), kernels.make_draws(1, 3, 5)
-    kernels.draw_chunk(np.random.default_rng(5), means, np.arange(1), compiled)
-    kernels.draw_chunk.py_func(np.random.default_rng(5), means, np.arange(1), plain)
-    np.testing.assert_allclose(compiled.means, plain.means, rtol=1e-12)
-    np.testing.assert_array_equal(compiled.winners, plain.winners)
+    compiled, plain = np.empty((2, 1, 3, 5))
+    winners, plain_winners = np.empty((2, 1, 5), dtype=np.int64)
+    kernels.draw_chunk(np.random.default_rng(5), means, np.arange(1), compiled, winners)
+    kernels.draw_chunk.py_func(np.random.default_rng(5), means, np.arange(1), plain, plain_winners)
+    np.testing.assert_allclose(compiled, plain, rtol=1e-12)
+    np.testing.assert_array_equal(winners, plain_winners)

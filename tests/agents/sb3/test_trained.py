@@ -203,7 +203,7 @@ def test_sb3_agent_refuses_what_is_no_model():
 def test_sb3_agent_refuses_a_file_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="path must lead to a model .*nothing'; No such"):
         SB3Agent.load(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="path must be a path .*, got ''"):
+    with pytest.raises(ValueError, match="path must be a path, as a string or a Path, got ''"):
         SB3Agent.load("")
 
 
