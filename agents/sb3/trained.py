@@ -256,8 +256,8 @@ class SB3Agent:
         batch = as_array([observation] if self.num_envs is None else observation)
         shape = (self.num_lanes, *space.shape)
         kinds = "iu" if isinstance(space, Discrete) else "iuf"
-        is_batch = batch is not None and batch.shape == shape and batch.dtype.kind in kinds
-        if not is_batch or not np.isfinite(batch).all():
+        has_form = batch is not None and batch.shape == shape and batch.dtype.kind in kinds
+        if batch is None or not has_form or not np.isfinite(batch).all():
             condition = f"be {shape} finite numbers from the model's observation space {space}"
             remedy = "make the environment with the observation mode that the model was trained on"
             raise ValueError(message("observation", condition, observation, remedy))
