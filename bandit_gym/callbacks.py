@@ -2,7 +2,7 @@
 
     run_experiment(experiment, folder, callbacks=[TensorBoard("runs")])
 
-See `docs/callbacks.md`.
+See `docs/watching.md`.
 """
 
 from __future__ import annotations

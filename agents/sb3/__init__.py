@@ -1,7 +1,6 @@
 """Stable-Baselines3, both ways: its models as agents, our agents as its policies.
 
 - `SB3Agent`: a trained model, frozen, as an `act`/`observe` agent (`saved_model` for experiments).
-- `OnlineSB3`: a model that learns inside the instance while it acts.
 - `as_policy`: an agent behind SB3's `predict`, for `evaluate_policy`.
 - `GymnasiumVecEnv`: a Gymnasium vector environment as an SB3 `VecEnv`, for fast training.
 
@@ -17,9 +16,8 @@ except ModuleNotFoundError as error:
         'agents.sb3 needs Stable-Baselines3: pip install "bayesian-bandit-gym[sb3]".'
     ) from None
 
-from agents.sb3.online import OnlineSB3
 from agents.sb3.policy import AgentPolicy, as_policy
 from agents.sb3.trained import SB3Agent, saved_model
 from agents.sb3.vec_env import GymnasiumVecEnv
 
-__all__ = ["AgentPolicy", "GymnasiumVecEnv", "OnlineSB3", "SB3Agent", "as_policy", "saved_model"]
+__all__ = ["AgentPolicy", "GymnasiumVecEnv", "SB3Agent", "as_policy", "saved_model"]

@@ -7,31 +7,40 @@ it remembers. Letters: K arms, N lanes.
 
 from __future__ import annotations
 
+import json
+import zipfile
 from inspect import signature
 from pathlib import Path
-from typing import Any, Never
+from types import SimpleNamespace
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import torch
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 from numpy.random import SeedSequence
 from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.save_util import load_from_zip_file, open_path
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.base.agent import MOST_STATISTICS, make_generator
-from agents.sb3.archive import make_model, read_settings, reading, stated_num_arms
-from agents.sb3.isolation import isolated
-from agents.sb3.law import Memory, policy_law
+from agents.posteriors.weighted_draws import pick
 from bandit_gym.checks import (
     as_array,
     check_actions,
     check_available,
     check_integer,
     check_mask,
+    check_path,
     message,
 )
 from bandit_gym.problem import BanditProblem, check_problem
+
+POLICY = ("policy_class", "observation_space", "action_space", "policy_kwargs")
+"""The settings of a saved model that acting needs; no others are unpickled."""
+
+Memory = tuple[np.ndarray, ...]
 
 
 class SB3Agent:
@@ -45,8 +54,8 @@ class SB3Agent:
         model: PPO, A2C, DQN, RecurrentPPO or another SB3 model with `Discrete` actions, or the
             `policy` of one.
         deterministic: play the most probable action, or the one of highest value. Otherwise
-            actions are drawn from the policy; a DQN explores with its last training rate, each
-            lane by itself.
+            actions are drawn from the policy, by the agent's own generator; a DQN explores with
+            its last training rate, each lane by itself.
 
     Attributes:
         policy: the SB3 policy.
@@ -62,15 +71,13 @@ class SB3Agent:
     def __init__(self, model: Any, *, deterministic: bool = False) -> None:
         policy = getattr(model, "policy", model)
         if not isinstance(policy, BasePolicy):
-            raise TypeError(
-                f"model must be a Stable-Baselines3 model, got {model!r}; "
-                "use SB3Agent.load for a path."
-            )
+            remedy = "use SB3Agent.load for a path"
+            raise TypeError(message("model", "be a Stable-Baselines3 model", model, remedy))
         if not isinstance(policy.action_space, Discrete):
-            raise TypeError(f"model must have Discrete actions, got {policy.action_space!r}.")
+            raise TypeError(message("model", "have Discrete actions", policy.action_space))
         if not isinstance(deterministic, bool):
-            raise TypeError(f"deterministic must be True or False, got {deterministic!r}.")
-        self.policy = policy
+            raise TypeError(message("deterministic", "be True or False", deterministic))
+        self.policy: Any = policy
         self.deterministic = deterministic
         self.exploration_rate = float(getattr(model, "exploration_rate", 0.0))
         self.num_envs: int | None = None
@@ -90,14 +97,20 @@ class SB3Agent:
             FileNotFoundError: if there is no such file.
             ValueError: if the file is no model of SB3's, or torn.
         """
-        with reading(path):
-            model = make_model(path, read_settings(path))
+        check_path("path", path)
+        try:
+            model = _read(path)
+        except Exception as error:  # a file of another kind fails in many ways
+            condition = "lead to a file that `save` of a Stable-Baselines3 model wrote"
+            reason = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
+            kind = type(error) if isinstance(error, OSError) else ValueError
+            raise kind(message("path", condition, str(path), reason)) from error
         return cls(model, deterministic=deterministic)
 
     @property
     def num_arms(self) -> int:
         """K, the number of actions of the model."""
-        return int(self.policy.action_space.n)  # type: ignore[attr-defined]
+        return int(self.policy.action_space.n)
 
     @property
     def num_lanes(self) -> int:
@@ -110,10 +123,9 @@ class SB3Agent:
             found = getattr(env, f"single_{name}", None) or getattr(env, name)
             expected = getattr(self.policy, name)
             if found != expected:
-                raise ValueError(
-                    f"env must have the {name.replace('_', ' ')} that the model was trained on, "
-                    f"{expected}, got {found}."
-                )
+                title = name.replace("_", " ")
+                condition = f"have the {title} that the model was trained on, {expected}"
+                raise ValueError(message("env", condition, found))
 
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget the episodes, not the training, and prepare for `num_envs` lanes.
@@ -151,20 +163,8 @@ class SB3Agent:
             ValueError: if the observation is not of the model's space, or the policy knows of no
                 arms that cannot be pulled.
         """
-        rng = self._require_reset()
-        batch = self._check_observation(observation)
-        masks = self._masks(available)
-        with isolated(rng):
-            actions, self._next_memory = self.policy.predict(
-                batch,
-                state=self._memory,
-                episode_start=self._is_start,
-                deterministic=self.deterministic,
-                **masks,
-            )
-        if not self.deterministic and self.exploration_rate > 0.0:
-            actions = self._explore(rng, actions)
-        actions = actions.astype(np.int64)
+        law, self._next_memory = self._look(observation, available)
+        actions = pick(self._require_reset(), law)
         return int(actions[0]) if self.num_envs is None else actions
 
     def action_probabilities(self, observation: Any = None, available: Any = None) -> np.ndarray:
@@ -174,23 +174,8 @@ class SB3Agent:
             observation: as for `act`.
             available: as for `act`.
         """
-        self._require_reset()
-        batch = self._check_observation(observation)
-        masks: Any = self._masks(available)
-        if self.deterministic or not hasattr(self.policy, "get_distribution"):
-            with isolated(np.random.default_rng(0)):  # nothing is drawn
-                state = self._memory, self._is_start, True
-                best, _ = self.policy.predict(batch, *state, **masks)
-            law = np.eye(self.num_arms)[best]
-        else:
-            law = policy_law(self.policy, batch, self._memory, self._is_start, masks)
-        if not self.deterministic:
-            law = self.exploration_rate / self.num_arms + (1 - self.exploration_rate) * law
+        law, _ = self._look(observation, available)
         return law[0] if self.num_envs is None else law
-
-    def posterior(self) -> Never:
-        """Refuse: a trained policy holds no posterior."""
-        raise TypeError("posterior must be asked of an agent with a prior, got SB3Agent.")
 
     def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
         """End the step: a recurrent model keeps what it made of the last observation.
@@ -215,12 +200,48 @@ class SB3Agent:
         self._next_memory = None
         self._is_start = self._is_start & ~lanes
 
-    def diagnostics(self) -> dict[str, np.ndarray]:
-        """Return nothing: a frozen model has no more to say of a decision."""
-        return {}
+    def _look(self, observation: Any, available: Any) -> tuple[np.ndarray, Memory | None]:
+        """Return the (N, K) law of the next actions, and the memory after this observation."""
+        self._require_reset()
+        batch, masks = self._check_observation(observation), self._masks(available)
+        num_threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # fastest for networks of this size, and the same on any machine
+        try:
+            law, memory = self._law(batch, masks)
+        finally:
+            torch.set_num_threads(num_threads)
+        if self.deterministic:
+            return np.eye(self.num_arms)[law.argmax(axis=1)], memory
+        rate = self.exploration_rate
+        return rate / self.num_arms + (1 - rate) * law, memory
+
+    def _law(self, batch: np.ndarray, masks: dict[str, Any]) -> tuple[np.ndarray, Memory | None]:
+        """Return the policy's own law, which is a single action where it has no distribution."""
+        policy, memory = self.policy, None
+        if not hasattr(policy, "get_distribution"):
+            best, _ = policy.predict(batch, deterministic=True)
+            return np.eye(self.num_arms)[best], None
+        policy.set_training_mode(False)
+        shown, _ = policy.obs_to_tensor(batch)
+        with torch.no_grad():
+            if hasattr(policy, "lstm_actor"):
+                empty = np.zeros(policy.lstm_hidden_state_shape).repeat(len(batch), axis=1)
+                state, is_start = (
+                    tuple(self._tensor(part) for part in self._memory or (empty, empty)),
+                    self._tensor(self._is_start),
+                )
+                found, last = policy.get_distribution(shown, state, is_start)
+                memory = tuple(part.cpu().numpy() for part in last)
+            else:
+                found = policy.get_distribution(shown, **masks)
+            law = found.distribution.probs.cpu().numpy().astype(np.float64)
+        return law / law.sum(axis=1, keepdims=True), memory
+
+    def _tensor(self, values: np.ndarray) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.float32, device=self.policy.device)
 
     def _masks(self, available: Any) -> dict[str, np.ndarray]:
-        """Return what `predict` is told beside, of the arms that can be pulled."""
+        """Return what the policy is told beside, of the arms that can be pulled."""
         if available is None:
             return {}
         mask = check_available(available, (self.num_lanes, self.num_arms), self.num_envs)
@@ -230,35 +251,17 @@ class SB3Agent:
             raise ValueError(message("available", condition, available, remedy))
         return {"action_masks": mask}
 
-    def _explore(self, rng: np.random.Generator, actions: np.ndarray) -> np.ndarray:
-        """Replace some actions by random ones, lane by lane; SB3's own DQN does all or none."""
-        is_random = rng.random(self.num_lanes) < self.exploration_rate
-        return np.where(is_random, rng.integers(self.num_arms, size=self.num_lanes), actions)
-
     def _check_observation(self, observation: Any) -> np.ndarray:
         space = self.policy.observation_space
-        batch = as_array(observation)
-        if batch is None:  # rows of several lengths
-            batch = np.empty(0)
-        shape = batch.shape
-        if self.num_envs is None:
-            batch = batch[None]
-        if not self._is_batch(batch):
-            lanes = "one" if self.num_envs is None else f"a batch of {self.num_envs}"
-            raise ValueError(
-                f"observation must be {lanes} from the model's observation space {space}, got "
-                f"shape {shape}; "
-                "make the environment with the observation mode that the model was trained on."
-            )
+        batch = as_array([observation] if self.num_envs is None else observation)
+        shape = (self.num_lanes, *space.shape)
+        kinds = "iu" if isinstance(space, Discrete) else "iuf"
+        has_form = batch is not None and batch.shape == shape and batch.dtype.kind in kinds
+        if batch is None or not has_form or not np.isfinite(batch).all():
+            condition = f"be {shape} finite numbers from the model's observation space {space}"
+            remedy = "make the environment with the observation mode that the model was trained on"
+            raise ValueError(message("observation", condition, observation, remedy))
         return batch
-
-    def _is_batch(self, batch: np.ndarray) -> bool:
-        space = self.policy.observation_space
-        if batch.shape != (self.num_lanes, *(space.shape or ())):
-            return False
-        if isinstance(space, Discrete):
-            return batch.dtype.kind in "iu" and bool(((batch >= 0) & (batch < space.n)).all())
-        return batch.dtype.kind in "iuf" and bool(np.isfinite(batch).all())
 
     def _require_reset(self) -> np.random.Generator:
         if self._rng is None:
@@ -271,8 +274,6 @@ def saved_model(
 ) -> SB3Agent:
     """Build a trained agent as experiments do: `{"agent": "agents.sb3:saved_model", "path": ...}`.
 
-    Whether the file is a model, of this number of arms, is seen before any of it is unpickled.
-
     Args:
         problem: the problem to play, to see that the number of arms fits.
         path: the file that `model.save` wrote.
@@ -282,12 +283,27 @@ def saved_model(
         FileNotFoundError: if there is no such file.
         ValueError: if the file is no model, or one that was trained on another number of arms.
     """
-    check_problem(problem)
-    with reading(path):
-        found = stated_num_arms(read_settings(path))
-    if found != problem.num_arms:
-        raise ValueError(
-            f"path must lead to a model whose action space has {problem.num_arms} arms, "
-            f"got {found} in {str(path)!r}."
-        )
-    return SB3Agent.load(path, deterministic=deterministic)
+    num_arms = check_problem(problem).num_arms
+    agent = SB3Agent.load(path, deterministic=deterministic)
+    if agent.num_arms != num_arms:
+        condition = f"lead to a model whose action space has {num_arms} arms"
+        raise ValueError(message("path", condition, str(path), f"it has {agent.num_arms}"))
+    return agent
+
+
+def _read(path: str | Path) -> SimpleNamespace:
+    """Return what acting needs of a saved model: its policy, and its exploration rate.
+
+    To unpickle is to run what the author of a file wanted to be run, so an archive that lacks what
+    makes a policy is refused before that. The policy's class is part of the file, the algorithm's
+    is not.
+    """
+    with open_path(path, "r", suffix="zip") as file, zipfile.ZipFile(file) as archive:
+        archive.getinfo("policy.pth")
+        settings = json.loads(archive.read("data"))
+    others = dict.fromkeys(settings.keys() - POLICY)
+    data, parameters, _ = load_from_zip_file(path, custom_objects=others, device="cpu")
+    make, *spaces, options = (data[name] for name in POLICY)  # type: ignore[index]
+    policy = make(*spaces, BasePolicy._dummy_schedule, **options)
+    policy.load_state_dict(parameters["policy"])
+    return SimpleNamespace(policy=policy, exploration_rate=settings.get("exploration_rate", 0.0))

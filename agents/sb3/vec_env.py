@@ -7,12 +7,9 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.error import InvalidAction
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
-
-from bandit_gym.checks import check_object, message
 
 Infos = list[dict[str, Any]]
 
@@ -52,11 +49,8 @@ class GymnasiumVecEnv(VecEnv):
                 f"env must have autoreset mode SameStep, got {mode!r}; "
                 'make it with gym.make_vec(..., autoreset_mode="SameStep").'
             )
-        if not isinstance(ends_at_horizon, bool):
-            raise TypeError(message("ends_at_horizon", "be True or False", ends_at_horizon))
         self.env = env
         self.ends_at_horizon = ends_at_horizon
-        self._actions: np.ndarray | None = None
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
 
     def reset(self) -> np.ndarray:
@@ -74,16 +68,11 @@ class GymnasiumVecEnv(VecEnv):
 
     def step_async(self, actions: np.ndarray) -> None:
         """Keep the actions for `step_wait`."""
-        if actions is None:
-            raise InvalidAction(message("actions", "be one arm per lane", actions))
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
         """Step all lanes; where an episode ended, the observation is the next one's first."""
-        if self._actions is None:
-            raise RuntimeError("step_async must be called before step_wait.")
-        actions, self._actions = self._actions, None
-        observations, rewards, terminated, truncated, info = self.env.step(actions)
+        observations, rewards, terminated, truncated, info = self.env.step(self._actions)
         dones = terminated | truncated
         infos = _split_info(info, self.num_envs)
         for lane in np.flatnonzero(dones):
@@ -107,15 +96,7 @@ class GymnasiumVecEnv(VecEnv):
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Return the vector environment's attribute, once per lane asked for."""
-        try:
-            lanes = np.arange(self.num_envs)[list(self._get_indices(indices))]
-        except (IndexError, TypeError, ValueError) as error:
-            condition = f"be lanes from 0 to {self.num_envs - 1}, or None for all"
-            raise IndexError(message("indices", condition, indices)) from error
-        if not hasattr(self.env, check_object("attr_name", attr_name, str)):
-            condition = "be an attribute of the vector environment"
-            raise AttributeError(message("attr_name", condition, attr_name))
-        return [getattr(self.env, attr_name) for _ in lanes]
+        return [getattr(self.env, attr_name) for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Refuse: lanes share their attributes."""

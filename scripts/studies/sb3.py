@@ -159,10 +159,8 @@ def _compare(task: Task, world: Mapping[str, Any]) -> list[dict[str, Any]]:
     A mode of observation is an experiment of its own with the same seed: means and noise of a
     replication depend on nothing else.
     """
-    settings, is_fixed = task.settings, "means" in world["env"]
-    horizon = task.size("horizon_fixed") if is_fixed else world["horizon"]
-    number = task.size("replications_fixed" if is_fixed else "replications")
-    learners = settings["agents"] | (settings["online"] if is_fixed else {})
+    settings, horizon, learners = task.settings, world["horizon"], task.settings["agents"]
+    number = max(10, task.size("replications"))
     entries = {"constant": [entry | {"label": label} for label, entry in learners.items()]}
     trained = {label: _train(task, world, label, horizon) for label in world["models"]}
     for label, (path, _, _) in trained.items():
@@ -173,7 +171,7 @@ def _compare(task: Task, world: Mapping[str, Any]) -> list[dict[str, Any]]:
     runs: dict[str, Any] = {}
     for observation, agents in entries.items():
         env = world["env"] | {"observation": observation, "label": world["title"]}
-        sizes = {"replications": max(10, number), "horizon": horizon, "seed": EVALUATION_SEED}
+        sizes = {"replications": number, "horizon": horizon, "seed": EVALUATION_SEED}
         runs |= play(task, [env], agents, **sizes)[world["title"]]
     reference, rows = runs[next(iter(learners))].final("cumulative_regret"), []
     for label, run in runs.items():

@@ -16,7 +16,7 @@ RUN = [
     if page.name != "CHANGELOG.md"  # which tells of commands gone by
     and page.parent.name not in SITE
 ]
-WITH_SB3 = "stable-baselines3.md"
+WITH_SB3 = "sb3.md"
 
 
 @pytest.fixture(scope="module")

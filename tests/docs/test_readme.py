@@ -22,7 +22,7 @@ def shown_by_an_index():
 
 
 def test_readme_is_short():
-    assert len(read("README.md").splitlines()) <= 150
+    assert len(read("README.md").splitlines()) <= 120
 
 
 def test_readme_has_at_most_two_pictures():

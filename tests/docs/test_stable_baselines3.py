@@ -7,7 +7,7 @@ pytest.importorskip("stable_baselines3")
 
 from agents import sb3
 
-PAGE = "docs/stable-baselines3.md"
+PAGE = "docs/sb3.md"
 
 
 def test_page_mentions_every_public_name():

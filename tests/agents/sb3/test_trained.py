@@ -151,6 +151,25 @@ def test_sb3_agent_keeps_the_memory_of_masked_lanes(models):
     assert (agent._memory[0][:, 0] != before[:, 0]).any()
 
 
+@pytest.mark.parametrize("is_deterministic", [False, True])
+@every_algorithm
+def test_trained_models_act_as_often_as_their_law_says(name, is_deterministic):
+    num_lanes = 300
+    agent = SB3Agent(train(name), deterministic=is_deterministic)
+    agent.exploration_rate *= 6.0  # of DQN, so that it shows
+    env = make_vec(num_envs=num_lanes)
+    observation, _ = env.reset(seed=0)
+    agent.reset(num_lanes, seed=1)
+    agent.observe(agent.act(observation), np.zeros(num_lanes))  # a recurrent one remembers
+    before = agent._rng.bit_generator.state, global_random_state()
+    law = agent.action_probabilities(observation)
+    assert (agent._rng.bit_generator.state, global_random_state()) == before
+    np.testing.assert_allclose(law.sum(axis=1), 1.0, atol=1e-12)
+    played = np.eye(NUM_ARMS)[agent.act(observation)]
+    error = 4 * np.sqrt((law * (1 - law)).sum(axis=0)) + 1e-5 * num_lanes  # of single precision
+    assert (abs((played - law).sum(axis=0)) <= error).all()
+
+
 @every_algorithm
 def test_sb3_agent_continues_bit_for_bit_when_pickled(models, name):
     agent = SB3Agent(models[name])
@@ -191,7 +210,7 @@ def test_check_spaces_names_the_space_that_does_not_fit(models):
 def test_sb3_agent_refuses_an_observation_of_another_space(models, observation):
     agent = SB3Agent(models["PPO"])
     agent.reset(num_envs=2, seed=0)
-    with pytest.raises(ValueError, match="observation must be a batch of 2 from the model's"):
+    with pytest.raises(ValueError, match=r"observation must be \(2, 7\) finite numbers from the"):
         agent.act(observation)
 
 
@@ -201,7 +220,9 @@ def test_sb3_agent_refuses_what_is_no_model():
 
 
 def test_sb3_agent_refuses_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match="path must lead to a model .*nothing'; No such"):
+    with pytest.raises(
+        FileNotFoundError, match="path must lead to a file .*nothing'; FileNotFound"
+    ):
         SB3Agent.load(tmp_path / "nothing")
     with pytest.raises(ValueError, match="path must be a path, as a string or a Path, got ''"):
         SB3Agent.load("")
@@ -288,15 +309,8 @@ def test_saved_model_unpickles_what_makes_the_policy(models, tmp_path):
 
 def test_saved_model_unpickles_nothing_of_an_archive_without_weights(models, tmp_path):
     plant(models["PPO"], tmp_path / "model.zip", ["policy_class"], without=["policy.pth"])
-    with pytest.raises(ValueError, match=r"it has no policy\.pth"):
+    with pytest.raises(ValueError, match=r"no item named .policy\.pth"):
         saved_model(make_vec().problem, path=tmp_path / "model.zip")
-    assert not (tmp_path / "model.ran").exists()
-
-
-def test_saved_model_unpickles_nothing_of_a_model_of_another_number_of_arms(models, tmp_path):
-    plant(models["PPO"], tmp_path / "model.zip", ["policy_class", "action_space"])
-    with pytest.raises(ValueError, match=f"has 5 arms, got {NUM_ARMS}"):
-        saved_model(make_vec(num_arms=5).problem, path=tmp_path / "model.zip")
     assert not (tmp_path / "model.ran").exists()
 
 

@@ -119,20 +119,6 @@ def test_what_is_no_vector_environment_is_refused():
         GymnasiumVecEnv(None)
 
 
-def test_a_step_is_waited_for_only_once_it_was_sent():
-    env = GymnasiumVecEnv(gym.make_vec("BernoulliBandit-v0", 2, autoreset_mode="SameStep"))
-    env.reset()
-    env.step(np.array([0, 1]))
-    with pytest.raises(RuntimeError, match="step_async must be called before step_wait"):
-        env.step_wait()
-
-
-def test_attributes_of_lanes_that_are_not_there_are_refused():
-    env = GymnasiumVecEnv(gym.make_vec("BernoulliBandit-v0", 2, autoreset_mode="SameStep"))
-    with pytest.raises(IndexError, match="indices must be lanes from 0 to 1, or None for all, got"):
-        env.get_attr("problem", indices=[7])
-
-
 def test_time_limit_is_an_end_or_a_cut_as_asked():
     told = {}
     for ends_at_horizon in (False, True):
@@ -171,10 +157,3 @@ def test_ppo_guesses_no_value_beyond_a_time_limit_that_is_the_end(monkeypatch):
         PPO("MlpPolicy", env, n_steps=20, batch_size=30, n_epochs=1, seed=0).learn(60)
         guesses[ends_at_horizon] = list(asked)
     assert guesses == {False: [1] * 6 + [3], True: [3]}  # one a cut episode; one for the rollout
-
-
-@pytest.mark.parametrize("value", [1, "yes", None, np.True_])
-def test_whether_the_horizon_is_the_end_is_a_bool(value):
-    worlds = make_vec("BernoulliBandit-v0", 3)
-    with pytest.raises(TypeError, match="ends_at_horizon must be True or False, got"):
-        GymnasiumVecEnv(worlds, ends_at_horizon=value)
