@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -103,11 +102,11 @@ def save(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) ->
     return files
 
 
-def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure:
+def draw_regret(runs: list[RunResults]) -> Figure:
     """Draw the mean regret of each agent over time, with bands.
 
-    Over log time logarithmic growth is a straight line. For a fixed instance the Lai-Robbins slope
-    is drawn as a dotted line that starts where the bound's C log t does.
+    For a fixed instance the Lai-Robbins slope is drawn as a dotted line that starts where the
+    bound's C log t does.
     """
     figure, axes = _new_curves(runs)
     for found, style in zip(runs, styles(), strict=False):
@@ -116,7 +115,6 @@ def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure
         )
     top = axes.get_ylim()[1]  # the bound holds in the long run and may lie far above at first
     draw_lower_bound(axes, runs[0])
-    axes.set_xscale(time_scale)
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION}")
     axes.set_ylim(0, top)
     return _with_legend(figure)
@@ -135,22 +133,6 @@ def draw_differences(runs: list[RunResults]) -> Figure | None:
         elif len(differences):
             draw_band(axes, found.steps, differences, found.run.agent.label, style)
     axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION},\nless that of the reference, paired")
-    return _with_legend(figure)
-
-
-def draw_final_regret(runs: list[RunResults]) -> Figure:
-    """Draw how the regret at the horizon is distributed over replications."""
-    figure, axes = _new_figure(runs[0].run.environment.label, _count(runs))
-    for found, style in zip(runs, styles(), strict=False):
-        values = np.sort(found.final("cumulative_regret"))
-        shares = np.arange(1, len(values) + 1) / len(values)
-        axes.step(values, shares, where="post", label=_shown(found.run.agent.label), **style)
-    horizon = runs[0].run.horizon
-    axes.set_xlabel(
-        f"{CUMULATIVE_REGRET.title} of one replication after {horizon} steps\n{DEFINITION}"
-    )
-    axes.set_ylabel("share of replications below")
-    axes.set_ylim(0, 1)
     return _with_legend(figure)
 
 
@@ -208,9 +190,7 @@ def draw_performance_profile(results: Results) -> Figure:
 
 FIGURES: Drawings = {
     "regret": draw_regret,
-    "regret-log-time": partial(draw_regret, time_scale="log"),
     "differences": draw_differences,
-    "final-regret": draw_final_regret,
     "samples": draw_samples,
     "arm-choice": draw_arm_choice,
 }

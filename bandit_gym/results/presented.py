@@ -49,8 +49,7 @@ class Results(stored.Results):
 
         Args:
             env: label of the world to draw; None is the first that there are results of.
-            kind: "regret", "regret-log-time", "differences", "final-regret", "samples" or
-                "arm-choice".
+            kind: "regret", "differences", "samples" or "arm-choice".
 
         Raises:
             ValueError: if the world or the kind is unknown, or there is nothing to draw.

@@ -382,12 +382,11 @@ def lines_of(figure):
 
 
 @pytest.mark.parametrize("env", ["fixed", "drawn"])
-@pytest.mark.parametrize("kind", ["regret", "regret-log-time", "differences"])
+@pytest.mark.parametrize("kind", ["regret", "differences"])
 def test_curves_are_means_over_replications_with_students_band(results, rows, env, kind):
     figure = results.plot(env=env, kind=kind)
     found, axes = lines_of(figure), figure.axes[0]
     assert figure.get_suptitle() == env
-    assert axes.get_xscale() == ("log" if kind == "regret-log-time" else "linear")
     is_paired = kind == "differences"
     reference = curves(rows, env, "random") if is_paired else 0.0
     drawn = LABELS[1:] if is_paired else LABELS
@@ -402,13 +401,6 @@ def test_curves_are_means_over_replications_with_students_band(results, rows, en
             assert (min(at_end), max(at_end)) == pytest.approx(ends)
     if is_paired:
         assert set(found["random (reference)"].get_ydata()) == {0}
-
-
-def test_final_regrets_are_drawn_as_shares_of_replications_that_lose_no_more(results, rows):
-    found = lines_of(results.plot(kind="final-regret"))
-    for agent in LABELS:
-        assert found[agent].get_xdata() == pytest.approx(np.sort(final(rows, "fixed", agent)))
-        assert found[agent].get_ydata() == pytest.approx(np.arange(1, 23) / 22)
 
 
 def test_samples_are_drawn_for_agents_that_tell_them(results):
@@ -505,7 +497,7 @@ def test_plot_refuses_what_the_results_do_not_allow(folder):
 
 # -- The command report -------------------------------------------------------------------------
 
-KINDS = ("regret", "regret-log-time", "differences", "final-regret", "samples", "arm-choice")
+KINDS = ("regret", "differences", "samples", "arm-choice")
 
 
 @pytest.fixture(scope="module")
@@ -747,7 +739,7 @@ def drawn(text):
     return text._preprocess_math(text.get_text())[0].replace("\n", "")
 
 
-@pytest.mark.parametrize("kind", ["regret", "differences", "final-regret", "arm-choice"])
+@pytest.mark.parametrize("kind", ["regret", "differences", "arm-choice"])
 def test_figures_show_every_label_as_it_is(harmful, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
