@@ -18,7 +18,7 @@ from rich.text import Text
 
 from bandit_gym.envs.rendering import Curve, Frame, most_pulled, render_picture
 from bandit_gym.files import replacing
-from bandit_gym.results.styles import fill
+from bandit_gym.styles import wrapped
 from bandit_gym.typing import FloatArray, IntArray
 
 Paint = Callable[[Frame], None]
@@ -43,8 +43,8 @@ WIDE, BAR_WIDTH = 70, 16
 
 BEST, LAST, TRUE = "green", "bold", "bold red"
 
-TITLE_WIDTH, TITLE_SPACE = 120, 50
-"""Characters of a line of a picture's title at most, and font sizes that there are for them."""
+TITLE_WIDTH = 50
+"""Characters of a line of a picture's title, which fit even where all are capitals."""
 
 
 @contextlib.contextmanager
@@ -186,4 +186,4 @@ def filming(path: Path, fps: float) -> Iterator[Paint]:
 
 def fit_title(frame: Frame) -> str:
     """Return a frame's title in lines that fit into a picture."""
-    return "\n".join(fill(line, TITLE_WIDTH, TITLE_SPACE) for line in frame.title)
+    return "\n".join(wrapped(line, TITLE_WIDTH) for line in frame.title)
