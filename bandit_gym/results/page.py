@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 MOST_POINTS, MOST_NUMBERS = 200, 60_000
 """Of a curve, of which a screen tells no more apart; and of all curves of a kind on a page."""
 
+MOST_NAMED = 4
+"""Agents of a kind in a sentence."""
+
 MOST_BANDS = 8
 """Agents of a chart beyond which bands would be a fog."""
 
@@ -201,12 +204,15 @@ def _answer(results: Results, rows: Sequence[Row], environment: Entry) -> str:
     own = [row for row in rows if row["env"] == environment.label]
     judged = {word: [row for row in own if row["verdict"] == word] for word in VERDICTS}
     reference = _literal(results.experiment.agents[0].label)
-    parts = [
-        f"{_literal(row['agent'])} has {VERDICTS[word]} regret than {reference} "
-        f"({escape(write_estimate(row, 'difference'))}, {_p_value(row)})"
-        for word in ("better", "worse")
-        for row in judged[word]
-    ]
+    parts = []
+    for word in ("better", "worse"):
+        parts += [
+            f"{_literal(row['agent'])} has {VERDICTS[word]} regret than {reference} "
+            f"({escape(write_estimate(row, 'difference'))}, {_p_value(row)})"
+            for row in judged[word][:MOST_NAMED]
+        ]
+        if (left := len(judged[word]) - MOST_NAMED) > 0:
+            parts.append(f"{left} more {'has' if left == 1 else 'have'} {VERDICTS[word]} as well")
     undecided = [_literal(row["agent"]) for row in judged["undecided"]]
     if undecided:
         parts.append(f"{_list(undecided)} {'is' if len(undecided) == 1 else 'are'} undecided")
@@ -223,7 +229,9 @@ def _p_value(row: Row) -> str:
     return f"p {escape(text[0])} {text[1:]}" if text.startswith("<") else f"p = {text}"
 
 
-def _list(words: Sequence[str]) -> str:
+def _list(words: list[str]) -> str:
+    if len(words) > MOST_NAMED + 1:
+        words = [*words[:MOST_NAMED], f"{len(words) - MOST_NAMED} others"]
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
@@ -340,11 +348,12 @@ def _draw(chart: Chart, most: int) -> Any:
     is_banded = sum(curve.half is not None for curve in chart.curves) <= MOST_BANDS
     for curve in chart.curves:
         kept = np.unique(np.linspace(0, len(curve.x) - 1, most).round().astype(int))
-        x, y, half = curve.x[kept], curve.y[kept], None if curve.half is None else curve.half[kept]
+        x, y = curve.x[kept], curve.y[kept].astype(np.float32)
+        half = None if curve.half is None else curve.half[kept].astype(np.float32)
         if half is not None and is_banded:
             figure.add_scatter(
                 x=np.concatenate([x, x[::-1]]),
-                y=_short(np.concatenate([y + half, (y - half)[::-1]])),
+                y=np.concatenate([y + half, (y - half)[::-1]]),
                 fill="toself",
                 fillcolor=f"{curve.look.colour}2e",
                 line_width=0,
@@ -354,7 +363,7 @@ def _draw(chart: Chart, most: int) -> Any:
             )
         figure.add_scatter(
             x=x,
-            y=_short(y),
+            y=y,
             name=_shorten(curve.label),
             mode="lines",
             line={"color": curve.look.colour, "dash": curve.look.dash, "width": 2},
@@ -465,13 +474,9 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
     )
 
 
-def _short(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.float32)
-
-
 def _shorten(label: str, longest: int = LONGEST_NAME) -> str:
-    """Return the beginning of a label, in which plotly finds no markup and no formula."""
-    cut = label if len(label) <= longest else f"{label[: longest - 1]}…"
+    """Return both ends of a label, in which plotly finds no markup and no formula."""
+    cut = label if len(label) <= longest else f"{label[: longest // 2]}…{label[-longest // 2 :]}"
     return escape(cut, quote=False).replace("$", "&#36;")
 
 

@@ -109,12 +109,7 @@ class _View:
             self.regret += float(played.regrets[0])
 
     def frame(self, step: int, played: Step) -> Frame:
-        belief = find_belief(
-            self.agent,
-            self.likelihood,
-            self._kept("counts", self.pulls),
-            self._kept("sums", self.sums),
-        )
+        belief = find_belief(self.agent, self.likelihood, self.pulls, self.sums)
         means = self._means(played)
         self.cells = find_range(means, belief, self.likelihood, self.cells)
         self.curve.append((step, self.regret or 0.0))
@@ -130,23 +125,12 @@ class _View:
         heights = belief.draw(self.cells)
         return Frame(title, action, self.pulls.copy(), means, belief, self.cells, heights, curve)
 
-    def _kept(self, name: str, own: Any) -> Any:
-        """Return the (K,) statistics that the agent keeps, which may fade; or else our own."""
-        kept = _of_one_lane(getattr(self.agent, name, None), own.shape)
-        return own if kept is None else kept
-
     def _means(self, played: Step) -> FloatArray | None:
         """Return the true means now; where they move, the world itself is asked."""
         told = played.means
         if told is None:
             told = getattr(self.env.unwrapped, "means", None)
-        found = _of_one_lane(told, self.pulls.shape)
-        return None if found is None else found.copy()
-
-
-def _of_one_lane(values: Any, shape: tuple[int, ...]) -> Any:
-    """Return the only lane of (1, K) values; None if they are something else."""
-    return values[0] if np.shape(values) == (1, *shape) else None
+        return np.array(told[0]) if np.shape(told) == (1, *self.pulls.shape) else None
 
 
 def find_belief(agent: Any, likelihood: Likelihood, counts: Any, sums: Any) -> Belief:

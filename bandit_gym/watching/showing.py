@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -24,14 +22,10 @@ from bandit_gym.typing import FloatArray, IntArray
 Paint = Callable[[Frame], None]
 
 
-class Letters(NamedTuple):
-    """Signs for heights from nothing to all, and for a place."""
+HEIGHTS, PLACE = " ▁▂▃▄▅▆▇█", "│"
+"""Signs for heights from nothing to all, and for a place."""
 
-    heights: str
-    place: str
-
-
-BLOCKS, ASCII = Letters(" ▁▂▃▄▅▆▇█", "│"), Letters(" .:-=+*%#", "|")
+ASCII = str.maketrans(HEIGHTS + PLACE, " .:-=+*%#|")
 
 MOST_ROWS = 30
 """Of a page that is printed; a terminal has as many as it has."""
@@ -57,51 +51,45 @@ def on_terminal(fps: float) -> Iterator[Paint]:
     console = Console(
         file=sys.stdout, highlight=False, markup=False, emoji=False, force_terminal=is_terminal
     )
-    if console.is_interactive:
-        with _live(console, fps) as paint:
-            yield paint
-        return
-    last: deque[Frame] = deque(maxlen=1)
-    try:
-        yield last.append
-    finally:
-        for frame in last:
-            console.print(lay_out(frame, console, MOST_ROWS))
-
-
-@contextlib.contextmanager
-def _live(console: Console, fps: float) -> Iterator[Paint]:
     next_time = time.monotonic()
     with Live(console=console, auto_refresh=False) as live:
 
         def paint(frame: Frame) -> None:
             nonlocal next_time
-            time.sleep(max(0.0, next_time - time.monotonic()))
-            next_time = time.monotonic() + 1 / fps
-            live.update(lay_out(frame, console, console.height - 1), refresh=True)
+            if console.is_interactive:
+                time.sleep(max(0.0, next_time - time.monotonic()))
+                next_time = time.monotonic() + 1 / fps
+            num_rows = console.height - 1 if console.is_interactive else MOST_ROWS
+            live.update(lay_out(frame, console, num_rows), refresh=True)
 
-        yield paint
+        try:
+            yield paint
+        finally:
+            live.stop()
+            if not console.is_terminal and live.get_renderable():
+                console.line()
 
 
 def lay_out(frame: Frame, console: Console, num_rows: int) -> Text:
     """Write a frame in at most so many rows, if that can be, of the console's width."""
-    letters = ASCII if console.options.ascii_only else BLOCKS
     *names, status = frame.title
     heads = [*map(Text, names), Text(status, style="bold")]
     top, key = (
         [line for text in texts for line in text.wrap(console, console.width)]
-        for texts in (heads, [_key(frame, letters)])
+        for texts in (heads, [_key(frame)])
     )
-    curve = [] if frame.curve is None else _draw_curve(frame.curve, console.width, letters)
+    curve = [] if frame.curve is None else _draw_curve(frame.curve, console.width)
     room = num_rows - len(top) - len(key) - len(curve) - 2  # scale, and arms left out
     arms = most_pulled(frame.pulls, frame.best_arm, max(LEAST_ARMS, room))
-    lines = [*top, *_table(frame, arms, console.width, letters), *key, *curve]
+    lines = [*top, *_table(frame, arms, console.width), *key, *curve]
     for line in lines:
         line.rstrip()
+        if console.options.ascii_only:
+            line.plain = line.plain.translate(ASCII)
     return Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
 
 
-def _table(frame: Frame, arms: IntArray, width: int, letters: Letters) -> Iterator[Text]:
+def _table(frame: Frame, arms: IntArray, width: int) -> Iterator[Text]:
     """Yield the scale of means and a row for each arm; say how many are left out."""
     bar = BAR_WIDTH if width >= WIDE else 0
     numbers = [f"{value:.3g}" if np.isfinite(value) else "-" for value in frame.belief.centre[arms]]
@@ -121,9 +109,9 @@ def _table(frame: Frame, arms: IntArray, width: int, letters: Letters) -> Iterat
         row = Text(f"{words}{marks} ")
         row.stylize(BEST if arm == frame.best_arm else "")
         row.stylize(LAST if arm == frame.action else "")
-        row.append(letters.heights[-1] * round(bar * frame.pulls[arm] / longest), style="dim")
+        row.append(HEIGHTS[-1] * round(bar * frame.pulls[arm] / longest), style="dim")
         row.pad_right(len(left[0]) + bar + 4 - len(row))
-        yield row.append_text(_strip(frame, arm, strip, letters))
+        yield row.append_text(_strip(frame, arm, strip))
     left_out = len(frame.pulls) - len(arms)
     if left_out:
         yield Text(f"and {left_out:,} arms pulled less", style="dim")
@@ -134,32 +122,32 @@ def _column(head: str, cells: list[str]) -> list[str]:
     return [cell.rjust(width) for cell in (head, *cells)]
 
 
-def _strip(frame: Frame, arm: int, width: int, letters: Letters) -> Text:
+def _strip(frame: Frame, arm: int, width: int) -> Text:
     """Draw an arm's heights in so many letters, and a sign in the place of its true mean."""
     heights = frame.heights[arm]
     starts = np.linspace(0, len(heights), width + 1)[:-1].astype(int)
-    strip = Text(_drawn(np.maximum.reduceat(heights, starts), letters), style="cyan")
+    strip = Text(_drawn(np.maximum.reduceat(heights, starts)), style="cyan")
     if frame.means is None:
         return strip
     low, high = frame.cells
     place = min(width - 1, max(0, int((frame.means[arm] - low) / (high - low) * width)))
-    strip.plain = strip.plain[:place] + letters.place + strip.plain[place + 1 :]
+    strip.plain = strip.plain[:place] + PLACE + strip.plain[place + 1 :]
     strip.stylize(TRUE, place, place + 1)
     return strip
 
 
-def _drawn(shares: FloatArray, letters: Letters) -> str:
+def _drawn(shares: FloatArray) -> str:
     """Return the signs for shares of all."""
-    levels = np.rint(shares * (len(letters.heights) - 1)).astype(int)
-    return "".join(letters.heights[level] for level in levels)
+    levels = np.rint(shares * (len(HEIGHTS) - 1)).astype(int)
+    return "".join(HEIGHTS[level] for level in levels)
 
 
-def _key(frame: Frame, letters: Letters) -> Text:
-    true = "" if frame.means is None else f"; {letters.place} true mean, * best arm"
+def _key(frame: Frame) -> Text:
+    true = "" if frame.means is None else f"; {PLACE} true mean, * best arm"
     return Text(f"{frame.belief.name}{true}; < pulled last", style="dim")
 
 
-def _draw_curve(curve: Curve, width: int, letters: Letters) -> list[Text]:
+def _draw_curve(curve: Curve, width: int) -> list[Text]:
     """Draw regret over time, as far as it goes."""
     places = np.linspace(1, curve.horizon, width)
     places = places[places <= curve.steps[-1]]
@@ -167,7 +155,7 @@ def _draw_curve(curve: Curve, width: int, letters: Letters) -> list[Text]:
     rows = [Text(f"regret up to step {curve.horizon:,}", style="dim")]
     for row in reversed(range(CURVE_ROWS)):
         heights = np.clip(CURVE_ROWS * shares - row, 0.0, 1.0)
-        rows.append(Text(_drawn(heights, letters), style="magenta"))
+        rows.append(Text(_drawn(heights), style="magenta"))
     return rows
 
 
