@@ -30,8 +30,8 @@ from bandit_gym.styles import look
 if TYPE_CHECKING:
     from bandit_gym.results.plots import Chart, Curve
 
-MOST_POINTS, MOST_NUMBERS = 200, 60_000
-"""Of a curve, of which a screen tells no more apart; and of all curves of a kind on a page."""
+MOST_POINTS = 120
+"""Of a curve: more are not told apart on a screen."""
 
 MOST_NAMED = 4
 """Agents of a kind in a sentence."""
@@ -183,8 +183,7 @@ def _write_page(results: Results, library: str) -> Iterator[str]:
         yield f'<section id="world-{number}"><h2>{heading}</h2>'
         yield _note(options.removesuffix(")")) if name and options else ""
         yield _write_table(estimates)
-        charts = make_charts(results, environment)
-        yield from _write_charts(results, charts, f"chart-{number}")
+        yield from _write_charts(make_charts(results, environment), f"chart-{number}")
         yield f"{_write_table(spread)}</section>"
     settings = escape(to_toml(experiment.to_dict()))
     yield f"<section><h2>The experiment</h2><pre>{settings}</pre>"
@@ -212,7 +211,7 @@ def _answer(results: Results, rows: Sequence[Row], environment: Entry) -> str:
             for row in judged[word][:MOST_NAMED]
         ]
         if (left := len(judged[word]) - MOST_NAMED) > 0:
-            parts.append(f"{left} more {'has' if left == 1 else 'have'} {VERDICTS[word]} as well")
+            parts.append(f"{left} more {'has' if left == 1 else 'have'} {VERDICTS[word]} regret")
     undecided = [_literal(row["agent"]) for row in judged["undecided"]]
     if undecided:
         parts.append(f"{_list(undecided)} {'is' if len(undecided) == 1 else 'are'} undecided")
@@ -250,7 +249,7 @@ def _write_overall(results: Results, rows: pd.DataFrame, profile: Chart | None) 
         note = "The mean counts the tail that the interquartile mean drops. Lower is better."
         yield "<section><h2>All worlds</h2>"
         yield _write_table(table._replace(header=header, lines=lines, notes=[*table.notes, note]))
-        yield from _write_charts(results, filter(None, [profile]), "chart-all")
+        yield from _write_charts(filter(None, [profile]), "chart-all")
         yield "</section>"
 
 
@@ -261,12 +260,10 @@ def _tell_counts(counts: pd.Series) -> list[str]:
 
 def _list_versions(results: Results) -> Table:
     """Tabulate what the blocks were made with; several where they differ."""
-    found: dict[str, set[str]] = {}
-    for block in (block for run in results.runs for block in run.blocks):
-        for package, version in block.receipt["versions"].items():
-            found.setdefault(str(package), set()).add(str(version))
+    blocks = [block.receipt["versions"] for run in results.runs for block in run.blocks]
     lines = [["results", str(results.version)], ["bandit-gym, of this report", VERSION]]
-    lines += [[package, " and ".join(sorted(found[package]))] for package in sorted(found)]
+    for package, found in sorted(pd.DataFrame(blocks).items()):
+        lines.append([str(package), " and ".join(sorted(found.dropna().astype(str).unique()))])
     title = f"Versions; this package draws results of version {RESULTS_VERSION}"
     return Table(title, ["package", "version"], lines, [])
 
@@ -304,11 +301,9 @@ def _write_table(table: Table) -> str:
 # -- Charts -------------------------------------------------------------------------------------
 
 
-def _write_charts(results: Results, charts: Iterable[Chart], name: str) -> Iterator[str]:
-    size = len(results.experiment.agents) * len(results.experiment.environments)
-    most = min(MOST_POINTS, max(PLACES, MOST_NUMBERS // size))
+def _write_charts(charts: Iterable[Chart], name: str) -> Iterator[str]:
     drawn = [
-        _write_figure(f"{name}-{number}", chart.name, _describe(chart), _draw(chart, most))
+        _write_figure(f"{name}-{number}", chart.name, _describe(chart), _draw(chart))
         + f"<details><summary>Values as a table</summary>{_write_table(_tabulate(chart))}</details>"
         + "</figure>"
         for number, chart in enumerate(charts)
@@ -340,14 +335,13 @@ def _write_figure(name: str, title: str, text: str, figure: Any) -> str:
     )
 
 
-def _draw(chart: Chart, most: int) -> Any:
-    """Draw a chart, its curves of at most so many points."""
+def _draw(chart: Chart) -> Any:
     from plotly import graph_objects
 
     figure = graph_objects.Figure()
     is_banded = sum(curve.half is not None for curve in chart.curves) <= MOST_BANDS
     for curve in chart.curves:
-        kept = np.unique(np.linspace(0, len(curve.x) - 1, most).round().astype(int))
+        kept = np.unique(np.linspace(0, len(curve.x) - 1, MOST_POINTS).round().astype(int))
         x, y = curve.x[kept], curve.y[kept].astype(np.float32)
         half = None if curve.half is None else curve.half[kept].astype(np.float32)
         if half is not None and is_banded:
@@ -492,15 +486,11 @@ def _tabulate(chart: Chart) -> Table:
     """Tabulate a chart at some places of the horizontal axis, ever farther from each other."""
     x = chart.curves[0].x
     kept = np.unique(np.geomspace(1, len(x), PLACES).round().astype(int)) - 1
-    lines = [[c.label, *(_value(c, place) for place in x[kept])] for c in chart.curves]
+    lines = [[curve.label, *(_value(curve, place) for place in kept)] for curve in chart.curves]
     title = f"{chart.y_title}, by {chart.x_title}; {chart.subtitle}"
     return Table(title.replace("\n", " "), ["", *(f"{place:.4g}" for place in x[kept])], lines, [])
 
 
-def _value(curve: Curve, place: float) -> str:
-    """Write the value at the last recorded place that is not beyond this one."""
-    index = int(np.searchsorted(curve.x, place, side="right")) - 1
-    if index < 0:
-        return "-"
+def _value(curve: Curve, index: int) -> str:
     half = "" if curve.half is None else f" ± {curve.half[index]:.2g}"
     return f"{curve.y[index]:.4g}{half}"

@@ -95,7 +95,7 @@ class _View:
         self.likelihood = problem.likelihood
         self.pulls = np.zeros(problem.num_arms, dtype=np.int64)
         self.sums = np.zeros(problem.num_arms)
-        self.regret: float | None = 0.0
+        self.regret = 0.0  # NaN where it is not told
         self.curve: list[tuple[int, float]] = []
         self.cells: Range | None = None
 
@@ -103,31 +103,27 @@ class _View:
         arm = played.actions[0]
         self.pulls[arm] += 1
         self.sums[arm] += played.rewards[0]
-        if played.regrets is None or self.regret is None:
-            self.regret = None
-        else:
-            self.regret += float(played.regrets[0])
+        self.regret += np.nan if played.regrets is None else float(played.regrets[0])
 
     def frame(self, step: int, played: Step) -> Frame:
         belief = find_belief(self.agent, self.likelihood, self.pulls, self.sums)
         means = self._means(played)
         self.cells = find_range(means, belief, self.likelihood, self.cells)
-        self.curve.append((step, self.regret or 0.0))
-        shown, regrets = map(np.array, zip(*self.curve, strict=True))
+        self.curve.append((step, self.regret))
         label, horizon = self.run.agent.label, self.run.horizon
         action = int(played.actions[0])
         status = f"step {step:,} of {horizon:,}, arm {action}"
         curve = None
-        if self.regret is not None:
+        if not np.isnan(self.regret):
             status += f", regret {self.regret:,.1f}"
-            curve = Curve(horizon, shown, regrets)
+            curve = Curve(horizon, *map(np.array, zip(*self.curve, strict=True)))
         title = self.run.environment.label, label, status
         heights = belief.draw(self.cells)
         return Frame(title, action, self.pulls.copy(), means, belief, self.cells, heights, curve)
 
     def _means(self, played: Step) -> FloatArray | None:
         """Return the true means now; where they move, the world itself is asked."""
-        told = played.means
+        told: Any = played.means
         if told is None:
             told = getattr(self.env.unwrapped, "means", None)
         return np.array(told[0]) if np.shape(told) == (1, *self.pulls.shape) else None
