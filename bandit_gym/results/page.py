@@ -147,8 +147,8 @@ def _write_page(results: Results, library: str) -> Iterator[str]:
     tables = make_tables(results, records)
     experiment = results.experiment
     title = (
-        f"{_count(experiment.agents, 'agent')} in {_count(tables, 'world')}: "
-        f"{experiment.replications} replications of {experiment.horizon} steps"
+        f"{_count(len(experiment.agents), 'agent')} in {_count(len(tables), 'world')}: "
+        f"{_count(experiment.replications, 'replication')} of {_count(experiment.horizon, 'step')}"
     )
     yield f"""<!doctype html>
 <html lang="en">
@@ -281,8 +281,8 @@ def _literal(label: str) -> str:
     return f"<bdi>{escape(label)}</bdi>"
 
 
-def _count(things: Sequence[Any] | dict[Any, Any], noun: str) -> str:
-    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _write_table(table: Table) -> str:
