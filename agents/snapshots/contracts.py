@@ -60,6 +60,7 @@ class Owner(Protocol):
 class Shown(Protocol):
     """What tables, figures and ArviZ need of a snapshot, which says what each means."""
 
+    problem: BanditProblem
     num_envs: int | None
     counts: np.ndarray
     sums: np.ndarray

@@ -8,6 +8,7 @@ import numpy as np
 
 from agents.snapshots.contracts import Shown
 from bandit_gym.checks import check_object
+from bandit_gym.styles import COLOURS, look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +22,7 @@ HEIGHT_PER_ARM, TALLEST = 0.2, 40.0
 """Inches of a figure of one's own."""
 
 ENDS = (0.002, 0.998)
-"""Levels between which densities are drawn."""
+"""Levels between which densities are drawn, and half as far beyond them as means are possible."""
 
 
 def draw_posterior(snapshot: Shown, ax: Axes | None, lane: int) -> Axes:
@@ -49,10 +50,12 @@ def draw_posterior(snapshot: Shown, ax: Axes | None, lane: int) -> Axes:
     else:
         x, densities = curves
         for arm in range(num_arms):
-            ax.plot(x, densities[:, arm], label=f"arm {arm}, {snapshot.counts[lane, arm]} pulls")
-        ax.set_ylabel("posterior density")
+            label = f"arm {arm}, {snapshot.counts[lane, arm]} pulls"
+            ax.plot(x, densities[:, arm], label=label, **look(arm).line)
+        ax.set(xlim=(x[0], x[-1]), ylim=(0, None), ylabel="posterior density")
         ax.legend()
     ax.set_xlabel("mean reward")
+    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 
@@ -62,7 +65,9 @@ def _densities(
     """Return (M,) means and the (M, K) densities there; None where there are only draws."""
     if not np.isfinite(ends).all():
         return None
-    x = np.linspace(ends[0].min(), ends[1].max(), NUM_POINTS)
+    (low, high), support = (ends[0].min(), ends[1].max()), snapshot.problem.likelihood.support
+    margin = (high - low) / 2
+    x = np.linspace(max(low - margin, support[0]), min(high + margin, support[1]), NUM_POINTS)
     try:
         found = snapshot.density(x)
     except TypeError:
@@ -75,7 +80,7 @@ def _draw_intervals(snapshot: Shown, ax: Axes, lane: int) -> None:
     low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, lane]
     mean = snapshot.mean().reshape(-1, num_arms)[lane]
     order, places = np.argsort(mean, kind="stable"), np.arange(num_arms)
-    ax.hlines(places, low[order], high[order])
-    ax.plot(mean[order], places, "o")
+    ax.hlines(places, low[order], high[order], color=COLOURS[0])
+    ax.plot(mean[order], places, "o", color=COLOURS[0])
     ax.set_yticks(places, [f"arm {arm}" for arm in order.tolist()])
     ax.set_title("posterior means and 95 % intervals")

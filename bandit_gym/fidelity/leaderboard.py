@@ -11,7 +11,7 @@ from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.trial import MEASURED, WRONG
 from bandit_gym.results.plots import Picture
 from bandit_gym.results.statistics import mean_interval
-from bandit_gym.results.styles import COLOURS
+from bandit_gym.styles import COLOURS
 
 MOST_MARKS = 7
 NAME = 80, 12

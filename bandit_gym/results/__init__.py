@@ -1,7 +1,7 @@
 """What an experiment has shown: stored blocks in, estimates, tables and figures out."""
 
 from bandit_gym.results.comparison import Comparison, compare, describe_comparison
-from bandit_gym.results.html.page import write_html
+from bandit_gym.results.page import write_html
 from bandit_gym.results.presented import Results, load_results
 from bandit_gym.results.report import describe, write_report
 from bandit_gym.results.results import RunResults, paired_differences

@@ -13,7 +13,7 @@ from typing import Any
 from bandit_gym.checks import check_choice, check_file, check_folder, message
 from bandit_gym.files import replacing
 from bandit_gym.results.comparison import compare, describe_comparison
-from bandit_gym.results.html.page import write_html
+from bandit_gym.results.page import write_html
 from bandit_gym.results.presented import load_results
 from bandit_gym.results.report import describe, write_report
 from bandit_gym.results.spreadsheet import to_csv

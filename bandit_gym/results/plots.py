@@ -1,51 +1,36 @@
-"""Results in, figures out; nothing is simulated here.
+"""Results in, charts and figures out; nothing is simulated here.
 
-Every figure is a `matplotlib.figure.Figure` of its own, drawn without pyplot: no window, no global
-state. Bands are pointwise 95 % intervals of the mean over replications, Student's; below 10
+A `Chart` holds the numbers that are drawn, by matplotlib here and by plotly on a report's page. A
+figure is a `matplotlib.figure.Figure` of its own, drawn without pyplot: no window, no global state.
+Bands are pointwise 95 % intervals of the mean over replications, Student's; below 10
 replications there are none.
 """
 
 from __future__ import annotations
 
 import io
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
-from bandit_gym.results.bounds import draw_lower_bound
-from bandit_gym.results.curves import RANK_NAMES, rank_shares, rates
 from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths, performance_profile
-from bandit_gym.results.styles import (
-    FORMATS,
-    USUAL_WIDTH,
-    Look,
-    drawing_in,
-    fill,
-    literal,
-    size,
-    styles,
-    text_width,
-    wrapped,
-)
-from bandit_gym.results.summary import normalised_scores, regret_name
+from bandit_gym.results.summary import lower_bound_slope, normalised_scores, regret_name
+from bandit_gym.styles import FORMATS, GREY, STYLES, Look, literal, look, wrapped
 from bandit_gym.typing import FloatArray, IntArray
 
-RANK_COLOURS = ("#0072b2", "#56b4e9", "#f0e442", "#e69f00", "#d55e00")
 SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size
-SHOWN = "\u200b"
-"""Put before a label that begins with `_`, which matplotlib would leave out of legends."""
+NUM_SPANS = 40
+NUM_LEVELS = 200
 
 CUMULATIVE_REGRET = COLUMNS["cumulative_regret"]
 DEFINITION = f"({CUMULATIVE_REGRET.definition.replace('-', '−')}, summed)"
@@ -60,36 +45,261 @@ class Picture(Figure):
         return file.getvalue()
 
 
-Drawings = Mapping[str, Callable[[list[RunResults]], Figure | None]]
+class Curve(NamedTuple):
+    """A curve of a chart.
+
+    Attributes:
+        label: of the agent, or what else it shows.
+        look: its colour and dash, an agent's the same in all charts.
+        x: (S,) steps or levels.
+        y: (S,) values.
+        half: (S,) half widths of their 95 % intervals; None where there are none.
+    """
+
+    label: str
+    look: Look
+    x: np.ndarray
+    y: FloatArray
+    half: FloatArray | None = None
 
 
-def draw_all(results: Results, style: str = "screen") -> Iterator[tuple[str, Figure]]:
-    """Yield every figure that the results allow, with a name for its file; see `styles.STYLES`."""
-    yield from draw_each(results, FIGURES, style)
-    if len(results.experiment.environments) > 1:
-        with drawing_in(style) as finish:
-            figure = finish(draw_performance_profile(results))
-        yield "performance-profile", figure
+class Chart(NamedTuple):
+    """What a figure shows, before it is drawn.
+
+    Attributes:
+        name: what is shown.
+        world: the label of the world that it was measured in.
+        subtitle: what the numbers rest on.
+        x_title: what the horizontal axis shows.
+        y_title: what the vertical axis shows.
+        curves: at least one.
+        log: letters of the logarithmic axes, of "xy".
+        bottom: lower end of the vertical axis; None for that of the values.
+        top: its upper end; None for that of the values.
+    """
+
+    name: str
+    world: str
+    subtitle: str
+    x_title: str
+    y_title: str
+    curves: list[Curve]
+    log: str = ""
+    bottom: float | None = None
+    top: float | None = None
 
 
-def draw_each(
-    results: Results, drawings: Drawings, style: str = "screen"
+def chart_regret(results: Results, environment: Entry) -> Chart:
+    """Return the mean regret of each agent over time.
+
+    For a fixed instance the Lai-Robbins rate C log t is drawn as well. It holds in the long run and
+    may lie far above at first: the axis ends where the agents do.
+    """
+    runs = results.usable(environment)
+    curves = [_band(results, run, run.steps, run.curves("cumulative_regret")) for run in runs]
+    highest = max(float(np.max(curve.y + _half(curve))) for curve in curves)
+    slope = lower_bound_slope(runs[0])
+    if slope is not None:
+        label = f"Lai-Robbins rate, {slope:.1f} log t"
+        steps = runs[0].steps
+        curves.append(Curve(label, Look(GREY, "dot"), steps, slope * np.log(steps)))
+    name = f"{regret_name(environment)} so far"
+    chart = _over_time(runs, "Regret over time", f"{name}\n{DEFINITION}", curves)
+    return chart._replace(bottom=0.0, top=1.05 * highest or 1.0)
+
+
+def chart_differences(results: Results, environment: Entry) -> Chart | None:
+    """Return each agent's regret less that of the first agent, paired by replication."""
+    runs, reference = results.usable(environment), results.reference(environment)
+    if reference is None or len(runs) < 2:
+        return None
+    curves = []
+    for run in runs:
+        common, values = paired_differences(run, reference, "cumulative_regret")
+        if run is reference:
+            flat = _band(results, run, run.steps, values)
+            label = f"{flat.label} (reference)"
+            curves.append(flat._replace(label=label, half=None))
+        elif len(common):
+            curves.append(_band(results, run, run.steps, values))
+    y_title = (
+        f"{regret_name(environment)} so far\n{DEFINITION},\nless that of the reference, paired"
+    )
+    return _over_time(runs, "Paired differences over time", y_title, curves)
+
+
+def chart_best_arm(results: Results, environment: Entry) -> Chart:
+    """Return how often each agent plays the best arm, averaged over spans of steps."""
+    runs = results.usable(environment)
+    curves = []
+    for run in runs:
+        is_best = run.curves("action_rank") == 0
+        num_spans = min(NUM_SPANS, len(run.steps))
+        spans = np.array_split(np.arange(len(run.steps)), num_spans)
+        times = np.array([np.exp(np.log(run.steps[span]).mean()) for span in spans])
+        shares = np.stack([is_best[:, span].mean(axis=1) for span in spans], axis=1)
+        curves.append(_band(results, run, times, shares))
+    chart = _over_time(runs, "Pulls of the best arm", "share of pulls of the best arm", curves)
+    return chart._replace(log="x", bottom=0.0, top=1.0)
+
+
+def chart_samples(results: Results, environment: Entry) -> Chart | None:
+    """Return how many samples a decision takes, over time; None if no agent draws any."""
+    chart = _chart_rates(
+        results, environment, "num_samples", "Samples per decision", "samples per decision"
+    )
+    return chart and chart._replace(log="xy")
+
+
+def chart_flagged(results: Results, environment: Entry) -> Chart | None:
+    """Return the share of decisions flagged as unreliable, over time; None if none was."""
+    name = "Decisions flagged as unreliable"
+    chart = _chart_rates(results, environment, "is_unreliable", name, "share of decisions")
+    return chart and chart._replace(log="x", bottom=0.0)
+
+
+def chart_profile(results: Results) -> Chart | None:
+    """Return the share of replications, over all environments, that score below each level."""
+    scores, count = normalised_scores(results), len(results.experiment.environments)
+    if count < 2 or not scores:
+        return None
+    highest = max(float(np.quantile(values, 0.99)) for values in scores.values())
+    levels = np.linspace(0, highest, NUM_LEVELS)
+    labels = [agent.label for agent in results.experiment.agents]
+    curves = [
+        Curve(label, look(labels.index(label)), levels, performance_profile(values, levels))
+        for label, values in scores.items()
+    ]
+    return Chart(
+        "Performance profile",
+        "Performance profile",
+        f"all replications in {count} environments",
+        f"{CUMULATIVE_REGRET.title}, as a share of what uniform play loses\n{DEFINITION}",
+        "share of replications\nin all environments below",
+        curves,
+        bottom=0.0,
+        top=1.0,
+    )
+
+
+FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
+    "regret": chart_regret,
+    "differences": chart_differences,
+    "best-arm": chart_best_arm,
+    "samples": chart_samples,
+    "flagged": chart_flagged,
+}
+PROFILE = "performance-profile"
+KINDS = (*FIGURES, PROFILE)
+
+
+def make_charts(results: Results, environment: Entry) -> Iterator[Chart]:
+    """Yield all charts of an environment with results that have something to show."""
+    yield from filter(None, (make(results, environment) for make in FIGURES.values()))
+
+
+def _chart_rates(
+    results: Results, environment: Entry, column: str, name: str, y_title: str
+) -> Chart | None:
+    """Return means per step of what is stored as sums; None if all of it is 0."""
+    runs, curves = results.usable(environment), []
+    for run in runs:
+        sums = run.curves(column)
+        if not np.isnan(sums).any() and sums[:, -1].any():
+            rates = np.diff(sums, axis=1, prepend=0) / np.diff(run.steps, prepend=0)
+            curves.append(_band(results, run, run.steps, rates))
+    return _over_time(runs, name, y_title, curves) if curves else None
+
+
+def _over_time(runs: list[RunResults], name: str, y_title: str, curves: list[Curve]) -> Chart:
+    count = max(len(run.replications) for run in runs)
+    is_banded = count >= MIN_REPLICATIONS
+    bands = "bands: 95 % interval of the mean" if is_banded else "no bands below 10"
+    subtitle = f"{count} replications; {bands}"
+    return Chart(name, runs[0].run.environment.label, subtitle, "step", y_title, curves)
+
+
+def _band(
+    results: Results, found: RunResults, x: FloatArray | IntArray, values: FloatArray
+) -> Curve:
+    """Average (R, S) values of a run."""
+    half = half_widths(values) if len(values) >= MIN_REPLICATIONS else None
+    agent = found.run.agent
+    number = results.experiment.agents.index(agent)
+    return Curve(agent.label, look(number), x, values.mean(axis=0), half)
+
+
+def _half(curve: Curve) -> FloatArray:
+    return np.zeros(len(curve.y)) if curve.half is None else curve.half
+
+
+def draw_all(
+    results: Results, style: str = "screen", kinds: Collection[str] = KINDS
 ) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures of each environment in turn, where there is something to draw."""
+    """Yield the figures that the results allow, with a name for the file of each."""
     for number, environment in enumerate(results.experiment.environments):
-        runs = results.usable(environment)
-        for name, draw in drawings.items() if runs else ():
-            with drawing_in(style) as finish:
-                figure = draw(runs)
-                figure = figure and finish(figure)
+        for kind in (each for each in FIGURES if each in kinds):
+            figure = draw_one(results, environment, kind, style)
             if figure is not None:
-                yield f"{number:02d}-{name}", figure
+                yield f"{number:02d}-{kind}", figure
+    profile = chart_profile(results) if PROFILE in kinds else None
+    if profile is not None:
+        yield PROFILE, draw(profile, style)
 
 
-def draw_one(results: Results, environment: Entry, name: str) -> Figure | None:
-    """Draw one of FIGURES for an environment with results, where there is something to draw."""
-    figure = FIGURES[name](results.usable(environment))
-    return figure and figure
+def draw_one(
+    results: Results, environment: Entry, kind: str, style: str = "screen"
+) -> Figure | None:
+    """Draw one of FIGURES for an environment, where there is something to draw."""
+    chart = FIGURES[kind](results, environment) if results.usable(environment) else None
+    return chart and draw(chart, style)
+
+
+def draw(chart: Chart, style: str = "screen") -> Figure:
+    """Draw a chart in one of `styles.STYLES`."""
+    with matplotlib.rc_context(STYLES[style]):
+        figure = Picture(layout="constrained")
+        axes = figure.subplots()
+        for curve in chart.curves:
+            axes.plot(curve.x, curve.y, label=curve.label, **curve.look.line)
+            if curve.half is not None:
+                ends = curve.y - curve.half, curve.y + curve.half
+                axes.fill_between(curve.x, *ends, color=curve.look.colour, alpha=0.2, linewidth=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.margins(x=0)
+        axes.set(xlabel=chart.x_title, ylabel=chart.y_title)
+        axes.set_ylim(chart.bottom, chart.top)
+        if "x" in chart.log:
+            axes.set_xscale("log")
+        if "y" in chart.log:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter(NullFormatter())
+        if style == "screen":
+            figure.suptitle(literal(wrapped(chart.world)), fontsize="medium")
+            axes.set_title(chart.subtitle, fontsize="small")
+        _add_legend(figure)
+        return figure
+
+
+def _add_legend(figure: Figure) -> None:
+    """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
+    size, lines = matplotlib.rcParams["font.size"], figure.axes[0].lines
+    labels = [wrapped(str(line.get_label())) for line in lines]
+    longest = max(len(part) for label in labels for part in label.splitlines())
+    columns = max(1, int(120 * figure.get_figwidth() / size) // (longest + 8))
+    num_rows = sum(1 + label.count("\n") for label in labels) / columns
+    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * size * max(0, num_rows - 2))
+    legend = figure.legend(
+        *(lines, [str(number) for number in range(len(lines))]),
+        loc="outside lower center",
+        ncols=columns,
+        frameon=False,
+        fontsize="small",
+    )
+    for text, label in zip(legend.get_texts(), labels, strict=True):
+        text.set_text(literal(label))  # which may begin with "_": no legend would take it before
 
 
 def save(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
@@ -101,192 +311,3 @@ def save(figure: Figure, path: Path, formats: Sequence[str] = ("png", "svg")) ->
             with replacing(file) as opened:
                 figure.savefig(opened, format=suffix, **FORMATS[suffix])
     return files
-
-
-def draw_regret(runs: list[RunResults], *, time_scale: str = "linear") -> Figure:
-    """Draw the mean regret of each agent over time, with bands.
-
-    Over log time logarithmic growth is a straight line. For a fixed instance the Lai-Robbins slope
-    is drawn as a dotted line that starts where the bound's C log t does.
-    """
-    figure, axes = _new_curves(runs)
-    for found, style in zip(runs, styles(), strict=False):
-        draw_band(
-            axes, found.steps, found.curves("cumulative_regret"), found.run.agent.label, style
-        )
-    top = axes.get_ylim()[1]  # the bound holds in the long run and may lie far above at first
-    draw_lower_bound(axes, runs[0])
-    axes.set_xscale(time_scale)
-    axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION}")
-    axes.set_ylim(0, top)
-    return _with_legend(figure)
-
-
-def draw_differences(runs: list[RunResults]) -> Figure | None:
-    """Draw each agent's regret less the first agent's, paired by replication."""
-    if len(runs) < 2:
-        return None
-    figure, axes = _new_curves(runs)
-    reference = runs[0].run.agent.label
-    for found, style in zip(runs, styles(), strict=False):
-        _, differences = paired_differences(found, runs[0], "cumulative_regret")
-        if found is runs[0]:
-            axes.axhline(0, label=_shown(f"{reference} (reference)"), **style)
-        elif len(differences):
-            draw_band(axes, found.steps, differences, found.run.agent.label, style)
-    axes.set_ylabel(f"{_regret_so_far(runs)}\n{DEFINITION},\nless that of the reference, paired")
-    return _with_legend(figure)
-
-
-def draw_final_regret(runs: list[RunResults]) -> Figure:
-    """Draw how the regret at the horizon is distributed over replications."""
-    figure, axes = _new_figure(runs[0].run.environment.label, _count(runs))
-    for found, style in zip(runs, styles(), strict=False):
-        values = np.sort(found.final("cumulative_regret"))
-        shares = np.arange(1, len(values) + 1) / len(values)
-        axes.step(values, shares, where="post", label=_shown(found.run.agent.label), **style)
-    horizon = runs[0].run.horizon
-    axes.set_xlabel(
-        f"{CUMULATIVE_REGRET.title} of one replication after {horizon} steps\n{DEFINITION}"
-    )
-    axes.set_ylabel("share of replications below")
-    axes.set_ylim(0, 1)
-    return _with_legend(figure)
-
-
-def draw_samples(runs: list[RunResults]) -> Figure | None:
-    """Draw how many samples a decision takes, over time; None if no agent draws any."""
-    drawing = [
-        (found, style)
-        for found, style in zip(runs, styles(), strict=False)
-        if not np.isnan(found.final("num_samples")).all()
-    ]
-    if not drawing:
-        return None
-    figure, axes = _new_curves(runs)
-    for found, style in drawing:
-        samples = rates(found.steps, found.curves("num_samples"))
-        draw_band(axes, found.steps, samples, found.run.agent.label, style)
-    axes.set(xscale="log", yscale="log", ylabel="samples per decision")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    return _with_legend(figure)
-
-
-def draw_arm_choice(runs: list[RunResults]) -> Figure:
-    """Draw how often each agent plays the best arm, the second best, ... at each time."""
-    figure = Picture(figsize=_panel_size(len(runs)), layout="constrained")
-    panels = figure.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, found in zip(panels, runs, strict=True):
-        steps, shares = rank_shares(found)
-        axes.stackplot(steps, shares, colors=RANK_COLOURS, labels=RANK_NAMES, linewidth=0)
-        axes.set(xscale="log", xlim=(steps[0], steps[-1]), ylim=(0, 1))
-        axes.set_title(wrapped(found.run.agent.label), fontsize="small", loc="left")
-    panels[-1].set_xlabel("step")
-    figure.supylabel("share of pulls of the best arm, the second best, ...", fontsize="medium")
-    figure.suptitle(wrapped(runs[0].run.environment.label), fontsize="medium")
-    return _with_legend(figure)
-
-
-def draw_performance_profile(results: Results) -> Figure:
-    """Draw the share of replications, over all environments, that score below each level."""
-    count = len(results.experiment.environments)
-    figure, axes = _new_figure("Performance profile", f"all replications in {count} environments")
-    scores = normalised_scores(results)
-    highest = max((float(np.quantile(values, 0.99)) for values in scores.values()), default=1.0)
-    levels = np.linspace(0, highest, 400)
-    for (label, values), style in zip(scores.items(), styles(), strict=False):
-        axes.plot(levels, performance_profile(values, levels), label=_shown(label), **style)
-    axes.set_xlabel(
-        f"{CUMULATIVE_REGRET.title}, as a share of what uniform play loses\n{DEFINITION}"
-    )
-    axes.set_ylabel("share of replications\nin all environments below")
-    axes.set_ylim(0, 1)
-    return _with_legend(figure)
-
-
-FIGURES: Drawings = {
-    "regret": draw_regret,
-    "regret-log-time": partial(draw_regret, time_scale="log"),
-    "differences": draw_differences,
-    "final-regret": draw_final_regret,
-    "samples": draw_samples,
-    "arm-choice": draw_arm_choice,
-}
-
-
-def _new_figure(title: str, subtitle: str) -> tuple[Figure, Axes]:
-    figure = Picture(figsize=size(), layout="constrained")
-    axes = figure.subplots()
-    figure.suptitle(wrapped(title), fontsize="medium")
-    axes.set_title(subtitle, fontsize="small")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.margins(x=0)
-    return figure, axes
-
-
-def _shown(label: str) -> str:
-    """Return a label that no legend leaves out; `_with_legend` puts it right."""
-    return f"{SHOWN}{label}" if label.startswith("_") else label
-
-
-def _new_curves(runs: list[RunResults]) -> tuple[Figure, Axes]:
-    is_banded = max(len(found.replications) for found in runs) >= MIN_REPLICATIONS
-    bands = (
-        "bands: 95 % interval of the mean" if is_banded else f"no bands below {MIN_REPLICATIONS}"
-    )
-    subtitle = f"{_count(runs)}; {bands}"
-    figure, axes = _new_figure(runs[0].run.environment.label, subtitle)
-    axes.set_xlabel("step")
-    return figure, axes
-
-
-def _count(runs: list[RunResults]) -> str:
-    return f"{max(len(found.replications) for found in runs)} replications"
-
-
-def _with_legend(figure: Figure) -> Figure:
-    """Write the legend below the axes, where it hides no curve; a long one makes it all taller."""
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    across = _characters_across(figure)
-    room = 0.7 * across
-    shown = [fill(each.removeprefix(SHOWN), int(room), room * USUAL_WIDTH) for each in labels]
-    lines = "\n".join(shown).splitlines()
-    width = max((max(len(each), int(text_width(each) / USUAL_WIDTH)) for each in lines), default=1)
-    columns = max(1, across // (width + 8))
-    num_rows = math.ceil(sum(1 + label.count("\n") for label in shown) / columns)
-    row = LEGEND_ROW * matplotlib.rcParams["font.size"]
-    figure.set_figheight(figure.get_figheight() + row * max(0, num_rows - 2))
-    legend = figure.legend(
-        handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small"
-    )
-    for text, label in zip(legend.get_texts(), shown, strict=True):
-        text.set_text(literal(label))
-    return figure
-
-
-def _panel_size(count: int) -> tuple[float, float]:
-    """Return the size of a figure of so many panels, of which two and a half are a figure high."""
-    width, height = size()
-    return width, height * (0.35 + 0.275 * count)
-
-
-def _characters_across(figure: Figure) -> int:
-    """Return how many small characters, 0.445 of the font size wide, fit beside each other."""
-    return int(72 * figure.get_figwidth() / (0.445 * matplotlib.rcParams["font.size"]))
-
-
-def _regret_so_far(runs: list[RunResults]) -> str:
-    return f"{regret_name(runs[0].run.environment)} so far"
-
-
-def draw_band(axes: Axes, steps: IntArray, curves: FloatArray, label: str, style: Look) -> None:
-    """Draw the mean of (R, S) curves and, from ten of them on, its 95 % band."""
-    mean = curves.mean(axis=0)
-    axes.plot(steps, mean, label=_shown(label), **style)
-    if len(curves) >= MIN_REPLICATIONS:
-        half = half_widths(curves)
-        axes.fill_between(
-            steps, mean - half, mean + half, color=style["color"], alpha=0.2, linewidth=0
-        )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bandit_gym.checks import check_choice
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results import results as stored
+from bandit_gym.results.page import write_part
 from bandit_gym.results.report import contents, describe
 from bandit_gym.results.summary import summarise
 
@@ -35,10 +36,7 @@ class Results(stored.Results):
 
     def _repr_html_(self) -> str:
         """Return the tables as a notebook shows them."""
-        from bandit_gym.results.html.markup import paragraph, table  # brings matplotlib
-
-        parts = contents(self)
-        return "".join(paragraph(part) if isinstance(part, str) else table(part) for part in parts)
+        return "".join(map(write_part, contents(self)))
 
     def table(self) -> pd.DataFrame:
         """Return the state at the horizon, one row per run; see `summarise` for the columns."""
@@ -49,8 +47,7 @@ class Results(stored.Results):
 
         Args:
             env: label of the world to draw; None is the first that there are results of.
-            kind: "regret", "regret-log-time", "differences", "final-regret", "samples" or
-                "arm-choice".
+            kind: "regret", "differences", "best-arm", "samples" or "flagged".
 
         Raises:
             ValueError: if the world or the kind is unknown, or there is nothing to draw.

@@ -70,7 +70,7 @@ def write_report(
         OSError: if the folder cannot be made or written to.
     """
     from bandit_gym.results import plots  # brings matplotlib, which a table does not need
-    from bandit_gym.results.styles import FORMATS, STYLES
+    from bandit_gym.styles import FORMATS, STYLES
 
     check_object("results", results, Results)
     check_choice("style", style, STYLES)
@@ -100,7 +100,7 @@ def draw_regret(results: Results, directory: Path) -> list[Path]:
     check_object("results", results, Results)
     directory = check_folder("directory", directory)
     make_folder("directory", directory)
-    figures = plots.draw_each(results, {"regret": plots.draw_regret})
+    figures = plots.draw_all(results, kinds=["regret"])
     return [
         path for name, figure in figures for path in plots.save(figure, directory / name, ["png"])
     ]

@@ -1,4 +1,1 @@
-"""A run as it goes: what an agent knows, what it pulls and what that costs, for people to watch.
-
-`frames` plays it and `showing` draws each `Frame`, on a terminal or into a film.
-"""
+"""A run as it goes: what an agent knows, what it pulls and what that costs, for people to watch."""

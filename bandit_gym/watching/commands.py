@@ -32,7 +32,7 @@ MOST_FPS = 50
 
 def watch(options: argparse.Namespace) -> int:
     """Show a run on the terminal as it goes, and film it where that is asked for."""
-    from bandit_gym.watching import frames, showing
+    from bandit_gym.watching import showing
 
     fps = check_real("fps", options.fps, above=0, maximum=MOST_FPS)
     path = None if options.gif is None else check_file("gif", options.gif)
@@ -43,10 +43,10 @@ def watch(options: argparse.Namespace) -> int:
                 painters = [stack.enter_context(showing.on_terminal(fps))]
                 if path is not None:
                     painters.append(stack.enter_context(showing.filming(path, fps)))
-                for frame in frames.watch(run):
+                for frame in showing.watch(run):
                     for paint in painters:
                         paint(frame)
-        except frames.PlayError as error:
+        except showing.PlayError as error:
             if options.traceback:
                 raise
             print(f"bandit-gym: {error}", file=sys.stderr)

@@ -18,7 +18,7 @@ from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.statistics import mean_interval
-from bandit_gym.results.styles import COLOURS
+from bandit_gym.styles import COLOURS
 from scripts.studies.study import Found, Task, play, table
 
 ARMS = (2, 3, 5)

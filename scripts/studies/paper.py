@@ -34,7 +34,7 @@ from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import Interval
-from bandit_gym.results.styles import styles
+from bandit_gym.styles import look as look_of
 from bandit_gym.typing import FloatArray
 from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, Task, play, table
 
@@ -619,8 +619,8 @@ def draw(found: Found) -> dict[str, Figure]:
 
 def _draw_regret(axes: Axes, told: Mapping[str, Any]) -> None:
     """Draw the mean regrets with their 95 % bands."""
-    for (label, mean), style in zip(told["means"].items(), styles(), strict=False):
-        (line,) = axes.plot(told["steps"], mean, label=label, **style)
+    for number, (label, mean) in enumerate(told["means"].items()):
+        (line,) = axes.plot(told["steps"], mean, label=label, **look_of(number).line)
         half = 1.96 * np.array(told["errors"][label])
         ends = np.array(mean) - half, np.array(mean) + half
         axes.fill_between(told["steps"], *ends, color=line.get_color(), alpha=0.2, linewidth=0)

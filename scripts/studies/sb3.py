@@ -23,8 +23,8 @@ from agents.optimum.expected_regret import expected_reward
 from agents.optimum.predictive import expected_best_mean
 from agents.sb3 import GymnasiumVecEnv, SB3Agent
 from bandit_gym.results.statistics import mean_interval
-from bandit_gym.results.styles import COLOURS
 from bandit_gym.rollout import rollout
+from bandit_gym.styles import COLOURS
 from scripts.studies.study import Found, Task, play, table
 
 EVALUATION_SEED = 20_261_120

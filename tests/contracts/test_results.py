@@ -26,6 +26,7 @@ from bandit_gym import load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
 from bandit_gym.files import RESULTS_VERSION
+from bandit_gym.results import write_html
 from bandit_gym.results.statistics import mean_interval, paired_p_value
 
 REPLICATIONS, HORIZON = 22, 40
@@ -363,7 +364,7 @@ SIZES = {"horizon": HORIZON, "block_size": 8}
 def test_notebooks_show_the_text_as_tables(results):
     html = results._repr_html_()
     assert unescape(re.sub("<[^>]*>", " ", html)).split() == str(results).split()
-    assert html.count("<table>") == 2 + 1  # of the worlds, and over all
+    assert html.count("<table") == 2 + 1  # of the worlds, and over all
 
 
 def test_blocks_made_with_other_libraries_are_told(folder, results, tmp_path):
@@ -382,12 +383,11 @@ def lines_of(figure):
 
 
 @pytest.mark.parametrize("env", ["fixed", "drawn"])
-@pytest.mark.parametrize("kind", ["regret", "regret-log-time", "differences"])
+@pytest.mark.parametrize("kind", ["regret", "differences"])
 def test_curves_are_means_over_replications_with_students_band(results, rows, env, kind):
     figure = results.plot(env=env, kind=kind)
     found, axes = lines_of(figure), figure.axes[0]
     assert figure.get_suptitle() == env
-    assert axes.get_xscale() == ("log" if kind == "regret-log-time" else "linear")
     is_paired = kind == "differences"
     reference = curves(rows, env, "random") if is_paired else 0.0
     drawn = LABELS[1:] if is_paired else LABELS
@@ -404,28 +404,24 @@ def test_curves_are_means_over_replications_with_students_band(results, rows, en
         assert set(found["random (reference)"].get_ydata()) == {0}
 
 
-def test_final_regrets_are_drawn_as_shares_of_replications_that_lose_no_more(results, rows):
-    found = lines_of(results.plot(kind="final-regret"))
-    for agent in LABELS:
-        assert found[agent].get_xdata() == pytest.approx(np.sort(final(rows, "fixed", agent)))
-        assert found[agent].get_ydata() == pytest.approx(np.arange(1, 23) / 22)
-
-
 def test_samples_are_drawn_for_agents_that_tell_them(results):
     found = lines_of(results.plot(kind="samples"))
     assert list(found) == ["smc"] and found["smc"].get_ydata() == pytest.approx(20.0)
 
 
-def test_arm_choice_shows_how_often_each_rank_was_played(results, rows):
-    """40 steps are 40 spans; the ranks of three arms are 0 to 2."""
-    panels = results.plot(kind="arm-choice").axes
-    assert [axes.get_title(loc="left") for axes in panels] == LABELS
-    for axes, agent in zip(panels, LABELS, strict=True):
-        ranks, below = curves(rows, "fixed", agent, "action_rank"), 0.0
-        for rank, area in enumerate(axes.collections):
-            below = below + (ranks == rank).mean(axis=0)
-            tops = {x: max(y for at, y in area.get_paths()[0].vertices if at == x) for x in (1, 40)}
-            assert (tops[1], tops[40]) == pytest.approx((below[0], below[-1]))
+def test_pulls_of_the_best_arm_are_drawn_as_shares(results, rows):
+    """40 steps are 40 spans."""
+    figure = results.plot(kind="best-arm")
+    for agent in LABELS:
+        is_best = curves(rows, "fixed", agent, "action_rank") == 0
+        assert lines_of(figure)[agent].get_ydata() == pytest.approx(is_best.mean(axis=0))
+
+
+def test_flagged_decisions_are_drawn_for_agents_that_flag_some(results, rows):
+    found = lines_of(results.plot(kind="flagged"))
+    told = np.diff(curves(rows, "fixed", "doubting", "is_unreliable"), prepend=0)
+    assert found["doubting"].get_ydata() == pytest.approx(told.mean(axis=0))
+    assert not set(found) & {"random", "ucb1"}
 
 
 def test_rate_of_lai_and_robbins_is_drawn_for_fixed_means_only(results):
@@ -461,16 +457,16 @@ def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
     assert 100 < len(steps) < 200
     expected = np.diff(steps * (steps + 1) / 2, prepend=0) / np.diff(steps, prepend=0)
     assert line.get_ydata() == pytest.approx(expected)
-    best = results.plot(kind="arm-choice").axes[0].collections[0].get_paths()[0].vertices
-    assert 10 < len({x for x, _ in best}) <= 41  # 40 spans of steps
-    assert 0.4 < np.mean([y for _, y in best if y > 0]) < 0.6
+    best = results.plot(kind="best-arm").axes[0].lines[0].get_xydata()
+    assert len(best) == 40  # spans of steps
+    assert 0.4 < best[:, 1].mean() < 0.6
 
 
-def test_28_agents_can_be_told_apart(tmp_path):
-    agents = [{"agent": "ucb1", "scale": 1.0 + number} for number in range(28)]
+def test_32_agents_can_be_told_apart(tmp_path):
+    agents = [{"agent": "ucb1", "scale": 1.0 + number} for number in range(32)]
     run_experiment(Experiment([ENV], agents, replications=2, horizon=3), tmp_path, workers=SERIAL)
     lines = load_results(tmp_path).plot().axes[0].lines
-    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 28
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 32
 
 
 def test_figures_say_what_they_show(results, folder):
@@ -505,7 +501,7 @@ def test_plot_refuses_what_the_results_do_not_allow(folder):
 
 # -- The command report -------------------------------------------------------------------------
 
-KINDS = ("regret", "regret-log-time", "differences", "final-regret", "samples", "arm-choice")
+KINDS = ("regret", "differences", "best-arm", "samples", "flagged")
 
 
 @pytest.fixture(scope="module")
@@ -660,14 +656,14 @@ def without_scripts(text):
 
 def test_labels_stand_in_the_page_as_text_only(page):
     text = without_scripts(page.read_text("utf-8"))
-    assert all(escape(label) in text for label in (*HARM, WORLD))
+    assert all(escape(label, quote=False) in text for label in (*HARM, WORLD))
     assert HARM[0] not in text and "</script><b>" not in text
     assert text.count("<script") == text.count("</script>")
 
 
 def test_labels_stand_in_a_notebook_as_text_only(harmful):
     html = load_results(harmful)._repr_html_()
-    assert all(escape(label) in html for label in (*HARM, WORLD))
+    assert all(escape(label, quote=False) in html for label in (*HARM, WORLD))
     assert "<script" not in html and "</script" not in html
 
 
@@ -680,7 +676,7 @@ def test_page_asks_the_network_for_nothing(page):
 
 def test_page_has_the_charts_tables_settings_and_versions(page, harmful, tmp_path):
     text = page.read_text("utf-8")
-    assert charts_in(text) == 3  # regret, differences and arms
+    assert charts_in(text) == 4  # of all worlds; regret, differences and the best arm
     assert "p (Holm)" in text and "How to cite" in text
     found = re.search(r"<h2>The experiment</h2><pre[^>]*>(.*?)</pre>", text, re.S)
     (tmp_path / "again.toml").write_text(unescape(found[1]), encoding="utf-8")
@@ -691,12 +687,35 @@ def test_page_of_agents_that_tell_samples_and_flags_has_charts_of_them(folder, t
     pytest.importorskip("plotly", reason="the extra html is not installed")
     assert main(["report", str(folder), "--html", "--out", str(tmp_path)]) == 0
     text = (tmp_path / "report.html").read_text("utf-8")
-    assert charts_in(text) == 2 * 5 + 1  # of each world two more, and the profile over all
+    assert charts_in(text) == 2 * 5 + 2  # of each world two more, and the profile over all
+
+
+def test_page_begins_with_an_answer_for_each_world_and_counts_verdicts(tmp_path):
+    """Arms of means 0.2, 0.5, 0.9 lose 7, 4 and nothing in 10 steps, and uniform play 11/3."""
+    pytest.importorskip("plotly", reason="the extra html is not installed")
+    arms = {"middle": 1, "first": 0, "last": 2}
+    agents = [{"agent": "stub_agents:Constant", "arm": arms[name], "label": name} for name in arms]
+    turned = {**FIXED, "means": [0.9, 0.5, 0.2], "label": "turned"}
+    experiment = Experiment([FIXED, turned], agents, replications=12, horizon=10)
+    run_experiment(experiment, tmp_path, workers=SERIAL)
+    page = write_html(load_results(tmp_path), tmp_path / "page.html").read_text("utf-8")
+    text = page.partition("<body>")[2]
+    told = unescape(re.sub("<[^>]*>", "", text))
+    less = "has less regret than middle (-4.0 ± 0.0, p < 0.001)"
+    more = "has more regret than middle (3.0 ± 0.0, p < 0.001)"
+    assert f": last {less}; first {more}." in told and f"turned: first {less}; last {more}." in told
+    rows = [re.findall("<t[dh]>([^<]*)<", row) for row in re.findall("<tr>.*?</tr>", text, re.S)]
+    counts = {row[0]: row[2:] for row in rows if len(row) == 6 and row[0] in arms}
+    mean = f"{7 / 2 / (11 / 3):.3f}"
+    assert counts["first"] == counts["last"] == [mean, "1", "1", "0"]
+    assert counts["middle"][1:] == ["-", "-", "-"]
 
 
 def test_same_results_give_the_same_page(page, harmful, tmp_path):
     assert main(["report", str(harmful), "--html", "--out", str(tmp_path)]) == 0
-    assert (tmp_path / "report.html").read_bytes() == page.read_bytes()
+    texts = [path.read_text("utf-8") for path in (tmp_path / "report.html", page)]
+    found, expected = (re.sub(r"Written on [\d-]+", "", text) for text in texts)
+    assert found == expected
 
 
 def test_page_of_nothing_says_so_and_shows_the_experiment(harmful, tmp_path):
@@ -715,7 +734,7 @@ def test_page_without_plotly_says_what_to_install(harmful, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_browser_draws_the_page_and_has_nothing_to_complain_of(page):
+def test_a_browser_draws_and_prints_the_page_and_has_nothing_to_complain_of(page):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next(filter(None, map(shutil.which, names)), None)
@@ -724,17 +743,29 @@ def test_a_browser_draws_the_page_and_has_nothing_to_complain_of(page):
     complaints = []
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        tab = browser.new_context(viewport={"width": 375, "height": 700}).new_page()
+        tab = browser.new_context(viewport={"width": 390, "height": 844}).new_page()
         tab.on("console", lambda message: complaints.append(message.text))
         tab.on("pageerror", lambda error: complaints.append(str(error)))
         tab.on("dialog", lambda dialog: complaints.append(dialog.message))
         tab.on("request", lambda request: complaints.append(request.url))
         tab.goto(page.as_uri())
-        for chart in tab.locator("figure").all():
-            chart.scroll_into_view_if_needed()
+        charts = tab.locator("figure").all()
+        for chart in charts:
             chart.locator(".main-svg").first.wait_for(timeout=60_000)
-        assert tab.evaluate("document.documentElement.scrollWidth") == 375
+        assert tab.evaluate("document.documentElement.scrollWidth") == 390
+        table = tab.locator(".scroll").nth(1)
+        assert table.evaluate("box => (box.scrollLeft = 99)") == 99  # which names of agents stay at
+        assert table.locator("th").first.bounding_box()["x"] == table.bounding_box()["x"]
+        printed = tab.pdf(format="A4", tagged=True)
+        tab.emulate_media(media="print")
+        tab.set_viewport_size({"width": 718, "height": 1000})  # A4 less margins of 1 cm
+        assert tab.evaluate("document.documentElement.scrollWidth") == 718
+        assert not tab.locator(".updatemenu-container").first.is_visible()
+        for shown in (*charts, *tab.locator("table").all()):
+            box = shown.bounding_box()
+            assert box["height"] > 20 and 0 <= box["x"] < box["x"] + box["width"] <= 718
         browser.close()
+    assert printed.count(b"/Alt") == len(charts) == 4
     assert [each for each in complaints if not each.startswith((page.as_uri(), "blob:"))] == []
 
 
@@ -747,7 +778,7 @@ def drawn(text):
     return text._preprocess_math(text.get_text())[0].replace("\n", "")
 
 
-@pytest.mark.parametrize("kind", ["regret", "differences", "final-regret", "arm-choice"])
+@pytest.mark.parametrize("kind", ["regret", "differences", "best-arm"])
 def test_figures_show_every_label_as_it_is(harmful, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -755,14 +786,11 @@ def test_figures_show_every_label_as_it_is(harmful, kind):
         figure = load_results(harmful).plot(kind=kind)
         figure.draw_without_rendering()
     texts = figure.legends[0].get_texts()
-    if kind == "arm-choice":
-        texts = [axes.title for axes in figure.axes] + [axes._left_title for axes in figure.axes]
     assert {drawn(text).removesuffix(" (reference)") for text in texts} >= set(HARM)
     assert drawn(figure._suptitle) == WORLD
-    if kind != "arm-choice":
-        for shown in (figure.legends[0], figure._suptitle):
-            box = shown.get_window_extent()
-            assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+    for shown in (figure.legends[0], figure._suptitle):
+        box = shown.get_window_extent()
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
 
 
 def test_text_and_tables_show_every_label_as_it_is(harmful, tmp_path):

@@ -1,0 +1,496 @@
+"""A report in one HTML file, which opens from disk, prints, and asks no network for anything.
+
+The charts are those of `plots`, drawn by plotly; the tables are those of `tables`. All text that
+people chose is escaped.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from bandit_gym.checks import check_file, check_object
+from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.experiment import to_toml
+from bandit_gym.files import RESULTS_VERSION, VERSION, replacing
+from bandit_gym.results.cells import NOTHING, Row, write_estimate, write_p_value
+from bandit_gym.results.report import closing_notes, version_notes
+from bandit_gym.results.results import Results
+from bandit_gym.results.summary import normalised_scores, summarise
+from bandit_gym.results.tables import Table, make_aggregate, make_tables
+from bandit_gym.styles import look
+
+if TYPE_CHECKING:
+    from bandit_gym.results.plots import Chart, Curve
+
+MOST_POINTS = 120
+"""Of a curve: more are not told apart on a screen."""
+
+MOST_NAMED = 4
+"""Agents of a kind in a sentence."""
+
+MOST_BANDS = 8
+"""Agents of a chart beyond which bands would be a fog."""
+
+PLACES = 6
+"""Of the horizontal axis, at which the table of a chart tells its values."""
+
+LONGEST_NAME, LONGEST_WORLD = 28, 44
+"""Characters of labels in charts; tables have all of them."""
+
+WIDTH = 40
+"""Characters beside each other, of which a phone shows no more."""
+
+GROUND, RULE = "rgba(0,0,0,0)", "#d0d0d0"
+
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
+"""By which a browser itself sees to it that the page asks no network for anything."""
+
+STYLE = """
+:root { --back: #fff; --front: #1a1a1a; --faint: #5a5a5a; --rule: #ccc; --mark: #f3f3f3;
+  --link: #0072b2; }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 0 1rem 2rem; max-width: 80rem; background: var(--back);
+  color: var(--front); font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; line-height: 1.25; margin-bottom: .3rem; }
+h2 { font-size: 1.2rem; margin: 2.5rem 0 .3rem; }
+a { color: var(--link); }
+.note { color: var(--faint); font-size: .875rem; margin: .4rem 0; white-space: pre-line; }
+.scroll { overflow-x: auto; }
+.charts { display: flex; flex-wrap: wrap; gap: 1rem; }
+figure { margin: 1rem 0; width: 38rem; max-width: 100%; }
+figcaption { font-weight: 600; }
+table { border: 0; border-collapse: collapse; font-size: .8125rem; line-height: 1.4;
+  font-variant-numeric: tabular-nums; }
+th, td { border: 0; padding: .2rem .5rem; text-align: right; overflow-wrap: normal; }
+td { white-space: nowrap; }
+thead th { border-block: 1px solid var(--rule); vertical-align: bottom; font-weight: 500; }
+tr > th:first-child { position: sticky; left: 0; background: var(--back); text-align: left;
+  font-weight: 500; overflow-wrap: anywhere; min-width: 7rem; max-width: 16rem; }
+tbody tr:nth-child(even) > * { background: var(--mark); }
+summary { cursor: pointer; color: var(--faint); font-size: .875rem; }
+pre { white-space: pre-wrap; background: var(--mark); padding: .7rem; font-size: .8125rem; }
+@media screen and (prefers-color-scheme: dark) {
+  :root { --back: #16181c; --front: #e8e8e8; --faint: #a8a8a8; --rule: #444; --mark: #24272d;
+    --link: #42b4f4; }
+  .plot { filter: invert(1) hue-rotate(180deg); }
+}
+@media print {
+  body { font-size: 10pt; padding: 0; }
+  .updatemenu-container, .modebar-container { display: none !important; }
+  .plot, tr, li { break-inside: avoid; }
+  h2, .title, figcaption { break-after: avoid; }
+  .scroll { overflow: visible; }
+  table { font-size: 7pt; }
+  th, td { padding: .1rem .25rem; white-space: normal; }
+  tr > th:first-child { position: static; min-width: 4rem; }
+  details::details-content { content-visibility: visible; display: block; height: auto; }
+}
+"""
+
+CITATION = f"""@software{{bandit_gym,
+  author = {{{{The bandit-gym developers}}}},
+  title = {{bandit-gym: Bayesian bandits for Gymnasium}},
+  year = {{2026}},
+  version = {{{VERSION}}},
+  note = {{results version {{version}}}}
+}}"""
+
+
+def write_html(results: Results, path: str | Path) -> Path:
+    """Write a report in one file, which shows all there is so far.
+
+    Args:
+        results: what to report.
+        path: the file; its folder is made unless it is there.
+
+    Returns:
+        The path.
+
+    Raises:
+        ModuleNotFoundError: if plotly is not installed, which the extra `html` brings.
+        OSError: if the file cannot be written.
+    """
+    check_object("results", results, Results)
+    path = check_file("path", path)
+    try:
+        from plotly.offline import get_plotlyjs
+    except ModuleNotFoundError as error:
+        text = 'a report in HTML needs plotly: pip install "bayesian-bandit-gym[html]".'
+        raise ModuleNotFoundError(text) from error
+    page = "\n".join(_write_page(results, get_plotlyjs())).encode()
+    with replacing(path, is_typed=True) as file:
+        file.write(page)
+    return path
+
+
+def write_part(part: Table | str) -> str:
+    """Write a table, or a note of its own, as HTML."""
+    return _note(part) if isinstance(part, str) else _write_table(part)
+
+
+def _write_page(results: Results, library: str) -> Iterator[str]:
+    from bandit_gym.results.plots import chart_profile, make_charts
+
+    rows = summarise(results)
+    records = rows.to_dict("records")
+    tables = make_tables(results, records)
+    experiment = results.experiment
+    title = (
+        f"{_count(len(experiment.agents), 'agent')} in {_count(len(tables), 'world')}: "
+        f"{_count(experiment.replications, 'replication')} of {_count(experiment.horizon, 'step')}"
+    )
+    yield f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escape(title)}</title>
+<style>{STYLE}</style>
+<script>{library}</script>
+</head>
+<body>
+<header><h1>{escape(title)}</h1>"""
+    yield _note(
+        f"Seed {experiment.seed}, results version {results.version}. Written on {date.today()} by "
+        f"bandit-gym {VERSION}: bandit-gym report DIR --html"
+    )
+    yield "".join(map(_note, version_notes(results)))
+    yield "</header><main>"
+    if tables:
+        yield f"<ul>{''.join(_answer(results, records, each) for each in tables)}</ul>"
+        yield _write_forest(results, rows, list(tables))
+    else:
+        yield _note("No block is stored so far that can be reported.")
+    yield "".join(map(_note, closing_notes(results, records)))
+    yield from _write_overall(results, rows, chart_profile(results))
+    for environment, (estimates, spread) in tables.items():
+        number = experiment.environments.index(environment)
+        name, _, options = environment.label.partition("(")
+        heading = _literal(name or environment.label)
+        yield f'<section id="world-{number}"><h2>{heading}</h2>'
+        yield _note(options.removesuffix(")")) if name and options else ""
+        yield _write_table(estimates)
+        yield from _write_charts(make_charts(results, environment), f"chart-{number}")
+        yield f"{_write_table(spread)}</section>"
+    settings = escape(to_toml(experiment.to_dict()))
+    yield f"<section><h2>The experiment</h2><pre>{settings}</pre>"
+    yield _note(
+        "Saved as experiment.toml, these settings give the same numbers again: "
+        "bandit-gym run experiment.toml --out DIR; bandit-gym report DIR --html"
+    )
+    yield f"{_write_table(_list_versions(results))}</section>"
+    citation = escape(CITATION.replace("{version}", str(results.version)))
+    yield f"<section><h2>How to cite</h2><pre>{citation}</pre></section>"
+    yield "<noscript>Charts need JavaScript.</noscript></main>"
+    yield "<footer>Drawn by plotly.js, MIT licence.</footer></body></html>\n"
+
+
+def _answer(results: Results, rows: Sequence[Row], environment: Entry) -> str:
+    """Write a sentence: which agents have less regret than the first one, and which more."""
+    own = [row for row in rows if row["env"] == environment.label]
+    judged = {word: [row for row in own if row["verdict"] == word] for word in VERDICTS}
+    reference = _literal(results.experiment.agents[0].label)
+    parts = []
+    for word in ("better", "worse"):
+        parts += [
+            f"{_literal(row['agent'])} has {VERDICTS[word]} regret than {reference} "
+            f"({escape(write_estimate(row, 'difference'))}, {_p_value(row)})"
+            for row in judged[word][:MOST_NAMED]
+        ]
+        if (left := len(judged[word]) - MOST_NAMED) > 0:
+            parts.append(f"{left} more {'has' if left == 1 else 'have'} {VERDICTS[word]} regret")
+    undecided = [_literal(row["agent"]) for row in judged["undecided"]]
+    if undecided:
+        parts.append(f"{_list(undecided)} {'is' if len(undecided) == 1 else 'are'} undecided")
+    number = results.experiment.environments.index(environment)
+    link = f'<a href="#world-{number}">{_literal(environment.label)}</a>'
+    return f"<li>{link}: {'; '.join(parts) or 'there is nothing to compare'}.</li>"
+
+
+VERDICTS = {"better": "less", "worse": "more", "undecided": ""}
+
+
+def _p_value(row: Row) -> str:
+    text = write_p_value(row["p_holm"])
+    return f"p {escape(text[0])} {text[1:]}" if text.startswith("<") else f"p = {text}"
+
+
+def _list(words: list[str]) -> str:
+    if len(words) > MOST_NAMED + 1:
+        words = [*words[:MOST_NAMED], f"{len(words) - MOST_NAMED} others"]
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _write_overall(results: Results, rows: pd.DataFrame, profile: Chart | None) -> Iterator[str]:
+    """Yield the scores over all worlds, beside how often each agent was better or worse."""
+    for table in make_aggregate(results):
+        verdicts = pd.crosstab(rows["agent"], rows["verdict"])
+        counts = verdicts.reindex(columns=list(VERDICTS), fill_value=0)
+        scores = normalised_scores(results)
+        agents = [line[0] for line in table.lines]
+        lines = [
+            [*line, f"{scores[agent].mean():.3f}", *_tell_counts(counts.loc[agent])]
+            for agent, line in zip(agents, table.lines, strict=True)
+        ]
+        header = [table.header[0], "interquartile mean", "mean", "wins", "losses", "undecided"]
+        note = "The mean counts the tail that the interquartile mean drops. Lower is better."
+        yield "<section><h2>All worlds</h2>"
+        yield _write_table(table._replace(header=header, lines=lines, notes=[*table.notes, note]))
+        yield from _write_charts(filter(None, [profile]), "chart-all")
+        yield "</section>"
+
+
+def _tell_counts(counts: pd.Series) -> list[str]:
+    """Write how often an agent was better, worse and undecided; nothing of the reference."""
+    return [str(count) if counts.any() else NOTHING for count in counts]
+
+
+def _list_versions(results: Results) -> Table:
+    """Tabulate what the blocks were made with; several where they differ."""
+    blocks = [block.receipt["versions"] for run in results.runs for block in run.blocks]
+    lines = [["results", str(results.version)], ["bandit-gym, of this report", VERSION]]
+    for package, found in sorted(pd.DataFrame(blocks).items()):
+        lines.append([str(package), " and ".join(sorted(found.dropna().astype(str).unique()))])
+    title = f"Versions; this package draws results of version {RESULTS_VERSION}"
+    return Table(title, ["package", "version"], lines, [])
+
+
+# -- Pieces -------------------------------------------------------------------------------------
+
+
+def _note(text: str) -> str:
+    """Write a note; lines stay lines."""
+    return f'<p class="note">{escape(text)}</p>'
+
+
+def _literal(label: str) -> str:
+    """Write a label as it is; which way it runs is no matter of what stands beside it."""
+    return f"<bdi>{escape(label)}</bdi>"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _write_table(table: Table) -> str:
+    """Write a table whose first column names the rows; a narrow screen scrolls the others."""
+    names, values = [line[0] for line in table.lines], [line[1:] for line in table.lines]
+    frame = pd.DataFrame(values, index=names, columns=table.header[1:])
+    with pd.option_context("display.max_colwidth", None):
+        html = frame.rename_axis(columns=table.header[0]).to_html(border=0)
+    notes = "".join(map(_note, table.notes))
+    return (
+        f'<p class="note title">{escape(table.title)}</p>'
+        f'<div class="scroll" tabindex="0">{html}</div>{notes}'
+    )
+
+
+# -- Charts -------------------------------------------------------------------------------------
+
+
+def _write_charts(charts: Iterable[Chart], name: str) -> Iterator[str]:
+    drawn = [
+        _write_figure(f"{name}-{number}", chart.name, _describe(chart), _draw(chart))
+        + f"<details><summary>Values as a table</summary>{_write_table(_tabulate(chart))}</details>"
+        + "</figure>"
+        for number, chart in enumerate(charts)
+    ]
+    if drawn:
+        yield f'<div class="charts">{"".join(drawn)}</div>'
+
+
+def _write_figure(name: str, title: str, text: str, figure: Any) -> str:
+    """Write a figure of plotly, without its end."""
+    import plotly.io
+
+    config = {
+        "responsive": True,
+        "displaylogo": False,
+        "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+    }
+    html = plotly.io.to_html(
+        figure,
+        config=config,
+        include_plotlyjs=False,
+        full_html=False,
+        default_height=f"{figure.layout.height}px",
+        div_id=name,
+    )
+    return (
+        f"<figure><figcaption>{_literal(title)}</figcaption>"
+        f'<div class="plot" role="img" aria-label="{escape(text)}">{html}</div>'
+    )
+
+
+def _draw(chart: Chart) -> Any:
+    from plotly import graph_objects
+
+    figure = graph_objects.Figure()
+    is_banded = sum(curve.half is not None for curve in chart.curves) <= MOST_BANDS
+    for curve in chart.curves:
+        kept = np.unique(np.linspace(0, len(curve.x) - 1, MOST_POINTS).round().astype(int))
+        x, y = curve.x[kept], curve.y[kept].astype(np.float32)
+        half = None if curve.half is None else curve.half[kept].astype(np.float32)
+        if half is not None and is_banded:
+            figure.add_scatter(
+                x=np.concatenate([x, x[::-1]]),
+                y=np.concatenate([y + half, (y - half)[::-1]]),
+                fill="toself",
+                fillcolor=f"{curve.look.colour}2e",
+                line_width=0,
+                hoverinfo="skip",
+                showlegend=False,
+                legendgroup=curve.label,
+            )
+        figure.add_scatter(
+            x=x,
+            y=y,
+            name=_shorten(curve.label),
+            mode="lines",
+            line={"color": curve.look.colour, "dash": curve.look.dash, "width": 2},
+            customdata=[""] * len(x) if half is None else [f" ± {width:.2g}" for width in half],
+            hovertemplate="%{x:,.4~g}: %{y:.4g}%{customdata}",
+            legendgroup=curve.label,
+        )
+    figure.update_layout(
+        **_layout(340 + 12 * len(chart.curves)),
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
+        updatemenus=[_switch("x" in chart.log)],
+    )
+    figure.update_xaxes(**_axis(chart.x_title), **_scale("x" in chart.log))
+    figure.update_yaxes(**_axis(chart.y_title), **_scale("y" in chart.log))
+    if chart.top is not None or chart.bottom is not None:
+        figure.update_yaxes(range=[chart.bottom, chart.top])
+    return figure
+
+
+def _layout(height: int) -> dict[str, Any]:
+    return {
+        "template": "none",
+        "height": height,
+        "paper_bgcolor": GROUND,
+        "plot_bgcolor": GROUND,
+        "font": {"size": 12, "color": "#1a1a1a"},
+        "margin": {"l": 10, "r": 12, "t": 30, "b": 10},
+    }
+
+
+def _axis(title: str) -> dict[str, Any]:
+    lines = [part for line in title.splitlines() for part in textwrap.wrap(line, WIDTH)]
+    text = escape("\n".join(lines), quote=False).replace("\n", "<br>")
+    return {
+        "title": {"text": text, "standoff": 8, "font_size": 12},
+        "automargin": True,
+        "gridcolor": RULE,
+        "zeroline": False,
+        "tickformat": ",",
+    }
+
+
+def _scale(is_log: bool) -> dict[str, Any]:
+    return {"type": "log", "dtick": "D2"} if is_log else {"type": "linear", "dtick": None}
+
+
+def _switch(is_log: bool) -> dict[str, Any]:
+    """Return the buttons that choose the scale of time."""
+    buttons = [
+        {
+            "label": f"{name} x",
+            "method": "relayout",
+            "args": [{f"xaxis.{key}": value for key, value in _scale(number == 1).items()}],
+        }
+        for number, name in enumerate(("linear", "log"))
+    ]
+    place = {"x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "direction": "right"}
+    return {"type": "buttons", "buttons": buttons, "active": int(is_log), **place}
+
+
+def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:
+    """Draw the regret of each agent in each world with its interval, its verdict beside it."""
+    from plotly import subplots
+
+    labels = [agent.label for agent in results.experiment.agents]
+    own = [rows[rows["env"] == each.label] for each in environments]
+    height = sum(60 + 24 * len(each) for each in own)
+    figure = subplots.make_subplots(
+        len(own),
+        1,
+        row_heights=[len(each) + 1 for each in own],
+        vertical_spacing=min(60 / height, 0.9 / len(own)),
+        subplot_titles=[_shorten(each.label, LONGEST_WORLD) for each in environments],
+    )
+    for place, found in enumerate(own, start=1):
+        for level, row in enumerate(found.to_dict("records")):
+            ends = {end: row[f"cumulative_regret_{end}"] for end in ("low", "high")}
+            middle = row["cumulative_regret"]
+            figure.add_scatter(
+                x=[middle],
+                y=[level],
+                error_x={"array": [ends["high"] - middle], "arrayminus": [middle - ends["low"]]},
+                marker={"color": look(labels.index(row["agent"])).colour, "size": 8},
+                hovertemplate="%{x:.4g}<extra></extra>",
+                row=place,
+                col=1,
+            )
+            figure.add_annotation(
+                text=row["verdict"],
+                x=1,
+                xref="x domain" if place == 1 else f"x{place} domain",
+                xanchor="left",
+                y=level,
+                yref=f"y{place}" if place > 1 else "y",
+                showarrow=False,
+            )
+        ticks = {"tickvals": list(range(len(found))), "ticktext": [*map(_shorten, found["agent"])]}
+        figure.update_yaxes(**_axis(""), **ticks, range=[len(found) - 0.5, -0.5], row=place, col=1)
+        figure.update_xaxes(**_axis(""), rangemode="tozero", row=place, col=1)
+    figure.update_annotations(
+        {"x": 0, "xanchor": "left", "font_size": 13}, selector={"xref": "paper"}
+    )
+    figure.update_layout(**_layout(height), showlegend=False)
+    figure.update_layout(margin_r=80)
+    title = "Regret at the horizon with 95 % intervals: lower is better"
+    return _write_figure("forest", title, f"{title}. The tables have the numbers.", figure) + (
+        "</figure>"
+    )
+
+
+def _shorten(label: str, longest: int = LONGEST_NAME) -> str:
+    """Return both ends of a label, in which plotly finds no markup and no formula."""
+    cut = label if len(label) <= longest else f"{label[: longest // 2]}…{label[-longest // 2 :]}"
+    return escape(cut, quote=False).replace("$", "&#36;")
+
+
+def _describe(chart: Chart) -> str:
+    """Say in a sentence what a chart shows, for people who do not see it."""
+    last = sorted((float(curve.y[-1]), curve.label) for curve in chart.curves)
+    told = ", ".join(f"{label} {value:.4g}" for value, label in last)
+    axes = f"{chart.y_title} by {chart.x_title}"
+    return f"{chart.name}: {axes}. At the end, from low to high: {told}."
+
+
+def _tabulate(chart: Chart) -> Table:
+    """Tabulate a chart at some places of the horizontal axis, ever farther from each other."""
+    x = chart.curves[0].x
+    kept = np.unique(np.geomspace(1, len(x), PLACES).round().astype(int)) - 1
+    lines = [[curve.label, *(_value(curve, place) for place in kept)] for curve in chart.curves]
+    title = f"{chart.y_title}, by {chart.x_title}; {chart.subtitle}"
+    return Table(title.replace("\n", " "), ["", *(f"{place:.4g}" for place in x[kept])], lines, [])
+
+
+def _value(curve: Curve, index: int) -> str:
+    half = "" if curve.half is None else f" ± {curve.half[index]:.2g}"
+    return f"{curve.y[index]:.4g}{half}"
