@@ -292,7 +292,6 @@ LIKELIHOODS = [
     ({"name": "gaussian", "std": 0}, ValueError, "std must be a finite number above 0 and at most"),
     ({"name": "gaussian", "std": "1"}, TypeError, "std must be a finite number above 0 and at"),
     ({"name": "gaussian", "std": True}, TypeError, "std must be a finite number above 0"),
-    ({"name": "gaussian", "std": 10**400}, ValueError, "std must be a finite number above 0"),
 ]
 
 
