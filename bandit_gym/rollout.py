@@ -149,7 +149,7 @@ def play(
         observation, reward, terminated, truncated, info = env.step(action)
         paid = perf_counter()
         num_taken += 1
-        _teach(agent, action, reward, info, num_taken, is_alive)
+        _teach(agent, action, reward, info, is_alive)
         seconds = (chosen - start) + (perf_counter() - paid)
         if num_taken == 1 and "means" in _parts(info)[-1]:
             means = None  # they move
@@ -204,14 +204,13 @@ def _teach(
     action: Any,
     reward: Any,
     info: dict[str, Any],
-    num_taken: int,
     is_alive: BoolArray,
 ) -> None:
     """Let the agent observe what its action paid in lanes still alive, or what arrives instead."""
     if "feedback_step" in info or "final_info" in info:
         arrived = [part for part in _parts(info) if "feedback_step" in part]
         for part in arrived:
-            deliver(agent, part, num_taken=num_taken, mask=is_alive)
+            deliver(agent, part, mask=is_alive)
         if arrived:
             return  # the step's own reward may be on its way
     if is_alive.all():

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import zlib
-from math import isfinite
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,7 +29,6 @@ from bandit_gym.checks import (
     check_law,
     check_mask,
     check_rewards,
-    check_rewards_add_up,
 )
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -241,17 +239,11 @@ class Agent(Storable, Holder, LogReader):
         """Add one reward in each of the given lanes; numbers and flat indices are the fast ones."""
         if len(lanes) == 1:
             lane, arm = lanes.item(0), actions.item(0)
-            total = self.sums.item(lane, arm) + rewards.item(0)
-            if not isfinite(total):
-                check_rewards_add_up(np.array([total]), rewards)
-            self.sums[lane, arm] = total
+            self.sums[lane, arm] += rewards.item(0)
             self.counts[lane, arm] += 1
         else:
             cells = lanes * self.problem.num_arms + actions
-            with np.errstate(over="ignore"):
-                totals = self.sums.reshape(-1)[cells] + rewards
-            check_rewards_add_up(totals, rewards)
-            self.sums.reshape(-1)[cells] = totals
+            self.sums.reshape(-1)[cells] += rewards
             self.counts.reshape(-1)[cells] += 1
 
     def _are_arms(self, choices: np.ndarray) -> bool:

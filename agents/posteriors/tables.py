@@ -38,7 +38,7 @@ import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of th
 from agents.numerics.laws import Law, MeanLaws, describe, log_density_along
 from agents.posteriors.cells import IMPOSSIBLE, JUMP, UNKNOWN, Cells
 from agents.posteriors.coordinate import position_of
-from bandit_gym.numerics.compiled import inner, inner_maker, kernel
+from bandit_gym.numerics.compiled import inner, kernel
 
 MASS, PLACE, DENSITY = range(3)
 """What there is of each point: distribution function, u and density of u."""
@@ -457,7 +457,7 @@ def copy_table(tables: Tables, to: tuple[int, int], other: tuple[int, int]) -> N
     tables.errors[to] = tables.errors[other]
 
 
-@inner_maker
+@inner
 def make_looks(cells: Cells, num_points: int) -> Looks:
     """Return room for all looks of a table."""
     size = cells.edges.shape[1] + NEAR.size + MOST_PASSES * num_points

@@ -30,10 +30,8 @@ from bandit_gym.checks.lanes import (
     check_choices,
     check_law,
     check_log,
-    check_log_adds_up,
     check_mask,
     check_rewards,
-    check_rewards_add_up,
     check_statistics,
 )
 from bandit_gym.checks.settings import (

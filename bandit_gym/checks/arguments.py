@@ -1,6 +1,5 @@
 """The one form of an error message, and checks of single arguments: numbers, arrays, objects."""
 
-import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
@@ -104,10 +103,7 @@ def check_real(
     condition = "be a finite number" + " and".join(f" {rule}" for rule in rules)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(message(name, condition, value))
-    try:
-        number = float(value)
-    except OverflowError:  # an integer of hundreds of digits
-        number = math.inf
+    number = float(value)
     is_valid = (
         np.isfinite(number)
         and (above is None or number > above)

@@ -45,8 +45,10 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
         raise TypeError(message("agent", condition, agent))
     if hasattr(agent, "check_spaces"):
         agent.check_spaces(env)
-    if warns:
-        _warn_of_beliefs(problem, find_problem(env))
+    misbelief = find_misbelief(problem, find_problem(env)) if warns else None
+    if misbelief:
+        text = f"agent {misbelief}; its results are those of a misspecified agent."
+        warnings.warn(text, stacklevel=3)  # the caller of what checks
 
 
 def _takes_arms_away(env: Any) -> bool:
@@ -70,23 +72,17 @@ def find_problem(env: Any) -> Any:
     return getattr(getattr(first, "unwrapped", None), "problem", None)
 
 
-def _warn_of_beliefs(believed: Any, true: Any) -> None:
-    """Warn of an agent that believes in another problem than the world's."""
-    part = _differing_part(believed, true)
-    if part:
-        own, worlds = getattr(believed, part), getattr(true, part)
-        condition = f"have the environment's {part}, {shown(worlds)}, to be specified rightly"
-        text = message("agent", condition, own, "its results are those of a misspecified agent")
-        warnings.warn(text, stacklevel=4)  # the caller of what checks
-
-
 def find_misbelief(believed: Any, true: Any) -> str | None:
-    """Say in words where an agent's problem differs from its environment's; None if it does not."""
-    part = _differing_part(believed, true)
-    if part is None:
-        return None
-    own, worlds = (_told(getattr(problem, part)) for problem in (believed, true))
-    return f"believes in the {part} {own}, where the environment's is {worlds}"
+    """Say in words where an agent's problem differs from its environment's; None if it does not.
+
+    Beliefs about another likelihood's means differ too, so the likelihood is told first.
+    """
+    for part in ("likelihood", "prior"):
+        own, worlds = (getattr(problem, part, None) for problem in (believed, true))
+        if own is not None and worlds is not None and _is_other(own, worlds):
+            own, worlds = _told(own), _told(worlds)
+            return f"believes in the {part} {own}, where the environment's is {worlds}"
+    return None
 
 
 def _told(value: Any) -> str:
@@ -99,18 +95,7 @@ def _told(value: Any) -> str:
     return f"{type(value).__name__}({held})"
 
 
-def _differing_part(believed: Any, true: Any) -> str | None:
-    """Return "likelihood", "prior" or None; beliefs about another likelihood's means differ too."""
-    parts = ("likelihood", "prior")
-    if believed is true or not all(
-        hasattr(problem, part) for problem in (believed, true) for part in parts
-    ):
-        return None
-    different = (part for part in parts if is_other(getattr(believed, part), getattr(true, part)))
-    return next(different, None)
-
-
-def is_other(first: Any, second: Any) -> bool:
+def _is_other(first: Any, second: Any) -> bool:
     """Say whether two objects differ, by content; of what cannot be compared, nothing is said."""
     if first is second:
         return False

@@ -188,14 +188,6 @@ def check_arms(name: str, values: Any, num_arms: int) -> tuple[int, ...]:
     return numbers.shape
 
 
-def check_rewards_add_up(totals: FloatArray, rewards: FloatArray) -> None:
-    """Refuse rewards with which the sums of their arms become infinite, `totals` of their shape."""
-    is_wrong = ~np.isfinite(totals)
-    if np.count_nonzero(is_wrong):
-        condition = "leave the sum of an arm's rewards finite"
-        raise ValueError(message("rewards", condition, rewards[is_wrong][0]))
-
-
 def check_mask(name: str, mask: Any, num_envs: int) -> BoolArray:
     """Return a mask over lanes, (N,) bool; numbers are not taken for truth values."""
     return _read_lanes(name, "be an array of booleans", mask, "b", num_envs)
@@ -299,19 +291,6 @@ def check_log(frame: Any, num_arms: int, rule: RewardRule, num_envs: int | None)
             condition = f"have as many rows as the column 'reward', {len(rewards)}"
             raise ValueError(message(f"log column {name!r}", condition, len(values)))
     return Log(lanes, actions, rewards)
-
-
-def check_log_adds_up(log: Log, sums: FloatArray) -> FloatArray:
-    """Return the (N, K) sums with the rewards of a log added, in its order.
-
-    Raises:
-        ValueError: if one becomes infinite.
-    """
-    cells, totals = log.lanes * sums.shape[1] + log.actions, sums.copy()
-    with np.errstate(over="ignore"):
-        np.add.at(totals.reshape(-1), cells, log.rewards)
-    check_rewards_add_up(totals.reshape(-1)[cells], log.rewards)
-    return totals
 
 
 def _column_names(frame: Any) -> list[str]:

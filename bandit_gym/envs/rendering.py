@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bandit_gym.checks import check_choice
 from bandit_gym.envs.observations import PlayRecord
@@ -48,7 +48,6 @@ ARM_COLOUR, BEST_COLOUR, LAST_COLOUR, TRUE_COLOUR = "#56b4e9", "#009e73", "#d55e
 PULLS_COLOUR = "#bbbbbb"
 
 _CHI_SQUARED_95 = 3.841458820694124  # 95 % quantile of chi-squared with one degree of freedom
-_NUM_HALVINGS = 50
 
 
 class Belief(NamedTuple):
@@ -184,16 +183,24 @@ def most_pulled(pulls: IntArray, best_arm: int | None, most: int) -> IntArray:
 
 
 def averages(likelihood: Likelihood, counts: FloatArray, sums: FloatArray) -> Belief:
-    """Return averages of (K,) sums with their 95 % likelihood intervals, drawn as bars."""
-    centre, low, high = np.full((3, len(counts)), np.nan)
+    """Return averages of (K,) sums, drawn as bars over their 95 % likelihood intervals.
+
+    These hold the means mu with 2 (l(s / n) - l(mu)) <= 3.84. Unlike s / n +- 1.96 standard errors
+    they stay inside the support, and do not shrink to a point when all rewards are equal.
+    """
     is_seen = counts > 0
-    centre[is_seen] = sums[is_seen] / counts[is_seen]
-    low[is_seen], high[is_seen] = likelihood_interval(likelihood, counts[is_seen], sums[is_seen])
+    centre = np.where(is_seen, sums / np.maximum(counts, 1), np.nan)
+    peak = likelihood.log_likelihood(centre, counts, sums)
 
     def draw(cells: Range) -> FloatArray:
         edges = np.linspace(*cells, NUM_CELLS + 1)
-        is_inside = (edges[1:] >= low[:, None]) & (edges[:-1] <= high[:, None])
-        return marked(np.where(is_inside, INTERVAL_HEIGHT, 0.0), is_seen, centre, cells)
+        middles = (edges[1:] + edges[:-1]) / 2
+        values = likelihood.log_likelihood(middles, counts[:, None], sums[:, None])
+        with np.errstate(invalid="ignore"):  # of arms without a largest value
+            is_inside = 2 * (peak[:, None] - values) <= _CHI_SQUARED_95
+        has_interval = is_seen & np.isfinite(peak)
+        heights = np.where(is_inside & has_interval[:, None], INTERVAL_HEIGHT, 0.0)
+        return marked(heights, is_seen, centre, cells)
 
     return Belief("average, 95 % interval", centre, draw)
 
@@ -290,45 +297,3 @@ def _draw_regret(axes: Axes, curve: Curve) -> None:
     axes.set(xlim=(0, curve.horizon), ylim=(0, 1.05 * max(1.0, curve.regrets[-1])))
     axes.set_xlabel("step", fontsize=10)
     axes.set_title("regret so far", fontsize=10, loc="left")
-
-
-def likelihood_interval(
-    likelihood: Likelihood, counts: ArrayLike, sums: ArrayLike
-) -> tuple[FloatArray, FloatArray]:
-    """Compute 95 % likelihood-ratio intervals of the mean, {mu : 2 (l(s / n) - l(mu)) <= 3.84}.
-
-    Unlike s / n +- 1.96 standard errors they stay inside the support, and they do not shrink to a
-    point when all rewards are equal.
-
-    Args:
-        likelihood: law of the rewards.
-        counts: (K,) number of rewards of each arm, at least 1.
-        sums: (K,) their sums.
-
-    Returns:
-        (K,) lower and (K,) upper ends. Both are s / n where the likelihood has no largest value.
-    """
-    counts, sums = np.asarray(counts, dtype=np.float64), np.asarray(sums, dtype=np.float64)
-    centre = sums / counts
-    peak = likelihood.log_likelihood(centre, counts, sums)
-    has_peak = np.isfinite(peak)
-    peak = np.where(has_peak, peak, 0.0)
-    step = likelihood.reward_std(centre) / np.sqrt(counts) + 1.0 / counts
-
-    def mean_at(share: FloatArray, end: float) -> FloatArray:
-        """Return the mean at a share of the way to an end of the support, which may be infinite."""
-        if np.isfinite(end):
-            return centre + share * (end - centre)
-        return centre + np.copysign(step * share / (1.0 - share), end)
-
-    def find_end(end: float) -> FloatArray:
-        inside, outside = np.zeros(centre.shape), np.ones(centre.shape)
-        for _ in range(_NUM_HALVINGS):
-            middle = 0.5 * (inside + outside)
-            drop = peak - likelihood.log_likelihood(mean_at(middle, end), counts, sums)
-            is_in = 2.0 * drop <= _CHI_SQUARED_95
-            inside, outside = np.where(is_in, middle, inside), np.where(is_in, outside, middle)
-        return np.where(has_peak, mean_at(inside, end), centre)
-
-    low, high = likelihood.support
-    return find_end(low), find_end(high)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from bandit_gym.doubts import Doubt
 from bandit_gym.fidelity.distance import HALF_WIDTH
@@ -14,9 +13,6 @@ from bandit_gym.results.statistics import mean_interval
 from bandit_gym.styles import COLOURS
 
 MOST_MARKS = 7
-NAME = 80, 12
-"""Width and height of a mark's name, which stands to its left where another mark is in the way."""
-
 HIGHEST = 0.02
 """Distance that the axis reaches at least, so that it has a number beside 0."""
 
@@ -166,47 +162,30 @@ def describe_verdicts(distances: pd.DataFrame) -> str:
 
 
 def draw_leaderboard(board: pd.DataFrame) -> Picture:
-    """Draw distance against cost with a labelled mark for each agent, the first seven at most."""
+    """Draw distance against cost with a mark for each agent, the first seven at most."""
     figure = Picture(figsize=(6.4, 4.2), layout="constrained")
     axes = figure.subplots()
     shown = board[board["decided"] > 0].head(MOST_MARKS)
     for (_, row), colour in zip(shown.iterrows(), COLOURS, strict=False):
         below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
         errors = [[below], [above]]
-        axes.errorbar(
-            row["microseconds"], row["excess"], errors, fmt="o", color=colour, capsize=2, lw=1
-        )
+        name = str(row["agent"]).replace("$", r"\$")
+        point = row["microseconds"], row["excess"]
+        axes.errorbar(*point, errors, fmt="o", color=colour, capsize=2, lw=1, label=name)
     axes.axhline(0, color="#888888", lw=0.8, ls=":")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=0.01)
-    axes.margins(x=0.35, y=0.15)
-    if len(shown):
-        axes.set_xlim(*_room(*axes.get_xlim()))
+    axes.margins(y=0.15)
     for axis in axes.xaxis, axes.yaxis:
         axis.set_major_formatter("{x:,g}")
         axis.set_minor_formatter("")
     axes.set_ylim(top=max(axes.get_ylim()[1], HIGHEST))
-    marks = axes.transData.transform(shown[["microseconds", "excess"]].to_numpy(dtype=float))
-    for (_, row), colour, mark in zip(shown.iterrows(), COLOURS, marks, strict=False):
-        right, up = (marks - mark).T
-        is_followed = bool(np.any((right > 0) & (right < NAME[0]) & (np.abs(up) < NAME[1])))
-        _draw_name(axes, row, colour, is_followed)
+    if len(shown):
+        low, high = axes.get_xlim()
+        apart = max(1.0, LEAST_RATIO / (high / low)) ** 0.5
+        axes.set_xlim(low / apart, high * apart)
+        axes.legend(fontsize="small")
     axes.set_xlabel("processor time of a decision, µs (median over cases)")
     axes.set_ylabel("distance from exact Thompson sampling\n(TV over noise, mean over cases)")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
-
-
-def _room(low: float, high: float) -> tuple[float, float]:
-    """Return the ends of a logarithmic axis, set apart until it has two powers of ten to name."""
-    apart = max(1.0, LEAST_RATIO / (high / low)) ** 0.5
-    return low / apart, high * apart
-
-
-def _draw_name(axes: Axes, row: pd.Series, colour: str, is_left: bool) -> None:
-    point = row["microseconds"], row["excess"]
-    axes.annotate(
-        str(row["agent"]).replace("$", r"\$"), point, xytext=(-7 if is_left else 7, 4),
-        ha="right" if is_left else "left", textcoords="offset points", color=colour,
-        fontsize="small",
-    )  # fmt: skip

@@ -16,7 +16,6 @@ kept.
 from __future__ import annotations
 
 import pickle
-import re
 import sys
 import warnings
 from functools import cache
@@ -32,9 +31,6 @@ from numba.extending import register_jitable
 from bandit_gym.files import write_atomically
 
 INNER_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
-
-PLAIN = {"tuple", "float", "int", "bool", "None", "np.uint64"}
-"""What functions may return that count no references."""
 
 
 def kernel(function: Any) -> Any:
@@ -56,23 +52,8 @@ def kernel(function: Any) -> Any:
 
 
 def inner(function: Any) -> Any:
-    """Let kernels call a function, compiled, which in Python stays as it is.
-
-    It works on the arrays of its callers, and neither makes nor returns any. So their references
-    need not be counted, which would take a tenth of the time of tables.
-
-    Raises:
-        TypeError: if it says that it returns an array, which would be freed while it is held.
-    """
-    returned = str(function.__annotations__.get("return"))
-    if not PLAIN.issuperset(re.findall(r"[\w.]+", returned)):
-        raise TypeError(f"{function.__name__} must be an inner_maker to return a {returned}.")
-    return register_jitable(**INNER_OPTIONS, _nrt=False)(function)
-
-
-def inner_maker(function: Any) -> Any:
-    """Let kernels call a function as `inner` does, but for those that make arrays."""
-    return register_jitable(**INNER_OPTIONS, _nrt=True)(function)  # else as its caller
+    """Let kernels call a function, compiled, which in Python stays as it is."""
+    return register_jitable(**INNER_OPTIONS)(function)
 
 
 class KernelFiles:

@@ -85,7 +85,7 @@ def prior_from_dict(settings: Any, *, kind: str = "prior") -> Any:
         TypeError: if a value is of the wrong kind.
         ValueError: if the name or a key is unknown, a key is missing, or a value is out of range.
     """
-    return _make_all(settings, kind, None)
+    return _make(settings, kind, None)
 
 
 def make_prior(settings: Any, *, kind: str = "prior") -> Prior:
@@ -102,15 +102,8 @@ def make_prior(settings: Any, *, kind: str = "prior") -> Prior:
     """
     is_prior = offers(settings, "log_density")  # which may be a tuple too
     if isinstance(settings, Mapping | str | list | tuple) and not is_prior:
-        return _make_all(settings, kind, _make_own)  # type: ignore[no-any-return]
+        return _make(settings, kind, _make_own)  # type: ignore[no-any-return]
     return settings  # type: ignore[no-any-return]
-
-
-def _make_all(settings: Any, kind: str, make_own: Own | None) -> Any:
-    try:
-        return _make(settings, kind, make_own)
-    except RecursionError:
-        raise ValueError(message(kind, "be nested less deeply", settings)) from None
 
 
 def _make(settings: Any, kind: str, make_own: Own | None) -> Any:

@@ -210,7 +210,7 @@ def test_agents_that_know_of_no_available_arms_are_refused():
 def test_another_likelihood_is_warned_of_where_the_rollout_was_called():
     agent = UniformRandom(BanditProblem(Gaussian(0.5), Normal(0.5, 1), 3))
     world = make_world(BanditProblem(Bernoulli(), Beta(1, 1), 3))
-    with pytest.warns(UserWarning, match="environment's likelihood, Bernoulli") as told:
+    with pytest.warns(UserWarning, match="where the environment's is Bernoulli") as told:
         assert rollout(agent, world, seed=0, horizon=3).rewards.shape == (1, 3)
     assert [warning.filename for warning in told] == [__file__]
 
@@ -253,7 +253,9 @@ def test_another_prior_is_warned_of_and_an_equal_one_is_not(believed, true, is_t
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         rollout(UniformRandom(agent), make_world(world), seed=0, horizon=3)
-    rule = "agent must have the environment's prior, .*, got .*; its results are those of a"
+    rule = (
+        "agent believes in the prior .*, where the environment's is .*; its results are those of a"
+    )
     assert [bool(re.search(rule, str(each.message))) for each in told] == [True] * is_told
 
 
@@ -261,5 +263,5 @@ def test_another_prior_is_warned_of_and_an_equal_one_is_not(believed, true, is_t
 def test_the_problem_of_a_vector_environment_is_found(mode):
     env = gym.make_vec("BernoulliBandit-v0", num_envs=2, num_arms=3, vectorization_mode=mode)
     agent = UniformRandom(BanditProblem(Bernoulli(), Beta(2, 1), 3))
-    with pytest.warns(UserWarning, match="agent must have the environment's prior"):
+    with pytest.warns(UserWarning, match="agent believes in the prior"):
         rollout(agent, env, seed=0, horizon=3)

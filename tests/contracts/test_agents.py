@@ -205,20 +205,6 @@ def test_nothing_goes_before_a_reset(name):
             call()
 
 
-@pytest.mark.parametrize("num_envs", [None, 2])
-@pytest.mark.parametrize("options", [{}, {"discount": 0.9}], ids=["lasting", "fading"])
-def test_sums_that_become_infinite_are_refused_and_change_nothing(num_envs, options):
-    agent = started("exact", NORMAL, num_envs, **options)
-    arm, reward = (0, 1.7e308) if num_envs is None else ([0, 1], [1.0, 1.7e308])
-    agent.observe(arm, reward)
-    before = lane_counts(agent).copy(), lane_sums(agent).copy()
-    with pytest.raises(ValueError, match="rewards must leave the sum of an arm's rewards finite"):
-        agent.observe(arm, reward)
-    with pytest.raises(ValueError, match="must leave the sum of an arm's rewards finite"):
-        agent.warm_start([1, 1, 0, 0], [1.7e308, 1.7e308, 0, 0])
-    assert_same([lane_counts(agent), lane_sums(agent)], before)
-
-
 AVAILABLE = np.array([[0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 1, 0], [1, 0, 1, 1]], dtype=bool)
 LAWFUL = [each for each in SETTINGS if not each.startswith("racing")]
 

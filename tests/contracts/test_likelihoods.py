@@ -9,7 +9,7 @@ import pytest
 from families import ALL_LIKELIHOODS
 from geometric import Geometric
 from scipy import stats
-from surface import lai_robbins_slope, likelihood_interval
+from surface import averages, lai_robbins_slope
 
 from bandit_gym.likelihoods import (
     Bernoulli,
@@ -239,15 +239,6 @@ def test_lai_robbins_slope_is_the_gap_over_the_divergence_for_each_worse_arm(
     assert slope == pytest.approx(2 * (best - worse) / divergence, rel=1e-6)
 
 
-@every_likelihood
-def test_interval_ends_where_the_log_likelihood_has_dropped(likelihood):
-    counts, sums = np.array([3.0, 50.0]), np.array([2.0, 30.0])
-    peak = likelihood.log_likelihood(sums / counts, counts, sums)
-    for end in likelihood_interval(likelihood, counts, sums):
-        drop = peak - likelihood.log_likelihood(end, counts, sums)
-        np.testing.assert_allclose(drop, HALF_CHI_SQUARED_95, rtol=1e-5)
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("likelihood", "count", "total", "expected"),
@@ -260,9 +251,15 @@ def test_interval_ends_where_the_log_likelihood_has_dropped(likelihood):
     ],
     ids=repr,
 )
-def test_interval_by_hand(likelihood, count, total, expected):
-    (low,), (high,) = likelihood_interval(likelihood, [count], [total])
-    assert (low, high) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+def test_cells_of_an_interval_by_hand(likelihood, count, total, expected):
+    counts, sums = np.array([count, 0]), np.array([total, 0.0])
+    heights, unseen = averages(likelihood, counts, sums).draw((-4.0, 4.0))
+    edges = np.linspace(-4.0, 4.0, len(heights) + 1)
+    middles = (edges[1:] + edges[:-1]) / 2
+    is_expected = (middles >= expected[0]) & (middles <= expected[1])
+    is_expected[int((total / count + 4.0) / 8.0 * len(heights))] = True  # the average's own
+    np.testing.assert_array_equal(heights > 0, is_expected)
+    assert not unseen.any()
 
 
 @pytest.mark.parametrize(

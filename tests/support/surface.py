@@ -16,7 +16,7 @@ from numpy.random import Generator, Philox
 import bandit_gym
 from agents import make_agent
 from agents.base.agent import Agent
-from bandit_gym.envs.rendering import likelihood_interval as likelihood_interval
+from bandit_gym.envs.rendering import averages as averages
 from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.likelihoods.base import lai_robbins_slope as lai_robbins_slope
 from bandit_gym.priors import CAPABILITIES, Prior

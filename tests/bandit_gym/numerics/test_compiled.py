@@ -9,11 +9,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import numba
-import numpy as np
 import pytest
-
-from bandit_gym.numerics.compiled import inner, inner_maker
 
 FILES = {
     "__init__.py": "",
@@ -86,31 +82,6 @@ def test_compiled_code_is_that_of_the_sources_after_any_edit(tiny, tmp_path):
         path.write_text(text)
     assert output(tiny()) == "18.0 0"
     assert len(list(tmp_path.rglob("*.nbc"))) == 1
-
-
-def test_inner_functions_that_return_arrays_must_say_that_they_are_makers():
-    def halves(x: np.ndarray) -> tuple[np.ndarray, float]:
-        return x / 2, 0.5
-
-    def double(x: float) -> float:
-        return 2 * x
-
-    with pytest.raises(TypeError, match="halves must be an inner_maker to return a tuple"):
-        inner(halves)
-    assert inner_maker(halves) is halves and inner(double) is double
-
-
-def test_inner_functions_that_make_arrays_are_refused_by_the_compiler():
-    @inner
-    def forgetful(n):
-        return np.zeros(n).sum()
-
-    @numba.njit
-    def call(n):
-        return forgetful(n)
-
-    with pytest.raises(numba.core.errors.NumbaError):
-        call(3)
 
 
 def test_processes_that_compile_at_once_leave_one_file(tiny, tmp_path):

@@ -28,11 +28,11 @@ def test_agents_know_what_has_arrived_and_nothing_else(num_envs):
     env.reset(seed=0)
     for step in range(7):
         arms = step % 4 if num_envs is None else np.full(num_envs, step % 4)
-        deliver(agent, env.step(arms)[4], num_taken=step + 1)
+        deliver(agent, env.step(arms)[4])
         known = np.bincount(np.arange(max(step - 2, 0)) % 4, minlength=4)
         assert (lane_counts(agent) == known).all()
     if num_envs is not None:
-        deliver(agent, env.step(arms)[4], num_taken=8)  # in which all lanes were reset
+        deliver(agent, env.step(arms)[4])  # in which all lanes were reset
         assert lane_counts(agent).sum(axis=1).tolist() == [4, 4]
 
 
@@ -40,24 +40,8 @@ def test_masked_lanes_observe_nothing():
     env, agent = make_world("DelayedReward", {"delay": 0}, num_envs=2), new_agent(2)
     env.reset(seed=0)
     info = env.step([0, 1])[4]
-    deliver(agent, info, num_taken=1, mask=np.array([False, True]))
+    deliver(agent, info, mask=np.array([False, True]))
     assert lane_counts(agent).tolist() == [[0, 0, 0, 0], [0, 1, 0, 0]]
-
-
-@pytest.mark.parametrize(
-    ("steps", "where"), [([[0, 9]], "got 9 in lane 0"), ([[-1, 2], [-5, 0]], "got -5 in lane 1")]
-)
-def test_late_reward_for_a_step_never_taken_is_refused_and_changes_nothing(steps, where):
-    agent = new_agent(len(steps))
-    blank = np.zeros(np.shape(steps))
-    info = {
-        "feedback_step": np.array(steps),
-        "feedback_action": blank.astype(int),
-        "feedback_reward": blank,
-    }
-    with pytest.raises(ValueError, match=rf"from 0 to 2, {where}\."):
-        deliver(agent, info, num_taken=3)
-    assert not lane_counts(agent).any()
 
 
 def test_deliver_says_so_where_nothing_is_late():
@@ -65,14 +49,12 @@ def test_deliver_says_so_where_nothing_is_late():
     env.reset(seed=0)
     info = env.step(0)[4]
     with pytest.raises(ValueError, match="info must tell feedback_step and .*, as worlds of late"):
-        deliver(new_agent(None), info, num_taken=1)
+        deliver(new_agent(None), info)
 
 
 BAD = [
     ({"info": None}, "info must be a dict, as a step tells it, got None"),
     ({"mask": [True]}, r"mask must have shape \(2,\), one per lane, got \[True\]"),
-    ({"num_taken": [1, 1, 1]}, "num_taken must be one number, or one per lane"),
-    ({"num_taken": 0}, "num_taken must be a positive integer, got 0"),
     ({"feedback_step": [[np.nan]] * 2}, "feedback_step must be integers, .*got .*nan"),
     ({"feedback_step": [["a"]] * 2}, "feedback_step must be integers"),
     ({"feedback_step": [[0, 0]] * 2}, r"feedback_action must have the shape of .*, \(2, 2\), got"),
@@ -86,7 +68,7 @@ def test_bad_deliveries_are_one_sentence_and_change_nothing(bad, text):
     env.reset(seed=0)
     info = env.step([0, 1])[4]
     told = {"info": info | {key: value for key, value in bad.items() if key in info}}
-    told |= {"num_taken": 1} | {key: value for key, value in bad.items() if key not in info}
+    told |= {key: value for key, value in bad.items() if key not in info}
     with pytest.raises((TypeError, ValueError), match=text):
         deliver(agent, **told)
     assert not lane_counts(agent).any()
