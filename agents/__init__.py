@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from agents.rules.information_directed import InformationDirected as InformationDirected
     from agents.rules.information_relaxation import InformationRelaxation as InformationRelaxation
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
-    from agents.rules.moss import MOSS as MOSS
     from agents.rules.optimistic_gittins import OptimisticGittins as OptimisticGittins
     from agents.rules.top_two import TopTwoThompson as TopTwoThompson
     from agents.rules.ucb import KLUCB as KLUCB
+    from agents.rules.ucb import MOSS as MOSS
     from agents.rules.ucb import UCB1 as UCB1
-    from agents.rules.ucb_tuned import UCBTuned as UCBTuned
+    from agents.rules.ucb import UCBTuned as UCBTuned
     from agents.rules.uniform import UniformRandom as UniformRandom
     from agents.sliding_window import SlidingWindow as SlidingWindow
     from agents.smc_thompson import SMCThompson as SMCThompson
@@ -73,14 +73,14 @@ HOMES = {
     "InformationRelaxation": "rules.information_relaxation",
     "KLUCB": "rules.ucb",
     "KnowledgeGradient": "rules.knowledge_gradient",
-    "MOSS": "rules.moss",
+    "MOSS": "rules.ucb",
     "OptimisticGittins": "rules.optimistic_gittins",
     "RacingThompson": "racing_thompson",
     "SMCThompson": "smc_thompson",
     "SlidingWindow": "sliding_window",
     "TopTwoThompson": "rules.top_two",
     "UCB1": "rules.ucb",
-    "UCBTuned": "rules.ucb_tuned",
+    "UCBTuned": "rules.ucb",
     "UniformRandom": "rules.uniform",
 }
 """Classes of agents, and the modules of this package that they are in."""

@@ -1,1 +1,1 @@
-"""Rules that turn what is known of the means into an arm: one file a rule."""
+"""Rules that turn what is known of the means into an arm: one file a family."""

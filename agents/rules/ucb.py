@@ -1,17 +1,19 @@
-"""Upper confidence bounds from counts and averages: UCB1 and KL-UCB.
+"""Upper confidence bounds from counts and averages: UCB1, UCB-Tuned, MOSS and KL-UCB.
 
-Letters: K arms, N lanes, t pulls so far in a lane, n_i of them on arm i.
+Letters: K arms, N lanes, T pulls in an episode, t so far in a lane, n_i of them on arm i.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from agents.base import Agent
 from agents.base.forgetting import Forgetful
 from agents.posteriors.conjugate import code_of, is_compiled
 from agents.rules.greedy import empirical_means, number_of_pulls
-from bandit_gym.checks import check_real
-from bandit_gym.likelihoods import Gaussian, Likelihood
+from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
+from bandit_gym.checks import check_real, message
+from bandit_gym.likelihoods import Bernoulli, Gaussian, Likelihood
 from bandit_gym.problem import BanditProblem
 
 LARGEST = 1e150
@@ -44,6 +46,62 @@ class UCB1(Forgetful):
         log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
         bonus = self.scale * np.sqrt(2 * log_t / number_of_pulls(self))
         return empirical_means(self) + bonus
+
+
+class UCBTuned(Agent):
+    """Pull the arm with the largest mean_i + sqrt(log t / n_i min(1/4, V_i)).
+
+    V_i is the variance of the arm's rewards so far plus sqrt(2 log t / n_i), and 1/4 the largest
+    variance that rewards in [0, 1] can have. Squares of 0 and 1 are what they are squares of, so
+    that counts and sums tell the variance; other rewards would need one more sum, and are refused.
+
+    Arguments:
+        problem: Bernoulli rewards; the prior is not asked.
+
+    References:
+        Auer, Cesa-Bianchi and Fischer (2002), Section 4.
+    """
+
+    def __init__(self, problem: BanditProblem) -> None:
+        super().__init__(problem)
+        if not isinstance(problem.likelihood, Bernoulli):
+            condition = "be Bernoulli() for UCBTuned, whose variances are those of 0 and 1"
+            raise ValueError(message("problem.likelihood", condition, problem.likelihood))
+
+    def _scores(self) -> np.ndarray:
+        pulls = np.maximum(self.counts, 1)
+        averages = self.sums / pulls
+        log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
+        variances = averages * (1 - averages) + np.sqrt(2 * log_t / pulls)  # V_j(s) in the paper
+        bonus = np.sqrt(log_t / pulls * np.minimum(0.25, variances))
+        return empirical_means(self) + bonus
+
+
+class MOSS(Agent):
+    """Pull the arm with the largest mean_i + scale sqrt(max(log(T / (K n_i)), 0) / n_i).
+
+    Arguments:
+        problem: likelihood and prior, of which only the number of arms is asked.
+        horizon: T, the pulls in an episode.
+        scale: width of the rewards' range, > 0. The bound is proved for rewards within an interval
+            of that length; unbounded rewards have none, and `scale` is a tuning parameter there.
+
+    References:
+        Audibert and Bubeck (2009), "Minimax policies for adversarial and stochastic bandits".
+    """
+
+    def __init__(
+        self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON, scale: float = 1.0
+    ) -> None:
+        super().__init__(problem)
+        self.horizon = check_horizon(horizon)
+        self.scale = check_real("scale", scale, above=0.0)
+
+    def _scores(self) -> np.ndarray:
+        remaining_pulls(self, self.horizon)  # refuses to play on after the horizon
+        pulls = np.maximum(self.counts, 1)
+        excess = np.log(np.maximum(self.horizon / (self.problem.num_arms * pulls), 1.0))
+        return empirical_means(self) + self.scale * np.sqrt(excess / pulls)
 
 
 class KLUCB(Forgetful):

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from geometric import Geometric
 
-from agents import KLUCB
-from bandit_gym.priors import Gamma
+from agents import KLUCB, MOSS
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta, Gamma
 from bandit_gym.problem import BanditProblem
 
 
@@ -53,3 +54,24 @@ def test_arms_without_a_bound_are_pulled_evenly():
     share = (actions == 0).mean()
     assert set(actions.tolist()) == {0, 1}
     assert abs(share - 0.5) <= 4 * np.sqrt(0.25 / 400)
+
+
+TWO_ARMS = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+
+
+def chosen(counts, sums, **options):
+    agent = MOSS(TWO_ARMS, **options)
+    agent.reset(20, seed=0)
+    agent.warm_start(counts, sums)
+    return agent.act()
+
+
+def test_arm_pulled_more_than_its_share_has_no_bonus():
+    # 100 pulls are more than T / K = 65.5; the other's bound is 0.6 + sqrt(log(2.18) / 30) = 0.761
+    assert (chosen([100, 30], [77, 18], horizon=131) == 0).all()
+    assert (chosen([100, 30], [75, 18], horizon=131) == 1).all()
+
+
+def test_horizon_that_is_over_is_refused():
+    with pytest.raises(ValueError, match="horizon must be more than the 40 pulls already observed"):
+        chosen([20, 20], [9, 9], horizon=40)
