@@ -11,7 +11,7 @@ Both are small where rewards are what the prior expects, so that nothing cancels
 
 Cells are halved until polynomials of degree 7 follow all three, also at draws of the prior, which
 show where it has spikes, and until the prior bends by little more than 1, so that its values at the
-ends of cells show where its mass is. A jump is a cell of its own, some 1e-12 long.
+ends of cells show where its mass is. A jump is a cell of its own, some 1e-12 long, and straight.
 
 Letters: K arms, P kinds of arms, C cells, D draws, m places.
 """
@@ -31,9 +31,6 @@ NUM_DRAWS = 4096
 NUM_TWIN_DRAWS = 1024
 MOST_CELLS = 4000
 DEGREE = 7
-
-SMOOTH, JUMP, UNKNOWN = range(3)
-"""Kinds of cells: polynomials; two constants that meet in the middle; a guess."""
 
 DEEPEST = 350.0
 """Further below its top a log-density is not resolved."""
@@ -72,8 +69,7 @@ class Cells(NamedTuple):
         edges: (P, C + 1) ends of cells, padded by the last.
         heights: (P, C + 1, 3) prior log-density of u less its top, f_1 and f_2 at the edges.
         polynomials: (P, C, 3, DEGREE + 1) of the three, in t from 0 to 1 along a cell.
-        kinds: (P, C) SMOOTH, JUMP or UNKNOWN.
-        jumps: (P, Q, 2) ends of the jumps among them, padded by infinity.
+        is_unknown: (P, C) True where the prior was not resolved.
     """
 
     ends: np.ndarray
@@ -84,8 +80,7 @@ class Cells(NamedTuple):
     edges: np.ndarray
     heights: np.ndarray
     polynomials: np.ndarray
-    kinds: np.ndarray
-    jumps: np.ndarray
+    is_unknown: np.ndarray
 
 
 def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
@@ -103,14 +98,14 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
         density = ArmDensity(problem, coordinate, support, int(arm))
         found.append(resolve_arm(density, draws[:, arm]))
         _require_decay(found[-1], density)
-    sizes = np.array([len(arm.kinds) for arm in found])
+    sizes = np.array([len(arm.is_unknown) for arm in found])
     shape = (len(found), sizes.max())
     edges, heights = np.empty((shape[0], shape[1] + 1)), np.zeros((shape[0], shape[1] + 1, 3))
-    polynomials, kinds = np.zeros((*shape, 3, DEGREE + 1)), np.zeros(shape, dtype=np.int8)
+    polynomials, is_unknown = np.zeros((*shape, 3, DEGREE + 1)), np.zeros(shape, dtype=bool)
     for kind, (arm, size) in enumerate(zip(found, sizes, strict=True)):
         edges[kind], edges[kind, : size + 1] = arm.edges[-1], arm.edges
         heights[kind, : size + 1] = arm.heights
-        polynomials[kind, :size], kinds[kind, :size] = arm.polynomials, arm.kinds
+        polynomials[kind, :size], is_unknown[kind, :size] = arm.polynomials, arm.is_unknown
     kind_of_arm = np.unique(twins, return_inverse=True)[1]
     cells = Cells(
         coordinate.ends,
@@ -121,18 +116,9 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
         edges,
         heights,
         polynomials,
-        kinds,
-        _find_jumps(edges, kinds),
+        is_unknown,
     )
     return coordinate, cells
-
-
-def _find_jumps(edges: FloatArray, kinds: np.ndarray) -> FloatArray:
-    where = [np.flatnonzero(row == JUMP) for row in kinds]
-    jumps = np.full((len(kinds), max(map(len, where)), 2), np.inf)
-    for row, ends, cells in zip(jumps, edges, where, strict=True):
-        row[: len(cells)] = np.stack([ends[cells], ends[cells + 1]], axis=1)
-    return jumps
 
 
 def find_twins(problem: BanditProblem, support: FloatArray, draws: FloatArray) -> np.ndarray:
@@ -236,7 +222,7 @@ class ArmCells(NamedTuple):
     edges: np.ndarray
     heights: np.ndarray
     polynomials: np.ndarray
-    kinds: np.ndarray
+    is_unknown: np.ndarray
 
 
 def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
@@ -285,26 +271,26 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         straight[0, is_empty, 0], straight[0, is_empty, 1] = NOTHING, 0.0
         kept = np.where(is_good[:, None], polynomials, straight)
         is_known = (is_good & (length > NARROWEST)) | (is_flat & is_empty)
-        kinds = np.select([is_known, is_jump], [SMOOTH, JUMP], UNKNOWN)
-        columns = (left, right, np.moveaxis(ends, 0, -1), np.moveaxis(kept, 0, 1), kinds)
-        done.append(tuple(column[is_done] for column in (*columns, is_empty & is_flat)))
+        columns = (left, right, np.moveaxis(ends, 0, -1), np.moveaxis(kept, 0, 1))
+        columns += (is_empty & is_flat, is_jump, ~(is_known | is_jump))
+        done.append(tuple(column[is_done] for column in columns))
         num_done += int(is_done.sum())
         middle = (left + right)[~is_done] / 2
         left, right = (
             np.stack(pair, axis=1).ravel()
             for pair in ((left[~is_done], middle), (middle, right[~is_done]))
         )
-    left, right, ends, polynomials, kinds, is_empty = (
+    left, right, ends, polynomials, is_empty, is_jump, is_unknown = (
         np.concatenate(column) for column in zip(*done, strict=True)
     )
     order = np.argsort(left, kind="stable")
-    inside = np.flatnonzero(~is_empty[order] & (kinds[order] != JUMP))
+    inside = np.flatnonzero(~(is_empty | is_jump)[order])
     order = order[inside[0] : inside[-1] + 1] if len(inside) else order
     polynomials[:, 0, 0] = np.maximum(polynomials[:, 0, 0] - top, NOTHING)
     ends[..., 0] = np.maximum(ends[..., 0] - top, NOTHING)
     edges = np.append(left[order], right[order[-1]])
     heights = np.concatenate([ends[order][:, 0], ends[order][-1:, 1]])
-    return ArmCells(edges, heights, polynomials[order], kinds[order].astype(np.int8))
+    return ArmCells(edges, heights, polynomials[order], is_unknown[order])
 
 
 def _tolerance(values: FloatArray, top: float) -> FloatArray:

@@ -3,8 +3,8 @@
 A table holds the distribution function and the density of one arm's u at M + 1 points. First the
 log-density is looked at where the prior's cells end and where the likelihood alone would be: that
 shows where the mass is. Then every other point is placed at shares of it, some for the bulk, some
-for the tails and some for each stretch that was looked at, so that no narrow part is passed over;
-a jump of the density has points at either side. The points between these are midway, so that masses
+for the tails and some for each stretch that was looked at, so that no narrow part is passed over.
+The points between these are midway, so that masses
 are Simpson's. What densities bend between points bounds what the table may be wrong by. Where that
 is above LARGEST_ERROR, both looks are put together and the points are placed again.
 
@@ -20,9 +20,6 @@ and step, it is made anew, or copied from a lane and arm that have the same: wit
 whole numbers, a few hundred tables serve thousands of lanes.
 
 Letters: K arms, N lanes, M + 1 points.
-
-References:
-    Devroye (1986), "Non-Uniform Random Variate Generation", III.2 (indexed search).
 """
 
 from __future__ import annotations
@@ -36,15 +33,16 @@ from scipy.special import ndtr
 
 import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of the laws
 from agents.numerics.laws import Law, MeanLaws, describe, log_density_along
-from agents.posteriors.cells import IMPOSSIBLE, JUMP, UNKNOWN, Cells
+from agents.posteriors.cells import IMPOSSIBLE, Cells
 from agents.posteriors.coordinate import position_of
 from bandit_gym.numerics.compiled import inner, inner_maker, kernel
 
-MASS, PLACE, DENSITY = range(3)
-"""What there is of each point: distribution function, u and density of u."""
+MASS, PLACE, DENSITY, GUIDE = range(4)
+"""What there is of each point: distribution function, u and density of u; and of point j, the last
+point with a distribution function of at most j / M, where a draw of j / M or more is looked for."""
 
 FEWEST_POINTS, MOST_POINTS = 64, 2048
-MANY_CELLS, POINTS_PER_CELL, POINTS_PER_JUMP = 64, 2, 12
+MANY_CELLS, POINTS_PER_CELL = 64, 2
 NARROW, POINTS_PER_NARROW_CELL = 0.25, 3
 LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
@@ -69,15 +67,13 @@ class Tables(NamedTuple):
 
     Attributes:
         keys: (N, K, 2) statistics that the tables were built for, NaN at first.
-        points: (N, K, M + 1, 3) distribution function, u and density of u at each point.
-        guides: (N, K, M) the last point with a distribution function of at most j / M.
+        points: (N, K, M + 1, 4) distribution function, u, density and guide of each point.
         errors: (N, K) what the distribution functions may be wrong by; inf if not known.
         recent: (NUM_RECENT,) lane * K + arm of the last table with statistics of each kind.
     """
 
     keys: np.ndarray
     points: np.ndarray
-    guides: np.ndarray
     errors: np.ndarray
     recent: np.ndarray
 
@@ -103,22 +99,19 @@ def empty_tables(cells: Cells, num_lanes: int) -> Tables:
     shape, num_points = (num_lanes, len(cells.kind_of_arm)), count_points(cells)
     return Tables(
         keys=np.full((*shape, 2), np.nan),
-        points=np.zeros((*shape, num_points + 1, 3)),
-        guides=np.zeros((*shape, num_points), dtype=np.uint16),
+        points=np.zeros((*shape, num_points + 1, 4)),
         errors=np.zeros(shape),
         recent=np.zeros(NUM_RECENT, dtype=np.int64),
     )
 
 
 def count_points(cells: Cells) -> int:
-    """Return M: some more for jumps, narrow cells and many of them, of the arm that takes most."""
+    """Return M: some more for narrow cells and many of them, of the arm that takes most."""
     heights = cells.heights[..., 0]
     has_mass = np.maximum(heights[:, 1:], heights[:, :-1]) > -LOG_REACH
-    is_jump = has_mass & (cells.kinds == JUMP)
-    lengths = np.where(has_mass & ~is_jump, np.diff(cells.edges), 1.0)
+    lengths = np.where(has_mass, np.diff(cells.edges), 1.0)
     is_narrow = (lengths > 0) & (lengths < NARROW)  # the padding has no length
     wanted = POINTS_PER_CELL * np.maximum(has_mass.sum(axis=1) - MANY_CELLS, 0)
-    wanted = wanted + POINTS_PER_JUMP * is_jump.sum(axis=1)
     wanted = wanted + POINTS_PER_NARROW_CELL * is_narrow.sum(axis=1)
     return int(np.clip(4 * np.ceil((FEWEST_POINTS + wanted.max()) / 4), 0, MOST_POINTS))
 
@@ -218,33 +211,18 @@ def set_shares(looks: Looks, num: int, lowest: float, has_rough: bool) -> tuple[
 
 
 @inner
-def place(jumps: np.ndarray, looks: Looks, first: int, last: int, u: np.ndarray) -> None:
-    """Set u (M + 1,): even points at equal shares and at both ends of (Q, 2) jumps, others midway.
-
-    Where there are too many jumps, the last ones have no points of their own.
-    """
-    most, jump, end = u.size // 2, 0, 0
-    while jump < len(jumps) and not jumps[jump, 0] > looks.u[first]:
-        jump += 1
-    while end < len(jumps) and jumps[end, 1] < looks.u[last]:
-        end += 1
-    end = min(max(end, jump), jump + most // 4)
-    num_shares = most - 2.0 * (end - jump)
-    u[0], u[u.size - 1], k, taken, even = looks.u[first], looks.u[last], first, 1, 1
-    while even < most:
-        goal = taken / num_shares
+def place(looks: Looks, first: int, last: int, u: np.ndarray) -> None:
+    """Set u (M + 1,): even points at equal shares, others midway."""
+    num, k = u.size - 1, first
+    u[0], u[num] = looks.u[first], looks.u[last]
+    for even in range(2, num, 2):
+        goal = even / num
         while k < last - 1 and looks.share[k + 1] < goal:
             k += 1
         part = (goal - looks.share[k]) / max(looks.share[k + 1] - looks.share[k], 1e-300)
-        shared = looks.u[k] + min(part, 1.0) * (looks.u[k + 1] - looks.u[k])
-        if jump < end and jumps[jump, 0] <= shared:
-            u[2 * even], u[2 * even + 2] = jumps[jump, 0], jumps[jump, 1]
-            even, jump = even + 2, jump + 1
-        else:
-            u[2 * even] = max(shared, u[2 * even - 2])
-            even, taken = even + 1, taken + 1
-    for j in range(1, u.size, 2):
-        u[j] = 0.5 * (u[j - 1] + u[j + 1])
+        u[even] = looks.u[k] + min(part, 1.0) * (looks.u[k + 1] - looks.u[k])
+    for odd in range(1, num, 2):
+        u[odd] = 0.5 * (u[odd - 1] + u[odd + 1])
 
 
 @inner
@@ -263,11 +241,9 @@ def evaluate(
         c2, c3 = c[0, 2] + a * c[1, 2] + b * c[2, 2], c[0, 3] + a * c[1, 3] + b * c[2, 3]
         c4, c5 = c[0, 4] + a * c[1, 4] + b * c[2, 4], c[0, 5] + a * c[1, 5] + b * c[2, 5]
         c6, c7 = c[0, 6] + a * c[1, 6] + b * c[2, 6], c[0, 7] + a * c[1, 7] + b * c[2, 7]
-        is_jump, is_last = cells.kinds[kind, cell] == JUMP, cell == last
+        is_last = cell == last
         while True:
             t = (u[j] - left) * per_length
-            if is_jump:  # of the values at both ends, the nearer one
-                t = 1.0 if t >= 0.5 else 0.0
             square = t * t
             low = c0 + c1 * t + square * (c2 + c3 * t)
             value[j] = low + square * square * (c4 + c5 * t + square * (c6 + c7 * t))
@@ -360,7 +336,7 @@ def build(
         first, last = set_shares(looks, num, lowest, attempt > 0)
         if last < first:
             return np.nan
-        place(cells.jumps[kind], looks, first, last, u)
+        place(looks, first, last, u)
         top = evaluate(cells, kind, tilt, u, value)
         if not lowest < top < np.inf:
             return np.nan
@@ -378,7 +354,7 @@ def unknown_mass(cells: Cells, kind: int, points: np.ndarray) -> float:
     edges, size, mass = cells.edges[kind], cells.sizes[kind], 0.0
     cell, end = find_cell(edges, size, points[0, PLACE]), points[points.shape[0] - 1, PLACE]
     while cell < size and edges[cell] < end:
-        if cells.kinds[kind, cell] == UNKNOWN:
+        if cells.is_unknown[kind, cell]:
             for k in range(1, points.shape[0]):
                 middle = 0.5 * (points[k - 1, PLACE] + points[k, PLACE])
                 if edges[cell] <= middle < edges[cell + 1]:
@@ -409,25 +385,19 @@ def mass_beyond(end: np.ndarray, inner_point: np.ndarray) -> float:
 
 
 @inner
-def fill_guide(points: np.ndarray, guide: np.ndarray) -> None:
-    """Set the last point with a mass of at most j / M before it, for each j.
-
-    Points are counted rather than looked for, which no processor could foretell the steps of.
-    """
-    num = len(guide)
-    guide[:] = 0
-    for k in range(1, num):
-        first = math.ceil(points[k, MASS] * num)
-        if 0 <= first < num:
-            guide[first] += 1
-    for j in range(1, num):
-        guide[j] += guide[j - 1]
+def fill_guide(points: np.ndarray) -> None:
+    """Set where to look for each level j / M."""
+    num, k = len(points) - 1, 0
+    for j in range(num):
+        while points[k + 1, MASS] * num <= j:
+            k += 1
+        points[j, GUIDE] = k
 
 
 @inner
-def invert(points: np.ndarray, guide: np.ndarray, level: float) -> float:
+def invert(points: np.ndarray, level: float) -> float:
     """Return u at which the distribution function is `level`: of a uniform level, a draw."""
-    k = int(guide[int(level * len(guide))])
+    k = int(points[int(level * (len(points) - 1)), GUIDE])
     while points[k + 1, MASS] <= level:
         k += 1
     part = (level - points[k, MASS]) / (points[k + 1, MASS] - points[k, MASS])
@@ -445,16 +415,11 @@ def kind_of_data(kind: int, pulls: float, total: float) -> int:
 
 
 @inner
-def copy_table(tables: Tables, to: tuple[int, int], other: tuple[int, int]) -> None:
-    """Make one lane's table of an arm the same as another's, in loops that are fast."""
-    points, source = tables.points[to], tables.points[other]
+def copy_points(source: np.ndarray, points: np.ndarray) -> None:
+    """Copy a table's points, in loops that are faster than an assignment."""
     for k in range(points.shape[0]):
-        for column in range(3):
+        for column in range(4):
             points[k, column] = source[k, column]
-    guide, same = tables.guides[to], tables.guides[other]
-    for k in range(guide.size):
-        guide[k] = same[k]
-    tables.errors[to] = tables.errors[other]
 
 
 @inner_maker
@@ -484,14 +449,15 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
             like = kind_of_data(kinds[arm], pulls, total)
             other, twin = divmod(recent[like], num_arms)
             is_twin = other < num_lanes and kinds[twin] == kinds[arm]
+            points = tables.points[lane, arm]
             if is_twin and keys[other, twin, 0] == pulls and keys[other, twin, 1] == total:
-                copy_table(tables, (lane, arm), (other, twin))
+                copy_points(tables.points[other, twin], points)
+                tables.errors[lane, arm] = tables.errors[other, twin]
             else:
-                points = tables.points[lane, arm]
                 error = build(cells, kinds[arm], (pulls, total), looks, spare, points)
                 if np.isnan(error):
                     return lane * num_arms + arm
-                fill_guide(points, tables.guides[lane, arm])
+                fill_guide(points)
                 tables.errors[lane, arm] = error
             recent[like] = lane * num_arms + arm
             keys[lane, arm, 0], keys[lane, arm, 1] = pulls, total
@@ -503,8 +469,7 @@ def invert_tables(tables: Tables, levels: np.ndarray, out: np.ndarray) -> None:
     """Set out (N, K) to u at which the distribution functions are `levels` (N, K)."""
     for lane in range(levels.shape[0]):
         for arm in range(levels.shape[1]):
-            points, guide = tables.points[lane, arm], tables.guides[lane, arm]
-            out[lane, arm] = invert(points, guide, levels[lane, arm])
+            out[lane, arm] = invert(tables.points[lane, arm], levels[lane, arm])
 
 
 @kernel
@@ -514,7 +479,7 @@ def draw_best_of_tables(rng: Generator, tables: Tables, actions: np.ndarray) -> 
     for lane in range(num_lanes):
         best, num_best = -np.inf, 0.0
         for arm in range(num_arms):
-            u = invert(tables.points[lane, arm], tables.guides[lane, arm], rng.random())
+            u = invert(tables.points[lane, arm], rng.random())
             if u > best:
                 best, num_best = u, 1.0
                 actions[lane] = arm
@@ -533,8 +498,7 @@ def tabulate_laws(laws: MeanLaws, points: np.ndarray) -> None:
     num_lanes, num_arms, num_points = points.shape[:3]
     size = WIDE.size + MOST_PASSES * num_points
     looks = Looks(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
-    u, value, no_jumps = np.empty(num_points), np.empty(num_points), np.empty((0, 2))
-    modes = np.empty(num_arms)
+    u, value, modes = np.empty(num_points), np.empty(num_points), np.empty(num_arms)
     for lane in range(num_lanes):
         for arm in range(num_arms):
             first, second, num = laws.first[lane, arm], laws.second[lane, arm], WIDE.size
@@ -545,7 +509,7 @@ def tabulate_laws(laws: MeanLaws, points: np.ndarray) -> None:
             table = points[lane, arm]
             for attempt in range(MOST_PASSES):
                 start, end = set_shares(looks, num, -np.inf, attempt > 0)
-                place(no_jumps, looks, start, end, u)
+                place(looks, start, end, u)
                 for j in range(num_points):
                     value[j] = log_density_along(laws.family, first, second, u[j])
                 if accumulate(u, value, 0.0, table) < LARGEST_ERROR:
