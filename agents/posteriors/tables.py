@@ -33,7 +33,7 @@ from scipy.special import ndtr
 
 import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of the laws
 from agents.numerics.laws import Law, MeanLaws, describe, log_density_along
-from agents.posteriors.cells import IMPOSSIBLE, Cells
+from agents.posteriors.cells import DEGREE, IMPOSSIBLE, Cells
 from agents.posteriors.coordinate import position_of
 from bandit_gym.numerics.compiled import inner, inner_maker, kernel
 
@@ -125,21 +125,27 @@ def look(cells: Cells, kind: int, data: tuple[float, float], looks: Looks) -> in
         centre = position_of(cells.ends, total / pulls)
     if edges[0] < centre < edges[size]:
         width = width_of_likelihood(cells, kind, find_cell(edges, size, centre), tilt, centre)
-    num_near, u, value = 0, looks.share, looks.rough  # not in use yet
+    u, value, num_near = looks.share[: NEAR.size], looks.rough[: NEAR.size], 0  # not in use yet
     for j in range(NEAR.size):
         u[num_near] = centre + width * NEAR[j]
         num_near += width > 0.0 and edges[0] < u[num_near] < edges[size]
     evaluate(cells, kind, tilt, u[:num_near], value)
-    num, near = 0, 0
     for edge in range(size + 1):
-        while near < num_near and u[near] < edges[edge]:
-            looks.u[num], looks.value[num] = u[near], value[near]
-            num, near = num + 1, near + 1
-        height = cells.heights[kind, edge]
-        looks.u[num] = edges[edge]
-        looks.value[num] = height[0] + tilt[0] * height[1] + tilt[1] * height[2]
-        num += 1
-    return num
+        height, looks.u[edge] = cells.heights[kind, edge], edges[edge]
+        looks.value[edge] = height[0] + tilt[0] * height[1] + tilt[1] * height[2]
+    return merge(looks, size + 1, u[:num_near], value)
+
+
+@inner
+def merge(looks: Looks, num: int, u: np.ndarray, value: np.ndarray) -> int:
+    """Add looks at u (m,), in order, to others; return how many there are."""
+    k, j = num - 1, u.size - 1
+    for at in range(num + u.size - 1, -1, -1):
+        if j < 0 or (k >= 0 and looks.u[k] > u[j]):
+            looks.u[at], looks.value[at], k = looks.u[k], looks.value[k], k - 1
+        else:
+            looks.u[at], looks.value[at], j = u[j], value[j], j - 1
+    return num + u.size
 
 
 @inner
@@ -199,11 +205,9 @@ def set_shares(looks: Looks, num: int, lowest: float, has_rough: bool) -> tuple[
     error, rank = 0.0, 0.0
     for k in range(first + 1, last + 1):
         below = share[k] / total
-        rare = max(min(below, 1.0 - below), 0.0)
-        low = math.sqrt(math.sqrt(rare))
-        low /= low + 1.0 - rare * (0.25 + rare * (0.09375 + 0.055 * rare))
+        low, high = math.sqrt(math.sqrt(below)), math.sqrt(math.sqrt(max(1.0 - below, 0.0)))
         rank += max(value[k - 1], value[k]) > top - 0.5 * LOG_REACH
-        share[k] = 0.8 * (low if below < 0.5 else 1.0 - low) + 0.2 * rank / num_high
+        share[k] = 0.8 * low / (low + high) + 0.2 * rank / num_high
         if has_rough:
             error += looks.rough[k - 1]
             share[k] = 0.3 * share[k] + 0.7 * error / rough
@@ -236,21 +240,12 @@ def evaluate(
         while cell < last and edges[cell + 1] <= u[j]:
             cell += 1
         left, per_length = edges[cell], 1.0 / (edges[cell + 1] - edges[cell])
-        c, (a, b) = cells.polynomials[kind, cell], tilt
-        c0, c1 = c[0, 0] + a * c[1, 0] + b * c[2, 0], c[0, 1] + a * c[1, 1] + b * c[2, 1]
-        c2, c3 = c[0, 2] + a * c[1, 2] + b * c[2, 2], c[0, 3] + a * c[1, 3] + b * c[2, 3]
-        c4, c5 = c[0, 4] + a * c[1, 4] + b * c[2, 4], c[0, 5] + a * c[1, 5] + b * c[2, 5]
-        c6, c7 = c[0, 6] + a * c[1, 6] + b * c[2, 6], c[0, 7] + a * c[1, 7] + b * c[2, 7]
-        is_last = cell == last
-        while True:
-            t = (u[j] - left) * per_length
-            square = t * t
-            low = c0 + c1 * t + square * (c2 + c3 * t)
-            value[j] = low + square * square * (c4 + c5 * t + square * (c6 + c7 * t))
-            top = max(top, value[j])
-            j += 1
-            if j == u.size or not (is_last or u[j] < edges[cell + 1]):
-                break
+        c, end = cells.polynomials[kind, cell], edges[cell + 1] if cell < last else np.inf
+        while j < u.size and u[j] < end:
+            t, found = (u[j] - left) * per_length, 0.0
+            for power in range(DEGREE, -1, -1):
+                found = found * t + c[0, power] + tilt[0] * c[1, power] + tilt[1] * c[2, power]
+            value[j], top, j = found, max(top, found), j + 1
     return top
 
 
@@ -290,26 +285,16 @@ def accumulate(u: np.ndarray, value: np.ndarray, top: float, points: np.ndarray)
 
 
 @inner
-def merge(looks: Looks, num: int, points: np.ndarray, value: np.ndarray) -> int:
+def look_again(looks: Looks, num: int, u: np.ndarray, value: np.ndarray, points: np.ndarray) -> int:
     """Add the points of a table to the looks, and what each pair was wrong by; return how many."""
-    k, j = num - 1, points.shape[0] - 1
-    num += points.shape[0]
-    for at in range(num - 1, -1, -1):
-        if j < 0 or (k >= 0 and looks.u[k] > points[j, PLACE]):
-            looks.u[at], looks.value[at], k = looks.u[k], looks.value[k], k - 1
-        else:
-            looks.u[at], looks.value[at], j = points[j, PLACE], value[j], j - 1
-    j = 0
+    num, j = merge(looks, num, u, value), 0
     for at in range(num - 1):
-        while j + 2 < points.shape[0] - 1 and points[j + 2, PLACE] <= looks.u[at]:
+        while j + 2 < u.size - 1 and u[j + 2] <= looks.u[at]:
             j += 2
-        length = points[j + 2, PLACE] - points[j, PLACE]
-        step = looks.u[at + 1] - looks.u[at]
-        left, middle, right = points[j : j + 3, DENSITY]
-        looks.rough[at] = 0.0
-        if 0.0 < step <= length:
-            bend = length * abs(left - 2.0 * middle + right)
-            looks.rough[at] = bend ** (1.0 / 3.0) * step / length
+        length, step = u[j + 2] - u[j], looks.u[at + 1] - looks.u[at]
+        bend = abs(points[j, DENSITY] - 2.0 * points[j + 1, DENSITY] + points[j + 2, DENSITY])
+        is_inside = 0.0 < step <= length
+        looks.rough[at] = (length * bend) ** (1.0 / 3.0) * step / length if is_inside else 0.0
     return num
 
 
@@ -343,7 +328,7 @@ def build(
         error = accumulate(u, value, top, points)
         if error < LARGEST_ERROR or attempt == MOST_PASSES - 1:
             break
-        num = merge(looks, num, points, value)
+        num = look_again(looks, num, u, value, points)
     is_lost = unknown_mass(cells, kind, points) > LARGEST_ERROR or is_cut(cells.limits, points)
     return np.inf if is_lost else error
 
@@ -514,7 +499,7 @@ def tabulate_laws(laws: MeanLaws, points: np.ndarray) -> None:
                     value[j] = log_density_along(laws.family, first, second, u[j])
                 if accumulate(u, value, 0.0, table) < LARGEST_ERROR:
                     break
-                num = merge(looks, num, table, value)
+                num = look_again(looks, num, u, value, table)
         for arm in range(num_arms):
             for j in range(num_points):
                 points[lane, arm, j, PLACE] += modes[arm] - modes.max()
