@@ -51,10 +51,6 @@ _NODES = _NODES + 0.5
 LEAST = 1e-12
 """Probability that the best mean is even lower, with which a lane is done."""
 
-START, LENGTH, BELOW, LEFT, SLOPE, BEND, TOTAL, X_LEFT, X_SLOPE, X_BEND = range(10)
-"""Columns of the stretch that an arm is in: where it starts, its length, F there, the parabola of
-the density; the integral of x dF up to there, and the parabola of x times the density."""
-
 
 class GridPosterior(Posterior):
     """Posteriors of arms that are independent a priori, each as a table.
@@ -216,25 +212,10 @@ def _density_of_table(points: np.ndarray, u: np.ndarray) -> np.ndarray:
 
 
 @inner
-def enter(
-    points: np.ndarray, x: np.ndarray, totals: np.ndarray, pair: int, row: np.ndarray
-) -> None:
-    """Set the (10,) columns for a stretch of one arm's table: (M + 1, 3) points, (M + 1,) means."""
-    k = 2 * pair
-    row[START], row[BELOW] = points[k, PLACE], points[k, MASS]
-    row[LENGTH] = points[k + 2, PLACE] - points[k, PLACE]
-    left, middle, right = points[k, DENSITY], points[k + 1, DENSITY], points[k + 2, DENSITY]
-    set_parabola(left, middle, right, row[LEFT:])
-    if x.size > 0:
-        row[TOTAL] = totals[pair]
-        set_parabola(left * x[k], middle * x[k + 1], right * x[k + 2], row[X_LEFT:])
-
-
-@inner
-def set_parabola(left: float, middle: float, right: float, row: np.ndarray) -> None:
-    """Set the first three of a row to the coefficients of a parabola through three values."""
-    row[0], row[1] = left, -3.0 * left + 4.0 * middle - right
-    row[2] = 2.0 * (left - 2.0 * middle + right)
+def parabola(left: float, middle: float, right: float, t: float) -> tuple[float, float]:
+    """Return the parabola through three values at t from 0 to 1, and its integral up to t."""
+    slope, bend = -3.0 * left + 4.0 * middle - right, 2.0 * (left - 2.0 * middle + right)
+    return left + t * (slope + t * bend), t * (left + t * (slope / 2.0 + t * bend / 3.0))
 
 
 @inner
@@ -246,50 +227,6 @@ def sum_means(points: np.ndarray, x: np.ndarray, totals: np.ndarray) -> None:
         of_three = points[k, DENSITY] * x[k] + 4.0 * points[k + 1, DENSITY] * x[k + 1]
         of_three += points[k + 2, DENSITY] * x[k + 2]
         totals[pair + 1] = totals[pair] + (points[k + 2, PLACE] - points[k, PLACE]) * of_three / 6.0
-
-
-@inner
-def add_node(
-    ends: np.ndarray, rows: np.ndarray, u: float, weight: float, spare: np.ndarray, sums: np.ndarray
-) -> float:
-    """Add what a node adds to the integrals; return the probability that all means are below.
-
-    Products over the other arms come from running products on either side: dividing by a factor
-    would lose an arm whose distribution function is still 0.
-
-    Args:
-        ends: (4,) of the coordinate.
-        rows: (K, 10) stretches that hold the node.
-        u: where it is.
-        weight: of it.
-        spare: (4, K) overwritten.
-        sums: (K, K + 1) or (K, 1): p_a is added to [a, 0], and p_a M_ai to [a, i + 1].
-    """
-    num_arms, product = rows.shape[0], 1.0
-    density, below, before, average = spare[0], spare[1], spare[2], spare[3]
-    for i in range(num_arms):
-        row = rows[i]
-        length = row[LENGTH]
-        t = (u - row[START]) / length if length > 0.0 else 0.0
-        density[i] = row[LEFT] + t * (row[SLOPE] + t * row[BEND])
-        part = t * (row[LEFT] + t * (row[SLOPE] / 2.0 + t * row[BEND] / 3.0))
-        below[i] = max(row[BELOW] + length * part, 0.0)
-        before[i] = product
-        product *= below[i]
-        if sums.shape[1] > 1:
-            part = t * (row[X_LEFT] + t * (row[X_SLOPE] / 2.0 + t * row[X_BEND] / 3.0))
-            average[i] = (row[TOTAL] + length * part) / max(below[i], 1e-300)
-    rest = product
-    product = weight
-    for a in range(num_arms - 1, -1, -1):
-        share = before[a] * product * density[a]
-        product *= below[a]
-        sums[a, 0] += share
-        if sums.shape[1] > 1 and share != 0.0:
-            x = mean_at(ends, u)
-            for i in range(num_arms):
-                sums[a, i + 1] += share * (x if i == a else min(average[i], x))
-    return rest
 
 
 class LaneTables(NamedTuple):
@@ -309,16 +246,57 @@ class LaneTables(NamedTuple):
 
 
 @inner
+def add_node(
+    ends: np.ndarray, lane: LaneTables, u: float, weight: float, spare: np.ndarray, sums: np.ndarray
+) -> float:
+    """Add what a node adds to the integrals; return the probability that all means are below.
+
+    Products over the other arms come from running products on either side: dividing by a factor
+    would lose an arm whose distribution function is still 0.
+
+    Args:
+        ends: (4,) of the coordinate.
+        lane: its tables, in the stretches that hold the node or are last.
+        u: where it is.
+        weight: of it.
+        spare: (4, K) overwritten.
+        sums: (K, K + 1) or (K, 1): p_a is added to [a, 0], and p_a M_ai to [a, i + 1].
+    """
+    num_arms, product, has_means = len(lane.pairs), 1.0, sums.shape[1] > 1
+    density, below, before, average = spare[0], spare[1], spare[2], spare[3]
+    for i in range(num_arms):
+        points, pair, k = lane.points[i], lane.pairs[i], 2 * lane.pairs[i]
+        length = points[k + 2, PLACE] - points[k, PLACE]
+        t = min((u - points[k, PLACE]) / length, 1.0) if length > 0.0 else 0.0
+        left, middle, right = points[k, DENSITY], points[k + 1, DENSITY], points[k + 2, DENSITY]
+        density[i], part = parabola(left, middle, right, t)
+        density[i] = density[i] if t < 1.0 else 0.0
+        below[i] = max(points[k, MASS] + length * part, 0.0)
+        before[i] = product
+        product *= below[i]
+        if has_means:
+            x = lane.x[i, k : k + 3]
+            part = parabola(left * x[0], middle * x[1], right * x[2], t)[1]
+            average[i] = (lane.totals[i, pair] + length * part) / max(below[i], 1e-300)
+    rest = product
+    product = weight
+    for a in range(num_arms - 1, -1, -1):
+        share = before[a] * product * density[a]
+        product *= below[a]
+        sums[a, 0] += share
+        if has_means and share != 0.0:
+            highest = mean_at(ends, u)
+            for i in range(num_arms):
+                sums[a, i + 1] += share * (highest if i == a else min(average[i], highest))
+    return rest
+
+
+@inner
 def integrate(
-    ends: np.ndarray,
-    tables: LaneTables,
-    places: np.ndarray,
-    rows: np.ndarray,
-    spare: np.ndarray,
-    sums: np.ndarray,
+    ends: np.ndarray, lane: LaneTables, places: np.ndarray, spare: np.ndarray, sums: np.ndarray
 ) -> None:
     """Add up the integrals between sorted places, from above, until the best is surely higher."""
-    points, pairs = tables.points, tables.pairs
+    points, pairs = lane.points, lane.pairs
     lowest, rest = -np.inf, 1.0  # below, some distribution function is 0
     for i in range(len(pairs)):
         lowest = max(lowest, points[i, 0, PLACE])
@@ -329,13 +307,11 @@ def integrate(
         if not length > 0.0:
             continue
         for i in range(len(pairs)):
-            if points[i, 2 * pairs[i], PLACE] > places[k]:
-                while points[i, 2 * pairs[i], PLACE] > places[k]:
-                    pairs[i] -= 1
-                enter(points[i], tables.x[i], tables.totals[i], pairs[i], rows[i])
+            while points[i, 2 * pairs[i], PLACE] > places[k]:
+                pairs[i] -= 1
         for q in range(2, -1, -1):
             u = places[k] + length * _NODES[q]
-            rest = add_node(ends, rows, u, length * _WEIGHTS[q], spare, sums)
+            rest = add_node(ends, lane, u, length * _WEIGHTS[q], spare, sums)
 
 
 @kernel
@@ -356,21 +332,17 @@ def compare_tables(
     """
     num_lanes, num_arms, num_points = points.shape[:3]
     num_pairs = num_points // 2
-    rows, spare = np.empty((num_arms, 10)), np.empty((4, num_arms))
-    sums = np.empty((num_arms, 1 + means.shape[1]))
+    spare, sums = np.empty((4, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
     totals = np.zeros((num_arms, num_pairs + 1))
     pairs, largest_miss = np.empty(num_arms, dtype=np.int64), 0.0
     for lane in range(num_lanes):
-        for i in range(num_arms):
-            if means.shape[1] > 0:
+        if means.shape[1] > 0:
+            for i in range(num_arms):
                 sum_means(points[lane, i], x[lane, i], totals[i])
-            rows[i] = 0.0
-            rows[i, BELOW], rows[i, TOTAL] = 1.0, totals[i, num_pairs]
         places = points[lane, :, ::2, PLACE].copy().reshape(num_arms * (num_pairs + 1))
         places.sort()
-        pairs[:], sums[:] = num_pairs, 0.0
-        tables = LaneTables(points[lane], x[lane], totals, pairs)
-        integrate(ends, tables, places, rows, spare, sums)
+        pairs[:], sums[:] = num_pairs - 1, 0.0
+        integrate(ends, LaneTables(points[lane], x[lane], totals, pairs), places, spare, sums)
         total = sums[:, 0].sum()
         miss = abs(total - 1.0)
         largest_miss = max(largest_miss, miss if miss >= 0.0 else np.inf)  # where it is NaN
