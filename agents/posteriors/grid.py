@@ -156,20 +156,20 @@ class GridPosterior(Posterior):
                 part = self.restrict(lanes, arms).best_arm_moments()
                 found[np.ix_(lanes, arms)], means[np.ix_(lanes, arms, arms)] = part
             return found, means
-        compare_tables(self.cells.ends, self.tables.points, self._means(), found, means)
+        x = self._means()
+        totals = np.pad(self._parts(x).cumsum(axis=-1), [(0, 0), (0, 0), (1, 0)])
+        compare_tables(self.cells.ends, self.tables.points, x, totals, found, means)
         return found, means
 
     def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and expected shortfalls, of the parabolas between points."""
         level = np.array(np.broadcast_to(level, self.tables.keys.shape[:2]), dtype=np.float64)
         u = self.coordinate.positions(level)[..., None]
-        place, density = self.tables.points[..., PLACE], self.tables.points[..., DENSITY]
-        length = np.diff(place[..., ::2], axis=-1)
-        along = np.clip((u - place[..., :-2:2]) / np.maximum(length, 1e-300), 0.0, 1.0)
-        below = (length * _part_of_parabola(density, along)).sum(axis=-1)
-        total = (length * _part_of_parabola(density * self._means(), along)).sum(axis=-1)
-        below = np.clip(below, 0.0, 1.0)
-        return below, np.maximum(level * below - total, 0.0)
+        place = self.tables.points[..., ::2, PLACE]
+        length = np.maximum(np.diff(place, axis=-1), 1e-300)
+        along = np.clip((u - place[..., :-1]) / length, 0.0, 1.0)
+        below = np.clip(self._integral(1.0, along), 0.0, 1.0)
+        return below, np.maximum(level * below - self._integral(self._means(), along), 0.0)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) BEYOND_TABLE where an arm's table is unreliable, see `tables`."""
@@ -187,19 +187,21 @@ class GridPosterior(Posterior):
         """Return the (N, K, M + 1) means at the points."""
         return self.coordinate.means(self.tables.points[..., PLACE])
 
-    def _integral(self, values: np.ndarray) -> np.ndarray:
-        """Return the (N, K) expectations of values at the points, (N, K, M + 1), by Simpson."""
+    def _integral(self, values: np.ndarray | float, along: np.ndarray | float = 1.0) -> np.ndarray:
+        """Return the (N, K) expectations of values at the points, (N, K, M + 1), by parabolas.
+
+        Args:
+            values: (N, K, M + 1).
+            along: (N, K, M / 2) which part of each pair of intervals counts, up to 1 for all.
+        """
+        return np.asarray(self._parts(values, along).sum(axis=-1))
+
+    def _parts(self, values: np.ndarray | float, along: np.ndarray | float = 1.0) -> np.ndarray:
+        """Return the (N, K, M / 2) integrals over pairs of intervals."""
         weighted = values * self.tables.points[..., DENSITY]
-        whole = weighted[..., :-2:2] + 4 * weighted[..., 1::2] + weighted[..., 2::2]
+        three = weighted[..., :-2:2], weighted[..., 1::2], weighted[..., 2::2]
         length = np.diff(self.tables.points[..., ::2, PLACE], axis=-1)
-        return np.asarray((length * whole).sum(axis=-1) / 6)
-
-
-def _part_of_parabola(values: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Return the integrals up to t (..., M / 2) in [0, 1] of parabolas through (..., M + 1)."""
-    left, middle, right = values[..., :-2:2], values[..., 1::2], values[..., 2::2]
-    slope, bend = -3 * left + 4 * middle - right, 2 * (left - 2 * middle + right)
-    return np.asarray(t * (left + t * (slope / 2 + t * bend / 3)))
+        return np.asarray(length * parabola(*three, along)[1])
 
 
 def _density_of_table(points: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -218,24 +220,13 @@ def parabola(left: float, middle: float, right: float, t: float) -> tuple[float,
     return left + t * (slope + t * bend), t * (left + t * (slope / 2.0 + t * bend / 3.0))
 
 
-@inner
-def sum_means(points: np.ndarray, x: np.ndarray, totals: np.ndarray) -> None:
-    """Set totals (M / 2 + 1,) to the integrals of x dF up to every other point."""
-    totals[0] = 0.0
-    for pair in range(totals.size - 1):
-        k = 2 * pair
-        of_three = points[k, DENSITY] * x[k] + 4.0 * points[k + 1, DENSITY] * x[k + 1]
-        of_three += points[k + 2, DENSITY] * x[k + 2]
-        totals[pair + 1] = totals[pair] + (points[k + 2, PLACE] - points[k, PLACE]) * of_three / 6.0
-
-
 class LaneTables(NamedTuple):
     """The tables of a lane, and in which stretch of each the integrals are.
 
     Attributes:
         points: (K, M + 1, 3).
         x: (K, M + 1) means at the points, or (K, 0).
-        totals: (K, M / 2 + 1) integrals of x dF.
+        totals: (K, M / 2 + 1) integrals of x dF; (K, 0) likewise.
         pairs: (K,) stretches.
     """
 
@@ -316,7 +307,12 @@ def integrate(
 
 @kernel
 def compare_tables(
-    ends: np.ndarray, points: np.ndarray, x: np.ndarray, found: np.ndarray, means: np.ndarray
+    ends: np.ndarray,
+    points: np.ndarray,
+    x: np.ndarray,
+    totals: np.ndarray,
+    found: np.ndarray,
+    means: np.ndarray,
 ) -> float:
     """Find which arm is the best, and what to expect of all if it is.
 
@@ -324,6 +320,7 @@ def compare_tables(
         ends: (4,) of the coordinate.
         points: (N, K, M + 1, 3) of the tables.
         x: (N, K, M + 1) means at the points; (N, K, 0) if `means` are not asked for.
+        totals: (N, K, M / 2 + 1) integrals of x dF up to every other point; (N, K, 0) likewise.
         found: (N, K) receives p_a; each row sums to one.
         means: (N, K, K) receives M_ai at [lane, a, i]; or (N, 0, 0).
 
@@ -333,16 +330,13 @@ def compare_tables(
     num_lanes, num_arms, num_points = points.shape[:3]
     num_pairs = num_points // 2
     spare, sums = np.empty((4, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
-    totals = np.zeros((num_arms, num_pairs + 1))
     pairs, largest_miss = np.empty(num_arms, dtype=np.int64), 0.0
     for lane in range(num_lanes):
-        if means.shape[1] > 0:
-            for i in range(num_arms):
-                sum_means(points[lane, i], x[lane, i], totals[i])
         places = points[lane, :, ::2, PLACE].copy().reshape(num_arms * (num_pairs + 1))
         places.sort()
         pairs[:], sums[:] = num_pairs - 1, 0.0
-        integrate(ends, LaneTables(points[lane], x[lane], totals, pairs), places, spare, sums)
+        tables = LaneTables(points[lane], x[lane], totals[lane], pairs)
+        integrate(ends, tables, places, spare, sums)
         total = sums[:, 0].sum()
         miss = abs(total - 1.0)
         largest_miss = max(largest_miss, miss if miss >= 0.0 else np.inf)  # where it is NaN
@@ -350,7 +344,7 @@ def compare_tables(
             p = sums[a, 0]
             found[lane, a] = max(p / total, 0.0)
             for i in range(means.shape[1]):
-                means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[i, num_pairs]
+                means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[lane, i, num_pairs]
     return largest_miss
 
 
@@ -361,5 +355,5 @@ def find_best_arms(points: np.ndarray) -> tuple[np.ndarray, float]:
         points: (N, K, M + 1, 3) of the tables.
     """
     found = np.empty(points.shape[:2])
-    x, means = np.empty((*found.shape, 0)), np.empty((len(found), 0, 0))
-    return found, compare_tables(np.zeros(4), points, x, found, means)
+    none, means = np.empty((*found.shape, 0)), np.empty((len(found), 0, 0))
+    return found, compare_tables(np.zeros(4), points, none, none, found, means)

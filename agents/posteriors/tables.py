@@ -42,7 +42,6 @@ MASS, PLACE, DENSITY, GUIDE = range(4)
 point with a distribution function of at most j / M, where a draw of j / M or more is looked for."""
 
 FEWEST_POINTS, MOST_POINTS = 64, 2048
-MANY_CELLS, POINTS_PER_CELL = 64, 2
 NARROW, POINTS_PER_NARROW_CELL = 0.25, 3
 LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
@@ -106,14 +105,13 @@ def empty_tables(cells: Cells, num_lanes: int) -> Tables:
 
 
 def count_points(cells: Cells) -> int:
-    """Return M: some more for narrow cells and many of them, of the arm that takes most."""
+    """Return M: some more for narrow cells, of the arm that takes most."""
     heights = cells.heights[..., 0]
     has_mass = np.maximum(heights[:, 1:], heights[:, :-1]) > -LOG_REACH
     lengths = np.where(has_mass, np.diff(cells.edges), 1.0)
     is_narrow = (lengths > 0) & (lengths < NARROW)  # the padding has no length
-    wanted = POINTS_PER_CELL * np.maximum(has_mass.sum(axis=1) - MANY_CELLS, 0)
-    wanted = wanted + POINTS_PER_NARROW_CELL * is_narrow.sum(axis=1)
-    return int(np.clip(4 * np.ceil((FEWEST_POINTS + wanted.max()) / 4), 0, MOST_POINTS))
+    wanted = FEWEST_POINTS + POINTS_PER_NARROW_CELL * is_narrow.sum(axis=1).max()
+    return int(min(4 * np.ceil(wanted / 4), MOST_POINTS))
 
 
 @inner
@@ -337,14 +335,12 @@ def build(
 def unknown_mass(cells: Cells, kind: int, points: np.ndarray) -> float:
     """Return the mass in cells that the prior was not resolved in, to whole steps of the table."""
     edges, size, mass = cells.edges[kind], cells.sizes[kind], 0.0
-    cell, end = find_cell(edges, size, points[0, PLACE]), points[points.shape[0] - 1, PLACE]
-    while cell < size and edges[cell] < end:
+    cell = find_cell(edges, size, points[0, PLACE])
+    for k in range(1, len(points)):
+        while cell < size - 1 and 2.0 * edges[cell + 1] <= points[k - 1, PLACE] + points[k, PLACE]:
+            cell += 1
         if cells.is_unknown[kind, cell]:
-            for k in range(1, points.shape[0]):
-                middle = 0.5 * (points[k - 1, PLACE] + points[k, PLACE])
-                if edges[cell] <= middle < edges[cell + 1]:
-                    mass += points[k, MASS] - points[k - 1, MASS]
-        cell += 1
+            mass += points[k, MASS] - points[k - 1, MASS]
     return mass
 
 
