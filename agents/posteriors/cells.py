@@ -69,6 +69,7 @@ class Cells(NamedTuple):
         edges: (P, C + 1) ends of cells, padded by the last.
         heights: (P, C + 1, 3) prior log-density of u less its top, f_1 and f_2 at the edges.
         polynomials: (P, C, 3, DEGREE + 1) of the three, in t from 0 to 1 along a cell.
+        is_jump: (P, C) True for jumps.
         is_unknown: (P, C) True where the prior was not resolved.
     """
 
@@ -80,6 +81,7 @@ class Cells(NamedTuple):
     edges: np.ndarray
     heights: np.ndarray
     polynomials: np.ndarray
+    is_jump: np.ndarray
     is_unknown: np.ndarray
 
 
@@ -101,11 +103,13 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
     sizes = np.array([len(arm.is_unknown) for arm in found])
     shape = (len(found), sizes.max())
     edges, heights = np.empty((shape[0], shape[1] + 1)), np.zeros((shape[0], shape[1] + 1, 3))
-    polynomials, is_unknown = np.zeros((*shape, 3, DEGREE + 1)), np.zeros(shape, dtype=bool)
+    polynomials = np.zeros((*shape, 3, DEGREE + 1))
+    is_jump, is_unknown = np.zeros((2, *shape), dtype=bool)
     for kind, (arm, size) in enumerate(zip(found, sizes, strict=True)):
         edges[kind], edges[kind, : size + 1] = arm.edges[-1], arm.edges
         heights[kind, : size + 1] = arm.heights
-        polynomials[kind, :size], is_unknown[kind, :size] = arm.polynomials, arm.is_unknown
+        polynomials[kind, :size] = arm.polynomials
+        is_jump[kind, :size], is_unknown[kind, :size] = arm.is_jump, arm.is_unknown
     kind_of_arm = np.unique(twins, return_inverse=True)[1]
     cells = Cells(
         coordinate.ends,
@@ -116,6 +120,7 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
         edges,
         heights,
         polynomials,
+        is_jump,
         is_unknown,
     )
     return coordinate, cells
@@ -222,6 +227,7 @@ class ArmCells(NamedTuple):
     edges: np.ndarray
     heights: np.ndarray
     polynomials: np.ndarray
+    is_jump: np.ndarray
     is_unknown: np.ndarray
 
 
@@ -290,7 +296,7 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
     ends[..., 0] = np.maximum(ends[..., 0] - top, NOTHING)
     edges = np.append(left[order], right[order[-1]])
     heights = np.concatenate([ends[order][:, 0], ends[order][-1:, 1]])
-    return ArmCells(edges, heights, polynomials[order], is_unknown[order])
+    return ArmCells(edges, heights, polynomials[order], is_jump[order], is_unknown[order])
 
 
 def _tolerance(values: FloatArray, top: float) -> FloatArray:

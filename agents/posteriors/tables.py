@@ -3,8 +3,8 @@
 A table holds the distribution function and the density of one arm's u at M + 1 points. First the
 log-density is looked at where the prior's cells end and where the likelihood alone would be: that
 shows where the mass is. Then every other point is placed at shares of it, some for the bulk, some
-for the tails and some for each stretch that was looked at, so that no narrow part is passed over.
-The points between these are midway, so that masses
+for the tails and some for each stretch that was looked at, so that no narrow part is passed over;
+a jump has two of them at its sides. The points between these are midway, so that masses
 are Simpson's. What densities bend between points bounds what the table may be wrong by. Where that
 is above LARGEST_ERROR, both looks are put together and the points are placed again.
 
@@ -228,6 +228,21 @@ def place(looks: Looks, first: int, last: int, u: np.ndarray) -> None:
 
 
 @inner
+def meet_jumps(cells: Cells, kind: int, u: np.ndarray) -> None:
+    """Move two even points to the sides of a jump that is between them, and those beside midway."""
+    edges, even = cells.edges[kind], 2
+    for cell in range(cells.sizes[kind]):
+        if cells.is_jump[kind, cell]:
+            while even + 5 < u.size and u[even + 2] <= edges[cell]:
+                even += 2
+            if even + 4 < u.size and u[even] <= edges[cell] and edges[cell + 1] <= u[even + 4]:
+                u[even], u[even + 2] = edges[cell], edges[cell + 1]
+                for odd in range(even - 1, even + 4, 2):
+                    u[odd] = 0.5 * (u[odd - 1] + u[odd + 1])
+                even += 4
+
+
+@inner
 def evaluate(
     cells: Cells, kind: int, tilt: tuple[float, float], u: np.ndarray, value: np.ndarray
 ) -> float:
@@ -320,6 +335,7 @@ def build(
         if last < first:
             return np.nan
         place(looks, first, last, u)
+        meet_jumps(cells, kind, u)
         top = evaluate(cells, kind, tilt, u, value)
         if not lowest < top < np.inf:
             return np.nan
