@@ -67,8 +67,8 @@ class Cells(NamedTuple):
         kind_of_arm: (K,) which of P kinds an arm is of; arms of one kind have one prior.
         sizes: (P,) number of cells.
         edges: (P, C + 1) ends of cells, padded by the last.
-        heights: (P, C + 1, 3) prior log-density of u less its top, f_1 and f_2 at the edges.
-        polynomials: (P, C, 3, DEGREE + 1) of the three, in t from 0 to 1 along a cell.
+        polynomials: (P, C, 3, DEGREE + 1) of the prior's log-density of u less its top, of f_1 and
+            of f_2, in t from 0 to 1 along a cell.
         is_jump: (P, C) True for jumps.
         is_unknown: (P, C) True where the prior was not resolved.
     """
@@ -79,7 +79,6 @@ class Cells(NamedTuple):
     kind_of_arm: np.ndarray
     sizes: np.ndarray
     edges: np.ndarray
-    heights: np.ndarray
     polynomials: np.ndarray
     is_jump: np.ndarray
     is_unknown: np.ndarray
@@ -102,12 +101,10 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
         _require_decay(found[-1], density)
     sizes = np.array([len(arm.is_unknown) for arm in found])
     shape = (len(found), sizes.max())
-    edges, heights = np.empty((shape[0], shape[1] + 1)), np.zeros((shape[0], shape[1] + 1, 3))
-    polynomials = np.zeros((*shape, 3, DEGREE + 1))
+    edges, polynomials = np.empty((shape[0], shape[1] + 1)), np.zeros((*shape, 3, DEGREE + 1))
     is_jump, is_unknown = np.zeros((2, *shape), dtype=bool)
     for kind, (arm, size) in enumerate(zip(found, sizes, strict=True)):
         edges[kind], edges[kind, : size + 1] = arm.edges[-1], arm.edges
-        heights[kind, : size + 1] = arm.heights
         polynomials[kind, :size] = arm.polynomials
         is_jump[kind, :size], is_unknown[kind, :size] = arm.is_jump, arm.is_unknown
     kind_of_arm = np.unique(twins, return_inverse=True)[1]
@@ -118,7 +115,6 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
         kind_of_arm,
         sizes,
         edges,
-        heights,
         polynomials,
         is_jump,
         is_unknown,
@@ -225,7 +221,6 @@ class ArmCells(NamedTuple):
     """Cells of one arm, in increasing order; see `Cells`."""
 
     edges: np.ndarray
-    heights: np.ndarray
     polynomials: np.ndarray
     is_jump: np.ndarray
     is_unknown: np.ndarray
@@ -277,8 +272,8 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         straight[0, is_empty, 0], straight[0, is_empty, 1] = NOTHING, 0.0
         kept = np.where(is_good[:, None], polynomials, straight)
         is_known = (is_good & (length > NARROWEST)) | (is_flat & is_empty)
-        columns = (left, right, np.moveaxis(ends, 0, -1), np.moveaxis(kept, 0, 1))
-        columns += (is_empty & is_flat, is_jump, ~(is_known | is_jump))
+        columns = (left, right, np.moveaxis(kept, 0, 1), is_empty & is_flat)
+        columns += (is_jump, ~(is_known | is_jump))
         done.append(tuple(column[is_done] for column in columns))
         num_done += int(is_done.sum())
         middle = (left + right)[~is_done] / 2
@@ -286,17 +281,15 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
             np.stack(pair, axis=1).ravel()
             for pair in ((left[~is_done], middle), (middle, right[~is_done]))
         )
-    left, right, ends, polynomials, is_empty, is_jump, is_unknown = (
+    left, right, polynomials, is_empty, is_jump, is_unknown = (
         np.concatenate(column) for column in zip(*done, strict=True)
     )
     order = np.argsort(left, kind="stable")
     inside = np.flatnonzero(~(is_empty | is_jump)[order])
     order = order[inside[0] : inside[-1] + 1] if len(inside) else order
     polynomials[:, 0, 0] = np.maximum(polynomials[:, 0, 0] - top, NOTHING)
-    ends[..., 0] = np.maximum(ends[..., 0] - top, NOTHING)
     edges = np.append(left[order], right[order[-1]])
-    heights = np.concatenate([ends[order][:, 0], ends[order][-1:, 1]])
-    return ArmCells(edges, heights, polynomials[order], is_jump[order], is_unknown[order])
+    return ArmCells(edges, polynomials[order], is_jump[order], is_unknown[order])
 
 
 def _tolerance(values: FloatArray, top: float) -> FloatArray:
@@ -338,11 +331,12 @@ def _shortest(u: FloatArray) -> FloatArray:
 
 def _require_decay(cells: ArmCells, density: ArmDensity) -> None:
     """Refuse a density that is as high at a limit of u as before it; elsewhere the support ends."""
-    heights, lengths = cells.heights[:, 0], np.diff(cells.edges)[[0, -1]]
-    ends, inside = heights[[0, -1]], heights[[1, -2]]
+    starts, stops = cells.polynomials[:, 0, 0], cells.polynomials[:, 0].sum(axis=-1)
+    ends, inside = np.array([[starts[0], stops[-1]], [stops[0], starts[-1]]])
+    lengths = np.diff(cells.edges)[[0, -1]]
     is_limit = cells.edges[[0, -1]] == density.coordinate.limits
     is_flat = is_limit & (ends > -_LOG_REACH) & ~(inside - ends > _SLOWEST_DECAY * lengths)
-    if not heights.max() > NOTHING or is_flat.any():
+    if not starts.max() > NOTHING or is_flat.any():
         raise ValueError(
             f"problem.prior must be a density that integrates over its support, got "
             f"{density.problem.prior!r}, which does not decay for arm {density.arm}."

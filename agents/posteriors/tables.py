@@ -106,8 +106,8 @@ def empty_tables(cells: Cells, num_lanes: int) -> Tables:
 
 def count_points(cells: Cells) -> int:
     """Return M: some more for narrow cells, of the arm that takes most."""
-    heights = cells.heights[..., 0]
-    has_mass = np.maximum(heights[:, 1:], heights[:, :-1]) > -LOG_REACH
+    prior = cells.polynomials[:, :, 0]
+    has_mass = np.maximum(prior[..., 0], prior.sum(axis=-1)) > -LOG_REACH
     lengths = np.where(has_mass, np.diff(cells.edges), 1.0)
     is_narrow = (lengths > 0) & (lengths < NARROW)  # the padding has no length
     wanted = FEWEST_POINTS + POINTS_PER_NARROW_CELL * is_narrow.sum(axis=1).max()
@@ -129,8 +129,8 @@ def look(cells: Cells, kind: int, data: tuple[float, float], looks: Looks) -> in
         num_near += width > 0.0 and edges[0] < u[num_near] < edges[size]
     evaluate(cells, kind, tilt, u[:num_near], value)
     for edge in range(size + 1):
-        height, looks.u[edge] = cells.heights[kind, edge], edges[edge]
-        looks.value[edge] = height[0] + tilt[0] * height[1] + tilt[1] * height[2]
+        looks.u[edge] = edges[edge]
+    evaluate(cells, kind, tilt, looks.u[: size + 1], looks.value[: size + 1])
     return merge(looks, size + 1, u[:num_near], value)
 
 
@@ -524,11 +524,8 @@ def law_tables(law: Law, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         tabulate_laws(MeanLaws(law.code, first, second), points)
         return points
     z = np.linspace(-6.0, 6.0, NUM_LAW_POINTS // 2 + 1)
-    places = law.quantile(first[..., None], second[..., None], ndtr(z))
-    points[..., ::2, PLACE], points[..., 1::2, PLACE] = (
-        places,
-        (places[..., 1:] + places[..., :-1]) / 2,
-    )
+    points[..., ::2, PLACE] = law.quantile(first[..., None], second[..., None], ndtr(z))
+    points[..., 1::2, PLACE] = (points[..., 2::2, PLACE] + points[..., :-1:2, PLACE]) / 2
     log_density = law.log_density(first[..., None], second[..., None], points[..., PLACE])
     for index in np.ndindex(first.shape):
         u, value = points[index][:, PLACE].copy(), log_density[index]
