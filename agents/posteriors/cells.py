@@ -125,6 +125,8 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
 def find_twins(problem: BanditProblem, support: FloatArray, draws: FloatArray) -> np.ndarray:
     """Return, for each of K arms, the first arm with the same density at draws of all arms.
 
+    Densities are known up to a constant, and compared to nine digits.
+
     Args:
         problem: likelihood and prior.
         support: (K, 2) lowest and highest mean of each arm.
@@ -134,6 +136,7 @@ def find_twins(problem: BanditProblem, support: FloatArray, draws: FloatArray) -
     some = some[:: max(1, len(some) // NUM_TWIN_DRAWS)]
     values = log_prior(problem, support, np.repeat(some[:, None], problem.num_arms, axis=1))
     first: dict[bytes, int] = {}
+    values = np.round(values - values.max(axis=0), 9) + 0.0
     columns = np.concatenate([values, support.T]).T
     return np.array([first.setdefault(each.tobytes(), arm) for arm, each in enumerate(columns)])
 
@@ -272,8 +275,8 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         straight[0, is_empty, 0], straight[0, is_empty, 1] = NOTHING, 0.0
         kept = np.where(is_good[:, None], polynomials, straight)
         is_known = (is_good & (length > NARROWEST)) | (is_flat & is_empty)
-        columns = (left, right, np.moveaxis(kept, 0, 1), is_empty & is_flat)
-        columns += (is_jump, ~(is_known | is_jump))
+        kept = np.moveaxis(kept, 0, 1)
+        columns = left, right, kept, is_empty & is_flat, is_jump, ~(is_known | is_jump)
         done.append(tuple(column[is_done] for column in columns))
         num_done += int(is_done.sum())
         middle = (left + right)[~is_done] / 2
