@@ -100,7 +100,7 @@ class GridPosterior(Posterior):
 
     def _make_room(self, num_lanes: int) -> Tables:
         num_tables, num_points = num_lanes * len(self.cells.kind_of_arm), count_points(self.cells)
-        if num_tables * num_points * 32 > MOST_BYTES:
+        if num_tables * num_points * 26 > MOST_BYTES:
             condition = f"be so few that tables of {num_points} points fit into 4 GB"
             raise ValueError(message("num_envs times num_arms", condition, num_tables))
         return empty_tables(self.cells, num_lanes)
@@ -178,9 +178,10 @@ class GridPosterior(Posterior):
 
     def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> GridPosterior:
         """Return what is known of some arms in some lanes, to be asked and not to follow data."""
-        part, tables, cells = copy.copy(self), self.tables, np.ix_(lanes, arms)
-        kept = tables.keys[cells], tables.points[cells], tables.errors[cells]
-        part.tables, part.counts = Tables(*kept, tables.recent), self.counts[cells]
+        part, cells = copy.copy(self), np.ix_(lanes, arms)
+        keys, points, guides, errors, recent = self.tables
+        kept = keys[cells], points[cells], guides[cells], errors[cells]
+        part.tables, part.counts = Tables(*kept, recent), self.counts[cells]
         return part
 
     def _means(self) -> np.ndarray:
@@ -206,7 +207,7 @@ class GridPosterior(Posterior):
 
 def _density_of_table(points: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Return the (m,) densities of u: straight lines between points, over areas of their mass."""
-    mass, place, density = points.T[:3]
+    mass, place, density = points.T
     steps = np.clip(np.searchsorted(place, u, side="right") - 1, 0, len(place) - 2)
     areas = (density[1:] + density[:-1]) * np.diff(place) / 2
     line = np.interp(u, place, density, 0.0, 0.0)

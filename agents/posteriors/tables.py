@@ -37,9 +37,8 @@ from agents.posteriors.cells import DEGREE, IMPOSSIBLE, Cells
 from agents.posteriors.coordinate import position_of
 from bandit_gym.numerics.compiled import inner, inner_maker, kernel
 
-MASS, PLACE, DENSITY, GUIDE = range(4)
-"""What there is of each point: distribution function, u and density of u; and of point j, the last
-point with a distribution function of at most j / M, where a draw of j / M or more is looked for."""
+MASS, PLACE, DENSITY = range(3)
+"""What there is of each point: distribution function, u and density of u."""
 
 FEWEST_POINTS, MOST_POINTS = 64, 2048
 NARROW, POINTS_PER_NARROW_CELL = 0.25, 3
@@ -66,13 +65,15 @@ class Tables(NamedTuple):
 
     Attributes:
         keys: (N, K, 2) statistics that the tables were built for, NaN at first.
-        points: (N, K, M + 1, 4) distribution function, u, density and guide of each point.
+        points: (N, K, M + 1, 3) distribution function, u and density of u at each point.
+        guides: (N, K, M) the last point with a distribution function of at most j / M.
         errors: (N, K) what the distribution functions may be wrong by; inf if not known.
         recent: (NUM_RECENT,) lane * K + arm of the last table with statistics of each kind.
     """
 
     keys: np.ndarray
     points: np.ndarray
+    guides: np.ndarray
     errors: np.ndarray
     recent: np.ndarray
 
@@ -98,7 +99,8 @@ def empty_tables(cells: Cells, num_lanes: int) -> Tables:
     shape, num_points = (num_lanes, len(cells.kind_of_arm)), count_points(cells)
     return Tables(
         keys=np.full((*shape, 2), np.nan),
-        points=np.zeros((*shape, num_points + 1, 4)),
+        points=np.zeros((*shape, num_points + 1, 3)),
+        guides=np.zeros((*shape, num_points), dtype=np.uint16),
         errors=np.zeros(shape),
         recent=np.zeros(NUM_RECENT, dtype=np.int64),
     )
@@ -382,19 +384,19 @@ def mass_beyond(end: np.ndarray, inner_point: np.ndarray) -> float:
 
 
 @inner
-def fill_guide(points: np.ndarray) -> None:
+def fill_guide(points: np.ndarray, guide: np.ndarray) -> None:
     """Set where to look for each level j / M."""
-    num, k = len(points) - 1, 0
+    num, k = len(guide), 0
     for j in range(num):
         while points[k + 1, MASS] * num <= j:
             k += 1
-        points[j, GUIDE] = k
+        guide[j] = k
 
 
 @inner
-def invert(points: np.ndarray, level: float) -> float:
+def invert(points: np.ndarray, guide: np.ndarray, level: float) -> float:
     """Return u at which the distribution function is `level`: of a uniform level, a draw."""
-    k = int(points[int(level * (len(points) - 1)), GUIDE])
+    k = int(guide[int(level * len(guide))])
     while points[k + 1, MASS] <= level:
         k += 1
     part = (level - points[k, MASS]) / (points[k + 1, MASS] - points[k, MASS])
@@ -415,7 +417,7 @@ def kind_of_data(kind: int, pulls: float, total: float) -> int:
 def copy_points(source: np.ndarray, points: np.ndarray) -> None:
     """Copy a table's points, in loops that are faster than an assignment."""
     for k in range(points.shape[0]):
-        for column in range(4):
+        for column in range(3):
             points[k, column] = source[k, column]
 
 
@@ -446,15 +448,16 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
             like = kind_of_data(kinds[arm], pulls, total)
             other, twin = divmod(recent[like], num_arms)
             is_twin = other < num_lanes and kinds[twin] == kinds[arm]
-            points = tables.points[lane, arm]
+            points, guide = tables.points[lane, arm], tables.guides[lane, arm]
             if is_twin and keys[other, twin, 0] == pulls and keys[other, twin, 1] == total:
                 copy_points(tables.points[other, twin], points)
+                guide[:] = tables.guides[other, twin]
                 tables.errors[lane, arm] = tables.errors[other, twin]
             else:
                 error = build(cells, kinds[arm], (pulls, total), looks, spare, points)
                 if np.isnan(error):
                     return lane * num_arms + arm
-                fill_guide(points)
+                fill_guide(points, guide)
                 tables.errors[lane, arm] = error
             recent[like] = lane * num_arms + arm
             keys[lane, arm, 0], keys[lane, arm, 1] = pulls, total
@@ -466,7 +469,8 @@ def invert_tables(tables: Tables, levels: np.ndarray, out: np.ndarray) -> None:
     """Set out (N, K) to u at which the distribution functions are `levels` (N, K)."""
     for lane in range(levels.shape[0]):
         for arm in range(levels.shape[1]):
-            out[lane, arm] = invert(tables.points[lane, arm], levels[lane, arm])
+            points, guide = tables.points[lane, arm], tables.guides[lane, arm]
+            out[lane, arm] = invert(points, guide, levels[lane, arm])
 
 
 @kernel
@@ -476,7 +480,7 @@ def draw_best_of_tables(rng: Generator, tables: Tables, actions: np.ndarray) -> 
     for lane in range(num_lanes):
         best, num_best = -np.inf, 0.0
         for arm in range(num_arms):
-            u = invert(tables.points[lane, arm], rng.random())
+            u = invert(tables.points[lane, arm], tables.guides[lane, arm], rng.random())
             if u > best:
                 best, num_best = u, 1.0
                 actions[lane] = arm

@@ -333,9 +333,9 @@ def draw_from_tables(
         u = means[r]  # with which means rise
         best[:] = -np.inf
         for arm in range(u.shape[0]):
-            points = tables.points[lanes[r], arm]
+            points, guide = tables.points[lanes[r], arm], tables.guides[lanes[r], arm]
             for j in range(best.size):
-                u[arm, j] = invert(points, rng.random())
+                u[arm, j] = invert(points, guide, rng.random())
             compare_means(rng, u, arm, best, winners[r])
         for arm in range(u.shape[0]):
             for j in range(best.size):
