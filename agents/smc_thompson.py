@@ -38,9 +38,8 @@ class SMCThompson(Forgetful, PosteriorAgent):
         num_particles: P from 1 to 10 million. Without resampling also a sequence: entry t is how
             many of the particles take part after t pulls, and the last entry holds from there on.
             The paper gives SMC as many particles as Racing drew samples at the same step.
-        resampling: "never" is the paper's; "systematic", "stratified", "residual" and
-            "multinomial" renew a population when its effective sample size falls below the
-            threshold.
+        resampling: "never" is the paper's; "systematic", "stratified" and "multinomial" renew a
+            population when its effective sample size falls below the threshold.
         ess_threshold: share of P, in (0, 1].
         move: "random-walk" follows each resampling with sweeps of Metropolis steps, by turns along
             the principal axes of the population and arm by arm; "none" leaves the copies where they

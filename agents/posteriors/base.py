@@ -23,6 +23,7 @@ from numpy.random import Generator
 
 from agents.base import Agent
 from agents.numerics.choices import among, random_argmax, share_evenly
+from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
 
@@ -86,21 +87,23 @@ class Posterior(ABC):
             return self.draw_best(rng)
         return random_argmax(rng, among(self.sample(rng), available))
 
-    @abstractmethod
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations of the means; inf where they are, as for improper laws."""
+        return self._draws().mean().reshape(self.counts.shape)
 
-    @abstractmethod
     def std(self) -> np.ndarray:
         """Return the (N, K) standard deviations of the means; inf where they are."""
+        return self._draws().std().reshape(self.counts.shape)
 
-    @abstractmethod
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means; inf for an arm without a proper posterior.
 
         Args:
             p: probabilities in (0, 1) that broadcast to (N, K).
         """
+        draws = self._draws()
+        levels = np.broadcast_to(p, self.counts.shape).reshape(len(draws.means), -1)
+        return draws.quantile(levels).reshape(self.counts.shape)
 
     @abstractmethod
     def best_arm_probabilities(self) -> np.ndarray:
@@ -169,6 +172,10 @@ class Posterior(ABC):
             NotImplementedError: if this kind cannot tell.
         """
         raise NotImplementedError(f"shortfall must be asked of an exact posterior, got {self!r}.")
+
+    def _draws(self) -> WeightedDraws:
+        """Return weighted draws, from which kinds that hold no laws answer."""
+        raise NotImplementedError(f"{self.source} must answer for themselves.")
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why what is held may be wrong, as a sum of `bandit_gym.doubts.Doubt`.

@@ -11,7 +11,7 @@ Both are small where rewards are what the prior expects, so that nothing cancels
 
 Cells are halved until polynomials of degree 7 follow all three, also at draws of the prior, which
 show where it has spikes, and until the prior bends by little more than 1, so that its values at the
-ends of cells show where its mass is. A jump is a cell of its own, some 1e-12 long.
+ends of cells show where its mass is. A jump is a cell of its own, some 1e-12 long, and straight.
 
 Letters: K arms, P kinds of arms, C cells, D draws, m places.
 """
@@ -31,9 +31,6 @@ NUM_DRAWS = 4096
 NUM_TWIN_DRAWS = 1024
 MOST_CELLS = 4000
 DEGREE = 7
-
-SMOOTH, JUMP, UNKNOWN = range(3)
-"""Kinds of cells: polynomials; two constants that meet in the middle; a guess."""
 
 DEEPEST = 350.0
 """Further below its top a log-density is not resolved."""
@@ -70,10 +67,10 @@ class Cells(NamedTuple):
         kind_of_arm: (K,) which of P kinds an arm is of; arms of one kind have one prior.
         sizes: (P,) number of cells.
         edges: (P, C + 1) ends of cells, padded by the last.
-        heights: (P, C + 1, 3) prior log-density of u less its top, f_1 and f_2 at the edges.
-        polynomials: (P, C, 3, DEGREE + 1) of the three, in t from 0 to 1 along a cell.
-        kinds: (P, C) SMOOTH, JUMP or UNKNOWN.
-        jumps: (P, Q, 2) ends of the jumps among them, padded by infinity.
+        polynomials: (P, C, 3, DEGREE + 1) of the prior's log-density of u less its top, of f_1 and
+            of f_2, in t from 0 to 1 along a cell.
+        is_jump: (P, C) True for jumps.
+        is_unknown: (P, C) True where the prior was not resolved.
     """
 
     ends: np.ndarray
@@ -82,10 +79,9 @@ class Cells(NamedTuple):
     kind_of_arm: np.ndarray
     sizes: np.ndarray
     edges: np.ndarray
-    heights: np.ndarray
     polynomials: np.ndarray
-    kinds: np.ndarray
-    jumps: np.ndarray
+    is_jump: np.ndarray
+    is_unknown: np.ndarray
 
 
 def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
@@ -103,14 +99,14 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
         density = ArmDensity(problem, coordinate, support, int(arm))
         found.append(resolve_arm(density, draws[:, arm]))
         _require_decay(found[-1], density)
-    sizes = np.array([len(arm.kinds) for arm in found])
+    sizes = np.array([len(arm.is_unknown) for arm in found])
     shape = (len(found), sizes.max())
-    edges, heights = np.empty((shape[0], shape[1] + 1)), np.zeros((shape[0], shape[1] + 1, 3))
-    polynomials, kinds = np.zeros((*shape, 3, DEGREE + 1)), np.zeros(shape, dtype=np.int8)
+    edges, polynomials = np.empty((shape[0], shape[1] + 1)), np.zeros((*shape, 3, DEGREE + 1))
+    is_jump, is_unknown = np.zeros((2, *shape), dtype=bool)
     for kind, (arm, size) in enumerate(zip(found, sizes, strict=True)):
         edges[kind], edges[kind, : size + 1] = arm.edges[-1], arm.edges
-        heights[kind, : size + 1] = arm.heights
-        polynomials[kind, :size], kinds[kind, :size] = arm.polynomials, arm.kinds
+        polynomials[kind, :size] = arm.polynomials
+        is_jump[kind, :size], is_unknown[kind, :size] = arm.is_jump, arm.is_unknown
     kind_of_arm = np.unique(twins, return_inverse=True)[1]
     cells = Cells(
         coordinate.ends,
@@ -119,24 +115,17 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
         kind_of_arm,
         sizes,
         edges,
-        heights,
         polynomials,
-        kinds,
-        _find_jumps(edges, kinds),
+        is_jump,
+        is_unknown,
     )
     return coordinate, cells
 
 
-def _find_jumps(edges: FloatArray, kinds: np.ndarray) -> FloatArray:
-    where = [np.flatnonzero(row == JUMP) for row in kinds]
-    jumps = np.full((len(kinds), max(map(len, where)), 2), np.inf)
-    for row, ends, cells in zip(jumps, edges, where, strict=True):
-        row[: len(cells)] = np.stack([ends[cells], ends[cells + 1]], axis=1)
-    return jumps
-
-
 def find_twins(problem: BanditProblem, support: FloatArray, draws: FloatArray) -> np.ndarray:
     """Return, for each of K arms, the first arm with the same density at draws of all arms.
+
+    Densities are known up to a constant, and compared to nine digits.
 
     Args:
         problem: likelihood and prior.
@@ -147,6 +136,7 @@ def find_twins(problem: BanditProblem, support: FloatArray, draws: FloatArray) -
     some = some[:: max(1, len(some) // NUM_TWIN_DRAWS)]
     values = log_prior(problem, support, np.repeat(some[:, None], problem.num_arms, axis=1))
     first: dict[bytes, int] = {}
+    values = np.round(values - values.max(axis=0), 9) + 0.0
     columns = np.concatenate([values, support.T]).T
     return np.array([first.setdefault(each.tobytes(), arm) for arm, each in enumerate(columns)])
 
@@ -234,9 +224,9 @@ class ArmCells(NamedTuple):
     """Cells of one arm, in increasing order; see `Cells`."""
 
     edges: np.ndarray
-    heights: np.ndarray
     polynomials: np.ndarray
-    kinds: np.ndarray
+    is_jump: np.ndarray
+    is_unknown: np.ndarray
 
 
 def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
@@ -285,26 +275,24 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         straight[0, is_empty, 0], straight[0, is_empty, 1] = NOTHING, 0.0
         kept = np.where(is_good[:, None], polynomials, straight)
         is_known = (is_good & (length > NARROWEST)) | (is_flat & is_empty)
-        kinds = np.select([is_known, is_jump], [SMOOTH, JUMP], UNKNOWN)
-        columns = (left, right, np.moveaxis(ends, 0, -1), np.moveaxis(kept, 0, 1), kinds)
-        done.append(tuple(column[is_done] for column in (*columns, is_empty & is_flat)))
+        kept = np.moveaxis(kept, 0, 1)
+        columns = left, right, kept, is_empty & is_flat, is_jump, ~(is_known | is_jump)
+        done.append(tuple(column[is_done] for column in columns))
         num_done += int(is_done.sum())
         middle = (left + right)[~is_done] / 2
         left, right = (
             np.stack(pair, axis=1).ravel()
             for pair in ((left[~is_done], middle), (middle, right[~is_done]))
         )
-    left, right, ends, polynomials, kinds, is_empty = (
+    left, right, polynomials, is_empty, is_jump, is_unknown = (
         np.concatenate(column) for column in zip(*done, strict=True)
     )
     order = np.argsort(left, kind="stable")
-    inside = np.flatnonzero(~is_empty[order] & (kinds[order] != JUMP))
+    inside = np.flatnonzero(~(is_empty | is_jump)[order])
     order = order[inside[0] : inside[-1] + 1] if len(inside) else order
     polynomials[:, 0, 0] = np.maximum(polynomials[:, 0, 0] - top, NOTHING)
-    ends[..., 0] = np.maximum(ends[..., 0] - top, NOTHING)
     edges = np.append(left[order], right[order[-1]])
-    heights = np.concatenate([ends[order][:, 0], ends[order][-1:, 1]])
-    return ArmCells(edges, heights, polynomials[order], kinds[order].astype(np.int8))
+    return ArmCells(edges, polynomials[order], is_jump[order], is_unknown[order])
 
 
 def _tolerance(values: FloatArray, top: float) -> FloatArray:
@@ -346,11 +334,12 @@ def _shortest(u: FloatArray) -> FloatArray:
 
 def _require_decay(cells: ArmCells, density: ArmDensity) -> None:
     """Refuse a density that is as high at a limit of u as before it; elsewhere the support ends."""
-    heights, lengths = cells.heights[:, 0], np.diff(cells.edges)[[0, -1]]
-    ends, inside = heights[[0, -1]], heights[[1, -2]]
+    starts, stops = cells.polynomials[:, 0, 0], cells.polynomials[:, 0].sum(axis=-1)
+    ends, inside = np.array([[starts[0], stops[-1]], [stops[0], starts[-1]]])
+    lengths = np.diff(cells.edges)[[0, -1]]
     is_limit = cells.edges[[0, -1]] == density.coordinate.limits
     is_flat = is_limit & (ends > -_LOG_REACH) & ~(inside - ends > _SLOWEST_DECAY * lengths)
-    if not heights.max() > NOTHING or is_flat.any():
+    if not starts.max() > NOTHING or is_flat.any():
         raise ValueError(
             f"problem.prior must be a density that integrates over its support, got "
             f"{density.problem.prior!r}, which does not decay for arm {density.arm}."

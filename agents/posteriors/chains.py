@@ -311,18 +311,6 @@ class GibbsPosterior(Posterior):
         self._is_fresh = False
         return self._means.copy()
 
-    def mean(self) -> np.ndarray:
-        """Return the (N, K) expectations."""
-        return self._draws().mean()
-
-    def std(self) -> np.ndarray:
-        """Return the (N, K) standard deviations."""
-        return self._draws().std()
-
-    def quantile(self, p: np.ndarray | float) -> np.ndarray:
-        """Return the (N, K) quantiles; those of less than a sweep's share are the outermost."""
-        return self._draws().quantile(p)
-
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) shares of the sweeps in which an arm was the best."""
         return self._draws().best_arm_probabilities()

@@ -20,8 +20,6 @@ from typing import NamedTuple
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import (
     conjugate_posterior,
-    find_row,
-    has_row,
     is_compiled,
     is_conjugate,
     reference_posterior,
@@ -42,7 +40,7 @@ class Kind(NamedTuple):
     """
 
     fits: Callable[[BanditProblem], bool]
-    need: Callable[[BanditProblem], str]
+    need: str
     make: Callable[[BanditProblem, int], Posterior]
 
 
@@ -58,36 +56,20 @@ def _make_gibbs(problem: BanditProblem, num_sweeps: int) -> Posterior:
     return GibbsPosterior(problem, num_sweeps)
 
 
-def _conjugate_need(problem: BanditProblem) -> str:
-    likelihood = problem.likelihood
-    if not has_row(likelihood):
-        return f"be conjugate to {likelihood.name} rewards, which no prior is known to be,"
-    row = find_row(likelihood)
-    return f"be conjugate to {likelihood.name} rewards, a {row.prior.__name__},"
-
-
-def _any_need(problem: BanditProblem) -> str:
-    """Say what a prior needs for any of the exact kinds, given the likelihood."""
-    density = "offer arm_log_density (arms independent a priori)"
-    if not is_compiled(problem.likelihood):
-        return f"{density} beside {problem.likelihood.name} rewards, which have no row in Table 1"
-    return f"be conjugate, {density} or be a TruncatedMultivariateNormal"
-
-
 KINDS = {
     "conjugate": Kind(
         lambda problem: is_conjugate(problem.likelihood, problem.prior),
-        _conjugate_need,
+        "be conjugate to the rewards",
         lambda problem, _: conjugate_posterior(problem),
     ),
     "grid": Kind(
         lambda problem: problem.offers("arm_log_density"),
-        lambda _: "offer arm_log_density (arms independent a priori)",
+        "offer arm_log_density (arms independent a priori)",
         _make_grid,
     ),
     "gibbs": Kind(
         lambda problem: problem.offers("normal_box") and is_compiled(problem.likelihood),
-        lambda _: "be a TruncatedMultivariateNormal, with built-in rewards,",
+        "be a TruncatedMultivariateNormal, with built-in rewards",
         _make_gibbs,
     ),
 }
@@ -103,7 +85,8 @@ def exact_method(problem: BanditProblem) -> str:
     for method, kind in KINDS.items():
         if kind.fits(problem):
             return method
-    raise ValueError(f"problem.prior must {_any_need(problem)}, got {problem.prior!r}; {OTHERS}.")
+    needs = ", or ".join(kind.need for kind in KINDS.values())
+    raise ValueError(f"problem.prior must {needs}, got {problem.prior!r}; {OTHERS}.")
 
 
 def has_exact_posterior(problem: BanditProblem) -> bool:
@@ -137,8 +120,8 @@ def exact_posterior(
     kind = KINDS[method]
     if not kind.fits(problem):
         raise ValueError(
-            f"problem.prior must {kind.need(problem)} for method={method!r}, got "
-            f"{problem.prior!r}; use method='auto'; {OTHERS}."
+            f"problem.prior must {kind.need} for method={method!r}, got {problem.prior!r}; "
+            f"use method='auto'; {OTHERS}."
         )
     return method, kind.make(problem, num_sweeps)
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -113,27 +112,10 @@ def find_row(likelihood: Likelihood) -> Row:
     return row
 
 
-def has_row(likelihood: Likelihood) -> bool:
-    """Say whether the likelihood has a conjugate law."""
-    return row_of(likelihood) is not None
-
-
 def is_compiled(likelihood: Likelihood) -> bool:
     """Say whether the likelihood's conjugate law is one that kernels know."""
     row = row_of(likelihood)
     return row is not None and row.law.code is not None
-
-
-def code_of(likelihood: Likelihood) -> int:
-    """Return the code by which kernels know the likelihood's conjugate law.
-
-    Raises:
-        ValueError: if they do not.
-    """
-    code = find_row(likelihood).law.code
-    if code is None:
-        raise ValueError(message("likelihood", "have a compiled law", likelihood))
-    return code
 
 
 def data_weights(likelihood: Likelihood) -> np.ndarray:
@@ -142,22 +124,13 @@ def data_weights(likelihood: Likelihood) -> np.ndarray:
     return np.array(find_row(likelihood).weights, dtype=np.float64) / variance
 
 
-@cache
-def _natural_weights(likelihood: Likelihood) -> np.ndarray:
-    """Return (2, 5) what a pull and a unit of reward add to the coefficients of the features."""
-    law = find_row(likelihood).law
-    if law.natural is None:
-        raise ValueError(message("likelihood", "have a law with features", likelihood))
-    slopes = law.natural[:, 1:] @ data_weights(likelihood)
-    return np.ascontiguousarray(slopes.T)
-
-
 def likelihood_coefficients(
     likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray
 ) -> np.ndarray:
     """Return the (..., K, 5) coefficients of the log-likelihood in the five features."""
-    pull, unit = _natural_weights(likelihood)
-    return counts[..., None] * pull + sums[..., None] * unit
+    law, ((a, b), (c, d)) = find_row(likelihood).law, data_weights(likelihood)
+    gained = law.coefficients(a * counts + b * sums, c * counts + d * sums)
+    return gained - law.coefficients(np.zeros(1), np.zeros(1))
 
 
 class ConjugatePosterior(Posterior):

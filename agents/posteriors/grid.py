@@ -51,10 +51,6 @@ _NODES = _NODES + 0.5
 LEAST = 1e-12
 """Probability that the best mean is even lower, with which a lane is done."""
 
-START, LENGTH, BELOW, LEFT, SLOPE, BEND, TOTAL, X_LEFT, X_SLOPE, X_BEND = range(10)
-"""Columns of the stretch that an arm is in: where it starts, its length, F there, the parabola of
-the density; the integral of x dF up to there, and the parabola of x times the density."""
-
 
 class GridPosterior(Posterior):
     """Posteriors of arms that are independent a priori, each as a table.
@@ -160,20 +156,20 @@ class GridPosterior(Posterior):
                 part = self.restrict(lanes, arms).best_arm_moments()
                 found[np.ix_(lanes, arms)], means[np.ix_(lanes, arms, arms)] = part
             return found, means
-        compare_tables(self.cells.ends, self.tables.points, self._means(), found, means)
+        x = self._means()
+        totals = np.pad(self._parts(x).cumsum(axis=-1), [(0, 0), (0, 0), (1, 0)])
+        compare_tables(self.cells.ends, self.tables.points, x, totals, found, means)
         return found, means
 
     def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and expected shortfalls, of the parabolas between points."""
         level = np.array(np.broadcast_to(level, self.tables.keys.shape[:2]), dtype=np.float64)
         u = self.coordinate.positions(level)[..., None]
-        place, density = self.tables.points[..., PLACE], self.tables.points[..., DENSITY]
-        length = np.diff(place[..., ::2], axis=-1)
-        along = np.clip((u - place[..., :-2:2]) / np.maximum(length, 1e-300), 0.0, 1.0)
-        below = (length * _part_of_parabola(density, along)).sum(axis=-1)
-        total = (length * _part_of_parabola(density * self._means(), along)).sum(axis=-1)
-        below = np.clip(below, 0.0, 1.0)
-        return below, np.maximum(level * below - total, 0.0)
+        place = self.tables.points[..., ::2, PLACE]
+        length = np.maximum(np.diff(place, axis=-1), 1e-300)
+        along = np.clip((u - place[..., :-1]) / length, 0.0, 1.0)
+        below = np.clip(self._integral(1.0, along), 0.0, 1.0)
+        return below, np.maximum(level * below - self._integral(self._means(), along), 0.0)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) BEYOND_TABLE where an arm's table is unreliable, see `tables`."""
@@ -182,33 +178,31 @@ class GridPosterior(Posterior):
 
     def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> GridPosterior:
         """Return what is known of some arms in some lanes, to be asked and not to follow data."""
-        part, tables, cells = copy.copy(self), self.tables, np.ix_(lanes, arms)
-        kept = (
-            tables.keys[cells],
-            tables.points[cells],
-            tables.guides[cells],
-            tables.errors[cells],
-        )
-        part.tables, part.counts = Tables(*kept, tables.recent), self.counts[cells]
+        part, cells = copy.copy(self), np.ix_(lanes, arms)
+        keys, points, guides, errors, recent = self.tables
+        kept = keys[cells], points[cells], guides[cells], errors[cells]
+        part.tables, part.counts = Tables(*kept, recent), self.counts[cells]
         return part
 
     def _means(self) -> np.ndarray:
         """Return the (N, K, M + 1) means at the points."""
         return self.coordinate.means(self.tables.points[..., PLACE])
 
-    def _integral(self, values: np.ndarray) -> np.ndarray:
-        """Return the (N, K) expectations of values at the points, (N, K, M + 1), by Simpson."""
+    def _integral(self, values: np.ndarray | float, along: np.ndarray | float = 1.0) -> np.ndarray:
+        """Return the (N, K) expectations of values at the points, (N, K, M + 1), by parabolas.
+
+        Args:
+            values: (N, K, M + 1).
+            along: (N, K, M / 2) which part of each pair of intervals counts, up to 1 for all.
+        """
+        return np.asarray(self._parts(values, along).sum(axis=-1))
+
+    def _parts(self, values: np.ndarray | float, along: np.ndarray | float = 1.0) -> np.ndarray:
+        """Return the (N, K, M / 2) integrals over pairs of intervals."""
         weighted = values * self.tables.points[..., DENSITY]
-        whole = weighted[..., :-2:2] + 4 * weighted[..., 1::2] + weighted[..., 2::2]
+        three = weighted[..., :-2:2], weighted[..., 1::2], weighted[..., 2::2]
         length = np.diff(self.tables.points[..., ::2, PLACE], axis=-1)
-        return np.asarray((length * whole).sum(axis=-1) / 6)
-
-
-def _part_of_parabola(values: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Return the integrals up to t (..., M / 2) in [0, 1] of parabolas through (..., M + 1)."""
-    left, middle, right = values[..., :-2:2], values[..., 1::2], values[..., 2::2]
-    slope, bend = -3 * left + 4 * middle - right, 2 * (left - 2 * middle + right)
-    return np.asarray(t * (left + t * (slope / 2 + t * bend / 3)))
+        return np.asarray(length * parabola(*three, along)[1])
 
 
 def _density_of_table(points: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -221,80 +215,10 @@ def _density_of_table(points: np.ndarray, u: np.ndarray) -> np.ndarray:
 
 
 @inner
-def enter(
-    points: np.ndarray, x: np.ndarray, totals: np.ndarray, pair: int, row: np.ndarray
-) -> None:
-    """Set the (10,) columns for a stretch of one arm's table: (M + 1, 3) points, (M + 1,) means."""
-    k = 2 * pair
-    row[START], row[BELOW] = points[k, PLACE], points[k, MASS]
-    row[LENGTH] = points[k + 2, PLACE] - points[k, PLACE]
-    left, middle, right = points[k, DENSITY], points[k + 1, DENSITY], points[k + 2, DENSITY]
-    set_parabola(left, middle, right, row[LEFT:])
-    if x.size > 0:
-        row[TOTAL] = totals[pair]
-        set_parabola(left * x[k], middle * x[k + 1], right * x[k + 2], row[X_LEFT:])
-
-
-@inner
-def set_parabola(left: float, middle: float, right: float, row: np.ndarray) -> None:
-    """Set the first three of a row to the coefficients of a parabola through three values."""
-    row[0], row[1] = left, -3.0 * left + 4.0 * middle - right
-    row[2] = 2.0 * (left - 2.0 * middle + right)
-
-
-@inner
-def sum_means(points: np.ndarray, x: np.ndarray, totals: np.ndarray) -> None:
-    """Set totals (M / 2 + 1,) to the integrals of x dF up to every other point."""
-    totals[0] = 0.0
-    for pair in range(totals.size - 1):
-        k = 2 * pair
-        of_three = points[k, DENSITY] * x[k] + 4.0 * points[k + 1, DENSITY] * x[k + 1]
-        of_three += points[k + 2, DENSITY] * x[k + 2]
-        totals[pair + 1] = totals[pair] + (points[k + 2, PLACE] - points[k, PLACE]) * of_three / 6.0
-
-
-@inner
-def add_node(
-    ends: np.ndarray, rows: np.ndarray, u: float, weight: float, spare: np.ndarray, sums: np.ndarray
-) -> float:
-    """Add what a node adds to the integrals; return the probability that all means are below.
-
-    Products over the other arms come from running products on either side: dividing by a factor
-    would lose an arm whose distribution function is still 0.
-
-    Args:
-        ends: (4,) of the coordinate.
-        rows: (K, 10) stretches that hold the node.
-        u: where it is.
-        weight: of it.
-        spare: (4, K) overwritten.
-        sums: (K, K + 1) or (K, 1): p_a is added to [a, 0], and p_a M_ai to [a, i + 1].
-    """
-    num_arms, product = rows.shape[0], 1.0
-    density, below, before, average = spare[0], spare[1], spare[2], spare[3]
-    for i in range(num_arms):
-        row = rows[i]
-        length = row[LENGTH]
-        t = (u - row[START]) / length if length > 0.0 else 0.0
-        density[i] = row[LEFT] + t * (row[SLOPE] + t * row[BEND])
-        part = t * (row[LEFT] + t * (row[SLOPE] / 2.0 + t * row[BEND] / 3.0))
-        below[i] = max(row[BELOW] + length * part, 0.0)
-        before[i] = product
-        product *= below[i]
-        if sums.shape[1] > 1:
-            part = t * (row[X_LEFT] + t * (row[X_SLOPE] / 2.0 + t * row[X_BEND] / 3.0))
-            average[i] = (row[TOTAL] + length * part) / max(below[i], 1e-300)
-    rest = product
-    product = weight
-    for a in range(num_arms - 1, -1, -1):
-        share = before[a] * product * density[a]
-        product *= below[a]
-        sums[a, 0] += share
-        if sums.shape[1] > 1 and share != 0.0:
-            x = mean_at(ends, u)
-            for i in range(num_arms):
-                sums[a, i + 1] += share * (x if i == a else min(average[i], x))
-    return rest
+def parabola(left: float, middle: float, right: float, t: float) -> tuple[float, float]:
+    """Return the parabola through three values at t from 0 to 1, and its integral up to t."""
+    slope, bend = -3.0 * left + 4.0 * middle - right, 2.0 * (left - 2.0 * middle + right)
+    return left + t * (slope + t * bend), t * (left + t * (slope / 2.0 + t * bend / 3.0))
 
 
 class LaneTables(NamedTuple):
@@ -303,7 +227,7 @@ class LaneTables(NamedTuple):
     Attributes:
         points: (K, M + 1, 3).
         x: (K, M + 1) means at the points, or (K, 0).
-        totals: (K, M / 2 + 1) integrals of x dF.
+        totals: (K, M / 2 + 1) integrals of x dF; (K, 0) likewise.
         pairs: (K,) stretches.
     """
 
@@ -314,16 +238,57 @@ class LaneTables(NamedTuple):
 
 
 @inner
+def add_node(
+    ends: np.ndarray, lane: LaneTables, u: float, weight: float, spare: np.ndarray, sums: np.ndarray
+) -> float:
+    """Add what a node adds to the integrals; return the probability that all means are below.
+
+    Products over the other arms come from running products on either side: dividing by a factor
+    would lose an arm whose distribution function is still 0.
+
+    Args:
+        ends: (4,) of the coordinate.
+        lane: its tables, in the stretches that hold the node or are last.
+        u: where it is.
+        weight: of it.
+        spare: (4, K) overwritten.
+        sums: (K, K + 1) or (K, 1): p_a is added to [a, 0], and p_a M_ai to [a, i + 1].
+    """
+    num_arms, product, has_means = len(lane.pairs), 1.0, sums.shape[1] > 1
+    density, below, before, average = spare[0], spare[1], spare[2], spare[3]
+    for i in range(num_arms):
+        points, pair, k = lane.points[i], lane.pairs[i], 2 * lane.pairs[i]
+        length = points[k + 2, PLACE] - points[k, PLACE]
+        t = min((u - points[k, PLACE]) / length, 1.0) if length > 0.0 else 0.0
+        left, middle, right = points[k, DENSITY], points[k + 1, DENSITY], points[k + 2, DENSITY]
+        density[i], part = parabola(left, middle, right, t)
+        density[i] = density[i] if t < 1.0 else 0.0
+        below[i] = max(points[k, MASS] + length * part, 0.0)
+        before[i] = product
+        product *= below[i]
+        if has_means:
+            x = lane.x[i, k : k + 3]
+            part = parabola(left * x[0], middle * x[1], right * x[2], t)[1]
+            average[i] = (lane.totals[i, pair] + length * part) / max(below[i], 1e-300)
+    rest = product
+    product = weight
+    for a in range(num_arms - 1, -1, -1):
+        share = before[a] * product * density[a]
+        product *= below[a]
+        sums[a, 0] += share
+        if has_means and share != 0.0:
+            highest = mean_at(ends, u)
+            for i in range(num_arms):
+                sums[a, i + 1] += share * (highest if i == a else min(average[i], highest))
+    return rest
+
+
+@inner
 def integrate(
-    ends: np.ndarray,
-    tables: LaneTables,
-    places: np.ndarray,
-    rows: np.ndarray,
-    spare: np.ndarray,
-    sums: np.ndarray,
+    ends: np.ndarray, lane: LaneTables, places: np.ndarray, spare: np.ndarray, sums: np.ndarray
 ) -> None:
     """Add up the integrals between sorted places, from above, until the best is surely higher."""
-    points, pairs = tables.points, tables.pairs
+    points, pairs = lane.points, lane.pairs
     lowest, rest = -np.inf, 1.0  # below, some distribution function is 0
     for i in range(len(pairs)):
         lowest = max(lowest, points[i, 0, PLACE])
@@ -334,18 +299,21 @@ def integrate(
         if not length > 0.0:
             continue
         for i in range(len(pairs)):
-            if points[i, 2 * pairs[i], PLACE] > places[k]:
-                while points[i, 2 * pairs[i], PLACE] > places[k]:
-                    pairs[i] -= 1
-                enter(points[i], tables.x[i], tables.totals[i], pairs[i], rows[i])
+            while points[i, 2 * pairs[i], PLACE] > places[k]:
+                pairs[i] -= 1
         for q in range(2, -1, -1):
             u = places[k] + length * _NODES[q]
-            rest = add_node(ends, rows, u, length * _WEIGHTS[q], spare, sums)
+            rest = add_node(ends, lane, u, length * _WEIGHTS[q], spare, sums)
 
 
 @kernel
 def compare_tables(
-    ends: np.ndarray, points: np.ndarray, x: np.ndarray, found: np.ndarray, means: np.ndarray
+    ends: np.ndarray,
+    points: np.ndarray,
+    x: np.ndarray,
+    totals: np.ndarray,
+    found: np.ndarray,
+    means: np.ndarray,
 ) -> float:
     """Find which arm is the best, and what to expect of all if it is.
 
@@ -353,6 +321,7 @@ def compare_tables(
         ends: (4,) of the coordinate.
         points: (N, K, M + 1, 3) of the tables.
         x: (N, K, M + 1) means at the points; (N, K, 0) if `means` are not asked for.
+        totals: (N, K, M / 2 + 1) integrals of x dF up to every other point; (N, K, 0) likewise.
         found: (N, K) receives p_a; each row sums to one.
         means: (N, K, K) receives M_ai at [lane, a, i]; or (N, 0, 0).
 
@@ -361,21 +330,14 @@ def compare_tables(
     """
     num_lanes, num_arms, num_points = points.shape[:3]
     num_pairs = num_points // 2
-    rows, spare = np.empty((num_arms, 10)), np.empty((4, num_arms))
-    sums = np.empty((num_arms, 1 + means.shape[1]))
-    totals = np.zeros((num_arms, num_pairs + 1))
+    spare, sums = np.empty((4, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
     pairs, largest_miss = np.empty(num_arms, dtype=np.int64), 0.0
     for lane in range(num_lanes):
-        for i in range(num_arms):
-            if means.shape[1] > 0:
-                sum_means(points[lane, i], x[lane, i], totals[i])
-            rows[i] = 0.0
-            rows[i, BELOW], rows[i, TOTAL] = 1.0, totals[i, num_pairs]
         places = points[lane, :, ::2, PLACE].copy().reshape(num_arms * (num_pairs + 1))
         places.sort()
-        pairs[:], sums[:] = num_pairs, 0.0
-        tables = LaneTables(points[lane], x[lane], totals, pairs)
-        integrate(ends, tables, places, rows, spare, sums)
+        pairs[:], sums[:] = num_pairs - 1, 0.0
+        tables = LaneTables(points[lane], x[lane], totals[lane], pairs)
+        integrate(ends, tables, places, spare, sums)
         total = sums[:, 0].sum()
         miss = abs(total - 1.0)
         largest_miss = max(largest_miss, miss if miss >= 0.0 else np.inf)  # where it is NaN
@@ -383,7 +345,7 @@ def compare_tables(
             p = sums[a, 0]
             found[lane, a] = max(p / total, 0.0)
             for i in range(means.shape[1]):
-                means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[i, num_pairs]
+                means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[lane, i, num_pairs]
     return largest_miss
 
 
@@ -394,5 +356,5 @@ def find_best_arms(points: np.ndarray) -> tuple[np.ndarray, float]:
         points: (N, K, M + 1, 3) of the tables.
     """
     found = np.empty(points.shape[:2])
-    x, means = np.empty((*found.shape, 0)), np.empty((len(found), 0, 0))
-    return found, compare_tables(np.zeros(4), points, x, found, means)
+    none, means = np.empty((*found.shape, 0)), np.empty((len(found), 0, 0))
+    return found, compare_tables(np.zeros(4), points, none, none, found, means)

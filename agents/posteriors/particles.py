@@ -173,19 +173,6 @@ class ParticlePosterior(Posterior):
         """Return (size, N, K) draws: particles by their weight."""
         return self._draws().resample(rng, size).reshape(size, *self.counts.shape)
 
-    def mean(self) -> np.ndarray:
-        """Return the (N, K) weighted means."""
-        return self._draws().mean().reshape(self.counts.shape)
-
-    def std(self) -> np.ndarray:
-        """Return the (N, K) weighted standard deviations."""
-        return self._draws().std().reshape(self.counts.shape)
-
-    def quantile(self, p: np.ndarray | float) -> np.ndarray:
-        """Return the (N, K) smallest particles with at least the share p of the weight below."""
-        levels = np.broadcast_to(p, self.counts.shape).reshape(-1, self._size)
-        return self._draws().quantile(levels).reshape(self.counts.shape)
-
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities, those of these particles to rounding."""
         return self.best_among(None)

@@ -4,7 +4,7 @@ A table holds the distribution function and the density of one arm's u at M + 1 
 log-density is looked at where the prior's cells end and where the likelihood alone would be: that
 shows where the mass is. Then every other point is placed at shares of it, some for the bulk, some
 for the tails and some for each stretch that was looked at, so that no narrow part is passed over;
-a jump of the density has points at either side. The points between these are midway, so that masses
+a jump has two of them at its sides. The points between these are midway, so that masses
 are Simpson's. What densities bend between points bounds what the table may be wrong by. Where that
 is above LARGEST_ERROR, both looks are put together and the points are placed again.
 
@@ -20,9 +20,6 @@ and step, it is made anew, or copied from a lane and arm that have the same: wit
 whole numbers, a few hundred tables serve thousands of lanes.
 
 Letters: K arms, N lanes, M + 1 points.
-
-References:
-    Devroye (1986), "Non-Uniform Random Variate Generation", III.2 (indexed search).
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ from scipy.special import ndtr
 
 import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of the laws
 from agents.numerics.laws import Law, MeanLaws, describe, log_density_along
-from agents.posteriors.cells import IMPOSSIBLE, JUMP, UNKNOWN, Cells
+from agents.posteriors.cells import DEGREE, IMPOSSIBLE, Cells
 from agents.posteriors.coordinate import position_of
 from bandit_gym.numerics.compiled import inner, kernel
 
@@ -44,7 +41,6 @@ MASS, PLACE, DENSITY = range(3)
 """What there is of each point: distribution function, u and density of u."""
 
 FEWEST_POINTS, MOST_POINTS = 64, 2048
-MANY_CELLS, POINTS_PER_CELL, POINTS_PER_JUMP = 64, 2, 12
 NARROW, POINTS_PER_NARROW_CELL = 0.25, 3
 LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
@@ -111,16 +107,13 @@ def empty_tables(cells: Cells, num_lanes: int) -> Tables:
 
 
 def count_points(cells: Cells) -> int:
-    """Return M: some more for jumps, narrow cells and many of them, of the arm that takes most."""
-    heights = cells.heights[..., 0]
-    has_mass = np.maximum(heights[:, 1:], heights[:, :-1]) > -LOG_REACH
-    is_jump = has_mass & (cells.kinds == JUMP)
-    lengths = np.where(has_mass & ~is_jump, np.diff(cells.edges), 1.0)
+    """Return M: some more for narrow cells, of the arm that takes most."""
+    prior = cells.polynomials[:, :, 0]
+    has_mass = np.maximum(prior[..., 0], prior.sum(axis=-1)) > -LOG_REACH
+    lengths = np.where(has_mass, np.diff(cells.edges), 1.0)
     is_narrow = (lengths > 0) & (lengths < NARROW)  # the padding has no length
-    wanted = POINTS_PER_CELL * np.maximum(has_mass.sum(axis=1) - MANY_CELLS, 0)
-    wanted = wanted + POINTS_PER_JUMP * is_jump.sum(axis=1)
-    wanted = wanted + POINTS_PER_NARROW_CELL * is_narrow.sum(axis=1)
-    return int(np.clip(4 * np.ceil((FEWEST_POINTS + wanted.max()) / 4), 0, MOST_POINTS))
+    wanted = FEWEST_POINTS + POINTS_PER_NARROW_CELL * is_narrow.sum(axis=1).max()
+    return int(min(4 * np.ceil(wanted / 4), MOST_POINTS))
 
 
 @inner
@@ -132,21 +125,27 @@ def look(cells: Cells, kind: int, data: tuple[float, float], looks: Looks) -> in
         centre = position_of(cells.ends, total / pulls)
     if edges[0] < centre < edges[size]:
         width = width_of_likelihood(cells, kind, find_cell(edges, size, centre), tilt, centre)
-    num_near, u, value = 0, looks.share, looks.rough  # not in use yet
+    u, value, num_near = looks.share[: NEAR.size], looks.rough[: NEAR.size], 0  # not in use yet
     for j in range(NEAR.size):
         u[num_near] = centre + width * NEAR[j]
         num_near += width > 0.0 and edges[0] < u[num_near] < edges[size]
     evaluate(cells, kind, tilt, u[:num_near], value)
-    num, near = 0, 0
     for edge in range(size + 1):
-        while near < num_near and u[near] < edges[edge]:
-            looks.u[num], looks.value[num] = u[near], value[near]
-            num, near = num + 1, near + 1
-        height = cells.heights[kind, edge]
-        looks.u[num] = edges[edge]
-        looks.value[num] = height[0] + tilt[0] * height[1] + tilt[1] * height[2]
-        num += 1
-    return num
+        looks.u[edge] = edges[edge]
+    evaluate(cells, kind, tilt, looks.u[: size + 1], looks.value[: size + 1])
+    return merge(looks, size + 1, u[:num_near], value)
+
+
+@inner
+def merge(looks: Looks, num: int, u: np.ndarray, value: np.ndarray) -> int:
+    """Add looks at u (m,), in order, to others; return how many there are."""
+    k, j = num - 1, u.size - 1
+    for at in range(num + u.size - 1, -1, -1):
+        if j < 0 or (k >= 0 and looks.u[k] > u[j]):
+            looks.u[at], looks.value[at], k = looks.u[k], looks.value[k], k - 1
+        else:
+            looks.u[at], looks.value[at], j = u[j], value[j], j - 1
+    return num + u.size
 
 
 @inner
@@ -206,11 +205,9 @@ def set_shares(looks: Looks, num: int, lowest: float, has_rough: bool) -> tuple[
     error, rank = 0.0, 0.0
     for k in range(first + 1, last + 1):
         below = share[k] / total
-        rare = max(min(below, 1.0 - below), 0.0)
-        low = math.sqrt(math.sqrt(rare))
-        low /= low + 1.0 - rare * (0.25 + rare * (0.09375 + 0.055 * rare))
+        low, high = math.sqrt(math.sqrt(below)), math.sqrt(math.sqrt(max(1.0 - below, 0.0)))
         rank += max(value[k - 1], value[k]) > top - 0.5 * LOG_REACH
-        share[k] = 0.8 * (low if below < 0.5 else 1.0 - low) + 0.2 * rank / num_high
+        share[k] = 0.8 * low / (low + high) + 0.2 * rank / num_high
         if has_rough:
             error += looks.rough[k - 1]
             share[k] = 0.3 * share[k] + 0.7 * error / rough
@@ -218,33 +215,33 @@ def set_shares(looks: Looks, num: int, lowest: float, has_rough: bool) -> tuple[
 
 
 @inner
-def place(jumps: np.ndarray, looks: Looks, first: int, last: int, u: np.ndarray) -> None:
-    """Set u (M + 1,): even points at equal shares and at both ends of (Q, 2) jumps, others midway.
-
-    Where there are too many jumps, the last ones have no points of their own.
-    """
-    most, jump, end = u.size // 2, 0, 0
-    while jump < len(jumps) and not jumps[jump, 0] > looks.u[first]:
-        jump += 1
-    while end < len(jumps) and jumps[end, 1] < looks.u[last]:
-        end += 1
-    end = min(max(end, jump), jump + most // 4)
-    num_shares = most - 2.0 * (end - jump)
-    u[0], u[u.size - 1], k, taken, even = looks.u[first], looks.u[last], first, 1, 1
-    while even < most:
-        goal = taken / num_shares
+def place(looks: Looks, first: int, last: int, u: np.ndarray) -> None:
+    """Set u (M + 1,): even points at equal shares, others midway."""
+    num, k = u.size - 1, first
+    u[0], u[num] = looks.u[first], looks.u[last]
+    for even in range(2, num, 2):
+        goal = even / num
         while k < last - 1 and looks.share[k + 1] < goal:
             k += 1
         part = (goal - looks.share[k]) / max(looks.share[k + 1] - looks.share[k], 1e-300)
-        shared = looks.u[k] + min(part, 1.0) * (looks.u[k + 1] - looks.u[k])
-        if jump < end and jumps[jump, 0] <= shared:
-            u[2 * even], u[2 * even + 2] = jumps[jump, 0], jumps[jump, 1]
-            even, jump = even + 2, jump + 1
-        else:
-            u[2 * even] = max(shared, u[2 * even - 2])
-            even, taken = even + 1, taken + 1
-    for j in range(1, u.size, 2):
-        u[j] = 0.5 * (u[j - 1] + u[j + 1])
+        u[even] = looks.u[k] + min(part, 1.0) * (looks.u[k + 1] - looks.u[k])
+    for odd in range(1, num, 2):
+        u[odd] = 0.5 * (u[odd - 1] + u[odd + 1])
+
+
+@inner
+def meet_jumps(cells: Cells, kind: int, u: np.ndarray) -> None:
+    """Move two even points to the sides of a jump that is between them, and those beside midway."""
+    edges, even = cells.edges[kind], 2
+    for cell in range(cells.sizes[kind]):
+        if cells.is_jump[kind, cell]:
+            while even + 5 < u.size and u[even + 2] <= edges[cell]:
+                even += 2
+            if even + 4 < u.size and u[even] <= edges[cell] and edges[cell + 1] <= u[even + 4]:
+                u[even], u[even + 2] = edges[cell], edges[cell + 1]
+                for odd in range(even - 1, even + 4, 2):
+                    u[odd] = 0.5 * (u[odd - 1] + u[odd + 1])
+                even += 4
 
 
 @inner
@@ -258,23 +255,12 @@ def evaluate(
         while cell < last and edges[cell + 1] <= u[j]:
             cell += 1
         left, per_length = edges[cell], 1.0 / (edges[cell + 1] - edges[cell])
-        c, (a, b) = cells.polynomials[kind, cell], tilt
-        c0, c1 = c[0, 0] + a * c[1, 0] + b * c[2, 0], c[0, 1] + a * c[1, 1] + b * c[2, 1]
-        c2, c3 = c[0, 2] + a * c[1, 2] + b * c[2, 2], c[0, 3] + a * c[1, 3] + b * c[2, 3]
-        c4, c5 = c[0, 4] + a * c[1, 4] + b * c[2, 4], c[0, 5] + a * c[1, 5] + b * c[2, 5]
-        c6, c7 = c[0, 6] + a * c[1, 6] + b * c[2, 6], c[0, 7] + a * c[1, 7] + b * c[2, 7]
-        is_jump, is_last = cells.kinds[kind, cell] == JUMP, cell == last
-        while True:
-            t = (u[j] - left) * per_length
-            if is_jump:  # of the values at both ends, the nearer one
-                t = 1.0 if t >= 0.5 else 0.0
-            square = t * t
-            low = c0 + c1 * t + square * (c2 + c3 * t)
-            value[j] = low + square * square * (c4 + c5 * t + square * (c6 + c7 * t))
-            top = max(top, value[j])
-            j += 1
-            if j == u.size or not (is_last or u[j] < edges[cell + 1]):
-                break
+        c, end = cells.polynomials[kind, cell], edges[cell + 1] if cell < last else np.inf
+        while j < u.size and u[j] < end:
+            t, found = (u[j] - left) * per_length, 0.0
+            for power in range(DEGREE, -1, -1):
+                found = found * t + c[0, power] + tilt[0] * c[1, power] + tilt[1] * c[2, power]
+            value[j], top, j = found, max(top, found), j + 1
     return top
 
 
@@ -314,26 +300,16 @@ def accumulate(u: np.ndarray, value: np.ndarray, top: float, points: np.ndarray)
 
 
 @inner
-def merge(looks: Looks, num: int, points: np.ndarray, value: np.ndarray) -> int:
+def look_again(looks: Looks, num: int, u: np.ndarray, value: np.ndarray, points: np.ndarray) -> int:
     """Add the points of a table to the looks, and what each pair was wrong by; return how many."""
-    k, j = num - 1, points.shape[0] - 1
-    num += points.shape[0]
-    for at in range(num - 1, -1, -1):
-        if j < 0 or (k >= 0 and looks.u[k] > points[j, PLACE]):
-            looks.u[at], looks.value[at], k = looks.u[k], looks.value[k], k - 1
-        else:
-            looks.u[at], looks.value[at], j = points[j, PLACE], value[j], j - 1
-    j = 0
+    num, j = merge(looks, num, u, value), 0
     for at in range(num - 1):
-        while j + 2 < points.shape[0] - 1 and points[j + 2, PLACE] <= looks.u[at]:
+        while j + 2 < u.size - 1 and u[j + 2] <= looks.u[at]:
             j += 2
-        length = points[j + 2, PLACE] - points[j, PLACE]
-        step = looks.u[at + 1] - looks.u[at]
-        left, middle, right = points[j : j + 3, DENSITY]
-        looks.rough[at] = 0.0
-        if 0.0 < step <= length:
-            bend = length * abs(left - 2.0 * middle + right)
-            looks.rough[at] = bend ** (1.0 / 3.0) * step / length
+        length, step = u[j + 2] - u[j], looks.u[at + 1] - looks.u[at]
+        bend = abs(points[j, DENSITY] - 2.0 * points[j + 1, DENSITY] + points[j + 2, DENSITY])
+        is_inside = 0.0 < step <= length
+        looks.rough[at] = (length * bend) ** (1.0 / 3.0) * step / length if is_inside else 0.0
     return num
 
 
@@ -360,14 +336,15 @@ def build(
         first, last = set_shares(looks, num, lowest, attempt > 0)
         if last < first:
             return np.nan
-        place(cells.jumps[kind], looks, first, last, u)
+        place(looks, first, last, u)
+        meet_jumps(cells, kind, u)
         top = evaluate(cells, kind, tilt, u, value)
         if not lowest < top < np.inf:
             return np.nan
         error = accumulate(u, value, top, points)
         if error < LARGEST_ERROR or attempt == MOST_PASSES - 1:
             break
-        num = merge(looks, num, points, value)
+        num = look_again(looks, num, u, value, points)
     is_lost = unknown_mass(cells, kind, points) > LARGEST_ERROR or is_cut(cells.limits, points)
     return np.inf if is_lost else error
 
@@ -376,14 +353,12 @@ def build(
 def unknown_mass(cells: Cells, kind: int, points: np.ndarray) -> float:
     """Return the mass in cells that the prior was not resolved in, to whole steps of the table."""
     edges, size, mass = cells.edges[kind], cells.sizes[kind], 0.0
-    cell, end = find_cell(edges, size, points[0, PLACE]), points[points.shape[0] - 1, PLACE]
-    while cell < size and edges[cell] < end:
-        if cells.kinds[kind, cell] == UNKNOWN:
-            for k in range(1, points.shape[0]):
-                middle = 0.5 * (points[k - 1, PLACE] + points[k, PLACE])
-                if edges[cell] <= middle < edges[cell + 1]:
-                    mass += points[k, MASS] - points[k - 1, MASS]
-        cell += 1
+    cell = find_cell(edges, size, points[0, PLACE])
+    for k in range(1, len(points)):
+        while cell < size - 1 and 2.0 * edges[cell + 1] <= points[k - 1, PLACE] + points[k, PLACE]:
+            cell += 1
+        if cells.is_unknown[kind, cell]:
+            mass += points[k, MASS] - points[k - 1, MASS]
     return mass
 
 
@@ -410,18 +385,12 @@ def mass_beyond(end: np.ndarray, inner_point: np.ndarray) -> float:
 
 @inner
 def fill_guide(points: np.ndarray, guide: np.ndarray) -> None:
-    """Set the last point with a mass of at most j / M before it, for each j.
-
-    Points are counted rather than looked for, which no processor could foretell the steps of.
-    """
-    num = len(guide)
-    guide[:] = 0
-    for k in range(1, num):
-        first = math.ceil(points[k, MASS] * num)
-        if 0 <= first < num:
-            guide[first] += 1
-    for j in range(1, num):
-        guide[j] += guide[j - 1]
+    """Set where to look for each level j / M."""
+    num, k = len(guide), 0
+    for j in range(num):
+        while points[k + 1, MASS] * num <= j:
+            k += 1
+        guide[j] = k
 
 
 @inner
@@ -445,16 +414,11 @@ def kind_of_data(kind: int, pulls: float, total: float) -> int:
 
 
 @inner
-def copy_table(tables: Tables, to: tuple[int, int], other: tuple[int, int]) -> None:
-    """Make one lane's table of an arm the same as another's, in loops that are fast."""
-    points, source = tables.points[to], tables.points[other]
+def copy_points(source: np.ndarray, points: np.ndarray) -> None:
+    """Copy a table's points, in loops that are faster than an assignment."""
     for k in range(points.shape[0]):
         for column in range(3):
             points[k, column] = source[k, column]
-    guide, same = tables.guides[to], tables.guides[other]
-    for k in range(guide.size):
-        guide[k] = same[k]
-    tables.errors[to] = tables.errors[other]
 
 
 @inner
@@ -484,14 +448,16 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
             like = kind_of_data(kinds[arm], pulls, total)
             other, twin = divmod(recent[like], num_arms)
             is_twin = other < num_lanes and kinds[twin] == kinds[arm]
+            points, guide = tables.points[lane, arm], tables.guides[lane, arm]
             if is_twin and keys[other, twin, 0] == pulls and keys[other, twin, 1] == total:
-                copy_table(tables, (lane, arm), (other, twin))
+                copy_points(tables.points[other, twin], points)
+                guide[:] = tables.guides[other, twin]
+                tables.errors[lane, arm] = tables.errors[other, twin]
             else:
-                points = tables.points[lane, arm]
                 error = build(cells, kinds[arm], (pulls, total), looks, spare, points)
                 if np.isnan(error):
                     return lane * num_arms + arm
-                fill_guide(points, tables.guides[lane, arm])
+                fill_guide(points, guide)
                 tables.errors[lane, arm] = error
             recent[like] = lane * num_arms + arm
             keys[lane, arm, 0], keys[lane, arm, 1] = pulls, total
@@ -533,8 +499,7 @@ def tabulate_laws(laws: MeanLaws, points: np.ndarray) -> None:
     num_lanes, num_arms, num_points = points.shape[:3]
     size = WIDE.size + MOST_PASSES * num_points
     looks = Looks(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
-    u, value, no_jumps = np.empty(num_points), np.empty(num_points), np.empty((0, 2))
-    modes = np.empty(num_arms)
+    u, value, modes = np.empty(num_points), np.empty(num_points), np.empty(num_arms)
     for lane in range(num_lanes):
         for arm in range(num_arms):
             first, second, num = laws.first[lane, arm], laws.second[lane, arm], WIDE.size
@@ -545,12 +510,12 @@ def tabulate_laws(laws: MeanLaws, points: np.ndarray) -> None:
             table = points[lane, arm]
             for attempt in range(MOST_PASSES):
                 start, end = set_shares(looks, num, -np.inf, attempt > 0)
-                place(no_jumps, looks, start, end, u)
+                place(looks, start, end, u)
                 for j in range(num_points):
                     value[j] = log_density_along(laws.family, first, second, u[j])
                 if accumulate(u, value, 0.0, table) < LARGEST_ERROR:
                     break
-                num = merge(looks, num, table, value)
+                num = look_again(looks, num, u, value, table)
         for arm in range(num_arms):
             for j in range(num_points):
                 points[lane, arm, j, PLACE] += modes[arm] - modes.max()
@@ -563,11 +528,8 @@ def law_tables(law: Law, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         tabulate_laws(MeanLaws(law.code, first, second), points)
         return points
     z = np.linspace(-6.0, 6.0, NUM_LAW_POINTS // 2 + 1)
-    places = law.quantile(first[..., None], second[..., None], ndtr(z))
-    points[..., ::2, PLACE], points[..., 1::2, PLACE] = (
-        places,
-        (places[..., 1:] + places[..., :-1]) / 2,
-    )
+    points[..., ::2, PLACE] = law.quantile(first[..., None], second[..., None], ndtr(z))
+    points[..., 1::2, PLACE] = (points[..., 2::2, PLACE] + points[..., :-1:2, PLACE]) / 2
     log_density = law.log_density(first[..., None], second[..., None], points[..., PLACE])
     for index in np.ndindex(first.shape):
         u, value = points[index][:, PLACE].copy(), log_density[index]

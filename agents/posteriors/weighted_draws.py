@@ -19,7 +19,7 @@ from agents.numerics.choices import among
 BLOCK = 32
 """Weights that are added up at once where one of many is searched."""
 
-RESAMPLING = ("systematic", "stratified", "residual", "multinomial")
+RESAMPLING = ("systematic", "stratified", "multinomial")
 
 
 def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -106,8 +106,7 @@ def resample(rng: Generator, weights: np.ndarray, scheme: str) -> np.ndarray:
     """Return the (R, P) indices of the particles that go on; the expected number of copies is P w.
 
     "multinomial" draws them independently, "stratified" one from each P-th of the cumulative
-    weights, "systematic" one at the same place of each, "residual" keeps floor(P w) copies of each
-    particle for certain and draws the rest independently. A particle of weight zero never goes on.
+    weights, "systematic" one at the same place of each. A particle of weight zero never goes on.
 
     Args:
         rng: source of randomness.
@@ -118,8 +117,6 @@ def resample(rng: Generator, weights: np.ndarray, scheme: str) -> np.ndarray:
         Douc, Cappe and Moulines (2005).
     """
     num_rows, num_particles = weights.shape
-    if scheme == "residual":
-        return _resample_residual(rng, weights)
     if scheme == "multinomial":
         places = np.sort(rng.random((num_rows, num_particles)), axis=1)
     else:
@@ -154,20 +151,6 @@ def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
         others[arm] = weights[arm]
         chances[arm] = others.prod(axis=0).sum()
     return chances
-
-
-def _resample_residual(rng: Generator, weights: np.ndarray) -> np.ndarray:
-    num_particles = weights.shape[1]
-    expected = weights * num_particles
-    copies = np.floor(expected + 1e-9).astype(np.int64)
-    rest = np.maximum(expected - copies, 0.0)
-    chosen = np.empty(weights.shape, dtype=np.int64)
-    for row, count in enumerate(copies.sum(axis=1)):
-        chosen[row, :count] = np.repeat(np.arange(num_particles), copies[row])
-        if count < num_particles:
-            places = rng.random((1, num_particles - count))
-            chosen[row, count:] = particles_at(rest[[row]], places)
-    return chosen
 
 
 def pick(rng: Generator, weights: np.ndarray) -> np.ndarray:

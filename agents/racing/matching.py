@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,9 +46,6 @@ ENOUGH_MARGINAL = 0.5
 
 ROUNDING = 1e-10
 """Of a difference that vanishes, in sizes of the logarithms that it is made of."""
-
-NUM_TWIN_POINTS = 100
-"""At which the slices of two arms are compared."""
 
 
 def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any]) -> Proposal:
@@ -173,7 +170,7 @@ class SlicedPrior:
     def arm_log_density(self, means: np.ndarray) -> np.ndarray:
         """Return the (..., K) log-densities of each arm, up to constants."""
         rows = means.reshape(-1, len(self.point))
-        columns = [self._slice(self._twins[arm], x) for arm, x in enumerate(rows.T)]
+        columns = [self._slice(arm, x) for arm, x in enumerate(rows.T)]
         return np.column_stack(columns).reshape(means.shape)
 
     def is_apart(
@@ -197,18 +194,6 @@ class SlicedPrior:
         rows = means.reshape(-1, own.shape[2])
         found = exchange(self.prior, rows, np.broadcast_to(self.point, rows.shape))
         return np.asarray(found.reshape(means.shape[:2]).all(axis=1))
-
-    @cached_property
-    def _twins(self) -> np.ndarray:
-        """The (K,) first arms with the same slice, which is looked up once for all of them."""
-        some = self.draws.ravel()[:NUM_TWIN_POINTS]
-        values = np.array([self._slice(arm, some) for arm in range(len(self.point))])
-        values -= values.max(axis=1, keepdims=True)  # each is known up to a constant
-        with np.errstate(invalid="ignore"):
-            gaps = abs(values[:, None] - values)
-            is_same = (values[:, None] == values) | (gaps <= ROUNDING * (1 + abs(values)))
-        is_same &= (self.ends[:, None] == self.ends).all(axis=-1, keepdims=True)
-        return is_same.all(axis=-1).argmax(axis=1)
 
     def _slice(self, arm: int, x: np.ndarray) -> np.ndarray:
         """Return the log-density of one arm at (M,) means; once, where they are all the same."""

@@ -23,7 +23,6 @@ from agents.numerics.laws import MeanLaws
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import (
     ConjugatePosterior,
-    code_of,
     conjugate_posterior,
     is_conjugate,
 )
@@ -179,14 +178,13 @@ class ConjugateProposal(Proposal):
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
-        first, second = self._parameters
-        if self.law.law.code is None:
+        (first, second), code = self._parameters, self.law.law.code
+        if code is None:
             size = (*first[lanes].shape, num_samples)
             means = self.law.law.draw(rng, first[lanes][..., None], second[lanes][..., None], size)
             return Draws(means, means.argmax(axis=1))
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        laws = MeanLaws(code_of(self.problem.likelihood), first, second)
-        draw_chunk(rng, laws, lanes, draws.means, draws.winners)
+        draw_chunk(rng, MeanLaws(code, first, second), lanes, draws.means, draws.winners)
         return draws
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
@@ -231,10 +229,7 @@ def _log_supremum_of_arm(coefficients: np.ndarray, low: float, high: float) -> f
     stationary = roots.real[(abs(roots.imag) < 1e-9) & (roots.real > low) & (roots.real < high)]
     near = 1e-12 * min(high - low, 1e9)
     points = np.array([*stationary, max(low, -1e9) + near, min(high, 1e9) - near])
-    with np.errstate(divide="ignore"):  # of features whose coefficient is 0
-        features = [np.log(abs(points)), np.log(abs(1 - points)), points, points**2, 1 / points]
-    values = sum(c * f for c, f in zip(coefficients, features, strict=True) if c)
-    values = np.broadcast_to(values, points.shape)
+    values = add_features(coefficients[None, None], points[None, None])[0]
     best = int(np.argmax(values))
     if best >= len(stationary) and values[best] > max([*values[: len(stationary)], 0.0]) + 20:
         raise ValueError(

@@ -65,7 +65,6 @@ class Bars(NamedTuple):
     Attributes:
         gaps: (max_samples + 1,) or (0,): what the gap between the two best averages has to exceed
             after d draws, line 12.
-        tilts: (n, 2) r and psi(r).
         level: log(n / delta); with log(K - 1) what the leader's evidence has to exceed.
         by_value: whether v is divided by the largest v seen, and not by the largest w.
         max_samples: draws that end any race.
@@ -73,7 +72,6 @@ class Bars(NamedTuple):
     """
 
     gaps: np.ndarray
-    tilts: np.ndarray
     level: float
     by_value: bool
     max_samples: int
@@ -143,7 +141,7 @@ class Paper(NamedStop):
         m = np.arange(1, self.max_samples + 1) + 1.0  # line 6: m is 1 before the first draw
         gaps = 2 * threshold_function(self.threshold, m, self.delta) - self.sigma
         gaps = np.append(np.inf, gaps)
-        return Bars(gaps, TILTS, math.inf, self.scale != "weight", self.max_samples)
+        return Bars(gaps, math.inf, self.scale != "weight", self.max_samples)
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,7 @@ class SelfNormalised(NamedStop):
     def bars(self) -> Bars:
         """Return the evidence that makes a leader clear."""
         level = math.log(len(TILTS) / self.delta)
-        return Bars(np.empty(0), TILTS, level, False, self.max_samples)
+        return Bars(np.empty(0), level, False, self.max_samples)
 
     def lengths(self, shares: np.ndarray) -> np.ndarray:
         """Return the (N,) samples that are enough, where one is worth (N,) effective ones."""
@@ -198,7 +196,7 @@ class Fixed(NamedStop):
 
     def bars(self) -> Bars:
         """Return bars that are never met."""
-        return Bars(np.empty(0), TILTS, math.inf, True, self.num_samples, is_fixed=True)
+        return Bars(np.empty(0), math.inf, True, self.num_samples, is_fixed=True)
 
 
 Stop = Paper | SelfNormalised | Fixed
@@ -301,8 +299,8 @@ def is_clear(bars: Bars, sums: Sums, leader: int) -> bool:
             gap = (total[leader] - total[i]) / bound
             variance = (squares[leader] + squares[i]) / (bound * bound)
             best = 0.0
-            for k in range(bars.tilts.shape[0]):
-                best = max(best, bars.tilts[k, 0] * gap - bars.tilts[k, 1] * variance)
+            for k in range(TILTS.shape[0]):
+                best = max(best, TILTS[k, 0] * gap - TILTS[k, 1] * variance)
             if best <= level:
                 return False
     return True

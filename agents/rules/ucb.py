@@ -9,7 +9,7 @@ import numpy as np
 
 from agents.base import Agent
 from agents.base.forgetting import Forgetful
-from agents.posteriors.conjugate import code_of, is_compiled
+from agents.posteriors.conjugate import find_row, is_compiled
 from agents.rules.greedy import empirical_means, number_of_pulls
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
 from bandit_gym.checks import check_real, message
@@ -146,7 +146,7 @@ def _upper_means(
     from agents.numerics.kernels import find_upper_means
 
     bounds = np.empty(low.shape)
-    find_upper_means(code_of(likelihood), low, level / counts, bounds)
+    find_upper_means(find_row(likelihood).law.code, low, level / counts, bounds)
     return bounds
 
 

@@ -226,7 +226,7 @@ def test_lanes_whose_particles_no_memory_can_hold_are_refused():
         agent.reset(num_envs=50, seed=0)
 
 
-@pytest.mark.parametrize("resampling", ["systematic", "residual", "stratified", "multinomial"])
+@pytest.mark.parametrize("resampling", ["systematic", "stratified", "multinomial"])
 def test_every_scheme_keeps_the_law(resampling):
     """Arm 0 after 30 successes of 40, one by one: Beta(32, 13), to four errors of 1,000 draws."""
     problem = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 2)
