@@ -40,6 +40,7 @@ AGENTS = {
     "racing_paper": "agents:RacingThompson.paper",
     "exact": "agents:ExactThompson",
     "smc": "agents:SMCThompson",
+    "smc_paper": "agents:SMCThompson.paper",
     "random": "agents:UniformRandom",
     "greedy": "agents:Greedy",
     "epsilon_greedy": "agents:EpsilonGreedy",

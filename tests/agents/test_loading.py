@@ -33,7 +33,7 @@ CHAIN = BanditProblem(
 )
 OWN = BanditProblem(Geometric(), TruncatedNormal(2.0, 1.0, 1.1, 6.0), 3)
 HIDDEN = BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 8.0], [8.0, 2.0]), 4)
-PARTICLES = {"num_particles": 40, "resampling": "systematic", "move": "random-walk"}
+PARTICLES = {"num_particles": 40}
 CASES = {
     "exact": ExactThompson(BERNOULLI),
     "discounted_gittins": make_agent("discounted_gittins", BERNOULLI),
@@ -46,7 +46,7 @@ CASES = {
     "chain greedy": make_agent("greedy", CHAIN, estimate="posterior"),
     "own likelihood": ExactThompson(OWN),
     "populations": SMCThompson(TABLE, **PARTICLES),
-    "schedule": SMCThompson(HIDDEN, num_particles=[*range(20, 60)]),
+    "schedule": SMCThompson.paper(HIDDEN, num_particles=[*range(20, 60)]),
     "joint populations": SMCThompson(HIDDEN, **PARTICLES),
     "matched": RacingThompson(CHAIN, proposal="matched", stopping="self-normalised"),
     "bank": RacingThompson(HIDDEN, stopping="self-normalised"),

@@ -39,12 +39,6 @@ REGRET_CHART = "cumulative_regret"
 MISSPELT = "num_arm"
 """A keyword of `make`, of which an error names this much."""
 
-PAPERS_SMC = "smc"
-"""The paper's SMC: particles that are weighed and never resampled."""
-
-MOVED_SMC = "smc", {"resampling": "systematic", "move": "random-walk"}
-"""Name and options of the SMC whose particles are resampled and moved."""
-
 
 def problem_of(env) -> BanditProblem:
     """Return the problem of an environment, single or vector, wrapped or not."""
