@@ -1,8 +1,8 @@
 """The act/observe contract that every agent keeps, and what all of ours share.
 
 A Bayesian agent is told a `BanditProblem` and then sees only actions and rewards. For the four
-likelihoods the data of a lane are summed up in two arrays, `counts` (pulls per arm) and `sums`
-(total reward per arm), so the cost of a step never grows with t.
+likelihoods the data of a lane are summed up in two arrays, `lane_counts` (pulls per arm) and
+`lane_sums` (total reward per arm), so the cost of a step never grows with t.
 
 Letters: K arms, N lanes (replications run in lockstep). Batch axis first.
 """
@@ -49,18 +49,19 @@ class Agent(Storable, Holder, LogReader):
     Attributes:
         problem: likelihood, prior and number of arms, all that the agent is told.
         num_envs: N, or None for a single run, in which `act` returns an `int`.
-        counts: (N, K) pulls of each arm so far; numbers of any kind where they fade.
-        sums: (N, K) total reward of each arm so far, in reward units.
+        lane_counts: (N, K) pulls of each arm so far, N = 1 for a single run; numbers of any kind
+            where they fade.
+        lane_sums: (N, K) total reward of each arm so far, in reward units.
         has_exact_law: whether `action_probabilities` is the law of the next `act` itself, and not
             one that the agent approximates.
     """
 
-    counts: np.ndarray
-    sums: np.ndarray
+    lane_counts: np.ndarray
+    lane_sums: np.ndarray
     has_exact_law: bool = True
-    state_names: ClassVar[tuple[str, ...]] = ("counts", "sums", "_diagnostics")
+    state_names: ClassVar[tuple[str, ...]] = ("lane_counts", "lane_sums", "_diagnostics")
     _available: np.ndarray | None = None  # (N, K), while an arm is chosen where not all can be
-    _count_type: type = np.int64  # of `counts`
+    _count_type: type = np.int64  # of `lane_counts`
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = check_problem(problem)
@@ -70,8 +71,18 @@ class Agent(Storable, Holder, LogReader):
 
     @property
     def num_lanes(self) -> int:
-        """N, the number of rows of `counts`, which is 1 for a single run."""
+        """N, the number of rows of `lane_counts`, which is 1 for a single run."""
         return 1 if self.num_envs is None else self.num_envs
+
+    @property
+    def counts(self) -> np.ndarray:
+        """(N, K) pulls of each arm so far; (K,) for a single run."""
+        return self.lane_counts[0] if self.num_envs is None else self.lane_counts
+
+    @property
+    def sums(self) -> np.ndarray:
+        """(N, K) total reward of each arm so far; (K,) for a single run."""
+        return self.lane_sums[0] if self.num_envs is None else self.lane_sums
 
     @property
     def most_lanes(self) -> int:
@@ -103,8 +114,8 @@ class Agent(Storable, Holder, LogReader):
             self._rng = make_generator(seed, type(self).__name__)
         self.num_envs = num_envs
         shape = (self.num_lanes, self.problem.num_arms)
-        self.counts = np.zeros(shape, dtype=self._count_type)
-        self.sums = np.zeros(shape)
+        self.lane_counts = np.zeros(shape, dtype=self._count_type)
+        self.lane_sums = np.zeros(shape)
         self._lanes = np.arange(self.num_lanes)
         self._diagnostics = {}
         self._restart(np.ones(self.num_lanes, dtype=bool))
@@ -117,8 +128,8 @@ class Agent(Storable, Holder, LogReader):
         """
         self._require_reset()
         mask = check_mask("mask", mask, self.num_lanes)
-        self.counts[mask] = 0
-        self.sums[mask] = 0.0
+        self.lane_counts[mask] = 0
+        self.lane_sums[mask] = 0.0
         if mask.any():
             self._restart(mask)
 
@@ -171,8 +182,14 @@ class Agent(Storable, Holder, LogReader):
         self._count(lanes, actions, rewards)
         self._learn(lanes, actions, rewards)
 
-    def diagnostics(self) -> dict[str, np.ndarray]:
-        """Say how the last `act` went: a name and an (N,) array each; empty before the first."""
+    def diagnostics(self) -> dict[str, Any]:
+        """Say how the last `act` went; empty before the first.
+
+        Returns:
+            A name and an (N,) array each, or one number for a single run.
+        """
+        if self.num_envs is None:
+            return {name: values[0] for name, values in self._diagnostics.items()}
         return {name: values.copy() for name, values in self._diagnostics.items()}
 
     def action_probabilities(self, observation: Any = None, available: Any = None) -> np.ndarray:
@@ -193,7 +210,7 @@ class Agent(Storable, Holder, LogReader):
         self._require_reset()
         twin = self._aside()
         if available is not None:
-            twin._available = check_available(available, self.counts.shape, self.num_envs)
+            twin._available = check_available(available, self.lane_counts.shape, self.num_envs)
         law = twin._law()
         if available is not None:
             check_law(f"{type(self).__name__}._law", law, twin._available)
@@ -219,7 +236,7 @@ class Agent(Storable, Holder, LogReader):
 
     def _act_among(self, available: Any) -> Any:
         """Choose among the available arms; whatever goes wrong, the next `act` is among all."""
-        self._available = check_available(available, self.counts.shape, self.num_envs)
+        self._available = check_available(available, self.lane_counts.shape, self.num_envs)
         try:
             actions = self._choose()
             name = f"{type(self).__name__}._choose"
@@ -241,18 +258,18 @@ class Agent(Storable, Holder, LogReader):
         """Add one reward in each of the given lanes; numbers and flat indices are the fast ones."""
         if len(lanes) == 1:
             lane, arm = lanes.item(0), actions.item(0)
-            total = self.sums.item(lane, arm) + rewards.item(0)
+            total = self.lane_sums.item(lane, arm) + rewards.item(0)
             if not isfinite(total):
                 check_rewards_add_up(np.array([total]), rewards)
-            self.sums[lane, arm] = total
-            self.counts[lane, arm] += 1
+            self.lane_sums[lane, arm] = total
+            self.lane_counts[lane, arm] += 1
         else:
             cells = lanes * self.problem.num_arms + actions
             with np.errstate(over="ignore"):
-                totals = self.sums.reshape(-1)[cells] + rewards
+                totals = self.lane_sums.reshape(-1)[cells] + rewards
             check_rewards_add_up(totals, rewards)
-            self.sums.reshape(-1)[cells] = totals
-            self.counts.reshape(-1)[cells] += 1
+            self.lane_sums.reshape(-1)[cells] = totals
+            self.lane_counts.reshape(-1)[cells] += 1
 
     def _are_arms(self, choices: np.ndarray) -> bool:
         """Say whether (N,) choices are arms; one is looked at in a tenth of the time of arrays."""

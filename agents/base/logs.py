@@ -26,8 +26,8 @@ class LogReader:
 
     problem: BanditProblem
     num_envs: int | None
-    counts: np.ndarray
-    sums: np.ndarray
+    lane_counts: np.ndarray
+    lane_sums: np.ndarray
     _has_no_order: bool = True  # whether counts and sums are those of data in any order
 
     def warm_start(self, counts: Any, sums: Any) -> None:
@@ -42,11 +42,13 @@ class LogReader:
                 added to those before; names the arm or the lane.
         """
         self._require_reset()
-        counts, sums = check_statistics(counts, sums, self.problem.likelihood, self.counts.shape)
+        counts, sums = check_statistics(
+            counts, sums, self.problem.likelihood, self.lane_counts.shape
+        )
         with np.errstate(over="ignore"):
-            check_rewards_add_up(self.sums + sums, sums)
-        self.counts += counts
-        self.sums += sums
+            check_rewards_add_up(self.lane_sums + sums, sums)
+        self.lane_counts += counts
+        self.lane_sums += sums
 
     def observe_log(self, frame: Any) -> None:
         """Learn from a table of logged data, row by row, in one call.
@@ -64,14 +66,16 @@ class LogReader:
         """
         self._require_reset()
         log = check_log(frame, self.problem.num_arms, self.problem.likelihood, self.num_envs)
-        totals = check_log_adds_up(log, self.sums)
+        totals = check_log_adds_up(log, self.lane_sums)
         if type(self)._learn is LogReader._learn and self._has_no_order:
             cells = log.lanes * self.problem.num_arms + log.actions
-            self.sums[:] = totals
-            self.counts += np.bincount(cells, minlength=self.counts.size).reshape(totals.shape)
+            self.lane_sums[:] = totals
+            self.lane_counts += np.bincount(cells, minlength=self.lane_counts.size).reshape(
+                totals.shape
+            )
             return
         for part in rounds(log):  # what is learned depends on the order
-            actions, rewards, mask = spread(part, len(self.counts))
+            actions, rewards, mask = spread(part, len(self.lane_counts))
             if self.num_envs is None:
                 self.observe(int(actions[0]), float(rewards[0]))
             else:

@@ -36,6 +36,6 @@ class MOSS(Agent):
 
     def _scores(self) -> np.ndarray:
         remaining_pulls(self, self.horizon)  # refuses to play on after the horizon
-        pulls = np.maximum(self.counts, 1)
+        pulls = np.maximum(self.lane_counts, 1)
         excess = np.log(np.maximum(self.horizon / (self.problem.num_arms * pulls), 1.0))
         return empirical_means(self) + self.scale * np.sqrt(excess / pulls)

@@ -41,7 +41,7 @@ class UCB1(Forgetful):
         self._set_discount(discount)
 
     def _scores(self) -> np.ndarray:
-        log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
+        log_t = np.log(np.maximum(self.lane_counts.sum(axis=1, keepdims=True), 1))
         bonus = self.scale * np.sqrt(2 * log_t / number_of_pulls(self))
         return empirical_means(self) + bonus
 
@@ -67,10 +67,10 @@ class KLUCB(Forgetful):
         self._set_discount(discount)
 
     def _scores(self) -> np.ndarray:
-        log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
+        log_t = np.log(np.maximum(self.lane_counts.sum(axis=1, keepdims=True), 1))
         level = log_t + self.c * np.log(np.maximum(log_t, 1.0))
-        bounds = _upper_means(self.problem.likelihood, number_of_pulls(self), self.sums, level)
-        return np.where(self.counts > 0, bounds, np.inf)
+        bounds = _upper_means(self.problem.likelihood, number_of_pulls(self), self.lane_sums, level)
+        return np.where(self.lane_counts > 0, bounds, np.inf)
 
 
 def _upper_means(

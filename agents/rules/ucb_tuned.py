@@ -35,9 +35,9 @@ class UCBTuned(Agent):
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
 
     def _scores(self) -> np.ndarray:
-        pulls = np.maximum(self.counts, 1)
-        averages = self.sums / pulls
-        log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
+        pulls = np.maximum(self.lane_counts, 1)
+        averages = self.lane_sums / pulls
+        log_t = np.log(np.maximum(self.lane_counts.sum(axis=1, keepdims=True), 1))
         variances = averages * (1 - averages) + np.sqrt(2 * log_t / pulls)  # V_j(s) in the paper
         bonus = np.sqrt(log_t / pulls * np.minimum(0.25, variances))
         return empirical_means(self) + bonus

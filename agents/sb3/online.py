@@ -140,7 +140,7 @@ class OnlineSB3(Agent):
                 obs=np.zeros(1),
                 action=np.array([action]),
                 reward=np.array([reward]),
-                episode_start=np.array([buffer.pos == 0 and self.counts[lane].sum() == 1]),
+                episode_start=np.array([buffer.pos == 0 and self.lane_counts[lane].sum() == 1]),
                 value=torch.tensor(self._values[[lane]]),
                 log_prob=torch.tensor(self._log_probabilities[[lane], action]),
             )

@@ -49,8 +49,8 @@ class Owner(Protocol):
 
     problem: BanditProblem
     num_envs: int | None
-    counts: np.ndarray
-    sums: np.ndarray
+    lane_counts: np.ndarray
+    lane_sums: np.ndarray
 
     @property
     def rng(self) -> Generator:

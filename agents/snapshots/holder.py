@@ -23,8 +23,8 @@ class Holder:
 
     problem: BanditProblem
     num_envs: int | None
-    counts: np.ndarray
-    sums: np.ndarray
+    lane_counts: np.ndarray
+    lane_sums: np.ndarray
     _borrowers: WeakSet[PosteriorSnapshot] | None = None
 
     def __getstate__(self) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class PosteriorSnapshot:
     def __init__(self, agent: Owner, held: Held) -> None:
         self.problem = agent.problem
         self.num_envs = agent.num_envs
-        self.counts, self.sums = agent.counts.copy(), agent.sums.copy()
+        self.counts, self.sums = agent.lane_counts.copy(), agent.lane_sums.copy()
         self.source = held.source
         self._held, self._is_settled = held, False
         self._rng = agent.rng if held.keeps_state else None

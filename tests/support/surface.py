@@ -70,12 +70,12 @@ def agent_for(env, name: str, **options) -> Agent:
 
 def lane_counts(agent: Agent) -> np.ndarray:
     """Return the (N, K) pulls of an agent's arms, N = 1 for a single run."""
-    return agent.counts
+    return agent.lane_counts
 
 
 def lane_sums(agent: Agent) -> np.ndarray:
     """Return the (N, K) total rewards of an agent's arms, N = 1 for a single run."""
-    return agent.sums
+    return agent.lane_sums
 
 
 def regret_of(found: Rollout) -> np.ndarray:
