@@ -10,10 +10,12 @@ Letters: K arms, N lanes (replications run in lockstep). Batch axis first.
 from __future__ import annotations
 
 import copy
+import inspect
 import zlib
 from math import isfinite
 from typing import Any, ClassVar, Self
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
@@ -31,6 +33,7 @@ from bandit_gym.checks import (
     check_mask,
     check_rewards,
     check_rewards_add_up,
+    message,
 )
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -38,13 +41,48 @@ MOST_STATISTICS = 10**9
 """Counts of all lanes and arms at most: 8 GB of them."""
 
 
-class Agent(Storable, Holder, LogReader):
+def find_problem(told: Any) -> Any:
+    """Return the problem of an environment, wrapped or vectorised; all else as it is.
+
+    Raises:
+        TypeError: if the environment has none.
+    """
+    if not isinstance(told, gym.Env | gym.vector.VectorEnv):
+        return told
+    problem = getattr(told.unwrapped, "problem", None)
+    if not isinstance(problem, BanditProblem):
+        raise TypeError(message("problem", "be a BanditProblem or an environment with one", told))
+    return problem
+
+
+class Told(type):
+    """Builds agents that may be given an environment in place of its problem."""
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """What the class takes, which is not what `__call__` does."""
+        own = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return own.replace(parameters=[*own.parameters.values()][1:])
+
+    def __call__(cls, *arguments: Any, **options: Any) -> Any:
+        """Find the problem before any constructor looks at it."""
+        if arguments:
+            arguments = find_problem(arguments[0]), *arguments[1:]
+        elif "problem" in options:
+            options["problem"] = find_problem(options["problem"])
+        return super().__call__(*arguments, **options)
+
+
+class Agent(Storable, Holder, LogReader, metaclass=Told):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
     Subclasses say how to choose (`_scores`, or `_choose` and `_law`) and, where sufficient
     statistics are not all they remember, how to follow the data (`_restart`, `_learn`). Lanes are
     independent episodes that happen to be computed together; `reset_lanes` and the `mask` of
     `observe` serve vector environments whose episodes end at different times.
+
+    Arguments:
+        problem: what the agent is told, or an environment that has it, wrapped or vectorised.
 
     Attributes:
         problem: likelihood, prior and number of arms, all that the agent is told.
