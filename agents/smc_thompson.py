@@ -10,6 +10,7 @@ Letters: K arms, N lanes, P particles.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,7 @@ class SMCThompson(Forgetful, PosteriorAgent):
 
     @classmethod
     def paper(
-        cls, problem: BanditProblem, *, num_particles: int | Sequence[int] = 1000
+        cls, problem: BanditProblem, *, num_particles: int | Sequence[int] = 1000, prior: Any = None
     ) -> SMCThompson:
         """Return the paper's: particles that are weighed, and neither resampled nor moved.
 
@@ -101,8 +102,10 @@ class SMCThompson(Forgetful, PosteriorAgent):
             problem: likelihood and prior.
             num_particles: see the class. The paper gives SMC as many particles as Racing drew
                 samples at the same step.
+            prior: see `Agent`.
         """
-        return cls(problem, num_particles=num_particles, resampling="never", move="none")
+        options = {"resampling": "never", "move": "none", "prior": prior}
+        return cls(problem, num_particles=num_particles, **options)
 
     def _let_forget(self) -> None:
         require_forgetting(self.problem, self.inner)

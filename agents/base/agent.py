@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import inspect
 import zlib
+from dataclasses import replace
 from math import isfinite
 from typing import Any, ClassVar, Self
 
@@ -22,6 +23,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 
 from agents.base.logs import LogReader
 from agents.numerics.choices import among, random_argmax, share_evenly
+from agents.saved.state import is_ours
 from agents.saved.storable import Storable
 from agents.snapshots.holder import Holder
 from bandit_gym.checks import (
@@ -35,6 +37,7 @@ from bandit_gym.checks import (
     check_rewards_add_up,
     message,
 )
+from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, check_problem
 
 MOST_STATISTICS = 10**9
@@ -55,8 +58,21 @@ def find_problem(told: Any) -> Any:
     return problem
 
 
+def believe(problem: Any, prior: Any) -> BanditProblem:
+    """Return the problem, or that of an environment, with another prior: an object or a dict."""
+    return replace(check_problem(find_problem(problem)), prior=make_prior(prior))
+
+
+def is_word(prior: Any) -> bool:
+    """Say whether a prior is told by a word of the agent's, as "reference", and by no settings."""
+    return isinstance(prior, str) and ":" not in prior
+
+
 class Told(type):
-    """Builds agents that may be given an environment in place of its problem."""
+    """Builds agents of a problem or an environment, and of a prior in place of the problem's.
+
+    A class of one's own whose constructor takes a `prior` is given it as it is.
+    """
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -65,12 +81,21 @@ class Told(type):
         return own.replace(parameters=[*own.parameters.values()][1:])
 
     def __call__(cls, *arguments: Any, **options: Any) -> Any:
-        """Find the problem before any constructor looks at it."""
-        if arguments:
-            arguments = find_problem(arguments[0]), *arguments[1:]
-        elif "problem" in options:
-            options["problem"] = find_problem(options["problem"])
-        return super().__call__(*arguments, **options)
+        """Find the problem and its prior before any constructor looks at them."""
+        if not arguments and "problem" not in options:
+            return super().__call__(**options)
+        first, *others = arguments or (options.pop("problem"),)
+        problem, takes_prior = find_problem(first), "prior" in cls.__signature__.parameters
+        prior = options.get("prior")
+        if takes_prior and (is_word(prior) or not is_ours(cls)):
+            return super().__call__(problem, *others, **options)
+        if is_word(prior):
+            condition = f"be an object or a dict for {cls.__name__}"
+            remedy = "'reference' is for ExactThompson"
+            raise ValueError(message("prior", condition, prior, remedy))
+        if options.pop("prior", None) is not None:
+            problem = believe(problem, prior)
+        return super().__call__(problem, *others, **options)
 
 
 class Agent(Storable, Holder, LogReader, metaclass=Told):
@@ -83,6 +108,7 @@ class Agent(Storable, Holder, LogReader, metaclass=Told):
 
     Arguments:
         problem: what the agent is told, or an environment that has it, wrapped or vectorised.
+        prior: an object or a dict, told in place of the problem's.
 
     Attributes:
         problem: likelihood, prior and number of arms, all that the agent is told.
