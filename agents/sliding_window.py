@@ -18,7 +18,6 @@ from agents.rules.bayes_ucb import BayesUCB
 from agents.rules.greedy import EpsilonGreedy, Greedy
 from agents.rules.top_two import TopTwoThompson
 from agents.rules.ucb import KLUCB, UCB1
-from agents.snapshots.contracts import Held
 from bandit_gym.checks import check_choice, check_integer, check_keys, message
 from bandit_gym.problem import BanditProblem
 
@@ -120,7 +119,7 @@ class SlidingWindow(Agent):
         self._lend_state()
         return self._agent._law()
 
-    def _held(self) -> Held | None:
+    def _held(self) -> Any:
         self._lend_state()
         return self._agent._held()
 
