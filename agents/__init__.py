@@ -40,6 +40,7 @@ AGENTS = {
     "racing_paper": "agents:RacingThompson.paper",
     "exact": "agents:ExactThompson",
     "smc": "agents:SMCThompson",
+    "smc_paper": "agents:SMCThompson.paper",
     "random": "agents:UniformRandom",
     "greedy": "agents:Greedy",
     "epsilon_greedy": "agents:EpsilonGreedy",
@@ -112,6 +113,10 @@ def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
     """
     class_name, _, method = AGENTS[check_choice("name", name, AGENTS)].split(":")[1].partition(".")
     make = getattr(__getattr__(class_name), method) if method else __getattr__(class_name)
+    prior = hyperparameters.get("prior")
+    base = import_module(f"{__name__}.base.agent")
+    if prior is not None and not base.is_word(prior):
+        problem = base.believe(problem, hyperparameters.pop("prior"))
     options = [p for p in inspect.signature(make).parameters.values() if p.name != "problem"]
     required = [p.name for p in options if p.default is p.empty]
     optional = [p.name for p in options if p.default is not p.empty]

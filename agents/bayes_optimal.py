@@ -74,14 +74,14 @@ class BayesOptimal(Agent):
         self.policy = find_policy(_solvable_means(problem, horizon), horizon, problem.num_arms)
 
     def _choose(self) -> np.ndarray:
-        pulled = int(self.counts.sum(axis=1).max())
+        pulled = int(self.lane_counts.sum(axis=1).max())
         if pulled >= self.horizon:
             condition = f"be more than the {pulled} pulls so far"
             raise ValueError(message("horizon", condition, self.horizon))
         if self._available is not None and not self._available.all():
             condition = "be True for all arms, for which alone BayesOptimal is"
             raise ValueError(message("available", condition, self._available.tolist()))
-        return self.policy.best_arms(self.counts, self.sums)
+        return self.policy.best_arms(self.lane_counts, self.lane_sums)
 
     def _law(self) -> np.ndarray:
         return np.eye(self.problem.num_arms)[self._choose()]

@@ -35,10 +35,10 @@ class ExactThompson(Forgetful, PosteriorAgent):
 
     Arguments:
         problem: likelihood and prior.
-        prior: "problem" samples the posterior under the problem's own prior. "reference" puts Table
-            1's reference prior in its place, whatever the problem says: the paper's "Thompson"
-            baseline. Where that is improper (Gaussian, Poisson) every arm is pulled once first, in
-            random order.
+        prior: "problem" samples the posterior under the problem's own prior; an object or a dict
+            stands in place of that, as in every agent. "reference" puts Table 1's reference prior
+            in its place, whatever the problem says: the paper's "Thompson" baseline. Where that is
+            improper (Gaussian, Poisson) every arm is pulled once first, in random order.
         method: one of the above, or "auto", which takes the first that can treat the problem; the
             attribute `method` then says which.
         num_sweeps: of the chain per decision, for gibbs.

@@ -93,7 +93,7 @@ def _find_problem(
 def _resume(path: Path, content: dict[str, Any], agent: Agent) -> Agent:
     with telling(path):
         num_envs, state = content["num_envs"], content["state"]
-        counts, sums = state["counts"], state["sums"]
+        counts, sums = state["lane_counts"], state["lane_sums"]
         if num_envs is not None:
             check_integer("num_envs", num_envs, minimum=1, maximum=len(counts))
         shape = (num_envs or 1, agent.problem.num_arms)

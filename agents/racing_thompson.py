@@ -138,8 +138,10 @@ class RacingThompson(Agent):
 
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
-        self._proposal.follow(self.rng, self.counts, self.sums)  # B_t of line 8, or a refusal
-        gumbels = self._among(self.rng.gumbel(size=self.counts.shape))  # line 5
+        self._proposal.follow(
+            self.rng, self.lane_counts, self.lane_sums
+        )  # B_t of line 8, or a refusal
+        gumbels = self._among(self.rng.gumbel(size=self.lane_counts.shape))  # line 5
         races = Races.start(self._bars, gumbels, self._vetting.lengths)  # line 6
         races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
         lanes = self._pull_first(races)
@@ -148,9 +150,9 @@ class RacingThompson(Agent):
 
     def _race_and_vet(self) -> Races:
         """Race, and look at what draws are worth before it and at what it missed after it."""
-        due = self._vetting.find_due(self.counts)
+        due = self._vetting.find_due(self.lane_counts)
         if due.size:
-            self._proposal.follow(self.rng, self.counts, self.sums)
+            self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)
             self._vetting.look_ahead(due)
         races = self.race()
         if due.size:
@@ -176,10 +178,10 @@ class RacingThompson(Agent):
 
     def _choose_exactly(self) -> np.ndarray:
         """Draw one sample of the posterior, which all of a race's would be draws of."""
-        self._posterior.follow(self.rng, self.counts, self.sums)
+        self._posterior.follow(self.rng, self.lane_counts, self.lane_sums)
         if self._proposal.is_inferred:
-            self._proposal.follow(self.rng, self.counts, self.sums)
-            self._vetting.look_near(self._vetting.find_due(self.counts))
+            self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)
+            self._vetting.look_near(self._vetting.find_due(self.lane_counts))
         one, none = np.ones(self.num_lanes, dtype=np.int64), np.zeros(self.num_lanes, dtype=bool)
         self._tell(one, one.astype(float), none, 0 * one, self._posterior)
         return self._posterior.draw_best_among(self.rng, self._available)
@@ -230,7 +232,7 @@ class RacingThompson(Agent):
         return self._posterior
 
     def _law(self) -> np.ndarray:
-        self._posterior.follow(self.rng, self.counts, self.sums)
+        self._posterior.follow(self.rng, self.lane_counts, self.lane_sums)
         law = self._posterior.best_among(self._available)
         if self.unpulled_arms == "matched":
             return law
@@ -246,5 +248,5 @@ class RacingThompson(Agent):
 
     def _is_missing(self) -> np.ndarray:
         """Return (N, K) True for arms without a posterior of their own that can be pulled."""
-        is_missing = self._proposal.is_missing(self.counts)
+        is_missing = self._proposal.is_missing(self.lane_counts)
         return is_missing if self._available is None else is_missing & self._available

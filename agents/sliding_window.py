@@ -18,7 +18,6 @@ from agents.rules.bayes_ucb import BayesUCB
 from agents.rules.greedy import EpsilonGreedy, Greedy
 from agents.rules.top_two import TopTwoThompson
 from agents.rules.ucb import KLUCB, UCB1
-from agents.snapshots.contracts import Held
 from bandit_gym.checks import check_choice, check_integer, check_keys, message
 from bandit_gym.problem import BanditProblem
 
@@ -73,11 +72,11 @@ class SlidingWindow(Agent):
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data to every lane, which stay as the prior does: totals have no order."""
         self._require_reset()
-        before = self.sums.copy()
+        before = self.lane_sums.copy()
         super().warm_start(counts, sums)
-        self._given += self.sums - before
+        self._given += self.lane_sums - before
 
-    def diagnostics(self) -> dict[str, np.ndarray]:
+    def diagnostics(self) -> dict[str, Any]:
         """Say how the last `act` went, as the rule says it."""
         return self._agent.diagnostics()
 
@@ -88,7 +87,7 @@ class SlidingWindow(Agent):
             check_integer("num_envs", self.num_lanes, minimum=1, maximum=most)
             self._actions, self._rewards = np.full(shape, -1, dtype=np.int32), np.zeros(shape)
             self._places = np.zeros(self.num_lanes, dtype=np.int64)
-            self._given = np.zeros(self.sums.shape)
+            self._given = np.zeros(self.lane_sums.shape)
             self._agent._diagnostics = {}
         self._actions[mask], self._rewards[mask], self._places[mask] = -1, 0.0, 0
         self._given[mask] = 0.0
@@ -108,9 +107,9 @@ class SlidingWindow(Agent):
     def _uncount(self, lanes: np.ndarray, arms: np.ndarray) -> None:
         """Take one reward of an arm from each lane; sums are added anew, for rounding adds up."""
         is_arm = self._actions[lanes] == arms[:, None]
-        self.counts[lanes, arms] -= 1
+        self.lane_counts[lanes, arms] -= 1
         paid = np.where(is_arm, self._rewards[lanes], 0.0).sum(axis=1)
-        self.sums[lanes, arms] = self._given[lanes, arms] + paid
+        self.lane_sums[lanes, arms] = self._given[lanes, arms] + paid
 
     def _choose(self) -> np.ndarray:
         self._lend_state()
@@ -120,7 +119,7 @@ class SlidingWindow(Agent):
         self._lend_state()
         return self._agent._law()
 
-    def _held(self) -> Held | None:
+    def _held(self) -> Any:
         self._lend_state()
         return self._agent._held()
 
@@ -132,7 +131,11 @@ class SlidingWindow(Agent):
     def _lend_state(self) -> None:
         """Let the rule act on the statistics, and draw from the generator, of this agent."""
         agent = self._agent
-        agent.counts, agent.sums, agent._available = self.counts, self.sums, self._available
+        agent.lane_counts, agent.lane_sums, agent._available = (
+            self.lane_counts,
+            self.lane_sums,
+            self._available,
+        )
         agent.num_envs, agent._lanes, agent._rng = self.num_envs, self._lanes, self._rng
 
 

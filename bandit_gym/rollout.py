@@ -33,7 +33,7 @@ class BanditAgent(Protocol):
     """What the loop asks of an agent; `agents.base.Agent` is the reference for the contract.
 
     It may also have `diagnostics()`, which says how the last `act` went: a dict of a name and an
-    (N,) array each, made afresh.
+    (N,) array each, or one number for a single run, made afresh.
     """
 
     def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
@@ -158,7 +158,7 @@ def play(
             actions=actions,
             rewards=_earned(reward, info, is_alive.shape),
             regrets=_told("regret", info, is_alive.shape),
-            diagnostics=tell(),
+            diagnostics={name: np.atleast_1d(value) for name, value in tell().items()},
             is_alive=is_alive,
             means=means,
             agent_seconds=seconds,

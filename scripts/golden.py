@@ -56,7 +56,7 @@ LEARNERS: list[tuple[str, Settings]] = [
     ("racing", {"proposal": "reference"}),
     ("racing", {"stopping": 200}),
     ("racing_paper", {"scale": "weight", "threshold": "shortened"}),
-    ("smc", {"num_particles": 100, "resampling": "systematic", "move": "random-walk"}),
+    ("smc", {"num_particles": 100}),
 ]
 CASES = [(*world, *learner) for world, learner in product(WORLDS, LEARNERS)]
 """Environment id and options, agent name and options."""

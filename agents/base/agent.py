@@ -1,8 +1,8 @@
 """The act/observe contract that every agent keeps, and what all of ours share.
 
 A Bayesian agent is told a `BanditProblem` and then sees only actions and rewards. For the four
-likelihoods the data of a lane are summed up in two arrays, `counts` (pulls per arm) and `sums`
-(total reward per arm), so the cost of a step never grows with t.
+likelihoods the data of a lane are summed up in two arrays, `lane_counts` (pulls per arm) and
+`lane_sums` (total reward per arm), so the cost of a step never grows with t.
 
 Letters: K arms, N lanes (replications run in lockstep). Batch axis first.
 """
@@ -10,15 +10,19 @@ Letters: K arms, N lanes (replications run in lockstep). Batch axis first.
 from __future__ import annotations
 
 import copy
+import inspect
 import zlib
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
 from agents.base.logs import LogReader
 from agents.numerics.choices import among, random_argmax, share_evenly
+from agents.saved.state import is_ours
 from agents.saved.storable import Storable
 from agents.snapshots.holder import Holder
 from bandit_gym.checks import (
@@ -29,14 +33,70 @@ from bandit_gym.checks import (
     check_law,
     check_mask,
     check_rewards,
+    message,
 )
+from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, check_problem
 
 MOST_STATISTICS = 10**9
 """Counts of all lanes and arms at most: 8 GB of them."""
 
 
-class Agent(Storable, Holder, LogReader):
+def find_problem(told: Any) -> Any:
+    """Return the problem of an environment, wrapped or vectorised; all else as it is.
+
+    Raises:
+        TypeError: if the environment has none.
+    """
+    if not isinstance(told, gym.Env | gym.vector.VectorEnv):
+        return told
+    problem = getattr(told.unwrapped, "problem", None)
+    if not isinstance(problem, BanditProblem):
+        raise TypeError(message("problem", "be a BanditProblem or an environment with one", told))
+    return problem
+
+
+def believe(problem: Any, prior: Any) -> BanditProblem:
+    """Return the problem, or that of an environment, with another prior: an object or a dict."""
+    return replace(check_problem(find_problem(problem)), prior=make_prior(prior))
+
+
+def is_word(prior: Any) -> bool:
+    """Say whether a prior is told by a word of the agent's, as "reference", and by no settings."""
+    return isinstance(prior, str) and ":" not in prior
+
+
+class Told(type):
+    """Builds agents of a problem or an environment, and of a prior in place of the problem's.
+
+    A class of one's own whose constructor takes a `prior` is given it as it is.
+    """
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """What the class takes, which is not what `__call__` does."""
+        own = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return own.replace(parameters=[*own.parameters.values()][1:])
+
+    def __call__(cls, *arguments: Any, **options: Any) -> Any:
+        """Find the problem and its prior before any constructor looks at them."""
+        if not arguments and "problem" not in options:
+            return super().__call__(**options)
+        first, *others = arguments or (options.pop("problem"),)
+        problem, takes_prior = find_problem(first), "prior" in cls.__signature__.parameters
+        prior = options.get("prior")
+        if takes_prior and (is_word(prior) or not is_ours(cls)):
+            return super().__call__(problem, *others, **options)
+        if is_word(prior):
+            condition = f"be an object or a dict for {cls.__name__}"
+            remedy = "'reference' is for ExactThompson"
+            raise ValueError(message("prior", condition, prior, remedy))
+        if options.pop("prior", None) is not None:
+            problem = believe(problem, prior)
+        return super().__call__(problem, *others, **options)
+
+
+class Agent(Storable, Holder, LogReader, metaclass=Told):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
     Subclasses say how to choose (`_scores`, or `_choose` and `_law`) and, where sufficient
@@ -44,21 +104,26 @@ class Agent(Storable, Holder, LogReader):
     independent episodes that happen to be computed together; `reset_lanes` and the `mask` of
     `observe` serve vector environments whose episodes end at different times.
 
+    Arguments:
+        problem: what the agent is told, or an environment that has it, wrapped or vectorised.
+        prior: an object or a dict, told in place of the problem's.
+
     Attributes:
         problem: likelihood, prior and number of arms, all that the agent is told.
         num_envs: N, or None for a single run, in which `act` returns an `int`.
-        counts: (N, K) pulls of each arm so far; numbers of any kind where they fade.
-        sums: (N, K) total reward of each arm so far, in reward units.
+        lane_counts: (N, K) pulls of each arm so far, N = 1 for a single run; numbers of any kind
+            where they fade.
+        lane_sums: (N, K) total reward of each arm so far, in reward units.
         has_exact_law: whether `action_probabilities` is the law of the next `act` itself, and not
             one that the agent approximates.
     """
 
-    counts: np.ndarray
-    sums: np.ndarray
+    lane_counts: np.ndarray
+    lane_sums: np.ndarray
     has_exact_law: bool = True
-    state_names: ClassVar[tuple[str, ...]] = ("counts", "sums", "_diagnostics")
+    state_names: ClassVar[tuple[str, ...]] = ("lane_counts", "lane_sums", "_diagnostics")
     _available: np.ndarray | None = None  # (N, K), while an arm is chosen where not all can be
-    _count_type: type = np.int64  # of `counts`
+    _count_type: type = np.int64  # of `lane_counts`
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = check_problem(problem)
@@ -68,8 +133,18 @@ class Agent(Storable, Holder, LogReader):
 
     @property
     def num_lanes(self) -> int:
-        """N, the number of rows of `counts`, which is 1 for a single run."""
+        """N, the number of rows of `lane_counts`, which is 1 for a single run."""
         return 1 if self.num_envs is None else self.num_envs
+
+    @property
+    def counts(self) -> np.ndarray:
+        """(N, K) pulls of each arm so far; (K,) for a single run."""
+        return self.lane_counts[0] if self.num_envs is None else self.lane_counts
+
+    @property
+    def sums(self) -> np.ndarray:
+        """(N, K) total reward of each arm so far; (K,) for a single run."""
+        return self.lane_sums[0] if self.num_envs is None else self.lane_sums
 
     @property
     def most_lanes(self) -> int:
@@ -101,8 +176,8 @@ class Agent(Storable, Holder, LogReader):
             self._rng = make_generator(seed, type(self).__name__)
         self.num_envs = num_envs
         shape = (self.num_lanes, self.problem.num_arms)
-        self.counts = np.zeros(shape, dtype=self._count_type)
-        self.sums = np.zeros(shape)
+        self.lane_counts = np.zeros(shape, dtype=self._count_type)
+        self.lane_sums = np.zeros(shape)
         self._lanes = np.arange(self.num_lanes)
         self._diagnostics = {}
         self._restart(np.ones(self.num_lanes, dtype=bool))
@@ -115,8 +190,8 @@ class Agent(Storable, Holder, LogReader):
         """
         self._require_reset()
         mask = check_mask("mask", mask, self.num_lanes)
-        self.counts[mask] = 0
-        self.sums[mask] = 0.0
+        self.lane_counts[mask] = 0
+        self.lane_sums[mask] = 0.0
         if mask.any():
             self._restart(mask)
 
@@ -169,8 +244,14 @@ class Agent(Storable, Holder, LogReader):
         self._count(lanes, actions, rewards)
         self._learn(lanes, actions, rewards)
 
-    def diagnostics(self) -> dict[str, np.ndarray]:
-        """Say how the last `act` went: a name and an (N,) array each; empty before the first."""
+    def diagnostics(self) -> dict[str, Any]:
+        """Say how the last `act` went; empty before the first.
+
+        Returns:
+            A name and an (N,) array each, or one number for a single run.
+        """
+        if self.num_envs is None:
+            return {name: values[0] for name, values in self._diagnostics.items()}
         return {name: values.copy() for name, values in self._diagnostics.items()}
 
     def action_probabilities(self, observation: Any = None, available: Any = None) -> np.ndarray:
@@ -191,7 +272,7 @@ class Agent(Storable, Holder, LogReader):
         self._require_reset()
         twin = self._aside()
         if available is not None:
-            twin._available = check_available(available, self.counts.shape, self.num_envs)
+            twin._available = check_available(available, self.lane_counts.shape, self.num_envs)
         law = twin._law()
         if available is not None:
             check_law(f"{type(self).__name__}._law", law, twin._available)
@@ -217,7 +298,7 @@ class Agent(Storable, Holder, LogReader):
 
     def _act_among(self, available: Any) -> Any:
         """Choose among the available arms; whatever goes wrong, the next `act` is among all."""
-        self._available = check_available(available, self.counts.shape, self.num_envs)
+        self._available = check_available(available, self.lane_counts.shape, self.num_envs)
         try:
             actions = self._choose()
             name = f"{type(self).__name__}._choose"
@@ -239,12 +320,12 @@ class Agent(Storable, Holder, LogReader):
         """Add one reward in each of the given lanes; numbers and flat indices are the fast ones."""
         if len(lanes) == 1:
             lane, arm = lanes.item(0), actions.item(0)
-            self.sums[lane, arm] += rewards.item(0)
-            self.counts[lane, arm] += 1
+            self.lane_sums[lane, arm] += rewards.item(0)
+            self.lane_counts[lane, arm] += 1
         else:
             cells = lanes * self.problem.num_arms + actions
-            self.sums.reshape(-1)[cells] += rewards
-            self.counts.reshape(-1)[cells] += 1
+            self.lane_sums.reshape(-1)[cells] += rewards
+            self.lane_counts.reshape(-1)[cells] += 1
 
     def _are_arms(self, choices: np.ndarray) -> bool:
         """Say whether (N,) choices are arms; one is looked at in a tenth of the time of arrays."""

@@ -39,11 +39,11 @@ class Forgetful(Agent):
         if self.discount == 1.0:
             super()._count(lanes, actions, rewards)
             return
-        before = self.counts[lanes], self.sums[lanes]
-        self.counts[lanes] *= self.discount
-        self.sums[lanes] *= self.discount
+        before = self.lane_counts[lanes], self.lane_sums[lanes]
+        self.lane_counts[lanes] *= self.discount
+        self.lane_sums[lanes] *= self.discount
         try:
             super()._count(lanes, actions, rewards)
         except ValueError:
-            self.counts[lanes], self.sums[lanes] = before
+            self.lane_counts[lanes], self.lane_sums[lanes] = before
             raise

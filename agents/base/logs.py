@@ -24,8 +24,8 @@ class LogReader:
 
     problem: BanditProblem
     num_envs: int | None
-    counts: np.ndarray
-    sums: np.ndarray
+    lane_counts: np.ndarray
+    lane_sums: np.ndarray
     _has_no_order: bool = True  # whether counts and sums are those of data in any order
 
     def warm_start(self, counts: Any, sums: Any) -> None:
@@ -39,9 +39,10 @@ class LogReader:
             ValueError: if the statistics are impossible under the likelihood; names the arm.
         """
         self._require_reset()
-        counts, sums = check_statistics(counts, sums, self.problem.likelihood, self.counts.shape)
-        self.counts += counts
-        self.sums += sums
+        shape = self.lane_counts.shape
+        counts, sums = check_statistics(counts, sums, self.problem.likelihood, shape)
+        self.lane_counts += counts
+        self.lane_sums += sums
 
     def observe_log(self, frame: Any) -> None:
         """Learn from a table of logged data, row by row, in one call.
@@ -61,11 +62,13 @@ class LogReader:
         log = check_log(frame, self.problem.num_arms, self.problem.likelihood, self.num_envs)
         if type(self)._learn is LogReader._learn and self._has_no_order:
             cells = log.lanes * self.problem.num_arms + log.actions
-            np.add.at(self.sums.reshape(-1), cells, log.rewards)  # in the order of the rows
-            self.counts += np.bincount(cells, minlength=self.counts.size).reshape(self.counts.shape)
+            np.add.at(self.lane_sums.reshape(-1), cells, log.rewards)  # in the order of the rows
+            self.lane_counts += np.bincount(cells, minlength=self.lane_counts.size).reshape(
+                self.lane_counts.shape
+            )
             return
         for part in rounds(log):  # what is learned depends on the order
-            actions, rewards, mask = spread(part, len(self.counts))
+            actions, rewards, mask = spread(part, len(self.lane_counts))
             if self.num_envs is None:
                 self.observe(int(actions[0]), float(rewards[0]))
             else:

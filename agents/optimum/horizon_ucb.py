@@ -36,12 +36,12 @@ class HorizonBayesUCB(PosteriorAgent):
         super().__init__(problem, exact_posterior(problem)[1])
 
     def _scores(self) -> np.ndarray:
-        left = self.horizon - self.counts.sum(axis=1, keepdims=True)
+        left = self.horizon - self.lane_counts.sum(axis=1, keepdims=True)
         if left.min() <= 0:
             pulled = self.horizon - int(left.min())
             raise ValueError(
                 message("horizon", f"be more than the {pulled} pulls so far", self.horizon)
             )
-        tails = self.scale * (self.counts + SHARE_OF_HORIZON * self.horizon) / left
+        tails = self.scale * (self.lane_counts + SHARE_OF_HORIZON * self.horizon) / left
         level = 1 - np.minimum(tails, 0.5)
         return self.up_to_date().quantile(level)

@@ -211,7 +211,7 @@ class PosteriorAgent(Agent):
         self._require_reset()
         if self._borrowers is not None:
             self._take_back()
-        self.inner.follow(self.rng, self.counts, self.sums)
+        self.inner.follow(self.rng, self.lane_counts, self.lane_sums)
         doubts = self.inner.doubts()
         self._diagnostics = {"doubts": doubts, "is_unreliable": doubts != 0}
         return self.inner

@@ -37,5 +37,5 @@ class BayesUCB(Forgetful, PosteriorAgent):
         require_forgetting(self.problem, self.inner)
 
     def _scores(self) -> np.ndarray:
-        level = 1 - 1 / (self.counts.sum(axis=1, keepdims=True) + 1.0)
+        level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)
         return self.up_to_date().quantile(level)

@@ -62,14 +62,14 @@ class DiscountedGittins(PosteriorAgent):
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices."""
         posterior = self.up_to_date()
-        most = min(int(self.counts.max(initial=0)), MOST_PULLS)
+        most = min(int(self.lane_counts.max(initial=0)), MOST_PULLS)
         if most >= self._num_pulls:
             self._make_tables(max(FIRST_PULLS, 2 ** math.ceil(math.log2(most + 1))))
             self.up_to_date()  # the posterior was led through all states
-        n = np.minimum(self.counts, MOST_PULLS - 1)
-        places = n * (n + 1) // 2 + np.minimum(self.sums.astype(np.int64), n)
+        n = np.minimum(self.lane_counts, MOST_PULLS - 1)
+        places = n * (n + 1) // 2 + np.minimum(self.lane_sums.astype(np.int64), n)
         found = self._tables[self._groups, places]
-        is_beyond = self.counts >= MOST_PULLS
+        is_beyond = self.lane_counts >= MOST_PULLS
         return np.where(is_beyond, self._late(posterior), found) if is_beyond.any() else found
 
     def _resume(self) -> None:

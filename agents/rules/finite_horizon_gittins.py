@@ -96,7 +96,7 @@ class FiniteHorizonGittins(PosteriorAgent):
         indices = np.where(np.isfinite(mean), mean + bonus, np.inf)
         is_beta = isinstance(self.problem.likelihood, Bernoulli)
         if is_beta and isinstance(posterior, ConjugatePosterior):
-            alpha, beta = posterior.parameters(self.counts, self.sums)
+            alpha, beta = posterior.parameters(self.lane_counts, self.lane_sums)
             for few in np.unique(left[(left > 1) & (left <= MOST_EXACT)]).astype(int).tolist():
                 lanes = np.flatnonzero(left[:, 0] == few)
                 indices[lanes] = exact_indices(alpha[lanes], beta[lanes], few)

@@ -53,7 +53,7 @@ class Greedy(Forgetful):
             return empirical_means(self)
         if self._borrowers is not None:
             self._take_back()
-        self._posterior.follow(self.rng, self.counts, self.sums)
+        self._posterior.follow(self.rng, self.lane_counts, self.lane_sums)
         doubts = self._posterior.doubts()
         self._diagnostics = {"doubts": doubts, "is_unreliable": doubts != 0}
         return self._posterior.mean()
@@ -103,21 +103,21 @@ class EpsilonGreedy(Greedy):
 
     def _choose(self) -> np.ndarray:
         greedy = super()._choose()
-        random = uniform_arms(self.rng, self.counts.shape, self._available)
+        random = uniform_arms(self.rng, self.lane_counts.shape, self._available)
         return np.where(self.rng.random(self.num_lanes) < self.epsilon, random, greedy)
 
     def _law(self) -> np.ndarray:
-        uniform = uniform_law(self.counts.shape, self._available)
+        uniform = uniform_law(self.lane_counts.shape, self._available)
         return self.epsilon * uniform + (1 - self.epsilon) * super()._law()
 
 
 def empirical_means(agent: Agent) -> np.ndarray:
     """Return (N, K) average rewards, infinite for an arm never pulled."""
-    return np.where(agent.counts > 0, agent.sums / number_of_pulls(agent), np.inf)
+    return np.where(agent.lane_counts > 0, agent.lane_sums / number_of_pulls(agent), np.inf)
 
 
 def number_of_pulls(agent: Agent) -> np.ndarray:
     """Return the (N, K) pulls of each arm, or what is left of them; 1 where there are none."""
-    if agent.counts.dtype == np.int64:
-        return np.maximum(agent.counts, 1)
-    return np.where(agent.counts > 0, agent.counts, 1.0)
+    if agent.lane_counts.dtype == np.int64:
+        return np.maximum(agent.lane_counts, 1)
+    return np.where(agent.lane_counts > 0, agent.lane_counts, 1.0)

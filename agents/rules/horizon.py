@@ -35,7 +35,7 @@ def remaining_pulls(agent: Agent, horizon: int) -> np.ndarray:
     Raises:
         ValueError: if there is none left.
     """
-    done = agent.counts.sum(axis=1, keepdims=True)
+    done = agent.lane_counts.sum(axis=1, keepdims=True)
     if done.max() >= horizon:
         raise ValueError(
             f"horizon must be more than the {done.max()} pulls already observed, got {horizon}; "

@@ -102,7 +102,7 @@ class InformationRelaxation(PosteriorAgent):
             totals = self.rng.normal(more * means, likelihood.std * np.sqrt(more))
         else:
             totals = self.rng.binomial(more, np.clip(means, 0.0, 1.0)).astype(np.float64)
-        self._future.follow(self.rng, self.counts + more, self.sums + totals)
+        self._future.follow(self.rng, self.lane_counts + more, self.lane_sums + totals)
         return random_argmax(self.rng, self._among(self._future.mean()))
 
     def _sample_future(self, lanes: np.ndarray, means: np.ndarray, num_pulls: int) -> Future:
@@ -112,8 +112,8 @@ class InformationRelaxation(PosteriorAgent):
         rewards = self.problem.likelihood.sample(means[:, None], uniforms)
         sums = np.zeros((len(lanes), num_pulls, num_arms))
         np.cumsum(rewards, axis=1, out=sums[:, 1:])
-        counts = self.counts[lanes][:, None] + np.arange(num_pulls)[:, None]
-        sums += self.sums[lanes][:, None]
+        counts = self.lane_counts[lanes][:, None] + np.arange(num_pulls)[:, None]
+        sums += self.lane_sums[lanes][:, None]
         shape = (-1, num_arms)
         self._future.follow(self.rng, counts.reshape(shape), sums.reshape(shape))
         return Future(self._future, self._future.mean().reshape(sums.shape))

@@ -38,7 +38,7 @@ class OptimisticGittins(PosteriorAgent):
 
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
-        discount = 1 - 1 / (self.pace + self.counts.sum(axis=1, keepdims=True) + 1)
+        discount = 1 - 1 / (self.pace + self.lane_counts.sum(axis=1, keepdims=True) + 1)
         posterior = self.up_to_date()
         mean = posterior.mean()
         # The gap v - mean - discount E(v - x)^+ is concave in v: Newton's steps rise to its root.

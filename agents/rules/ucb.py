@@ -43,7 +43,7 @@ class UCB1(Forgetful):
         self._set_discount(discount)
 
     def _scores(self) -> np.ndarray:
-        log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
+        log_t = np.log(np.maximum(self.lane_counts.sum(axis=1, keepdims=True), 1))
         bonus = self.scale * np.sqrt(2 * log_t / number_of_pulls(self))
         return empirical_means(self) + bonus
 
@@ -69,9 +69,9 @@ class UCBTuned(Agent):
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
 
     def _scores(self) -> np.ndarray:
-        pulls = np.maximum(self.counts, 1)
-        averages = self.sums / pulls
-        log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
+        pulls = np.maximum(self.lane_counts, 1)
+        averages = self.lane_sums / pulls
+        log_t = np.log(np.maximum(self.lane_counts.sum(axis=1, keepdims=True), 1))
         variances = averages * (1 - averages) + np.sqrt(2 * log_t / pulls)  # V_j(s) in the paper
         bonus = np.sqrt(log_t / pulls * np.minimum(0.25, variances))
         return empirical_means(self) + bonus
@@ -99,7 +99,7 @@ class MOSS(Agent):
 
     def _scores(self) -> np.ndarray:
         remaining_pulls(self, self.horizon)  # refuses to play on after the horizon
-        pulls = np.maximum(self.counts, 1)
+        pulls = np.maximum(self.lane_counts, 1)
         excess = np.log(np.maximum(self.horizon / (self.problem.num_arms * pulls), 1.0))
         return empirical_means(self) + self.scale * np.sqrt(excess / pulls)
 
@@ -125,10 +125,10 @@ class KLUCB(Forgetful):
         self._set_discount(discount)
 
     def _scores(self) -> np.ndarray:
-        log_t = np.log(np.maximum(self.counts.sum(axis=1, keepdims=True), 1))
+        log_t = np.log(np.maximum(self.lane_counts.sum(axis=1, keepdims=True), 1))
         level = log_t + self.c * np.log(np.maximum(log_t, 1.0))
-        bounds = _upper_means(self.problem.likelihood, number_of_pulls(self), self.sums, level)
-        return np.where(self.counts > 0, bounds, np.inf)
+        bounds = _upper_means(self.problem.likelihood, number_of_pulls(self), self.lane_sums, level)
+        return np.where(self.lane_counts > 0, bounds, np.inf)
 
 
 def _upper_means(

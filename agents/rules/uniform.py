@@ -13,10 +13,10 @@ class UniformRandom(Agent):
     """Pull an arm uniformly at random, whatever happened."""
 
     def _choose(self) -> np.ndarray:
-        return uniform_arms(self.rng, self.counts.shape, self._available)
+        return uniform_arms(self.rng, self.lane_counts.shape, self._available)
 
     def _law(self) -> np.ndarray:
-        return uniform_law(self.counts.shape, self._available)
+        return uniform_law(self.lane_counts.shape, self._available)
 
 
 def uniform_arms(

@@ -22,7 +22,7 @@ import numpy as np
 from bandit_gym.checks import message
 from bandit_gym.files import from_json, replacing, to_json
 
-FORMAT = 1
+FORMAT = 2
 """Of these files; another one is not read."""
 
 CONTENT = "agent.json"

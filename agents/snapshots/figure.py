@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agents.snapshots.contracts import Shown
 from bandit_gym.checks import check_object
 from bandit_gym.styles import COLOURS, look
 
@@ -25,7 +24,7 @@ ENDS = (0.002, 0.998)
 """Levels between which densities are drawn, and half as far beyond them as means are possible."""
 
 
-def draw_posterior(snapshot: Shown, ax: Axes | None, lane: int) -> Axes:
+def draw_posterior(snapshot: Any, ax: Axes | None, lane: int) -> Axes:
     """Draw one lane's arms and return the axes.
 
     Args:
@@ -59,9 +58,7 @@ def draw_posterior(snapshot: Shown, ax: Axes | None, lane: int) -> Axes:
     return ax
 
 
-def _densities(
-    snapshot: Shown, ends: np.ndarray, lane: int
-) -> tuple[np.ndarray, np.ndarray] | None:
+def _densities(snapshot: Any, ends: np.ndarray, lane: int) -> tuple[np.ndarray, np.ndarray] | None:
     """Return (M,) means and the (M, K) densities there; None where there are only draws."""
     if not np.isfinite(ends).all():
         return None
@@ -75,7 +72,7 @@ def _densities(
     return x, found.reshape(NUM_POINTS, -1, ends.shape[1])[:, lane]
 
 
-def _draw_intervals(snapshot: Shown, ax: Axes, lane: int) -> None:
+def _draw_intervals(snapshot: Any, ax: Axes, lane: int) -> None:
     num_arms = snapshot.counts.shape[1]
     low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, lane]
     mean = snapshot.mean().reshape(-1, num_arms)[lane]

@@ -9,7 +9,6 @@ from weakref import WeakSet
 import numpy as np
 from numpy.random import Generator
 
-from agents.snapshots.contracts import Held
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.problem import BanditProblem
 
@@ -23,8 +22,8 @@ class Holder:
 
     problem: BanditProblem
     num_envs: int | None
-    counts: np.ndarray
-    sums: np.ndarray
+    lane_counts: np.ndarray
+    lane_sums: np.ndarray
     _borrowers: WeakSet[PosteriorSnapshot] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -60,8 +59,8 @@ class Holder:
     def _require_reset(self) -> None:
         """Refuse what needs lanes before there are any."""
 
-    def _held(self) -> Held | None:
-        """Return the posterior, None if there is none."""
+    def _held(self) -> Any:
+        """Return the `agents.posteriors.base.Posterior`, None if there is none."""
         return None
 
     def _take_back(self) -> None:

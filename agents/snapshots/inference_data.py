@@ -5,10 +5,8 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
-from agents.snapshots.contracts import Shown
 
-
-def make_inference_data(snapshot: Shown, size: int, seed: int) -> Any:
+def make_inference_data(snapshot: Any, size: int, seed: int) -> Any:
     """Return an xarray `DataTree`, or `InferenceData` where ArviZ is older than its version 1.
 
     Groups are `posterior` (`mean`), `posterior_predictive` (`reward`), each of one chain of `size`

@@ -1,7 +1,8 @@
 """The posterior of an agent at one time, to look at, draw from and compute with.
 
-It knows nothing of how posteriors are held: it asks one, `Held`, for a copy of its own when
-it is first asked itself. So to take a snapshot costs hardly more than to copy the statistics.
+It knows nothing of how posteriors are held: it asks one, of `agents.posteriors.base`, for a copy
+of its own when it is first asked itself. So to take a snapshot costs hardly more than to copy the
+statistics.
 
 Letters: K arms, N lanes.
 """
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.snapshots.contracts import Held, Owner
 from agents.snapshots.table import as_html, as_text
 from bandit_gym.checks import check_integer, check_numbers, check_real, message
 
@@ -40,15 +40,15 @@ class PosteriorSnapshot:
         num_envs: N, or None for a single run, of which N is 1.
     """
 
-    def __init__(self, agent: Owner, held: Held) -> None:
+    def __init__(self, agent: Any, held: Any) -> None:
         self.problem = agent.problem
         self.num_envs = agent.num_envs
-        self.counts, self.sums = agent.counts.copy(), agent.sums.copy()
+        self.counts, self.sums = agent.lane_counts.copy(), agent.lane_sums.copy()
         self.source = held.source
         self._held, self._is_settled = held, False
         self._rng = agent.rng if held.keeps_state else None
 
-    def settle(self) -> Held:
+    def settle(self) -> Any:
         """Return the posterior: a copy, made when first needed, that has followed the data.
 
         Particles and chains are brought to the data as the agent itself will bring them, with a

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Any
 
 import numpy as np
-
-from agents.snapshots.contracts import Shown
 
 MOST_ROWS = 20
 """Of more arms, those most likely to be the best are shown."""
@@ -14,7 +13,7 @@ MOST_ROWS = 20
 HEADINGS = ("arm", "pulls", "mean", "95 %", "P(best)")
 
 
-def title(snapshot: Shown) -> str:
+def title(snapshot: Any) -> str:
     """Return how many arms there are, after how many pulls, and what is told of them from what."""
     num_lanes, num_arms = snapshot.counts.shape
     lanes = "" if snapshot.num_envs is None else f", lane 0 of {num_lanes}"
@@ -23,7 +22,7 @@ def title(snapshot: Shown) -> str:
     return f"Posterior of {num_arms} arms after {after}{lanes}, from {snapshot.source}"
 
 
-def rows(snapshot: Shown) -> list[tuple[str, ...]]:
+def rows(snapshot: Any) -> list[tuple[str, ...]]:
     """Return the first lane's arms, each as the words of a row."""
     num_arms = snapshot.counts.shape[1]
     low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, 0]
@@ -44,7 +43,7 @@ def rows(snapshot: Shown) -> list[tuple[str, ...]]:
     ]
 
 
-def as_text(snapshot: Shown) -> str:
+def as_text(snapshot: Any) -> str:
     """Return the table in columns."""
     lines = [HEADINGS, *rows(snapshot)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -55,7 +54,7 @@ def as_text(snapshot: Shown) -> str:
     return "\n".join([title(snapshot), *table, *_rest(snapshot)])
 
 
-def as_html(snapshot: Shown) -> str:
+def as_html(snapshot: Any) -> str:
     """Return the table for notebooks."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in HEADINGS)
     body = "".join(
@@ -66,7 +65,7 @@ def as_html(snapshot: Shown) -> str:
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
 
-def _rest(snapshot: Shown) -> list[str]:
+def _rest(snapshot: Any) -> list[str]:
     """Say how many arms are left out."""
     left = snapshot.counts.shape[1] - MOST_ROWS
     return [f"and {left} arms less likely to be the best"] if left > 0 else []

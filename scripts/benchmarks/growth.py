@@ -30,7 +30,7 @@ AGENTS: dict[str, Callable[[int], Agent]] = {
     "racing-fixed": lambda k: RacingThompson(
         truncated_problem(k), proposal="reference", stopping=FIXED_RACE
     ),
-    "smc": lambda k: SMCThompson(truncated_problem(k)),
+    "smc": lambda k: SMCThompson.paper(truncated_problem(k)),
 }
 """How to make each agent for K arms."""
 

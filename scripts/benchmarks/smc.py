@@ -48,7 +48,7 @@ def measurements(session: Session) -> Iterator[Measurement]:
     size = f"{num_lanes} lanes, {num_particles} particles: "
 
     def contestants(problem: BanditProblem) -> Contestants:
-        ours = SMCThompson(problem, num_particles=num_particles)
+        ours = SMCThompson.paper(problem, num_particles=num_particles)
         agents = {"ours": ours, "plain NumPy": ParticleThompson(problem, num_particles)}
         return play_from_start(agents, NUM_STEPS, num_lanes)
 
@@ -64,7 +64,7 @@ def _library(session: Session, problem: BanditProblem, num_lanes: int) -> Measur
     """Announce the library `particles`, which knows one lane, beside one of ours and many."""
 
     def contestants() -> Contestants:
-        one, many = (SMCThompson(problem, num_particles=NUM_PARTICLES) for _ in range(2))
+        one, many = (SMCThompson.paper(problem, num_particles=NUM_PARTICLES) for _ in range(2))
 
         def start() -> tuple[Callable, Callable]:
             one.reset(seed=0)

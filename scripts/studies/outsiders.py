@@ -254,20 +254,20 @@ class EnsembleSampling(Agent):
 
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data; the noise of so many rewards is drawn at once."""
-        before = self.counts.copy()
+        before = self.lane_counts.copy()
         super().warm_start(counts, sums)
-        spread = np.sqrt((self.counts - before) * self.noise)[:, None]
+        spread = np.sqrt((self.lane_counts - before) * self.noise)[:, None]
         self.shifts += spread * self.rng.standard_normal(self.shifts.shape)
 
     def _choose(self) -> np.ndarray:
         chosen = self.rng.integers(self.num_models, size=self.num_lanes)
         lanes = np.arange(self.num_lanes)
         start, shift = self.starts[lanes, chosen], self.shifts[lanes, chosen]
-        models = (self.weight * start + self.sums + shift) / (self.weight + self.counts)
+        models = (self.weight * start + self.lane_sums + shift) / (self.weight + self.lane_counts)
         return random_argmax(self.rng, models)
 
     def _law(self) -> np.ndarray:
-        sums, counts = self.sums[:, None], self.counts[:, None]
+        sums, counts = self.lane_sums[:, None], self.lane_counts[:, None]
         models = (self.weight * self.starts + sums + self.shifts) / (self.weight + counts)
         is_best = models == models.max(axis=-1, keepdims=True)
         return (is_best / is_best.sum(axis=-1, keepdims=True)).mean(axis=1)

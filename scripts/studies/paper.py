@@ -258,7 +258,7 @@ def _figure(task: Task, name: str, reading: str) -> dict[str, Any]:
             own = _look(task, name, [racing], number)
             others = _look(task, name, [EXACT, THOMPSON], number)
             first = Look(own) if number == settings["looks"][0] else look(settings["looks"][0])
-            particles = {"agent": "smc", "num_particles": first.schedule(), "label": SMC}
+            particles = {"agent": "smc_paper", "num_particles": first.schedule(), "label": SMC}
             smc = _look(task, name, [particles], number)
             kept[number] = Look([a | b | c for a, b, c in zip(own, others, smc, strict=True)])
         return kept[number]

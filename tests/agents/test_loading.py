@@ -33,7 +33,7 @@ CHAIN = BanditProblem(
 )
 OWN = BanditProblem(Geometric(), TruncatedNormal(2.0, 1.0, 1.1, 6.0), 3)
 HIDDEN = BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 8.0], [8.0, 2.0]), 4)
-PARTICLES = {"num_particles": 40, "resampling": "systematic", "move": "random-walk"}
+PARTICLES = {"num_particles": 40}
 CASES = {
     "exact": ExactThompson(BERNOULLI),
     "discounted_gittins": make_agent("discounted_gittins", BERNOULLI),
@@ -46,7 +46,7 @@ CASES = {
     "chain greedy": make_agent("greedy", CHAIN, estimate="posterior"),
     "own likelihood": ExactThompson(OWN),
     "populations": SMCThompson(TABLE, **PARTICLES),
-    "schedule": SMCThompson(HIDDEN, num_particles=[*range(20, 60)]),
+    "schedule": SMCThompson.paper(HIDDEN, num_particles=[*range(20, 60)]),
     "joint populations": SMCThompson(HIDDEN, **PARTICLES),
     "matched": RacingThompson(CHAIN, proposal="matched", stopping="self-normalised"),
     "bank": RacingThompson(HIDDEN, stopping="self-normalised"),
@@ -208,13 +208,13 @@ def test_state_that_is_no_data_is_refused(tmp_path):
 
 def test_file_stored_in_the_repository_is_read():
     folder = Path(__file__).parent / "data"
-    exact = agents.load(folder / "exact-format-1.agent")
+    exact = agents.load(folder / "exact-format-2.agent")
     assert (repr(exact), exact.num_envs) == (f"ExactThompson({BERNOULLI!r})", None)
-    assert exact.counts.tolist() == [[0, 2, 3, 2]] and exact.sums.tolist() == [[0, 0, 3, 1]]
+    assert exact.counts.tolist() == [0, 2, 3, 2] and exact.sums.tolist() == [0, 0, 3, 1]
     drawn_ahead = [2, 0, 0, 0, 2, 0, 2, 0, 2, 2, 0, 2]
     assert [exact.act() for _ in drawn_ahead] == drawn_ahead
-    particles = agents.load(folder / "particles-format-1.agent")
-    assert particles.options() == {"num_particles": 10, "resampling": "systematic"}
+    particles = agents.load(folder / "particles-format-2.agent")
+    assert particles.options() == {"num_particles": 10, "resampling": "systematic", "move": "none"}
     assert particles.counts.tolist() == [[1, 3, 2, 1], [3, 0, 1, 3]]
     place = particles.rng.bit_generator.state["state"]["state"]
     assert place == 268673079207850263920509978986266322017
@@ -285,8 +285,8 @@ def place(*keys):
         (place("num_envs", None), "shape"),
         (place("generator", {}), "PCG64|bit_generator"),
         (place("generator", "bit_generator", "MT19937"), "PCG64"),
-        (place("state", {}), "counts"),
-        (place("state", "counts", {"array": 99}), "99"),
+        (place("state", {}), "lane_counts"),
+        (place("state", "lane_counts", {"array": 99}), "99"),
         (place("state", "inner", {}), "must name"),
         (place("state", "inner", "_means", {"array": 0}), "shape"),
         (place("state", "inner", "_means", "text"), "ndarray"),

@@ -51,7 +51,7 @@ def test_an_arm_without_rewards_in_the_window_is_as_new():
     agent.reset(seed=0)
     for arm, reward in [(0, 1e9), (0, 1e-9), (0, 1e-9), (1, 1.0), (1, 1.0)]:
         agent.observe(arm, reward)
-    assert agent.counts.tolist() == [[0, 2]] and agent.sums.tolist() == [[0.0, 2.0]]
+    assert agent.counts.tolist() == [0, 2] and agent.sums.tolist() == [0.0, 2.0]
 
 
 @pytest.mark.parametrize("rule", RULES)

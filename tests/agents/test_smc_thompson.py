@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from surface import MOVED_SMC, PAPERS_SMC, lane_counts, started
+from surface import lane_counts, started
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
@@ -13,7 +13,8 @@ from bandit_gym.priors.mixtures import Mixture
 from bandit_gym.problem import BanditProblem
 
 COLLAPSED, FEW = Doubt.PARTICLES_COLLAPSED, Doubt.FEW_EFFECTIVE_SAMPLES
-COPIES, MOVED = {"resampling": "systematic"}, MOVED_SMC[1]
+PAPERS, COPIES = {"resampling": "never"}, {"move": "none"}
+MOVED: dict = {}
 VAGUE = BanditProblem(Gaussian(), Normal(0.0, 1e4), 3)
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
 PLAIN = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.2), 3)
@@ -22,7 +23,7 @@ PLAIN = BanditProblem(Bernoulli(), TruncatedNormal(0.5, 0.2), 3)
 def acted(problem, options, counts, sums, num_lanes=20):
     """Return an agent that has decided once after these data, of 1,000 particles by default."""
     options = {"num_particles": 1000} | options
-    agent = started(PAPERS_SMC, problem, num_lanes, counts, sums, **options)
+    agent = started("smc", problem, num_lanes, counts, sums, **options)
     agent.act()
     return agent
 
@@ -41,14 +42,14 @@ def test_the_papers_particles_collapse_and_moved_ones_do_not():
     data = [8000, 1200, 800], [4800.0, 660, 440]
     sizes = [
         acted(PLAIN, options | {"num_particles": 100}, *data, 50).diagnostics()
-        for options in ({}, MOVED)
+        for options in (PAPERS, MOVED)
     ]
     poor, moved = (told["effective_sample_size"].mean() for told in sizes)
     assert poor < 5 < 40 < moved
 
 
 def test_a_schedule_says_how_many_particles_take_part():
-    agent = started(PAPERS_SMC, UNIFORM, 2, num_particles=[5, 9, 3])
+    agent = started("smc_paper", UNIFORM, 2, num_particles=[5, 9, 3])
     seen = []
     for _ in range(4):
         agent.act()
@@ -71,7 +72,7 @@ class Certain:
 
 def test_data_that_no_particle_explains_are_told():
     problem = BanditProblem(Bernoulli(), Certain(), 3)
-    agent = started(PAPERS_SMC, problem, 2, num_particles=10)
+    agent = started("smc", problem, 2, num_particles=10)
     agent.observe([0, 1], [0.0, 1.0])
     agent.act()
     assert agent.diagnostics()["is_degenerate"].tolist() == [True, False]
@@ -80,7 +81,7 @@ def test_data_that_no_particle_explains_are_told():
 def test_weights_fade_by_the_discount():
     """L_t = discount L_{t-1} + l(reward), as if particles were weighed by faded sums at once."""
     problem, rng = BanditProblem(Bernoulli(), Beta(2.0, 2.0), 2), np.random.default_rng(0)
-    agent = started(PAPERS_SMC, problem, 1, num_particles=50, discount=0.8)
+    agent = started("smc", problem, 1, discount=0.8, **PAPERS | {"num_particles": 50})
     draws = agent.posterior().sample(20_000, seed=0)[:, 0]
     particles, counts, sums = np.unique(draws, axis=0), np.zeros(2), np.zeros(2)
     assert len(particles) == 50
@@ -105,7 +106,7 @@ def test_weights_fade_by_the_discount():
 def test_resampled_particles_follow_data_that_fade(options, problem):
     """The exact posterior's mean, within four errors of 1,000 particles at half of that size."""
     agents = (
-        started(PAPERS_SMC, problem, None, discount=0.8, **{"num_particles": 2000} | options),
+        started("smc", problem, None, discount=0.8, **{"num_particles": 2000} | options),
         started("exact", problem, None, discount=0.8),
     )
     for agent in agents:
@@ -116,7 +117,7 @@ def test_resampled_particles_follow_data_that_fade(options, problem):
     assert (abs(found.mean() - truth.mean()) < 4 * truth.std() / 1000**0.5).all()
 
 
-@pytest.mark.parametrize("options", [{}, MOVED], ids=["weighed", "moved"])
+@pytest.mark.parametrize("options", [PAPERS, MOVED], ids=["weighed", "moved"])
 def test_diagnostics_are_those_of_the_last_act_whenever_they_are_asked_for(options):
     data = [300, 300, 300], [180.0, 120.0, 150.0]
     at_once, later = (acted(PLAIN, options | {"num_particles": 20}, *data) for _ in range(2))
@@ -130,7 +131,7 @@ def test_diagnostics_are_those_of_the_last_act_whenever_they_are_asked_for(optio
 
 def test_data_that_have_faded_to_nothing_flag_nothing():
     """After 1,080 rewards of the other arm, an arm's only pull counts 0.5 ** 1080, which is 0."""
-    agent = started(PAPERS_SMC, UNIFORM, None, num_particles=200, discount=0.5)
+    agent = started("smc", UNIFORM, None, num_particles=200, discount=0.5)
     agent.observe(0, 1.0)
     for t in range(1080):
         agent.observe(1, float(t % 2))
@@ -154,10 +155,10 @@ def test_moved_particles_are_right_under_a_vague_prior_at_once_and_by_steps():
 RARE = Mixture([Beta(20.0, 20.0), TruncatedNormal(0.97, 0.003)], [1 - 1e-5, 1e-5])
 COMB = Mixture([TruncatedNormal((i + 0.5) / 40, 1e-4) for i in range(40)], [1.0] * 40)
 FLAGGED = {
-    "collapsed weights": (VAGUE, {}, [10, 10, 10], [3.0, 9.0, 6.0]),
+    "collapsed weights": (VAGUE, PAPERS, [10, 10, 10], [3.0, 9.0, 6.0]),
     "collapsed copies": (VAGUE, COPIES, [10, 10, 10], [3.0, 9.0, 6.0]),
-    "one survivor": (UNIFORM, {}, [10**6] * 2, [5e5, 4.999e5]),
-    "a rare camp, weighed": (BanditProblem(Bernoulli(), RARE, 2), {}, [30, 1000], [30, 970]),
+    "one survivor": (UNIFORM, PAPERS, [10**6] * 2, [5e5, 4.999e5]),
+    "a rare camp, weighed": (BanditProblem(Bernoulli(), RARE, 2), PAPERS, [30, 1000], [30, 970]),
     "a rare camp, moved": (BanditProblem(Bernoulli(), RARE, 2), MOVED, [30, 1000], [30, 970]),
     "camps that moves do not join": (
         *(BanditProblem(Bernoulli(), COMB, 2), MOVED | {"num_particles": 200}),
@@ -169,7 +170,7 @@ FLAGGED = {
     ),
 }
 UNFLAGGED = {
-    "little data, weighed": (PLAIN, {}, [4, 3, 2], [2.0, 1, 1]),
+    "little data, weighed": (PLAIN, PAPERS, [4, 3, 2], [2.0, 1, 1]),
     "little data, moved": (PLAIN, MOVED, [4, 3, 2], [2.0, 1, 1]),
     "ordinary data, moved": (PLAIN, MOVED, [4000, 60, 40], [2400.0, 33, 22]),
     "one wide camp": (UNIFORM, MOVED | {"num_particles": 200}, [10_000] * 2, [5003, 4980]),
@@ -206,7 +207,7 @@ BAD_OPTIONS = [
     ({"num_particles": []}, "num_particles must be"),
     ({"num_particles": b"3"}, "num_particles must be a positive integer, got b'3'"),
     ({"num_particles": 10**12}, r"num_particles must be at most 10000000, got 10{12}\."),
-    ({"num_particles": [3, 4], "resampling": "systematic"}, "num_particles must be one number"),
+    ({"num_particles": [3, 4]}, "num_particles must be one number"),
     ({"resampling": "systemtic"}, "'systematic'"),
     ({"ess_threshold": 0.0}, "ess_threshold must be .* got 0.0"),
     ({"move": "random walk"}, "'random-walk'"),
@@ -230,7 +231,7 @@ def test_lanes_whose_particles_no_memory_can_hold_are_refused():
 def test_every_scheme_keeps_the_law(resampling):
     """Arm 0 after 30 successes of 40, one by one: Beta(32, 13), to four errors of 1,000 draws."""
     problem = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 2)
-    agent = started(PAPERS_SMC, problem, 1, num_particles=4000, resampling=resampling)
+    agent = started("smc", problem, 1, num_particles=4000, **{"resampling": resampling} | COPIES)
     for pull in range(40):
         agent.observe([0], [float(pull % 4 > 0)])
         agent.act()

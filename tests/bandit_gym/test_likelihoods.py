@@ -13,7 +13,6 @@ from bandit_gym.experiments import Experiment, Workers
 from bandit_gym.rollout import rollout
 
 ENV_ID = "geometric:GeometricBandit-v0"
-MOVED = {"num_particles": 200, "resampling": "systematic", "move": "random-walk"}
 
 
 @pytest.mark.parametrize("observation", ["constant", "counts", "history"])
@@ -41,7 +40,7 @@ def test_env_renders(mode):
         ("bayes_ucb", {}),
         ("exact", {}),
         ("smc", {"num_particles": 200}),
-        ("smc", MOVED),
+        ("smc_paper", {"num_particles": 200}),
     ],
 )
 def test_agents_learn_which_arm_is_best(name, options):

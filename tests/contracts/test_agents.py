@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from families import ALL_AGENTS
 from gymnasium.error import InvalidAction, ResetNeeded
-from surface import MOVED_SMC, lane_counts, lane_sums, started
+from surface import lane_counts, lane_sums, started
 
 import agents
 from agents import make_agent
@@ -34,8 +34,6 @@ SETTINGS = {
     },
     "exact, reference": ("exact", "normal", {"prior": "reference"}),
     "exact, fading": ("exact", "grid", {"discount": 0.9}),
-    "smc, moves": (MOVED_SMC[0], "grid", MOVED_SMC[1]),
-    "smc, moves, chains": (MOVED_SMC[0], "chains", MOVED_SMC[1]),
     "greedy, posterior, chains": ("greedy", "chains", {"estimate": "posterior"}),
     "racing, reference": ("racing", "grid", {"proposal": "reference"}),
     "racing, own": ("racing", "grid", {"proposal": Beta(2.0, 2.0), "stopping": 20}),

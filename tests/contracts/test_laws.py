@@ -11,7 +11,7 @@ import pytest
 from geometric import Geometric
 from scipy import stats
 from scipy.special import betaln, expit, logit, logsumexp
-from surface import MOVED_SMC, PAPERS_SMC, lane_counts, lane_sums, started
+from surface import lane_counts, lane_sums, started
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
@@ -128,8 +128,8 @@ AGENTS = {
     "racing, 100 samples": ("racing", {"stopping": 100}, 4000),
     "racing, reference": ("racing", {"proposal": "reference", "stopping": 500}, 4000),
     "racing_paper": ("racing_paper", {"delta": 0.1, "sigma": 0.02, "scale": "weight"}, 1000),
-    "smc, moves": (MOVED_SMC[0], MOVED_SMC[1] | {"num_particles": 1000}, 150),
-    "smc_paper": (PAPERS_SMC, {"num_particles": 1000}, 150),
+    "smc": ("smc", {"num_particles": 1000}, 150),
+    "smc_paper": ("smc_paper", {"num_particles": 1000}, 150),
 }
 """Name and options of agents, and the lanes that they play in."""
 
@@ -151,7 +151,7 @@ def truth(world, history):
     return *data, action_probabilities(problem, *data)
 
 
-FOR_ALL = ("exact", "racing", "racing, 100 samples", "smc, moves")
+FOR_ALL = ("exact", "racing", "racing, 100 samples", "smc")
 NEAR_REFERENCE = [*list(WORLDS)[:9], *DEPENDENT[:4]]
 """Worlds whose posteriors a draw from that of Table 1 meets often enough."""
 CASES = [
@@ -197,7 +197,7 @@ def assert_law(agent, expected, error=0.0):
 
 
 @pytest.mark.parametrize("counts", [[8, 5, 3], [400, 60, 40]], ids=["few", "many"])
-@pytest.mark.parametrize("agent_name", ["racing", "racing, reference", "smc, moves", "smc_paper"])
+@pytest.mark.parametrize("agent_name", ["racing", "racing, reference", "smc", "smc_paper"])
 def test_a_users_prior_in_six_lines_is_followed(agent_name, counts):
     name, options, num_lanes = AGENTS[agent_name]
     sums = np.array(counts) // 2
@@ -241,7 +241,7 @@ JOINT = {
 }
 
 
-@pytest.mark.parametrize("agent_name", ["racing", "smc, moves", "smc_paper"])
+@pytest.mark.parametrize("agent_name", ["racing", "smc", "smc_paper"])
 @pytest.mark.parametrize("world", JOINT)
 def test_joint_densities_are_followed(world, agent_name, rng):
     """The truth is 400,000 draws of the prior by their likelihoods, of a few thousand at least."""
@@ -295,7 +295,7 @@ def test_chains_follow_data_that_come_one_by_one():
 @pytest.mark.parametrize("world", ["Bernoulli, cut normal", "Bernoulli, correlated"])
 def test_particles_follow_data_that_come_one_by_one(world):
     problem, rng = BanditProblem(*WORLDS[world], 3), np.random.default_rng(3)
-    agent = started(MOVED_SMC[0], problem, 100, **MOVED_SMC[1], num_particles=1000)
+    agent = started("smc", problem, 100, num_particles=1000)
     for arm, mean, pulls in [(0, 0.6, 100), (1, 0.5, 40), (2, 0.5, 20)]:
         for reward in (rng.random(pulls) < mean).astype(float):
             agent.observe(np.full(100, arm), np.full(100, reward))
@@ -355,7 +355,7 @@ OFF = {
         *([100, 200, 300], [50, 100, 160]),
     ),
     "a spike that particles never meet": (
-        *(PAPERS_SMC, {}, bernoulli(spike_and_slab(0.5, 1e-4, Beta(1.0, 1.0), 0.5))),
+        *("smc_paper", {}, bernoulli(spike_and_slab(0.5, 1e-4, Beta(1.0, 1.0), 0.5))),
         *([32_152, 32_152, 40], [16_346, 16_076, 20]),  # three errors from the spike
     ),
     "a camp that all arms share": (

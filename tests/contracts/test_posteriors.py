@@ -14,7 +14,7 @@ from geometric import Geometric
 from scipy import stats
 from scipy.interpolate import CubicSpline
 from scipy.special import expit
-from surface import MOVED_SMC, PAPERS_SMC, started
+from surface import started
 
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
@@ -56,8 +56,8 @@ ROUTES = {
     "conjugate, by tables": ("exact", None, {"method": "grid"}, 4),
     "tables": ("exact", CUT, {}, 4),
     "chains": ("exact", CHAIN, {}, 200),
-    "particles": (PAPERS_SMC, CUT, {"num_particles": NUM_PARTICLES}, 400),
-    "moved": (MOVED_SMC[0], CUT, MOVED_SMC[1] | {"num_particles": NUM_PARTICLES}, 400),
+    "particles": ("smc_paper", CUT, {"num_particles": NUM_PARTICLES}, 400),
+    "moved": ("smc", CUT, {"num_particles": NUM_PARTICLES}, 400),
     "race": ("racing", CUT, {}, 4),
     "race, joint density": ("racing", DensityOnly(), {}, 4),
     "race, weighed": ("racing", TIED, {}, 4),

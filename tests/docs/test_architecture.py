@@ -68,7 +68,7 @@ def test_prior_sample_has_the_law_of_its_density(recipe, rng):
     [
         (ExactThompson, {}),
         (RacingThompson, {"proposal": "matched", "stopping": 200}),
-        (SMCThompson, {"resampling": "systematic", "move": "random-walk"}),
+        (SMCThompson, {}),
     ],
 )
 @take("A prior", "kumaraswamy")
@@ -129,7 +129,7 @@ def test_likelihood_has_the_rewards_that_it_says(recipe, rng):
 @take("A likelihood", "my_geometric")
 def test_likelihood_is_learned_in_its_own_environment(recipe):
     env = gym.make_vec("MyGeometricBandit-v0", num_envs=50)
-    agent = SMCThompson(recipe.PROBLEM, resampling="systematic", move="random-walk")
+    agent = SMCThompson(recipe.PROBLEM)
     found = rollout(agent, env, seed=0, horizon=200).regret
     early, late = found[:, :50].mean(axis=1), found[:, 150:].mean(axis=1)
     fall = early - late

@@ -38,12 +38,6 @@ REGRET_CHART = "cumulative_regret"
 MISSPELT = "num_arm"
 """A keyword of `make`, of which an error names this much."""
 
-PAPERS_SMC = "smc"
-"""The paper's SMC: particles that are weighed and never resampled."""
-
-MOVED_SMC = "smc", {"resampling": "systematic", "move": "random-walk"}
-"""Name and options of the SMC whose particles are resampled and moved."""
-
 
 def problem_of(env) -> BanditProblem:
     """Return the problem of an environment, single or vector, wrapped or not."""
@@ -75,12 +69,12 @@ def agent_for(env, name: str, **options) -> Agent:
 
 def lane_counts(agent: Agent) -> np.ndarray:
     """Return the (N, K) pulls of an agent's arms, N = 1 for a single run."""
-    return agent.counts
+    return agent.lane_counts
 
 
 def lane_sums(agent: Agent) -> np.ndarray:
     """Return the (N, K) total rewards of an agent's arms, N = 1 for a single run."""
-    return agent.sums
+    return agent.lane_sums
 
 
 def regret_of(found: Rollout) -> np.ndarray:

@@ -58,7 +58,7 @@ def test_discount_leaves_the_prior_and_what_a_single_lane_draws_follows_the_data
     for reward in [1.0] * 80 + [0.0] * 80:
         agent.observe(0, reward)
         agent.act()
-    assert agent.counts[0].tolist() == [2.0, 0.0]
+    assert agent.counts.tolist() == [2.0, 0.0]
     np.testing.assert_allclose(agent.posterior().mean(), [2 / 7, 2 / 5], atol=1e-12)
     draws = np.array([agent.act() for _ in range(2000)]).mean()
     law = agent.action_probabilities()[1]

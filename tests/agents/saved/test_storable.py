@@ -32,7 +32,7 @@ OTHERS = (
 )
 OPTIONS = {
     "racing": {"proposal": Beta(2.0, 3.0), "stopping": np.int64(30)},
-    "smc": {"num_particles": np.arange(5, 8), "resampling": "never"},
+    "smc_paper": {"num_particles": np.arange(5, 8)},
     "epsilon_greedy": {"epsilon": np.float64(0.3), "estimate": "posterior"},
 }
 
@@ -55,8 +55,8 @@ def test_repr_of_an_agent_builds_one_that_plays_alike(name):
 
 def test_repr_leaves_defaults_out():
     assert repr(RacingThompson(problem=BERNOULLI)) == f"RacingThompson({BERNOULLI!r})"
-    agent = SMCThompson(BERNOULLI, num_particles=np.array([3, 4]))
-    assert repr(agent).endswith("num_arms=4), num_particles=[3, 4])")
+    agent = SMCThompson(BERNOULLI, num_particles=np.array([3, 4]), resampling="never")
+    assert repr(agent).endswith("num_arms=4), num_particles=[3, 4], resampling='never')")
 
 
 def test_copies_and_pickles_know_their_arguments():

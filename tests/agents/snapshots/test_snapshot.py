@@ -19,11 +19,7 @@ KINDS = {
     "the conjugate law": (ExactThompson, CONJUGATE, {}),
     "tables": (ExactThompson, GRID, {}),
     "400 sweeps of a Markov chain": (ExactThompson, CHAINS, {}),
-    "weighted particles": (
-        SMCThompson,
-        GRID,
-        {"num_particles": 300, "resampling": "systematic", "move": "random-walk"},
-    ),
+    "weighted particles": (SMCThompson, GRID, {"num_particles": 300}),
     "10,000 weighted draws": (RacingThompson, CHAINS, {"proposal": "matched"}),
 }
 

@@ -51,8 +51,7 @@ def test_racing_and_smc_agree_under_a_hierarchical_prior():
     prior = HierarchicalBeta([2.0, 10.0, 18.0], [18.0, 10.0, 2.0])
     racing = told("racing", prior, 3000, proposal="reference", stopping=500)
     raced = np.bincount(racing.act(), minlength=4) / 3000
-    moved = {"resampling": "systematic", "move": "random-walk"}
-    smc = told("smc", prior, 60, num_particles=1000, **moved)
+    smc = told("smc", prior, 60, num_particles=1000)
     actions = np.stack([smc.act() for _ in range(10)], axis=1)
     shares = (actions[:, :, None] == np.arange(4)).mean(axis=1)
     spread = np.sqrt(raced * (1 - raced) / 3000 + shares.var(axis=0) / 60)

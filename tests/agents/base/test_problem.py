@@ -1,0 +1,62 @@
+"""What an agent is told: a problem, or an environment that has one."""
+
+import gymnasium as gym
+import pytest
+from surface import make_world
+
+from agents import ExactThompson, RacingThompson, SMCThompson, UniformRandom, make_agent
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta
+from bandit_gym.problem import BanditProblem
+
+PROBLEM = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4)
+WORLDS = {
+    "single": lambda: make_world(PROBLEM),
+    "wrapped": lambda: gym.wrappers.TimeAwareObservation(make_world(PROBLEM, horizon=9)),
+    "vectorised": lambda: make_world(PROBLEM, 3),
+    "vectorised, wrapped": lambda: gym.wrappers.vector.RecordEpisodeStatistics(
+        make_world(PROBLEM, 3)
+    ),
+}
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(
+    "make", [ExactThompson, RacingThompson, RacingThompson.paper, SMCThompson.paper]
+)
+def test_an_agent_finds_the_problem_of_an_environment(make, world):
+    assert make(WORLDS[world]()).problem == PROBLEM
+
+
+def test_the_problem_may_be_named():
+    assert repr(ExactThompson(problem=make_world(PROBLEM))) == repr(ExactThompson(PROBLEM))
+
+
+@pytest.mark.parametrize("make", [ExactThompson, RacingThompson, SMCThompson])
+def test_an_environment_without_a_problem_is_refused(make):
+    with pytest.raises(TypeError, match="problem must be a BanditProblem or an environment with"):
+        make(gym.make("CartPole-v1"))
+
+
+@pytest.mark.parametrize("prior", [Beta(5.0, 5.0), {"name": "beta", "alpha": 5, "beta": 5}])
+@pytest.mark.parametrize(
+    "make", [ExactThompson, RacingThompson, RacingThompson.paper, SMCThompson.paper, UniformRandom]
+)
+def test_a_prior_stands_in_place_of_the_problems(make, prior):
+    agent = make(make_world(PROBLEM), prior=prior)
+    assert agent.problem == BanditProblem(Bernoulli(), Beta(5.0, 5.0), 4)
+    assert "prior" not in agent.options()
+
+
+@pytest.mark.parametrize("name", ["exact", "racing_paper", "smc_paper", "sliding_window"])
+def test_a_prior_is_told_by_name_of_the_agent(name):
+    agent = make_agent(name, PROBLEM, prior=Beta(5.0, 5.0))
+    assert agent.problem.prior == Beta(5.0, 5.0)
+
+
+def test_words_for_a_prior_are_those_of_exact_thompson():
+    with pytest.raises(ValueError, match="'reference'"):
+        ExactThompson(PROBLEM, prior="referense")
+    with pytest.raises(ValueError, match="prior must be an object or a dict for RacingThompson"):
+        RacingThompson(PROBLEM, prior="reference")
+    assert ExactThompson(PROBLEM, prior="reference").prior == "reference"
