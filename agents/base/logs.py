@@ -63,9 +63,8 @@ class LogReader:
         if type(self)._learn is LogReader._learn and self._has_no_order:
             cells = log.lanes * self.problem.num_arms + log.actions
             np.add.at(self.lane_sums.reshape(-1), cells, log.rewards)  # in the order of the rows
-            self.lane_counts += np.bincount(cells, minlength=self.lane_counts.size).reshape(
-                self.lane_counts.shape
-            )
+            pulls = np.bincount(cells, minlength=self.lane_counts.size)
+            self.lane_counts += pulls.reshape(self.lane_counts.shape)
             return
         for part in rounds(log):  # what is learned depends on the order
             actions, rewards, mask = spread(part, len(self.lane_counts))
