@@ -35,31 +35,40 @@ if TYPE_CHECKING:
     from agents.sliding_window import SlidingWindow as SlidingWindow
     from agents.smc_thompson import SMCThompson as SMCThompson
 
-AGENTS = {
-    "racing": "agents:RacingThompson",
-    "racing_paper": "agents:RacingThompson.paper",
-    "exact": "agents:ExactThompson",
-    "smc": "agents:SMCThompson",
-    "smc_paper": "agents:SMCThompson.paper",
-    "random": "agents:UniformRandom",
-    "greedy": "agents:Greedy",
-    "epsilon_greedy": "agents:EpsilonGreedy",
-    "ucb1": "agents:UCB1",
-    "kl_ucb": "agents:KLUCB",
-    "bayes_ucb": "agents:BayesUCB",
-    "ucb_tuned": "agents:UCBTuned",
-    "moss": "agents:MOSS",
-    "top_two": "agents:TopTwoThompson",
-    "knowledge_gradient": "agents:KnowledgeGradient",
-    "information_directed": "agents:InformationDirected",
-    "discounted_gittins": "agents:DiscountedGittins",
-    "finite_horizon_gittins": "agents:FiniteHorizonGittins",
-    "optimistic_gittins": "agents:OptimisticGittins",
-    "information_relaxation": "agents:InformationRelaxation",
-    "sliding_window": "agents:SlidingWindow",
-    "optimal": "agents:BayesOptimal",
+GROUPS = {
+    "Thompson sampling": {
+        "racing": "agents:RacingThompson",
+        "racing_paper": "agents:RacingThompson.paper",
+        "exact": "agents:ExactThompson",
+        "smc": "agents:SMCThompson",
+        "smc_paper": "agents:SMCThompson.paper",
+        "top_two": "agents:TopTwoThompson",
+        "sliding_window": "agents:SlidingWindow",
+    },
+    "index rules": {
+        "random": "agents:UniformRandom",
+        "greedy": "agents:Greedy",
+        "epsilon_greedy": "agents:EpsilonGreedy",
+        "ucb1": "agents:UCB1",
+        "kl_ucb": "agents:KLUCB",
+        "bayes_ucb": "agents:BayesUCB",
+        "ucb_tuned": "agents:UCBTuned",
+        "moss": "agents:MOSS",
+        "discounted_gittins": "agents:DiscountedGittins",
+        "finite_horizon_gittins": "agents:FiniteHorizonGittins",
+        "optimistic_gittins": "agents:OptimisticGittins",
+    },
+    "looking ahead": {
+        "knowledge_gradient": "agents:KnowledgeGradient",
+        "information_directed": "agents:InformationDirected",
+        "information_relaxation": "agents:InformationRelaxation",
+        "optimal": "agents:BayesOptimal",
+    },
 }
-"""Short names, as the command line takes them, and where what makes the agents is."""
+"""Short names by kind, as the command line takes them, and where what makes the agents is."""
+
+AGENTS = {name: target for group in GROUPS.values() for name, target in group.items()}
+"""Short names, and where what makes the agents is."""
 
 HOMES = {
     "Agent": "base",
@@ -86,7 +95,7 @@ HOMES = {
 }
 """Classes of agents, and the modules of this package that they are in."""
 
-__all__ = ["AGENTS", "HOMES", "load", "make_agent", *HOMES]  # noqa: PLE0604
+__all__ = ["AGENTS", "GROUPS", "HOMES", "load", "make_agent", *HOMES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
@@ -96,7 +105,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*HOMES, "load"])
 
 
 def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:

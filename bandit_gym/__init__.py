@@ -16,24 +16,31 @@ if TYPE_CHECKING:
     from bandit_gym.session import compare, make, make_vec
 
 HOMES = {
-    "BanditProblem": "problem",
-    "Experiment": "experiments",
-    "Workers": "experiments",
-    "compare": "session",
-    "load_experiment": "experiments",
-    "load_results": "results",
-    "make": "session",
-    "make_vec": "session",
-    "run_experiment": "experiments",
+    "BanditProblem": "bandit_gym.problem",
+    "Experiment": "bandit_gym.experiments",
+    "Workers": "bandit_gym.experiments",
+    "action_probabilities": "agents.oracle",
+    "compare": "bandit_gym.session",
+    "load_experiment": "bandit_gym.experiments",
+    "load_results": "bandit_gym.results",
+    "make": "bandit_gym.session",
+    "make_vec": "bandit_gym.session",
+    "optimal_regret": "agents.bayes_optimal",
+    "run_experiment": "bandit_gym.experiments",
 }
-"""Names that load on first use, and the modules of this package that they are in."""
+"""Names that load on first use, and the modules that they are in."""
 
-__all__ = ["ENV_IDS", "__version__", *HOMES]  # noqa: PLE0604
+ROOMS = "likelihoods", "priors", "wrappers"
+"""Modules of this package that load on first use."""
+
+__all__ = ["ENV_IDS", "__version__", *HOMES, *ROOMS]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
+    if name in ROOMS:
+        return import_module(f"{__name__}.{name}")
     if name in HOMES:
-        return getattr(import_module(f"{__name__}.{HOMES[name]}"), name)
+        return getattr(import_module(HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -25,6 +25,7 @@ from bandit_gym.experiments.command_line import (
     parse_integer,
     reader_may_leave,
     take_world,
+    terminal_width,
 )
 from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.executor import Workers, stopping_in_order
@@ -145,7 +146,7 @@ def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace
 
 def _show(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     found = load_results(folder, experiment)
-    print(describe(found, columns=options.columns))
+    print(describe(found, columns=options.columns, width=terminal_width()))
     for path in draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: bandit-gym report {folder}")

@@ -8,6 +8,7 @@ notebook, a prior that was just made. What has a name is turned into it; see
 from __future__ import annotations
 
 import contextlib
+import inspect
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,9 @@ from bandit_gym.registration import MAX_EPISODE_STEPS
 from bandit_gym.results.presented import load_results
 
 if TYPE_CHECKING:
+    from bandit_gym.callbacks import Callback
     from bandit_gym.envs import BanditEnv, BanditVectorEnv
+    from bandit_gym.experiments.executor import Workers
     from bandit_gym.problem import BanditProblem
     from bandit_gym.results import Results
 
@@ -37,8 +40,8 @@ if TYPE_CHECKING:
             """The environment itself, whose `problem` agents are told."""
 
 
-IDLE = ("progress", "workers")
-"""Settings that change no number."""
+ALWAYS_WRITTEN = ("env", "replications", "horizon")
+"""Settings that the printed call of a comparison has even where they are the usual ones."""
 
 
 def make(env: str | BanditProblem, **options: Any) -> MadeEnv:
@@ -78,8 +81,16 @@ def compare(
     env: str | BanditProblem | Mapping[str, Any] | Sequence[Any] = "BernoulliBandit-v0",
     replications: int = 100,
     horizon: int = 1000,
+    seed: int = 0,
+    recording: str = "log",
+    block_size: int = 50,
+    propensities: bool = False,
     out: str | Path | None = None,
-    **settings: Any,
+    workers: Workers | None = None,
+    recompute: bool = False,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    **unknown: Any,
 ) -> Results:
     """Play agents against each other in the same worlds, and return what came of it.
 
@@ -95,8 +106,15 @@ def compare(
         horizon: T, steps of each episode.
         out: folder to store the results in, and to go on with what is there; None keeps them in
             this process alone.
-        settings: `seed`, `recording`, `block_size` and `propensities` of an `Experiment`, `workers`
-            and `recompute` of `run_experiment`, and `progress`, whether to show how far it is.
+        seed: integer >= 0 from which every stream is derived.
+        recording: which steps are stored, "log" or "every"; see `Experiment`.
+        block_size: replications simulated together.
+        propensities: whether to store the probability of each action, and every step.
+        workers: what simulates; None takes every core of this machine.
+        recompute: whether to simulate blocks again that the present code would not draw.
+        callbacks: called in this process; see `bandit_gym.callbacks`.
+        progress: whether to show how far it is.
+        unknown: refused, with the nearest setting that there is.
 
     Raises:
         TypeError: if an argument is of the wrong kind.
@@ -105,18 +123,23 @@ def compare(
     Warns:
         UserWarning: if with `out` there is code in the settings that only this session has.
     """
-    call = _write_call(agents, env, replications, horizon, out, settings)
-    running: dict[str, Any] = {
-        name: settings.pop(name) for name in ("workers", "recompute") if name in settings
+    shows_progress = check_object("progress", progress, bool)
+    settings = {
+        "replications": replications,
+        "horizon": horizon,
+        "seed": seed,
+        "recording": recording,
+        "block_size": block_size,
+        "propensities": propensities,
     }
-    shows_progress = check_object("progress", settings.pop("progress", True), bool)
+    call = _write_call(agents, {"env": env, **settings, "out": out, "recompute": recompute})
+    running: dict[str, Any] = {"workers": workers, "recompute": recompute, "callbacks": callbacks}
     experiment = Experiment.from_dict(
         {
             "environments": describe_environments(env),
             "agents": describe_agents(agents),
-            "replications": replications,
-            "horizon": horizon,
             **settings,
+            **unknown,
         }
     )
     with contextlib.ExitStack() as stack:
@@ -159,11 +182,12 @@ def _warn_of_own_code(experiment: Experiment) -> None:
         warnings.warn(message("agents and priors", condition, names, remedy), stacklevel=3)
 
 
-def _write_call(
-    agents: Any, env: Any, replications: int, horizon: int, out: Any, settings: Mapping[str, Any]
-) -> str:
-    """Write the call of `compare`, without what does not change its numbers."""
-    named = {"env": env, "replications": replications, "horizon": horizon}
-    named |= {} if out is None else {"out": str(out)}
-    named |= {name: value for name, value in settings.items() if name not in IDLE}
-    return f"compare({agents!r}, {', '.join(f'{name}={value!r}' for name, value in named.items())})"
+def _write_call(agents: Any, settings: Mapping[str, Any]) -> str:
+    """Write the call of `compare`, with the settings that are not the usual ones."""
+    parameters = inspect.signature(compare).parameters
+    given = {
+        name: str(value) if name == "out" else value
+        for name, value in settings.items()
+        if name in ALWAYS_WRITTEN or value != parameters[name].default
+    }
+    return f"compare({agents!r}, {', '.join(f'{name}={value!r}' for name, value in given.items())})"

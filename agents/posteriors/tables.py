@@ -255,8 +255,8 @@ def evaluate(
         while cell < last and edges[cell + 1] <= u[j]:
             cell += 1
         left, per_length = edges[cell], 1.0 / (edges[cell + 1] - edges[cell])
-        c, end = cells.polynomials[kind, cell], edges[cell + 1] if cell < last else np.inf
-        while j < u.size and u[j] < end:
+        c = cells.polynomials[kind, cell]
+        while j < u.size and (cell == last or not u[j] >= edges[cell + 1]):  # u may be NaN
             t, found = (u[j] - left) * per_length, 0.0
             for power in range(DEGREE, -1, -1):
                 found = found * t + c[0, power] + tilt[0] * c[1, power] + tilt[1] * c[2, power]

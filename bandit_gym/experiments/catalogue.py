@@ -8,7 +8,6 @@ Agents are found by name at run time, since this package imports none: a short n
 from __future__ import annotations
 
 import inspect
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -19,6 +18,7 @@ from typing import Any
 import gymnasium as gym
 
 from bandit_gym.checks import NAMED, check_choice, check_keys, message
+from bandit_gym.experiments.command_line import terminal_width, wrap
 from bandit_gym.experiments.packed import is_packed, shown, unpack
 from bandit_gym.experiments.provenance import Code, find_code, find_module, find_sources
 from bandit_gym.registration import ENV_IDS
@@ -228,16 +228,19 @@ def _describe_wrappers() -> Iterator[str]:
 
 
 def _describe_agents() -> Iterator[str]:
-    for name, target in agent_names().items():
-        yield _describe(name, load_agent(target), agent_options(target))
+    for group, members in import_module("agents").GROUPS.items():
+        yield f"-- {group} --"
+        for name, target in members.items():
+            yield _describe(name, load_agent(target), agent_options(target))
 
 
 def _describe_priors() -> Iterator[str]:
     from bandit_gym.priors import PRIORS, RANGES  # brings SciPy, which settings do not need
 
-    yield (
-        'Each is a dict of its "name" and of these; a number may be a list, one per arm.\n'
-        'A list of dicts is a law for each arm; the name of one\'s own reads "module:name".'
+    yield wrap(
+        'Each is a dict of its "name" and of these; a number may be a list, one per arm. '
+        'A list of dicts is a law for each arm; the name of one\'s own reads "module:name".',
+        terminal_width(),
     )
     for name, make in PRIORS.items():
         ranges = (_in_range(each, RANGES[name]) for each in _parameters(make).values())
@@ -285,15 +288,22 @@ def _find_environment(target: str) -> Any:
 
 
 def _describe(name: str, constructor: Any, parameters: Parameters) -> str:
-    """Write a name, what its docstring says first, and its options, over lines of 88 characters."""
-    options = (f"{p.name}={p.default!r}" for p in parameters.values())
-    return _written(name, constructor, ", ".join(options) or "no options")
+    """Write a name, what its docstring says first, and its options, each below the other."""
+    options = ", ".join(map(_write_option, parameters.values()))
+    return _written(name, constructor, options or "no options")
+
+
+def _write_option(parameter: inspect.Parameter) -> str:
+    has_default = parameter.default is not parameter.empty
+    return (
+        f"{parameter.name}={parameter.default!r}" if has_default else f"{parameter.name} (required)"
+    )
 
 
 def _written(name: str, constructor: Any, options: str) -> str:
     summary = " ".join((inspect.getdoc(constructor) or "").partition("\n\n")[0].split())
-    lines = textwrap.wrap(options, 80, break_long_words=False)
-    return "\n".join([f"{name}: {summary}", *(f"    {line}" for line in lines)])
+    width = terminal_width()
+    return f"{wrap(f'{name}: {summary}', width)}\n{wrap(options, width, '    ')}"
 
 
 def _parameters(constructor: Any) -> Parameters:

@@ -12,7 +12,9 @@ import json
 import os
 import re
 import select
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -21,6 +23,9 @@ from bandit_gym.files import from_json, without_repeats
 from bandit_gym.registration import ENV_IDS
 
 DEFAULT_ENVIRONMENT = "BernoulliBandit-v0"
+
+WIDTH = 100
+"""Characters of a line where there is no terminal."""
 
 
 def take_world(parser: argparse.ArgumentParser) -> None:
@@ -101,6 +106,25 @@ class OneLineParser(argparse.ArgumentParser):
 
 class NobodyReadsError(Exception):
     """The reader of the standard output has gone, as `head` does; there is nobody to be told."""
+
+
+def terminal_width() -> int:
+    """Return the characters of a line of this terminal, `WIDTH` where there is none."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def wrap(text: str, width: int, indent: str = "") -> str:
+    """Break lines between words, so that none has more characters than `width`."""
+    lines = text.splitlines()
+    return "\n".join(
+        textwrap.fill(line, width, initial_indent=indent, subsequent_indent=indent)
+        for line in lines
+    )
+
+
+def shorten(text: str, most: int) -> str:
+    """Cut a text that has more than so many characters, and end it with an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def fit_terminal() -> None:

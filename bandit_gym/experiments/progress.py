@@ -7,9 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
+from bandit_gym.experiments.command_line import shorten
 from bandit_gym.experiments.execution import Progress
 
 Report = Callable[[Progress], None]
+BAR, OTHERS = 20, 28
+"""Characters of the bar, and of count and time beside it."""
 
 
 @contextlib.contextmanager
@@ -48,17 +51,14 @@ def _live_bar() -> Iterator[Report]:
     console = Console(stderr=True)
     columns = [
         TextColumn("{task.description}", markup=False),
-        BarColumn(),
+        BarColumn(bar_width=BAR),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     ]
     with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None, rate="")
-        decisions = 0.0
+        task = bar.add_task("starting", total=None)
 
         def show(progress: Progress) -> None:
-            nonlocal decisions
             completed = progress.num_stored + progress.num_done
             bar.update(task, total=progress.num_blocks, completed=completed)
             if progress.outcome is None:
@@ -67,11 +67,10 @@ def _live_bar() -> Iterator[Report]:
             if progress.outcome.failure is not None:
                 text = _failure(progress)
                 console.print(text, highlight=False, style="red", markup=False, emoji=False)
-            decisions += progress.outcome.facts.get("decisions", 0)
-            elapsed = bar.tasks[0].elapsed or 1e-9
             run = progress.outcome.run
-            label = f"{run.environment.label}: {run.agent.label}"
-            bar.update(task, description=label, rate=f"{decisions / elapsed:,.0f} decisions/s")
+            room = max(8, console.width - BAR - OTHERS)
+            label = shorten(f"{run.agent.label}: {run.environment.label}", room)
+            bar.update(task, description=label)
 
         yield show
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym.checks import check_choice, check_file, check_folder, message
+from bandit_gym.experiments.command_line import terminal_width
 from bandit_gym.files import replacing
 from bandit_gym.results.comparison import compare, describe_comparison
 from bandit_gym.results.page import write_html
@@ -36,7 +37,7 @@ def report(options: argparse.Namespace) -> int:
     if options.html and chosen:
         condition = "stand without --format, --style and --latex"
         raise ValueError(message("--html", condition, ", ".join(f"--{name}" for name in chosen)))
-    print(describe(found, details=True, columns=options.columns))
+    print(describe(found, details=True, columns=options.columns, width=terminal_width()))
     if options.html:
         print(f"\nReport: {write_html(found, folder / 'report.html')}")
         return FAILED if found.failed else OK

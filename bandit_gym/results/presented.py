@@ -6,16 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from bandit_gym.checks import check_choice
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.results import results as stored
 from bandit_gym.results.page import write_part
 from bandit_gym.results.report import contents, describe
+from bandit_gym.results.statistics import mean_interval
 from bandit_gym.results.summary import summarise
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
+
+CURVES = "environment", "agent", "step", "mean", "low", "high"
+"""The columns of `Results.curves`."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,6 +46,21 @@ class Results(stored.Results):
     def table(self) -> pd.DataFrame:
         """Return the state at the horizon, one row per run; see `summarise` for the columns."""
         return summarise(self)
+
+    def curves(self, column: str = "cumulative_regret") -> pd.DataFrame:
+        """Return the mean of a column after each recorded step, with its 95 % interval.
+
+        Returns:
+            A row per environment, agent and step: environment, agent, step, mean, low, high. Below
+            10 replications the ends of the interval are NaN.
+        """
+        rows = [
+            (found.run.environment.label, found.run.agent.label, step, *mean_interval(values))
+            for found in self.runs
+            if found.is_usable
+            for step, values in zip(found.steps, found.curves(column).T, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=CURVES)
 
     def plot(self, env: str | None = None, kind: str = "regret") -> Figure:
         """Draw a figure.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder, check_object, make_folder
+from bandit_gym.experiments.command_line import WIDTH, shorten, wrap
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.cells import Row
 from bandit_gym.results.latex import write_latex
@@ -19,16 +20,21 @@ from bandit_gym.results.summary import aggregate, summarise
 from bandit_gym.results.tables import Table, make_aggregate, make_tables, timing
 
 
-def describe(results: Results, *, details: bool = False, columns: Sequence[str] = ()) -> str:
+def describe(
+    results: Results, *, details: bool = False, columns: Sequence[str] = (), width: int = WIDTH
+) -> str:
     """Write what `contents` yields as plain text.
 
     Args:
         results: what to write about.
         details: add to each environment how the regret is spread and what it became in rewards.
         columns: names of those to show beside the usual ones, such as "last_switch".
+        width: characters of the longest line.
     """
-    parts = contents(results, details=details, columns=columns)
-    return "\n\n".join(part if isinstance(part, str) else write_text(part) for part in parts)
+    return "\n\n".join(
+        wrap(part, width) if isinstance(part, str) else write_text(part, width)
+        for part in contents(results, details=details, columns=columns)
+    )
 
 
 def contents(
@@ -150,13 +156,25 @@ def _warnings(results: Results) -> Iterator[str]:
         )
 
 
-def write_text(table: Table) -> str:
-    """Write a table in aligned columns: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(table.header, *table.lines, strict=True)]
-    aligned = [_align(line, widths) for line in (table.header, *table.lines)]
-    return "\n".join([table.title, *aligned, *table.notes])
+def write_text(table: Table, width: int = WIDTH) -> str:
+    """Write a table in aligned columns: the first to the left, the others to the right.
+
+    What does not fit into the width stands in further blocks, under the same agents.
+    """
+    first, *columns = zip(table.header, *table.lines, strict=True)
+    names = _align(first, width // 3, str.ljust)
+    blocks = [names]
+    for column in columns:
+        cells = _align(column, width - len(names[0]) - 2, str.rjust)
+        if len(blocks[-1][0]) + 2 + len(cells[0]) > width:
+            blocks.append(names)
+        blocks[-1] = [f"{line}  {cell}" for line, cell in zip(blocks[-1], cells, strict=True)]
+    body = "\n\n".join("\n".join(block) for block in blocks)
+    notes = [wrap(note, width) for note in table.notes]
+    return "\n".join([wrap(table.title, width), body, *notes])
 
 
-def _align(cells: Sequence[str], widths: Sequence[int]) -> str:
-    pairs = list(zip(cells, widths, strict=True))
-    return "  ".join([cells[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in pairs[1:])])
+def _align(cells: Sequence[str], most: int, justify: Callable[[str, int], str]) -> list[str]:
+    """Return cells of one length, the longest shortened."""
+    short = [shorten(cell, most) for cell in cells]
+    return [justify(cell, max(map(len, short))) for cell in short]

@@ -102,8 +102,8 @@ def _make_estimates(
         f"less {experiment.agents[0].label}'s, paired": lambda row: write_estimate(
             row, "difference"
         ),
-        "p (Holm)": lambda row: write_p_value(row["p_holm"]),
         "verdict": lambda row: row["verdict"] or NOTHING,
+        "p (Holm)": lambda row: write_p_value(row["p_holm"]),
         **_cells([name for name in _shown("estimates") if name != "cumulative_regret"]),
         **_cells(columns),
         "samples/decision": lambda row: write_number(row["samples_per_decision"], "{:.1f}"),

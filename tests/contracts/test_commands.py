@@ -1,11 +1,15 @@
 """The command `bandit-gym`: what each of its parts prints, whose code it runs, and how it ends."""
 
+import contextlib
 import io
 import json
 import os
+import pty
+import re
 import socket
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import gymnasium
@@ -633,3 +637,45 @@ def test_the_least_regret_is_told_where_it_is_asked_for(tmp_path, capsys):
     assert main([*small, *options, "--optimal"]) == 0
     told = capsys.readouterr().out.splitlines()[-1]
     assert told == "Least possible regret in BernoulliBandit-v0(num_arms=2): 0.90"
+
+
+# -- What terminals show ------------------------------------------------------------------------
+
+
+def shown_in_terminal(command, width, folder):
+    """Return the lines that a command writes into a pseudo-terminal of so many columns."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (40, width))
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bandit_gym", *command],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=folder,
+        env=environment | {"TERM": "xterm"},
+    )
+    os.close(theirs)
+    written = b""
+    with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+        while part := os.read(ours, 65536):
+            written += part
+    os.close(ours)
+    assert process.wait() == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", written.decode())
+    return re.split(r"[\r\n]+", text)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_no_line_is_longer_than_the_terminal(width, tmp_path):
+    long = {"agent": "ucb1", "label": "a label of many more than sixty characters, in any terminal"}
+    agents, sizes = ["random", long, "exact"], {"replications": 12, "horizon": 20}
+    settings = {"environments": [{"env": ENV, "num_arms": 3}], "agents": agents, **sizes}
+    (tmp_path / "study.json").write_text(json.dumps(settings))
+    run = shown_in_terminal(
+        ["run", "study.json", "--out", "out", "--workers", "1"], width, tmp_path
+    )
+    assert any("verdict" in line for line in run)
+    for lines in (run, shown_in_terminal(["list"], width, tmp_path)):
+        assert max(map(len, lines)) <= width
+        assert not any(word in "".join(lines) for word in ("_empty", "<class", " object at 0x"))

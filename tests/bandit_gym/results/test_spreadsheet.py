@@ -3,6 +3,7 @@
 import csv
 import io
 
+import numpy as np
 import pytest
 
 from bandit_gym.experiments import Experiment, Workers, run_experiment
@@ -40,3 +41,13 @@ def test_no_column_is_a_formula_in_a_spreadsheet(results):
     table = next(results.frames()).assign(**{"=cmd": 1.0})
     header = to_csv(table).decode().partition("\n")[0]
     assert header.endswith(",'=cmd")
+
+
+def test_curves_have_the_means_of_the_rows_and_no_interval_of_two_replications(results):
+    curves = results.curves("cumulative_regret")
+    assert list(curves) == ["environment", "agent", "step", "mean", "low", "high"]
+    expected = results.frame().groupby(["agent", "step"], observed=True)["cumulative_regret"].mean()
+    found = curves.set_index(["agent", "step"])["mean"]
+    assert len(found) == len(expected)
+    np.testing.assert_allclose(found[expected.index], expected, rtol=1e-12)
+    assert curves["low"].isna().all()
