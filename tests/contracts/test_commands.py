@@ -679,3 +679,22 @@ def test_no_line_is_longer_than_the_terminal(width, tmp_path):
     for lines in (run, shown_in_terminal(["list"], width, tmp_path)):
         assert max(map(len, lines)) <= width
         assert not any(word in "".join(lines) for word in ("_empty", "<class", " object at 0x"))
+
+
+ELSEWHERE = """
+import os, signal, sys
+sys.modules["resource"] = sys.modules["fcntl"] = None
+for module, names in ((os, ("sched_getaffinity", "fork")), (signal, ("SIGKILL", "SIGHUP"))):
+    for name in names:
+        delattr(module, name)
+from bandit_gym.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_comparison_needs_nothing_that_only_linux_has(tmp_path):
+    command = ["compare", *SIZES, "--agents", "racing", "exact", "--out", "out"]
+    arguments = [sys.executable, "-c", ELSEWHERE, *command]
+    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "less racing's" in done.stdout
