@@ -228,10 +228,11 @@ def _describe_wrappers() -> Iterator[str]:
 
 
 def _describe_agents() -> Iterator[str]:
-    for group, members in import_module("agents").GROUPS.items():
+    known = agent_names()
+    for group, names in import_module("agents").GROUPS.items():
         yield f"-- {group} --"
-        for name, target in members.items():
-            yield _describe(name, load_agent(target), agent_options(target))
+        for name in names:
+            yield _describe(name, load_agent(known[name]), agent_options(known[name]))
 
 
 def _describe_priors() -> Iterator[str]:

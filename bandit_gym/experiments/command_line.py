@@ -24,8 +24,8 @@ from bandit_gym.registration import ENV_IDS
 
 DEFAULT_ENVIRONMENT = "BernoulliBandit-v0"
 
-WIDTH = 100
-"""Characters of a line where there is no terminal."""
+WIDTH, ENDLESS = 100, 10**6
+"""Characters of a line where there is no terminal, and of one that is not to be broken."""
 
 
 def take_world(parser: argparse.ArgumentParser) -> None:
@@ -110,15 +110,16 @@ class NobodyReadsError(Exception):
 
 def terminal_width() -> int:
     """Return the characters of a line of this terminal, `WIDTH` where there is none."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
 
 
 def wrap(text: str, width: int, indent: str = "") -> str:
     """Break lines between words, so that none has more characters than `width`."""
-    lines = text.splitlines()
+    room = width - len(indent)
     return "\n".join(
-        textwrap.fill(line, width, initial_indent=indent, subsequent_indent=indent)
-        for line in lines
+        f"{indent}{part}"
+        for line in text.splitlines()
+        for part in (textwrap.wrap(line, room) if len(line) > room else [line])
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder, check_object, make_folder
-from bandit_gym.experiments.command_line import WIDTH, shorten, wrap
+from bandit_gym.experiments.command_line import ENDLESS, shorten, wrap
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.cells import Row
 from bandit_gym.results.latex import write_latex
@@ -21,7 +21,7 @@ from bandit_gym.results.tables import Table, make_aggregate, make_tables, timing
 
 
 def describe(
-    results: Results, *, details: bool = False, columns: Sequence[str] = (), width: int = WIDTH
+    results: Results, *, details: bool = False, columns: Sequence[str] = (), width: int = ENDLESS
 ) -> str:
     """Write what `contents` yields as plain text.
 
@@ -29,7 +29,7 @@ def describe(
         results: what to write about.
         details: add to each environment how the regret is spread and what it became in rewards.
         columns: names of those to show beside the usual ones, such as "last_switch".
-        width: characters of the longest line.
+        width: characters that a line may have.
     """
     return "\n\n".join(
         wrap(part, width) if isinstance(part, str) else write_text(part, width)
@@ -156,7 +156,7 @@ def _warnings(results: Results) -> Iterator[str]:
         )
 
 
-def write_text(table: Table, width: int = WIDTH) -> str:
+def write_text(table: Table, width: int = ENDLESS) -> str:
     """Write a table in aligned columns: the first to the left, the others to the right.
 
     What does not fit into the width stands in further blocks, under the same agents.

@@ -13,7 +13,7 @@ from bandit_gym.experiments import Experiment, Workers
 SERIAL = Workers("serial")
 HOSTILE = "a/b <script> $x$ [/red] مرحبا"
 WORLD = {"env": "BernoulliBandit-v0", "label": HOSTILE}
-AGENTS = ["random", "smc", {"agent": "ucb1", "label": HOSTILE}]
+AGENTS = ["random", {"agent": "smc_paper", "label": "smc"}, {"agent": "ucb1", "label": HOSTILE}]
 HORIZON = 30
 
 

@@ -316,7 +316,7 @@ def test_text_tells_each_agents_numbers_by_hand(tmp_path):
     titles = ("agent", "pseudo-regret", "less a0's, paired", "p (Holm)", "best arm found")
     assert all(title in lines[1] for title in titles)
     assert lines[2].split()[:8] == "a0 7.0 ± 0.0 - - - 0%".split()
-    assert lines[3].split()[:10] == "a2 0.0 ± 0.0 -7.0 ± 0.0 <0.001 better 100%".split()
+    assert lines[3].split()[:10] == "a2 0.0 ± 0.0 -7.0 ± 0.0 better <0.001 100%".split()
     assert lines[4] == (
         "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
     )

@@ -50,4 +50,4 @@ def test_experiment_file_is_an_experiment():
 def test_readme_install_commands_are_those_of_the_gate():
     readme, gate = read("README.md"), read(".ci/run")
     assert 'constraint constraints.txt ".[dev]" && pytest\n' in readme
-    assert 'constraint constraints.txt ".[dev]"\nstep pytest\n' in gate
+    assert 'constraint constraints.txt ".[dev]"\n' in gate and "\nstep pytest\n" in gate
