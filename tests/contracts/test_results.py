@@ -608,7 +608,7 @@ def test_report_names_what_is_missing_and_what_failed_and_exits_1(tmp_path, caps
     for kind in ("blocks", "receipts"):
         next((tmp_path / kind).glob("*--random--*/*")).unlink()
     assert main(["report", str(tmp_path), "--format", "svg"]) == 1
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     assert "Not complete: 2 of 3 blocks are missing." in text
     assert "Left out: Raising in BernoulliBandit-v0, which failed in 1 of 1 blocks" in text
     assert "RuntimeError: I have had enough" in text

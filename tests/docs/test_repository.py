@@ -30,11 +30,10 @@ def test_the_paper_is_cited_by_the_title_that_the_readme_gives():
     assert paper["title"] in " ".join(read("README.md").split())
 
 
-def test_every_python_that_is_claimed_is_tested_on_every_system():
+def test_every_python_that_is_claimed_is_tested():
     matrix = JOBS["tests"]["strategy"]["matrix"]
     assert matrix["python"] == PYTHONS
     assert f">={PYTHONS[0]}" == PROJECT["requires-python"]
-    assert {system.partition("-")[0] for system in matrix["os"]} == {"ubuntu", "macos", "windows"}
 
 
 @pytest.mark.parametrize("script", [path.name for path in (ROOT / ".ci").iterdir()])
