@@ -37,6 +37,7 @@ from bandit_gym.experiments.packed import (
     packed_names,
     pickles_of,
     shown,
+    sources_of,
     take_in,
 )
 from bandit_gym.experiments.provenance import find_sources
@@ -113,8 +114,7 @@ class Entry:
 
     def sources(self) -> dict[str, str]:
         """Return what its results depend on beside its settings: file -> digest."""
-        packed = {name: name.rpartition(".")[2] for name in packed_names(self._names_and_options)}
-        return find_sources(self.target, self.options) | packed
+        return find_sources(self.target, self.options) | sources_of(self._names_and_options)
 
     @cached_property
     def told(self) -> Any:

@@ -9,11 +9,9 @@ neither the number of replications nor who simulates a block can change its resu
 from __future__ import annotations
 
 import itertools
-import json
-import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -29,9 +27,6 @@ from bandit_gym.typing import IntArray
 
 FORMAT = 3
 """Version of the names and files written here; another version is never read as this one."""
-
-BARE = re.compile(r"[A-Za-z0-9_-]+")
-"""Keys that TOML takes without quotes."""
 
 RECORDINGS = ("log", "every")
 NUM_LOG_STEPS = 200
@@ -236,41 +231,3 @@ def recorded_steps(horizon: int, recording: str) -> IntArray:
 
 def _slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")[:48]
-
-
-def to_toml(settings: Mapping[str, Any]) -> str:
-    """Write what `Experiment.to_dict` returns.
-
-    TOML has no word for nothing: an option that is None is left out, and a comment says so.
-    """
-    lists = {name: value for name, value in settings.items() if name in ("environments", "agents")}
-    lines = list(_write_keys({k: v for k, v in settings.items() if k not in lists}))
-    for name, entries in lists.items():
-        for entry in entries:
-            lines += ["", f"[[{name}]]", *_write_keys(entry)]
-    return "\n".join(lines) + "\n"
-
-
-def _write_keys(settings: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in settings.items():
-        if value is None:
-            yield f"# {_write_key(name)} is None, which TOML cannot say"
-        else:
-            yield f"{_write_key(name)} = {_write(value)}"
-
-
-def _write(value: Any) -> str:
-    if isinstance(value, str):  # of control characters TOML wants one more escaped than JSON
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Mapping):
-        inner = (f"{_write_key(k)} = {_write(v)}" for k, v in value.items() if v is not None)
-        return f"{{{', '.join(inner)}}}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_write, value))}]"
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return json.dumps(value)
-
-
-def _write_key(name: str) -> str:
-    return name if BARE.fullmatch(name) else _write(name)

@@ -5,23 +5,21 @@ as `<own>:MyAgent.0123456789abcdef`. This process keeps the object; entries that
 take it along, pickled by value as joblib's loky does with functions. Nothing of it goes into
 folders of results, but the name.
 
-The digest tells a function by the syntax tree of its source, so that comments and layout do not
-count, and by what its code names in its module or encloses; a class by its methods, values and
-bases; an object by its class and its attributes. What can be imported is told by its name alone.
+The digest is of the object's source text and plain values. Whether stored blocks still count is
+decided by a digest of the whole pickle, which also has what the code calls: the same cell of
+another session is other code. What can be imported is told by its name alone.
 """
 
 from __future__ import annotations
 
-import ast
-import dis
 import hashlib
 import inspect
 import pickle
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
-from types import CodeType, FunctionType, ModuleType
+from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
 from bandit_gym.checks import message
@@ -34,10 +32,8 @@ PACKED = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
 UNNAMED = re.compile(r"\W")
 """What a name does not have, such as the brackets of <lambda>."""
 
-INSIDE = ("__func__", "fget", "py_func", "__wrapped__")
-"""Where methods of classes, properties, compiled and remembering functions keep the function."""
-
-METHODS = FunctionType | staticmethod | classmethod | property
+TRACKER = re.compile(rb"[0-9a-f]{32}")
+"""The random name that cloudpickle gives each class; a cell that is run again has another."""
 
 _objects: dict[str, Any] = {}
 _pickles: dict[str, bytes] = {}
@@ -112,15 +108,37 @@ def pickles_of(value: Any) -> dict[str, bytes]:
     return {name: _pickles[name] for name in packed_names(value) if name in _pickles}
 
 
+def sources_of(value: Any) -> dict[str, str]:
+    """Return a digest of the pickle of each object that nested settings name."""
+    return {
+        name: hashlib.sha256(TRACKER.sub(b"", data)).hexdigest()
+        for name, data in pickles_of(value).items()
+    }
+
+
 def take_in(pickles: Mapping[str, bytes]) -> None:
     """Keep what another process has sent; it is unpickled when it is first used."""
     _pickles.update(pickles)
 
 
 def digest_of(value: Any) -> str:
-    """Return a digest of what an object does, as hexadecimal digits."""
-    lines = "\n".join(_describe(value, {}))
-    return hashlib.sha256(lines.encode("utf-8", "backslashreplace")).hexdigest()
+    """Return a digest of an object's source text and plain values, as hexadecimal digits.
+
+    It is the same in any process, so that the seeds that it enters are. Code that the object calls
+    does not count here; see `Entry.sources`.
+    """
+    is_code = isinstance(value, FunctionType | type)
+    code = value if is_code else type(value)
+    try:
+        source = inspect.getsource(code)
+    except (OSError, TypeError):  # of a shell, or made by other code
+        source = code.__qualname__
+    if isinstance(value, FunctionType):
+        held: Any = [cell.cell_contents for cell in value.__closure__ or ()], value.__defaults__
+    else:
+        held = None if is_code else getattr(value, "__dict__", repr(value))
+    text = f"{textwrap.dedent(source)}\n{_hash(held)}"
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def importable_name(value: Any) -> str | None:
@@ -131,90 +149,6 @@ def importable_name(value: Any) -> str | None:
     if module == "__main__" or not has_home or getattr(found, name, None) is not value:
         return None
     return f"{module}:{name}"
-
-
-def _describe(value: Any, seen: dict[int, Any]) -> Iterator[str]:
-    """Yield lines that are equal for equal objects, in any process.
-
-    Args:
-        value: the object.
-        seen: what is described already; kept, so that no other object gets its id.
-    """
-    if id(value) in seen:
-        return
-    seen[id(value)] = value
-    if isinstance(value, ModuleType):
-        yield value.__name__
-    elif isinstance(value, FunctionType | type):
-        name = importable_name(value)
-        yield name or value.__qualname__  # whatever a session calls its module
-        if name is None:
-            inner = _members(value) if isinstance(value, type) else _parts(value)
-            yield from _describe([*inner], seen)
-    elif isinstance(value, Mapping | list | tuple):
-        items = value.items() if isinstance(value, Mapping) else enumerate(value)
-        for key, item in items:
-            yield repr(key)
-            yield from _describe(item, seen)
-    elif inside := [name for name in INSIDE if hasattr(value, name)]:
-        yield from _describe(getattr(value, inside[0]), seen)
-    elif hasattr(value, "__dict__"):
-        yield from _describe(type(value), seen)
-        yield from _describe(vars(value), seen)
-    else:
-        yield _hash(value)
-
-
-def _members(kind: type) -> Iterator[Any]:
-    """Yield what makes a class."""
-    yield kind.__bases__
-    for name, member in sorted(vars(kind).items()):
-        is_by_python = name.startswith("__") and not isinstance(member, METHODS)
-        if not is_by_python and name != "_abc_impl":
-            yield name, member
-
-
-def _parts(function: FunctionType) -> Iterator[Any]:
-    """Yield what makes a function."""
-    try:
-        yield _written(ast.parse(textwrap.dedent(inspect.getsource(function))))
-    except (OSError, TypeError, SyntaxError):  # of a shell, made by other code, or part of a line
-        yield _write_code(function.__code__)
-    yield function.__defaults__, function.__kwdefaults__
-    yield [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    for name in sorted({*_names(function.__code__)} & function.__globals__.keys()):
-        yield name, function.__globals__[name]
-
-
-def _written(node: Any) -> str:
-    """Write a syntax tree without its empty fields, of which each Python has others."""
-    if isinstance(node, ast.AST):
-        fields = ((name, value) for name, value in ast.iter_fields(node) if value not in (None, []))
-        listed = ",".join(f"{name}={_written(value)}" for name, value in fields)
-        return f"{type(node).__name__}({listed})"
-    return f"[{','.join(map(_written, node))}]" if isinstance(node, list) else repr(node)
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:  # of a function that names itself, while it is made
-        return False
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names that code, and code within it, looks up in its module."""
-    steps = dis.get_instructions(code)
-    yield from (step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
-
-
-def _write_code(code: CodeType) -> str:
-    """Write code without the place that it was read from."""
-    constants = [_write_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
-    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
 
 
 def _hash(value: Any) -> str:

@@ -6,6 +6,7 @@ people chose is escaped.
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
@@ -18,7 +19,6 @@ import pandas as pd
 
 from bandit_gym.checks import check_file, check_object
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.experiments.experiment import to_toml
 from bandit_gym.files import RESULTS_VERSION, VERSION, replacing
 from bandit_gym.results.cells import NOTHING, Row, write_estimate, write_p_value
 from bandit_gym.results.report import closing_notes, version_notes
@@ -185,11 +185,11 @@ def _write_page(results: Results, library: str) -> Iterator[str]:
         yield _write_table(estimates)
         yield from _write_charts(make_charts(results, environment), f"chart-{number}")
         yield f"{_write_table(spread)}</section>"
-    settings = escape(to_toml(experiment.to_dict()))
+    settings = escape(json.dumps(experiment.to_dict(), indent=2))
     yield f"<section><h2>The experiment</h2><pre>{settings}</pre>"
     yield _note(
-        "Saved as experiment.toml, these settings give the same numbers again: "
-        "bandit-gym run experiment.toml --out DIR; bandit-gym report DIR --html"
+        "Saved as experiment.json, these settings give the same numbers again: "
+        "bandit-gym run experiment.json --out DIR; bandit-gym report DIR --html"
     )
     yield f"{_write_table(_list_versions(results))}</section>"
     citation = escape(CITATION.replace("{version}", str(results.version)))

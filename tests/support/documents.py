@@ -4,6 +4,7 @@ import contextlib
 import io
 import linecache
 import re
+import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -31,9 +32,9 @@ def blocks(path, language="python"):
 def run(code, names=None):
     """Run a block of code, from outside all modules, and return what it prints.
 
-    Its source is known, as that of a notebook's cells is.
+    Its source is known under a name made of the text, as that of a notebook's cells is.
     """
-    printed, place = io.StringIO(), f"<example {len(linecache.cache)}>"
+    printed, place = io.StringIO(), f"<example {zlib.crc32(code.encode())}>"
     linecache.cache[place] = len(code), None, code.splitlines(keepends=True), place
     with contextlib.redirect_stdout(printed):
         exec(compile(code, place, "exec"), {"__name__": "example"} if names is None else names)
