@@ -6,7 +6,6 @@ Terminals may have few letters, and readers of pipes may have seen enough.
 from __future__ import annotations
 
 import argparse
-import codecs
 import contextlib
 import json
 import os
@@ -92,10 +91,6 @@ def _parse_json(text: str) -> dict[str, Any]:
     return found
 
 
-PLAIN = {"±": "+/-", "µ": "u", "−": "-", "…": "..."}
-"""What stands for signs of ours where there are none."""
-
-
 class OneLineParser(argparse.ArgumentParser):
     """Says what is wrong in one line, as everything else here does, and ends with exit code 2."""
 
@@ -129,11 +124,10 @@ def shorten(text: str, most: int) -> str:
 
 
 def fit_terminal() -> None:
-    """Let everything be printed: in letters that the terminal has, or else as escapes."""
-    codecs.register_error("bandit_gym.plain", _in_plain_letters)
+    """Let everything be printed: what the terminal has no letters for, as escapes."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # somebody's own stream
-            stream.reconfigure(errors="bandit_gym.plain")  # type: ignore[union-attr]
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 @contextlib.contextmanager
@@ -155,10 +149,3 @@ def _is_unread(handle: int) -> bool:
     poll = select.poll()
     poll.register(handle, 0)  # errors are told of in any case
     return any(event & select.POLLERR for _, event in poll.poll(0))
-
-
-def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    letters = error.object[error.start : error.end]
-    return "".join(PLAIN.get(letter, ascii(letter)[1:-1]) for letter in letters), error.end

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from bandit_gym.experiments.provenance import (
     describe_changes,
     make_stamp,
 )
-from bandit_gym.experiments.simulation import Outcome, headline, simulate_block, try_run
+from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
 from bandit_gym.experiments.store import Store, has_receipts
 
 __all__ = ["Progress", "Workers", "run_experiment"]
@@ -62,7 +61,7 @@ class Callback:
 
     All of it is called in the process that called `run_experiment`, one call at a time, after what
     it tells of was stored. So it needs to be neither picklable nor fast, and numbers do not depend
-    on it. One that raises is reported by one warning and told no more but the end.
+    on it. One that raises ends the run; what is stored stays, and the next run goes on with it.
     """
 
     def on_start(self, experiment: Experiment, directory: Path) -> None:
@@ -127,8 +126,7 @@ def run_experiment(
         recompute: whether to simulate blocks again that the present code would not draw, since a
             module of the user's own, a file that an option names or the engine's results version is
             another now; each is replaced once its successor is there.
-        callbacks: called in this process; one that raises is warned of, and the run goes on. See
-            `bandit_gym.callbacks`.
+        callbacks: called in this process; see `bandit_gym.callbacks`.
 
     Returns:
         The folder.
@@ -162,7 +160,9 @@ def run_experiment(
             executor.stay_here()
         counts = total, len(found.complete)
         on_progress(Progress(*counts, 0, tuple(found.damaged), None, changed))
-        tell = stack.enter_context(_telling(callbacks, experiment, folder))
+        for callback in callbacks:
+            stack.callback(callback.on_end, experiment, folder)
+            callback.on_start(experiment, folder)
         seconds: dict[str, float] = {}  # an agent's last block
         tasks = _tasks(store, experiment, found.complete, seconds)
         calls = ((run, block, stamps[run]["sources"]) for run, block in tasks)
@@ -171,7 +171,8 @@ def run_experiment(
             seconds[outcome.run.agent.digest] = outcome.facts.get("seconds", 0.0)
             _store(store, outcome, stamps[outcome.run])
             on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
-            tell(outcome)
+            for callback in callbacks:
+                callback.on_block(outcome)
     return store
 
 
@@ -263,39 +264,3 @@ def _check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
     if not is_listed or not all(isinstance(each, Callback) for each in callbacks):
         raise TypeError(message("callbacks", condition, callbacks))
     return tuple(callbacks)
-
-
-@contextlib.contextmanager
-def _telling(
-    callbacks: Sequence[Callback], experiment: Experiment, directory: Path
-) -> Iterator[Callable[[Outcome], None]]:
-    """Tell callbacks of the start and the end, and yield what tells them of a block."""
-    failed: set[int] = set()
-
-    def tell(moment: str, *told: Any) -> None:
-        for number, callback in enumerate(callbacks):
-            if number in failed and moment != "on_end":
-                continue
-            try:
-                getattr(callback, moment)(*told)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # SystemExit among them
-                if number not in failed:
-                    _warn(callback, moment, error)
-                failed.add(number)
-
-    tell("on_start", experiment, directory)
-    try:
-        yield lambda outcome: tell("on_block", outcome)
-    finally:
-        tell("on_end", experiment, directory)
-
-
-def _warn(callback: Callback, moment: str, error: BaseException) -> None:
-    warnings.warn(
-        f"callback {type(callback).__name__} raised {headline(error)} in {moment}; it is told no "
-        "more but the end, and the run goes on.",
-        RuntimeWarning,
-        stacklevel=2,
-    )

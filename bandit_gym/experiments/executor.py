@@ -265,18 +265,8 @@ def _dask(workers: Workers) -> Iterator[Pool]:
 
 
 def _reach(distributed: Any, scheduler: str) -> Any:
-    """Return a client; a listener that is no scheduler would be waited for without an end."""
-    found: Future[Any] = Future()
-
-    def connect() -> None:
-        try:
-            found.set_result(distributed.Client(scheduler, timeout=SCHEDULER_TIMEOUT))
-        except Exception as error:
-            found.set_exception(error)
-
-    threading.Thread(target=connect, daemon=True).start()
     try:
-        return found.result(2 * SCHEDULER_TIMEOUT)
+        return distributed.Client(scheduler, timeout=SCHEDULER_TIMEOUT)
     except Exception as error:  # whatever stands at the address, it is no scheduler
         raise ConnectionError(
             f"scheduler must be reachable, got {scheduler!r}: {str(error) or 'no answer'}; "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 
 from bandit_gym.experiments.command_line import shorten
 from bandit_gym.experiments.execution import Progress
@@ -18,20 +17,11 @@ BAR, OTHERS = 20, 28
 @contextlib.contextmanager
 def progress_on_stderr() -> Iterator[Report]:
     """Give a callback for `run_experiment` that shows its progress on standard error."""
-    if not (sys.stderr.isatty() or _is_in_notebook()):
+    if sys.stderr.isatty():
+        with _live_bar() as show:
+            yield show
+    else:
         yield _announce
-        return
-    with _live_bar() as show:
-        yield show
-
-
-def _is_in_notebook() -> bool:
-    """Say whether this is a notebook that can show what moves, for which rich needs ipywidgets."""
-    if "IPython" not in sys.modules:
-        return False
-    from rich.console import Console
-
-    return Console(stderr=True).is_jupyter and find_spec("ipywidgets") is not None
 
 
 def _announce(progress: Progress) -> None:

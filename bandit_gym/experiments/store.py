@@ -33,7 +33,6 @@ from bandit_gym.files import remove_leftovers, to_json, write_atomically
 
 SUFFIXES = {"blocks": "parquet", "receipts": "json", "failures": "txt"}
 MANIFEST, LOCK = "experiment.json", ".lock"
-SEAL = b',\n  "checksum": '
 
 
 class StoredBlock(NamedTuple):
@@ -102,7 +101,7 @@ class Store:
         write_atomically(Path(self._place("blocks", run, block)), data)
         sha256 = hashlib.sha256(data).hexdigest()
         receipt = {**_identity(run, block), **stamp, "sha256": sha256, **facts}
-        write_atomically(Path(self._place("receipts", run, block)), _seal(receipt))
+        write_atomically(Path(self._place("receipts", run, block)), to_json(receipt))
         Path(self._place("failures", run, block)).unlink(missing_ok=True)
 
     def read_block(self, run: Run, block: int) -> StoredBlock:
@@ -125,7 +124,7 @@ class Store:
         is_its = all(receipt.get(key) == value for key, value in _identity(run, block).items())
         if not (is_its and _has_stamp(receipt)):
             raise ValueError(f"{receipt_path} must be the receipt of block {block} of {run.name}.")
-        if hashlib.sha256(data).hexdigest() != receipt["sha256"]:
+        if hashlib.sha256(data).hexdigest() != receipt.get("sha256"):
             raise ValueError(f"{path} must match its checksum.")
         return StoredBlock(data, receipt)
 
@@ -227,25 +226,20 @@ def _read_part_of(experiment: Experiment, directory: Path) -> Experiment | None:
     return stored
 
 
-def _seal(receipt: dict[str, Any]) -> bytes:
-    """Write a receipt whose last line is the checksum of the others."""
-    text = to_json(receipt).removesuffix(b"\n}\n")
-    return text + SEAL + f'"{hashlib.sha256(text).hexdigest()}"\n}}\n'.encode()
-
-
 def _read_receipt(path: str) -> dict[str, Any]:
     """Read what is known of a block beside its results.
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: if it is torn or altered.
+        ValueError: if it is torn, or no receipt.
     """
-    with open(path, "rb") as file:
-        data = file.read()
-    text, _, rest = data.rpartition(SEAL)
-    if rest[1:65] != hashlib.sha256(text).hexdigest().encode():
-        raise ValueError(f"{path} must match its checksum.")
-    return dict(json.loads(data))
+    try:
+        receipt = json.loads(Path(path).read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} must be valid JSON, got an error: {error}.") from error
+    if not isinstance(receipt, dict):
+        raise ValueError(message(path, "be a receipt", receipt))
+    return receipt
 
 
 def _has_stamp(receipt: dict[str, Any]) -> bool:
@@ -269,9 +263,8 @@ def _numbers(folders: Iterable[Path]) -> set[int]:
 def _map(path: str) -> pa.Buffer:
     """Return a file's bytes; pyarrow's own map takes no name that is not UTF-8."""
     with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:  # which cannot be mapped
-            return pa.py_buffer(b"")
-        return pa.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ))
+        is_empty = os.fstat(file.fileno()).st_size == 0  # which cannot be mapped
+        return pa.py_buffer(b"" if is_empty else mmap(file.fileno(), 0, access=ACCESS_READ))
 
 
 def _identity(run: Run, block: int) -> dict[str, Any]:

@@ -432,11 +432,6 @@ def test_files_say_what_their_columns_mean_and_are_sorted(tmp_path):
     ("says", "message"),
     [
         *(({name: [0, 0, 0]}, "no names of recorded columns") for name in ("reward", "agent")),
-        ({"num_samples": [1, -1, 1]}, "finite numbers of at least 0 as its 'num_samples'"),
-        *(
-            ({"doubts": [0, wrong, 0]}, "sums of bandit_gym.doubts.Doubt as its 'doubts'")
-            for wrong in (-1, 0.5, 2 * max(Doubt))
-        ),
         ({"mood": [1, 2]}, "real numbers of shape (3,) as its 'mood'"),
         ({"mood": "good"}, "real numbers of shape (3,) as its 'mood'"),
         ({"mood": [None, 1, 2]}, "real numbers of shape (3,) as its 'mood'"),
