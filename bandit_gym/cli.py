@@ -31,7 +31,7 @@ from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.executor import Workers, stopping_in_order
 from bandit_gym.experiments.experiment import Experiment, load_experiment
 from bandit_gym.experiments.progress import progress_on_stderr
-from bandit_gym.experiments.provenance import HERE, check_trust, importing_from, tell_modules
+from bandit_gym.experiments.provenance import HERE, check_trust, importing_from
 from bandit_gym.experiments.simulation import least_regrets
 from bandit_gym.experiments.store import read_manifest
 from bandit_gym.fidelity import commands as fidelity
@@ -96,7 +96,7 @@ def _compare_here(options: argparse.Namespace) -> int:
         }
     )
     folder = _folder(options, options.env, experiment)
-    return _begin(experiment, folder, options)
+    return _carry_out(experiment, folder, options)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -105,7 +105,7 @@ def _run(options: argparse.Namespace) -> int:
     with importing_from(beside, HERE):
         experiment = load_experiment(file)
         folder = _folder(options, file.stem, experiment)
-        return _begin(experiment, folder, options)
+        return _carry_out(experiment, folder, options)
 
 
 def _resume(options: argparse.Namespace) -> int:
@@ -114,13 +114,7 @@ def _resume(options: argparse.Namespace) -> int:
     with importing_from(HERE):
         if not options.trust:
             check_trust(folder, find_own_code(experiment))
-        return _begin(experiment, folder, options)
-
-
-def _begin(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
-    """Name the modules that are not this project's, and run them."""
-    tell_modules(find_own_code(experiment))
-    return _carry_out(experiment, folder, options)
+        return _carry_out(experiment, folder, options)
 
 
 def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ import gymnasium as gym
 from bandit_gym.checks import NAMED, check_choice, check_keys, message
 from bandit_gym.experiments.command_line import terminal_width, wrap
 from bandit_gym.experiments.packed import is_packed, shown, unpack
-from bandit_gym.experiments.provenance import Code, find_code, find_module, find_sources
+from bandit_gym.experiments.provenance import find_code, find_module, find_sources
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
 from bandit_gym.wrappers.wrapping import NAMES, check_wrappers
@@ -165,7 +165,7 @@ def load(target: str) -> Any:
     return attrgetter(name)(import_module(module))
 
 
-def find_own_code(experiment: Any) -> list[Code]:
+def find_own_code(experiment: Any) -> list[str]:
     """List what an experiment runs that does not come with this project; nothing is imported."""
     known = {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
     return find_code(experiment, known)

@@ -37,7 +37,7 @@ INSTALLED = {"site-packages", "dist-packages"}
 HERE = ""
 """The current folder, as Python's search path has it."""
 
-LOADER, MODEL = "agents.sb3:saved_model", "saved model"
+LOADER = "agents.sb3:saved_model"
 
 Stamp = dict[str, Any]
 """What a block was drawn from: its `results_version`, and by part `sources`, file -> digest."""
@@ -49,10 +49,6 @@ _imported: dict[str, str] = {}
 
 class OutdatedError(FileExistsError):
     """A folder holds blocks that the present code would not draw again."""
-
-
-class UntrustedError(ValueError):
-    """A folder of results names code that its user has not agreed to run."""
 
 
 class Module(NamedTuple):
@@ -67,23 +63,6 @@ class Module(NamedTuple):
     file: Path
     path: str
     digest: str
-
-
-class Code(NamedTuple):
-    """Something that an experiment runs and that does not come with this project.
-
-    Attributes:
-        kind: what it is for: "agent", "environment", "saved model" or the option that names it.
-        name: as the experiment names it.
-        path: the file that it is in; None if there is none to be found.
-    """
-
-    kind: str
-    name: str
-    path: Path | None
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name} ({self.path or 'not found'})"
 
 
 def make_stamp(sources: Mapping[str, Mapping[str, str]]) -> Stamp:
@@ -155,8 +134,10 @@ def texts(value: Any) -> list[str]:
     return [text for item in (value if isinstance(value, list) else inner) for text in texts(item)]
 
 
-def find_code(experiment: Any, known: Iterable[str]) -> list[Code]:
-    """List what an experiment runs that does not come with this project; nothing is imported.
+def find_code(experiment: Any, known: Iterable[str]) -> list[str]:
+    """List what an experiment runs that does not come with this project, as a person reads it.
+
+    Nothing is imported.
 
     Args:
         experiment: an `Experiment`.
@@ -167,33 +148,25 @@ def find_code(experiment: Any, known: Iterable[str]) -> list[Code]:
     for kind, entries in kinds.items():
         for entry in entries:
             if entry.target not in known:
-                found.append(_named(kind, entry.target))
+                found.append(_describe(kind, entry.target))
             for option, value in entry.options.items():
                 for text in texts(value):
                     if NAMED.fullmatch(text):
-                        found.append(_named(option, text))
+                        found.append(_describe(option, text))
                     elif entry.target == LOADER and option == "path":
-                        found.append(Code(MODEL, text, next(named_files(text), None)))
+                        found.append(f"saved model {text} ({next(named_files(text), None)})")
     return list(dict.fromkeys(found))
 
 
-def tell_modules(codes: Iterable[Code]) -> None:
-    """Say on standard error which modules are run that are not this project's."""
-    modules = {code.name.rpartition(":")[0]: code.path for code in codes if code.kind != MODEL}
-    for module, path in modules.items():
-        if path and module.partition(".")[0] not in OURS:
-            print(f"bandit-gym: {module} is {path}", file=sys.stderr)
-
-
-def check_trust(directory: Path, codes: Iterable[Code]) -> None:
+def check_trust(directory: Path, codes: Iterable[str]) -> None:
     """Refuse to go on with a folder that names code.
 
     Raises:
-        UntrustedError: if there is any; all of it is listed.
+        ValueError: if there is any; all of it is listed.
     """
-    listed = "; ".join(map(str, codes))
+    listed = "; ".join(codes)
     if listed:
-        raise UntrustedError(
+        raise ValueError(
             f"the folder must name no code that does not come with this package, got "
             f"{str(directory)!r} with: {listed}; look at it, and repeat with --trust."
         )
@@ -212,9 +185,9 @@ def importing_from(*folders: str) -> Iterator[None]:
                 sys.path.remove(folder)
 
 
-def _named(kind: str, name: str) -> Code:
+def _describe(kind: str, name: str) -> str:
     module = name.rpartition(":")[0]
-    return Code(kind, name, find_module(module) if module else None)
+    return f"{kind} {name} ({find_module(module) if module else None})"
 
 
 def _renew(modules: Mapping[str, Module]) -> None:

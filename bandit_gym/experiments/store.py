@@ -76,11 +76,6 @@ class Store:
         from filelock import FileLock, Timeout
 
         _read_part_of(experiment, directory)  # which refuses others before anything is written
-        if (directory / LOCK).is_symlink():  # to where whoever made the folder chose
-            raise FileExistsError(
-                f"the folder must hold a {LOCK} that is a file, got a link in {str(directory)!r}; "
-                "remove it."
-            )
         make_folder("directory", directory)
         try:
             with FileLock(directory / LOCK, timeout=0):

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks import check_file, check_real, message
-from bandit_gym.experiments.catalogue import find_own_code
 from bandit_gym.experiments.command_line import (
     parse_agent,
     parse_environment,
@@ -20,7 +19,7 @@ from bandit_gym.experiments.command_line import (
     take_world,
 )
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.provenance import HERE, importing_from, tell_modules
+from bandit_gym.experiments.provenance import HERE, importing_from
 from bandit_gym.results.commands import FAILED, OK
 
 if TYPE_CHECKING:
@@ -71,7 +70,6 @@ def _read_run(options: argparse.Namespace) -> Run:
         condition = "be one agent in one world to watch, without a grid"
         labels = [run.agent.label for run in experiment.runs]
         raise ValueError(message("--agent", condition, labels))
-    tell_modules(find_own_code(experiment))
     return experiment.runs[0]
 
 

@@ -395,13 +395,11 @@ def call(home, *arguments, cwd="project"):
     return found.returncode, found.stderr, {str(t.parent.relative_to(home)) for t in traces}
 
 
-def test_run_finds_modules_beside_the_file_first_and_says_so_once(home):
+def test_run_finds_modules_beside_the_file_first(home):
     (home / "elsewhere").mkdir()
     (home / "elsewhere" / "mine.py").write_text(MINE)
     command = ["run", home / "project" / "study.json", "--backend", "serial"]
-    code, error, imported = call(home, *command, cwd="elsewhere")
-    assert (code, imported) == (0, {"project"})
-    assert error.count(f"bandit-gym: mine is {home / 'project' / 'mine.py'}\n") == 1
+    assert call(home, *command, cwd="elsewhere")[::2] == (0, {"project"})
 
 
 def test_compare_finds_modules_in_the_current_folder_only(home):

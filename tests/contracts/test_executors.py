@@ -173,15 +173,6 @@ def test_a_second_run_in_the_folder_is_refused_and_the_first_unharmed(tmp_path, 
     assert files_of(tmp_path) == serial
 
 
-def test_a_lock_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(tmp_path):
-    (tmp_path / "thesis.tex").write_text("chapter one")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / ".lock").symlink_to(tmp_path / "thesis.tex")
-    with pytest.raises(FileExistsError, match=r"must hold a \.lock that is a file, got a link"):
-        run_experiment(make_experiment(), tmp_path / "out", workers=SERIAL)
-    assert (tmp_path / "thesis.tex").read_text() == "chapter one"
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are texts")
 def test_a_folder_whose_name_is_no_text_is_like_any_other(tmp_path, serial):
     folder = tmp_path / os.fsdecode(b"out\xff")
