@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from bandit_gym.checks import check_folder, check_integer, check_object, message
-from bandit_gym.experiments.entries import describe_agents, describe_environments, own_names
+from bandit_gym.experiments.entries import own_names
 from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.progress import progress_on_stderr
@@ -136,8 +136,8 @@ def compare(
     running: dict[str, Any] = {"workers": workers, "recompute": recompute, "callbacks": callbacks}
     experiment = Experiment.from_dict(
         {
-            "environments": describe_environments(env),
-            "agents": describe_agents(agents),
+            "environments": env if isinstance(env, list | tuple) else [env],
+            "agents": agents,
             **settings,
             **unknown,
         }

@@ -51,6 +51,14 @@ LARGEST_GRID = 10_000
 
 LONGEST_LABEL = 200
 
+EXPECTED = {
+    "environments": "be a list",
+    "agents": "be a list, or a dict of labels and agents",
+    "env": "be an id, a BanditProblem, or a dict with one of these as 'env'",
+    "agent": "be a name, a class, a function, or a dict with one of these as 'agent'",
+}
+"""What the settings of an experiment, and what each entry of these, must do."""
+
 Settings = Mapping[str, Any]
 _UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters for control, ends of lines, and halves of others: no terminal or file shows them.
@@ -128,9 +136,20 @@ class Entry:
 
 
 def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
-    """Read a list of names, dicts and entries; `kind` is the key that holds a dict's name."""
-    if isinstance(entries, str | Mapping) or not isinstance(entries, Sequence):
-        raise TypeError(f"{field} must be a list of names or dicts, got {entries!r}.")
+    """Read a list of environments or agents, or a dict of labels and agents.
+
+    Args:
+        field: what the list is called.
+        kind: "env" or "agent", the key that holds the name in an entry that is a dict.
+        entries: names, code, problems, dicts with any of these, or `Entry`.
+
+    Raises:
+        TypeError: if an entry is anything else, or cannot be sent to workers.
+    """
+    if isinstance(entries, Mapping) and kind == "agent":
+        entries = [_plain_settings(kind, each) | {"label": k} for k, each in entries.items()]
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        raise TypeError(message(field, EXPECTED[field], entries))
     if not entries:
         raise ValueError(message(field, "have at least one entry", entries))
     found = tuple(entry for item in entries for entry in _expand(kind, item))
@@ -162,9 +181,7 @@ def _expand(kind: str, item: Any) -> Iterator[Entry]:
     if isinstance(item, Entry):
         yield item
         return
-    settings: Any = {kind: item} if isinstance(item, str) else item
-    if not isinstance(settings, Mapping) or not isinstance(settings.get(kind), str):
-        raise TypeError(f"{kind} must be a name or a dict with the key {kind!r}, got {item!r}.")
+    settings = _plain_settings(kind, item)
     options = {k: v for k, v in settings.items() if k not in (kind, *ENTRY_KEYS)}
     grid = settings.get("grid", {})
     _check_grid(kind, grid)
@@ -259,35 +276,6 @@ def content_digest(content: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def describe_agents(agents: Any) -> list[dict[str, Any]]:
-    """Return the agents of an experiment as dicts of plain settings.
-
-    Args:
-        agents: label -> agent, or a list of agents: names, classes, functions, or dicts with one of
-            these as "agent" and options.
-
-    Raises:
-        TypeError: if an agent is anything else, or cannot be sent to workers.
-    """
-    if isinstance(agents, Mapping):
-        found = [_describe_agent(agent) | {"label": label} for label, agent in agents.items()]
-    elif isinstance(agents, Sequence) and not isinstance(agents, str):
-        found = [_describe_agent(agent) for agent in agents]
-    else:
-        raise TypeError(message("agents", "be a dict of labels and agents, or a list", agents))
-    return found
-
-
-def describe_environments(env: Any) -> list[dict[str, Any]]:
-    """Return the environments of an experiment as dicts of plain settings.
-
-    Args:
-        env: an id, a `BanditProblem`, a dict with either as "env" and options, or a list of these.
-    """
-    is_list = isinstance(env, Sequence) and not isinstance(env, str)
-    return [_describe_environment(each) for each in (env if is_list else [env])]
-
-
 def own_names(experiment: Any) -> list[str]:
     """Return what people call the code and the objects of an experiment without importable name."""
     entries = (*experiment.environments, *experiment.agents)
@@ -295,16 +283,19 @@ def own_names(experiment: Any) -> list[str]:
     return [shown(name) for name in dict.fromkeys(names)]
 
 
-def _describe_agent(agent: Any) -> dict[str, Any]:
-    settings = dict(agent) if isinstance(agent, Mapping) else {"agent": agent}
-    code = settings.pop("agent", None)
-    if not isinstance(code, str) and not callable(code):
-        condition = "be a name, a class, a function, or a dict with one of these as 'agent'"
-        raise TypeError(message("agent", condition, agent))
-    return {
-        "agent": code if isinstance(code, str) else _name_code(code),
-        **_plain(settings),
-    }
+def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
+    """Return an entry as a dict of plain settings, in which names stand for code and objects."""
+    settings = dict(item) if isinstance(item, Mapping) else {kind: item}
+    given = settings.pop(kind, None)
+    if isinstance(given, str):
+        named = {kind: given}
+    elif kind == "env" and isinstance(given, BanditProblem):
+        named = _name_problem(given)
+    elif kind == "agent" and callable(given):
+        named = {kind: _name_code(given)}
+    else:
+        raise TypeError(message(kind, EXPECTED[kind], item))
+    return _plain(named | settings)  # type: ignore[no-any-return]
 
 
 def _name_code(code: Any) -> str:
@@ -316,25 +307,14 @@ def _name_code(code: Any) -> str:
     return importable_name(code) or pack(code)
 
 
-def _describe_environment(env: Any) -> dict[str, Any]:
-    settings = dict(env) if isinstance(env, Mapping) else {"env": env}
-    world = settings.pop("env", None)
-    if not isinstance(world, str | BanditProblem):
-        condition = "be an id, a BanditProblem, or a dict with one of these as 'env'"
-        raise TypeError(message("env", condition, env))
-    if isinstance(world, BanditProblem):
-        world, told = _name_problem(world)
-        settings |= told
-    return {"env": world, **_plain(settings)}
-
-
-def _name_problem(problem: BanditProblem) -> tuple[str, dict[str, Any]]:
-    """Return the id of a problem with a built-in likelihood, and options; else a packed name."""
+def _name_problem(problem: BanditProblem) -> dict[str, Any]:
+    """Return settings of a problem: an id and options, or a packed name."""
     likelihood = problem.likelihood
     env_id = f"{type(likelihood).__name__}Bandit-v0"
     if type(likelihood) in LIKELIHOODS.values() and env_id in ENV_IDS:
-        return env_id, {"num_arms": problem.num_arms, "prior": problem.prior, **vars(likelihood)}
-    return pack(problem), {}
+        options = {"num_arms": problem.num_arms, "prior": problem.prior}
+        return {"env": env_id} | options | vars(likelihood)
+    return {"env": pack(problem)}
 
 
 def _plain(value: Any) -> Any:

@@ -99,7 +99,7 @@ class Run:
 class Experiment:
     """A comparison of agents in environments, as data.
 
-    Every entry of `environments` is an id or a dict `{"env": id, option: value, ...}`, every entry
+    Every entry of `environments` is an id, a `BanditProblem` or a dict `{"env": id, option: value, ...}`, every entry
     of `agents` a name or a dict `{"agent": name, option: value, ...}`; a name is one that
     `bandit-gym list` shows, or `module:Class`. An environment may have `wrappers`, a list of dicts
     `{"name": "DelayedReward", option: value, ...}`; see `bandit_gym.wrappers`. Beside its options

@@ -21,7 +21,7 @@ from bandit_gym.checks import (
     check_real,
     make_folder,
 )
-from bandit_gym.experiments.entries import Entry, describe_agents, read_entries
+from bandit_gym.experiments.entries import Entry, read_entries
 from bandit_gym.experiments.executor import Call, Died, Executor, Workers
 from bandit_gym.experiments.simulation import headline
 from bandit_gym.fidelity.leaderboard import draw_leaderboard, make_leaderboard
@@ -126,7 +126,7 @@ def run_suite(
         TypeError, ValueError: if an argument has a wrong value. What agents raise is in the tables.
     """
     listed = [agents] if isinstance(agents, str) or callable(agents) else agents
-    entries = read_entries("agents", "agent", describe_agents(listed))
+    entries = read_entries("agents", "agent", listed)
     chosen = load_suite(suite).only(only)
     scale = check_real("scale", scale, above=0.0, maximum=MOST_SCALE)
     seed = check_integer("seed", seed, minimum=0)

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.random import SeedSequence
 
-from bandit_gym.experiments.entries import describe_environments, read_entries
+from bandit_gym.experiments.entries import read_entries
 from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case
@@ -60,7 +60,7 @@ def _measure(task: Task, label: str) -> dict[str, Any]:
     rows: dict[str, list[tuple[Any, ...]]] = {}
     failed = {}
     for world, cases in worlds.items():
-        env = {**describe_environments(cases[0].problem)[0], "label": world}
+        env = {"env": cases[0].problem, "label": world}
         references = play(task, [env], exact, **sizes)[world].values()
         run = play(task, [env], [entry], **sizes)[world][label]
         if not run.is_usable:

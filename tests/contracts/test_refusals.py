@@ -574,7 +574,7 @@ def test_rollouts(arguments, settings, text):
 
 COMPARISONS = [
     ({"agents": {"a": 7}}, TypeError, "agent must be a name, a class, a function"),
-    ({"agents": "exact"}, TypeError, "agents must be a dict of labels and agents, or a list"),
+    ({"agents": "exact"}, TypeError, "agents must be a list, or a dict of labels and agents"),
     ({"agents": {"a": "exat"}}, ValueError, "nearest known one is 'exact'"),
     ({"agents": {"a": {"option": 1}}}, TypeError, "agent must be a name"),
     ({"agents": {"a": dict}}, TypeError, "agent must be a class with methods reset, act"),
