@@ -117,50 +117,38 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
     ) -> Iterator[tuple[Call, Any]]:
         """Yield each call's arguments and what came of it, or `Died`, in the order of finishing."""
         waiting, under_way = iter(calls), dict[Future[Any], Call]()
-        while self._send(function, waiting, under_way):
-            done, lost = wait(under_way, return_when=FIRST_COMPLETED).done, []
-            for future in [future for future in under_way if future in done]:
-                call = under_way.pop(future)
-                if isinstance(future.exception(), self._connected().deaths):
-                    lost.append(call)
-                else:
-                    yield call, future.result()
-            if lost:
-                yield from self._make_up_for(function, lost, under_way)
+        while True:
+            lost = self._send(function, waiting, under_way)
+            while under_way:
+                done = wait(under_way, return_when=FIRST_COMPLETED).done
+                for future in [future for future in under_way if future in done]:
+                    call = under_way.pop(future)
+                    if isinstance(future.exception(), self._connected().deaths):
+                        lost.append(call)
+                    else:
+                        yield call, future.result()
+                if not lost:
+                    lost = self._send(function, waiting, under_way)
+            if not lost:
+                return
+            self._disconnect()
+            for call in lost:
+                yield call, self._call_alone(function, call)
 
     def _send(
         self,
         function: Callable[..., Any],
         waiting: Iterator[Call],
         under_way: dict[Future[Any], Call],
-    ) -> bool:
-        """Make calls until enough of them are under way; say whether any is."""
+    ) -> list[Call]:
+        """Make calls until enough of them are under way; return one that found no worker alive."""
         while len(under_way) < self._limit() and (call := next(waiting, None)) is not None:
-            under_way[self._submit(function, call)] = call
-        return bool(under_way)
-
-    def _submit(self, function: Callable[..., Any], call: Call) -> Future[Any]:
-        pool = self._connected()
-        try:
-            return pool.submit(function, *call)
-        except pool.deaths as error:
-            future: Future[Any] = Future()
-            future.set_exception(error)
-            return future
-
-    def _make_up_for(
-        self, function: Callable[..., Any], lost: list[Call], under_way: dict[Future[Any], Call]
-    ) -> Iterator[tuple[Call, Any]]:
-        """Wait for the calls under way, then make those again, each alone, that were lost."""
-        for future, call in under_way.items():
-            if isinstance(future.exception(), self._connected().deaths):
-                lost.append(call)
-            else:
-                yield call, future.result()
-        under_way.clear()
-        self._disconnect()
-        for call in lost:
-            yield call, self._call_alone(function, call)
+            pool = self._connected()
+            try:
+                under_way[pool.submit(function, *call)] = call
+            except pool.deaths:
+                return [call]
+        return []
 
     def _call_alone(self, function: Callable[..., Any], call: Call) -> Any:
         pool = self._connected()

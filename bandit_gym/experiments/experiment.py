@@ -99,9 +99,10 @@ class Run:
 class Experiment:
     """A comparison of agents in environments, as data.
 
-    Every entry of `environments` is an id, a `BanditProblem` or a dict `{"env": id, option: value, ...}`, every entry
-    of `agents` a name or a dict `{"agent": name, option: value, ...}`; a name is one that
-    `bandit-gym list` shows, or `module:Class`. An environment may have `wrappers`, a list of dicts
+    Every entry of `environments` is an id, a `BanditProblem` or a dict `{"env": either, option:
+    value, ...}`, every entry of `agents` a name, a class, a function or a dict `{"agent": any of
+    these, option: value, ...}`; a name is one that `bandit-gym list` shows, or `module:Class`. An
+    environment may have `wrappers`, a list of dicts
     `{"name": "DelayedReward", option: value, ...}`; see `bandit_gym.wrappers`. Beside its options
     an entry may have a `label` and a `grid`: a dict of lists, which stands for one entry per
     element of their product, the last key varying fastest.
