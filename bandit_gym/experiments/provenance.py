@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import resolve_name, spec_from_file_location
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -97,9 +97,6 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
     Returns:
         Modules by their paths in the folder that they are imported from, other files as they are
         named; empty where everything comes with the project.
-
-    Raises:
-        RuntimeError: if the script that runs has changed since.
     """
     modules = _find_modules(target, options)
     _renew(modules)
@@ -196,9 +193,6 @@ def _renew(modules: Mapping[str, Module]) -> None:
     All of them go, so that none goes on with an old one that it has imported.
     """
     if any(_is_outdated(name, module) for name, module in modules.items()):
-        if "__main__" in modules:
-            file = modules["__main__"].file
-            raise RuntimeError(f"{file} must be as it was when it was started; start it anew.")
         forgotten = {*_imported, *modules}
         for name in forgotten:
             sys.modules.pop(name, None)
@@ -266,9 +260,6 @@ def _find(name: str) -> ModuleSpec | None:
         package = _find(parent)
         places = package and package.submodule_search_locations
         return PathFinder.find_spec(name, list(places)) if places else None
-    if name == "__main__":
-        file = getattr(sys.modules[name], "__file__", None)
-        return spec_from_file_location(name, file) if file else None
     found = (finder.find_spec(name, None) for finder in sys.meta_path)
     return next((spec for spec in found if spec is not None), None)
 
@@ -292,11 +283,6 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             base = "." * node.level + (node.module or "")
             joint = "" if base.endswith(".") else "."
             yield from (base, *(f"{base}{joint}{alias.name}" for alias in node.names))
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from (match[1] for match in [NAMED.fullmatch(node.value)] if match)
-        elif isinstance(node, ast.Call) and "import_module" in vars(node.func).values():
-            names = (getattr(argument, "value", None) for argument in node.args)
-            yield from (name for name in names if isinstance(name, str))
 
 
 def _absolute(names: Iterable[str], spec: ModuleSpec) -> Iterator[str]:
