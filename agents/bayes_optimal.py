@@ -15,8 +15,7 @@ from agents.optimum.brackets import optimal_bracket as optimal_bracket
 from agents.optimum.expected_regret import expected_regret as expected_regret
 from agents.optimum.policy import find_policy
 from agents.optimum.predictive import check_solvable, expected_best_mean, predictive_means
-from agents.optimum.recursion import optimal_total
-from agents.optimum.states import check_memory
+from agents.optimum.recursion import check_memory, optimal_total
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray

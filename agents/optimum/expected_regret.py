@@ -1,31 +1,71 @@
 """The exact regret of a rule: no simulation, no intervals.
 
-Forwards, the law of the states after t pulls follows from that after t - 1 and from what the rule
-does in each of them; it gives the expected reward of every pull. Backwards, the recursion of
-`agents.optimum.recursion` with the rule's probabilities in place of the maximum gives the total.
+The law of the states after t pulls follows from that after t - 1 and from what the rule does in
+each of them; it gives the expected reward of every pull. States come in blocks of common counts n,
+as arrays of n_1 + 1 by ... by n_K + 1 successes.
 
-Letters: K arms, T horizon.
+Thompson sampling's law is that each arm has the largest mean,
+
+    P_i = int p_i(x) prod_{j != i} F_j(x) dx
+
+for all states of a block at once: on nodes that resolve the posteriors of every arm after any
+number of pulls, that is a product of matrices. Other rules are asked.
+
+Letters: K arms, T horizon, S states, P panels, Q nodes each, G nodes in all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
+from inspect import signature
 from math import comb
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from agents.optimum.action_laws import ActionLaw, Rule, make_law
-from agents.optimum.predictive import check_solvable, expected_best_mean, predictive_means
-from bandit_gym.checks import message
+from agents.base import Agent
+from agents.optimum.predictive import (
+    SUMS_AT_ONCE,
+    OneArm,
+    check_solvable,
+    expected_best_mean,
+    kinds_of_arms,
+    predictive_means,
+)
+from agents.oracle.arms import ArmPosteriors, Arms
+from agents.oracle.panels import make_panels
+from agents.rules.bayes_ucb import BayesUCB
+from agents.rules.greedy import EpsilonGreedy, Greedy
+from agents.rules.ucb import KLUCB, UCB1
+from agents.rules.uniform import UniformRandom
+from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
 MOST_STATES = 1e9
 """Of all stages together: some minutes."""
 
-LARGEST_MISS = 1e-9
-"""Of the mass of a law of states."""
+LARGEST_MISS = 1e-6
+"""Of the sum of probabilities that a function of the user's returns."""
+
+SMALLEST_SHARE = 1e-17
+"""Mass of a node, in each of an arm's posteriors, below which it is left out."""
+
+ActionLaw = Callable[[tuple[int, ...]], FloatArray]
+"""Takes the counts of a block, returns the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
+
+Rule = str | Agent | Callable[[np.ndarray, np.ndarray], np.ndarray]
+RULES = {
+    "greedy": Greedy,
+    "epsilon_greedy": EpsilonGreedy,
+    "bayes_ucb": BayesUCB,
+    "ucb1": UCB1,
+    "kl_ucb": KLUCB,
+    "random": UniformRandom,
+}
+"""Rules that look at counts and sums alone, by the names of their agents; and "thompson"."""
 
 Counts = tuple[int, ...]
 
@@ -36,8 +76,8 @@ def expected_regret(problem: BanditProblem, rule: Rule, horizon: int, **options:
 
     Args:
         problem: Bernoulli rewards, arms independent a priori: a prior with `arm_log_density`.
-        rule: a name, one of `agents.optimum.action_laws.RULES`, or a function that takes (S, K)
-            counts and sums and returns (S, K) probabilities of each arm.
+        rule: "thompson" or a name of `RULES`; an agent that looks at counts and sums alone; or a
+            function that takes these, (S, K) each, and returns (S, K) probabilities of each arm.
         horizon: T >= 1.
         options: of a rule that is named, as its agent has them.
 
@@ -46,21 +86,6 @@ def expected_regret(problem: BanditProblem, rule: Rule, horizon: int, **options:
         ValueError: if the problem is another one, there are too many states, or the rule is
             unknown or returns no probabilities.
     """
-    means, law = _prepare(problem, rule, horizon, options)
-    rewards = _rewards_forwards(means, law, horizon)
-    return np.cumsum(expected_best_mean(problem) - rewards)
-
-
-@threadpool_limits.wrap(limits=1)
-def expected_reward(problem: BanditProblem, rule: Rule, horizon: int, **options: Any) -> float:
-    """Return the expected total reward of a rule, backwards; see `expected_regret`."""
-    means, law = _prepare(problem, rule, horizon, options)
-    return _total_backwards(means, law, horizon)
-
-
-def _prepare(
-    problem: BanditProblem, rule: Rule, horizon: int, options: dict[str, Any]
-) -> tuple[FloatArray, ActionLaw]:
     check_solvable(problem, horizon)
     num_states = comb(horizon - 1 + 2 * problem.num_arms, 2 * problem.num_arms)
     if num_states > MOST_STATES:
@@ -68,7 +93,9 @@ def _prepare(
         raise ValueError(message("horizon", f"{condition}{num_states:.3g}", horizon))
     means = predictive_means(problem, horizon)
     means = np.broadcast_to(means, (problem.num_arms, horizon, horizon))
-    return means, make_law(rule, problem, horizon, options)
+    law = make_law(rule, problem, horizon, options)
+    rewards = _rewards_forwards(means, law, horizon)
+    return np.cumsum(expected_best_mean(problem) - rewards)
 
 
 def _rewards_forwards(means: FloatArray, law: ActionLaw, horizon: int) -> FloatArray:
@@ -89,36 +116,9 @@ def _rewards_forwards(means: FloatArray, law: ActionLaw, horizon: int) -> FloatA
                 later[reached][_part(arm, None, -1)] += flow - paid
         masses = later
     total = sum(mass.sum() for mass in masses.values())
-    if not abs(total - 1) < LARGEST_MISS:
+    if not abs(total - 1) < 1e-9:
         raise ArithmeticError(f"the law of the states must sum to 1, got {total!r}.")
     return rewards
-
-
-def _total_backwards(means: FloatArray, law: ActionLaw, horizon: int) -> float:
-    """Return the expected total reward."""
-    num_arms = len(means)
-    later = {counts: 0.0 * _ones(counts) for counts in _all_counts(horizon, num_arms)}
-    for pull in reversed(range(horizon)):
-        values = {}
-        for counts in _all_counts(pull, num_arms):
-            values[counts] = 0.0 * _ones(counts)
-            for arm, share in enumerate(law(counts)):
-                mean = _along(arm, num_arms, means[arm, counts[arm], : counts[arm] + 1])
-                value = later[_pulled(counts, arm)]
-                paid, failed = value[_part(arm, 1, None)], value[_part(arm, None, -1)]
-                values[counts] += share * (mean * (1 + paid) + (1 - mean) * failed)
-        later = values
-    return float(later[(0,) * num_arms].item())
-
-
-def _all_counts(total: int, num_arms: int) -> list[Counts]:
-    if num_arms == 1:
-        return [(total,)]
-    return [(n, *rest) for n in range(total + 1) for rest in _all_counts(total - n, num_arms - 1)]
-
-
-def _ones(counts: Counts) -> FloatArray:
-    return np.ones([n + 1 for n in counts])
 
 
 def _pulled(counts: Counts, arm: int) -> Counts:
@@ -133,3 +133,126 @@ def _along(arm: int, num_arms: int, values: FloatArray) -> FloatArray:
 def _part(arm: int, begin: int | None, end: int | None) -> tuple[slice | Any, ...]:
     """Return what cuts the axis of one arm."""
     return (*(slice(None),) * arm, slice(begin, end))
+
+
+def make_law(
+    rule: Rule, problem: BanditProblem, horizon: int, options: dict[str, Any]
+) -> ActionLaw:
+    """Return what a rule does in the states of a block.
+
+    Raises:
+        ValueError: if a name or an option is unknown.
+    """
+    if isinstance(rule, str):
+        check_choice("rule", rule, ("thompson", *RULES))
+        if rule == "thompson":
+            check_keys("thompson options", options)
+            return ThompsonLaw(problem, horizon)
+        make = RULES[rule]
+        check_keys(f"{rule} options", options, optional=[*signature(make).parameters][1:])
+        rule = make(problem, **options)
+    else:
+        check_keys("options of a function", options)
+    ask = as_rule(rule) if isinstance(rule, Agent) else rule
+    return lambda counts: _ask(ask, counts)
+
+
+def as_rule(agent: Agent) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """Return what an agent does in states, as a function of (S, K) counts and sums."""
+
+    def rule(counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        agent.reset(len(counts), seed=0)
+        agent.warm_start(counts, sums)
+        return np.asarray(agent.action_probabilities())
+
+    return rule
+
+
+def _ask(rule: Any, counts: tuple[int, ...]) -> FloatArray:
+    """Return what a function of the user's says, laid out as a block."""
+    sums = np.indices([n + 1 for n in counts]).reshape(len(counts), -1).T
+    told = np.asarray(rule(np.tile(counts, (len(sums), 1)), sums.astype(np.float64)), dtype=float)
+    if told.shape != sums.shape:
+        raise ValueError(message("rule", f"return probabilities {sums.shape}", told.shape))
+    misses = np.abs(told.sum(axis=1) - 1)
+    if not ((told >= 0).all() and (misses < LARGEST_MISS).all()):
+        row = int(np.argmax(np.where((told >= 0).all(axis=1), misses, np.inf)))
+        condition = f"return probabilities that sum to 1 at counts {counts}"
+        raise ValueError(message("rule", condition, told[row].tolist()))
+    return (told / told.sum(axis=1, keepdims=True)).T.reshape(-1, *(n + 1 for n in counts))
+
+
+class ArmTable(NamedTuple):
+    """The posteriors of an arm after n pulls.
+
+    Attributes:
+        shares: (n + 1, G) mass at each node, for s = 0 to n successes.
+        below: (n + 1, G) distribution function there.
+    """
+
+    shares: FloatArray
+    below: FloatArray
+
+
+class ThompsonLaw:
+    """The law of Thompson sampling's arm, by blocks of states.
+
+    Arguments:
+        problem: Bernoulli rewards, arms independent a priori.
+        horizon: T; blocks have fewer pulls.
+    """
+
+    def __init__(self, problem: BanditProblem, horizon: int) -> None:
+        self._tables = make_tables(problem, horizon)
+
+    def __call__(self, counts: tuple[int, ...]) -> FloatArray:
+        """Return the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
+        tables = [self._tables[arm][n] for arm, n in enumerate(counts)]
+        found = [self._chance(arm, tables) for arm in range(len(counts) - 1)]
+        last = np.maximum(1 - np.sum(found, axis=0), 0.0)
+        return np.stack([*found, last])
+
+    @staticmethod
+    def _chance(arm: int, tables: list[ArmTable]) -> FloatArray:
+        """Return the (n_1 + 1, ..., n_K + 1) probabilities that one arm is the best."""
+        others = [table.below for j, table in enumerate(tables) if j != arm]
+        product = reduce(lambda a, b: a[..., None, :] * b, others)
+        found = np.tensordot(tables[arm].shares, product, axes=(-1, -1))
+        return np.moveaxis(found, 0, arm)
+
+
+def make_tables(problem: BanditProblem, horizon: int) -> list[list[ArmTable]]:
+    """Return the posteriors of arm i after n < T pulls, `tables[i][n]`, on common nodes."""
+    kinds = kinds_of_arms(Arms(problem))
+    arms = {kind: OneArm(problem, kind) for kind in kinds}
+    edges = np.unique(np.concatenate([_edges(arm, horizon) for arm in arms.values()]))
+    tables = {kind: _tables(arm, horizon, edges) for kind, arm in arms.items()}
+    largest = np.max([t.shares.max(axis=0) for each in tables.values() for t in each], axis=0)
+    is_seen = largest > SMALLEST_SHARE
+    for each in tables.values():
+        for n, table in enumerate(each):  # one after the other: together they take gigabytes
+            each[n] = ArmTable(table.shares[:, is_seen], table.below[:, is_seen])
+    return [tables[kind] for kind in kinds]
+
+
+def _edges(arm: OneArm, horizon: int) -> FloatArray:
+    """Return edges that resolve an arm's posteriors before any pull and after all of them."""
+    sums, pulls = np.arange(float(horizon)), float(horizon - 1)
+    groups = np.split(sums, range(SUMS_AT_ONCE, horizon, SUMS_AT_ONCE))
+    resolved = [arm.resolve(np.full(len(group), pulls), group) for group in groups]
+    resolved.append(arm.resolve(np.zeros(1), np.zeros(1)))
+    return np.concatenate([panels.edges for panels in resolved])
+
+
+def _tables(arm: OneArm, horizon: int, edges: FloatArray) -> list[ArmTable]:
+    tables = []
+    for n in range(horizon):
+        posteriors = ArmPosteriors(arm, np.full(n + 1, float(n)), np.arange(n + 1.0))
+        panels = make_panels(posteriors.along, edges, arm.line.grain)
+        tables.append(ArmTable(_by_state(panels.shares), _by_state(panels.distributions())))
+    return tables
+
+
+def _by_state(values: FloatArray) -> FloatArray:
+    """Return (P, Q, S) values at nodes as (S, G)."""
+    return np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T)

@@ -9,20 +9,75 @@ Rounding must not choose in its place, so values count as the same that rounding
 different. One stage adds at most 4 (h + 1) units of 1.1e-16 to the error of a value of h more
 pulls, hence `margin`: 4e-10 at h = 1,000. All that it costs is below T times as much.
 
-Letters: K arms, T horizon, S states.
+States. Pulls n and successes s of each arm are all there is to know. After t pulls the count
+vectors n with sum t are *blocks*; a block holds the states 0 <= s_i <= n_i as an array of n_1 + 1
+by ... by n_K + 1, the last arm's successes along its rows. Arms of one prior may be exchanged: then
+only nondecreasing n are kept. A pull of arm i moves it behind the arms of as many pulls, so that
+the axes of its successor's block are in another order; strides say which.
+
+Loops. Blocks are worked on by strips, of as many rows along the last axis but one as stay in the
+fastest memory while one arm after the other is looked at. Places are flat and unsigned, and no
+array is cut: a row is often shorter than what a view costs.
+
+Letters: K arms, T horizon, S states, B blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import comb, factorial
 from typing import NamedTuple
 
 import numpy as np
 
-from agents.optimum.states import Stage, make_stage, make_successors
-from agents.optimum.sweeps import fill_stage
+from bandit_gym.checks import message
+from bandit_gym.numerics.compiled import inner, kernel
+
+MOST_ARMS = 5
+BYTES_PER_STATE = 8 + 8 + 1 + 2
+MOST_BYTES = 7e9
+"""Memory that two stages of values, one of choices and the stored policy may take."""
 
 UNIT = 2.0**-53
+
+STRIP = 1 << 10
+"""States that are worked on at once, about."""
+
+
+class Stage(NamedTuple):
+    """Blocks in lexicographic order of their counts.
+
+    Attributes:
+        counts: (B, K) pulls of each arm.
+        offsets: (B + 1,) where each block begins among the states, and their number.
+    """
+
+    counts: np.ndarray
+    offsets: np.ndarray
+
+    @property
+    def num_states(self) -> int:
+        """States in all."""
+        return int(self.offsets[-1])
+
+    @property
+    def row_offsets(self) -> np.ndarray:
+        """(B + 1,) where each block begins among the rows, and their number."""
+        return _offsets(self.counts[:, :-1])
+
+
+class Successors(NamedTuple):
+    """Where the states of each block lead when an arm is pulled and fails.
+
+    State s leads to `origins[b, i] + s . strides[b, i]`; a success is `strides[b, i, i]` further.
+
+    Attributes:
+        origins: (B, K) for arm i of block b.
+        strides: (B, K, K) for arm i of block b, along each of the block's own axes.
+    """
+
+    origins: np.ndarray
+    strides: np.ndarray
 
 
 class Solved(NamedTuple):
@@ -76,3 +131,201 @@ def optimal_total(means: np.ndarray, horizon: int, num_arms: int) -> float:
     """Return the expected total reward of the best policy; see `solve`."""
     *_, (_, values, _) = solve(means, horizon, num_arms, with_choices=False)
     return float(values[0])
+
+
+def make_stage(num_pulls: int, num_arms: int, is_symmetric: bool) -> Stage:
+    """Return the stage after `num_pulls` pulls."""
+    counts, left = np.zeros((1, 0), dtype=np.int64), np.array([num_pulls])
+    for arm in range(num_arms - 1):
+        low = counts[:, -1] if is_symmetric and arm else np.zeros_like(left)
+        high = left // (num_arms - arm) if is_symmetric else left
+        sizes = high - low + 1
+        parent = np.repeat(np.arange(len(left)), sizes)
+        chosen = np.arange(len(parent)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + low[parent]
+        counts, left = np.column_stack([counts[parent], chosen]), left[parent] - chosen
+    counts = np.column_stack([counts, left])
+    return Stage(counts, _offsets(counts))
+
+
+def make_successors(stage: Stage, later: Stage, is_symmetric: bool) -> Successors:
+    """Return where the states of a stage lie in the stage after one more pull."""
+    counts, num_arms = stage.counts, stage.counts.shape[1]
+    axes, keys = np.arange(num_arms), block_keys(later.counts)
+    origins = np.empty_like(counts)
+    strides = np.empty((*counts.shape, num_arms), dtype=np.int64)
+    for arm in axes:
+        # The place that the arm moves to: behind the last arm of as many pulls.
+        place = np.full(len(counts), arm)
+        if is_symmetric:
+            place = (counts <= counts[:, arm : arm + 1]).sum(axis=1) - 1
+        moved = np.where((axes > arm) & (axes <= place[:, None]), axes - 1, axes)
+        moved[:, arm] = place
+        reached = np.empty_like(counts)
+        np.put_along_axis(reached, moved, counts + (axes == arm), axis=1)
+        steps = np.cumprod(np.column_stack([reached[:, :0:-1] + 1]), axis=1)[:, ::-1]
+        steps = np.column_stack([steps, np.ones(len(counts), dtype=np.int64)])
+        origins[:, arm] = later.offsets[np.searchsorted(keys, block_keys(reached))]
+        strides[:, arm] = np.take_along_axis(steps, moved, axis=1)
+    return Successors(origins, strides)
+
+
+def block_keys(counts: np.ndarray) -> np.ndarray:
+    """Return (...) integers that order (..., K) counts by their sum, then as words."""
+    keys = counts.sum(axis=-1)
+    for arm in range(counts.shape[-1] - 1):
+        keys = (keys << 12) | counts[..., arm]
+    return np.asarray(keys)
+
+
+def check_memory(horizon: int, num_arms: int, is_symmetric: bool) -> None:
+    """Refuse what the recursion has no room for.
+
+    Raises:
+        ValueError: if it would take more than `MOST_BYTES`, and says how much, or if K > 5.
+    """
+    remedy = "optimal_bracket bounds it from both sides"
+    if num_arms > MOST_ARMS:
+        condition = f"have at most {MOST_ARMS} arms for the recursion"
+        raise ValueError(message("problem", condition, num_arms, remedy))
+    needed = bytes_needed(horizon, num_arms, is_symmetric)
+    if needed > MOST_BYTES:
+        condition = f"need at most {MOST_BYTES / 1e9:g} GB with {num_arms} arms, not "
+        condition += f"{needed / 1e9:.3g} GB"
+        raise ValueError(message("horizon", condition, horizon, remedy))
+
+
+def bytes_needed(horizon: int, num_arms: int, is_symmetric: bool) -> float:
+    """Return the bytes of two stages of values, one of choices and the policy's rows.
+
+    There are about as many rows in all stages as states in the last. Where it is far out of reach,
+    what symmetry saves is taken to be K!, which it comes to in the limit.
+    """
+    states = comb(horizon + 2 * num_arms - 2, 2 * num_arms - 1)
+    if is_symmetric:
+        states //= factorial(num_arms)
+        if BYTES_PER_STATE * states < MOST_BYTES:
+            states = make_stage(horizon - 1, num_arms, True).num_states
+    return float(BYTES_PER_STATE * states)
+
+
+def _offsets(counts: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(np.prod(counts + 1, axis=1))])
+
+
+@inner
+def _raise_to_arm(worth, values, means, later, places):  # type: ignore[no-untyped-def]
+    """Raise a strip's values to what an arm is worth whose successes do not change along a row.
+
+    Args:
+        worth: flat array that is told what the arm is worth.
+        values: flat array of values, raised to that.
+        means: flat table, where in it the first row's mean is, and the step from row to row.
+        later: values of the stage after, where the first row's begin after a failure and after a
+            success, and the steps from row to row and along a row.
+        places: where the strip begins in `values`, its number of rows and their length.
+    """
+    table, mean_at, mean_step = means
+    after, failed, paid, row_step, step = later
+    begin, num_rows, length = places
+    for row in range(num_rows):
+        mean, own = table[mean_at + row * mean_step], row * length
+        fail, pay, place = failed + row * row_step, paid + row * row_step, begin + own
+        for s in range(length):
+            at_fail = after[np.uintp(fail + s * step)]
+            found = at_fail + mean * (1.0 + (after[np.uintp(pay + s * step)] - at_fail))
+            worth[np.uintp(own + s)] = found
+            best = values[np.uintp(place + s)]
+            values[np.uintp(place + s)] = found if found > best else best
+
+
+@inner
+def _raise_to_last_arm(worth, values, means, later, places):  # type: ignore[no-untyped-def]
+    """Raise a strip's values to what the arm is worth whose successes the rows run over.
+
+    Args are those of `_raise_to_arm`; the means of a row begin where the first one's is.
+    """
+    table, mean_at, _ = means
+    after, failed, paid, row_step, _ = later
+    begin, num_rows, length = places
+    for row in range(num_rows):
+        own = row * length
+        fail, pay, place = failed + row * row_step, paid + row * row_step, begin + own
+        for s in range(length):
+            at_fail = after[np.uintp(fail + s)]
+            mean = table[np.uintp(mean_at + s)]
+            found = at_fail + mean * (1.0 + (after[np.uintp(pay + s)] - at_fail))
+            worth[np.uintp(own + s)] = found
+            best = values[np.uintp(place + s)]
+            values[np.uintp(place + s)] = found if found > best else best
+
+
+@inner
+def _raise_strip(arm, block, s, places, record):  # type: ignore[no-untyped-def]
+    """Raise a strip of a block, whose first row has successes `s`, to what an arm is worth."""
+    solved, successors, means, later, worth = record
+    num_arms, most = solved.stage.counts.shape[1], means.shape[1]
+    failed, strides = successors.origins[block, arm], successors.strides
+    for axis in range(num_arms - 1):
+        failed += s[axis] * strides[block, arm, axis]
+    paid = failed + strides[block, arm, arm]
+    row_step, step = strides[block, arm, num_arms - 2], strides[block, arm, num_arms - 1]
+    mean_at = ((arm % len(means)) * most + solved.stage.counts[block, arm]) * most
+    table, own = means.reshape(means.size), worth[arm]
+    if arm == num_arms - 1:
+        after = (later, failed, paid, row_step, 1)
+        _raise_to_last_arm(own, solved.values, (table, mean_at, 0), after, places)
+        return
+    of_row = (table, mean_at + s[arm], 1 if arm == num_arms - 2 else 0)
+    if step == 1:
+        after = (later, failed, paid, row_step, 1)
+        _raise_to_arm(own, solved.values, of_row, after, places)
+    else:  # the arm has moved behind the last one
+        _raise_to_arm(own, solved.values, of_row, (later, failed, paid, row_step, step), places)
+
+
+@inner
+def _mark(solved, worth, least, places):  # type: ignore[no-untyped-def]
+    """Mark the arms of a strip that are worth as much as the best, but for `least`."""
+    begin, num_rows, length = places
+    for arm in range(len(worth)):
+        for place in range(num_rows * length):
+            is_best = worth[arm, place] >= solved.values[np.uintp(begin + place)] - least
+            bit = np.uint8(is_best) << np.uint8(arm)
+            before = solved.choices[np.uintp(begin + place)] if arm else np.uint8(0)
+            solved.choices[np.uintp(begin + place)] = before | bit
+
+
+@inner
+def _go_on(s, num_rows, counts):  # type: ignore[no-untyped-def]
+    """Move successes of all arms but the last to the first row of the next strip."""
+    axis = len(s) - 1
+    s[axis] += num_rows
+    while axis > 0 and s[axis] > counts[axis]:
+        s[axis] = 0
+        axis -= 1
+        s[axis] += 1
+    if s[0] > counts[0]:
+        s[0] = 0
+
+
+@kernel
+def fill_stage(solved, successors, means, later, least):  # type: ignore[no-untyped-def]
+    """Fill a stage with values and, where there is room, choices."""
+    stage, num_arms = solved.stage, solved.stage.counts.shape[1]
+    worth = np.empty((num_arms, STRIP + means.shape[1]))
+    record = (solved, successors, means, later, worth)
+    s = np.zeros(num_arms - 1, dtype=np.int64)
+    for block in range(len(stage.counts)):
+        counts = stage.counts[block]
+        length, begin = counts[num_arms - 1] + 1, stage.offsets[block]
+        while begin < stage.offsets[block + 1]:
+            num_rows = min(1 + STRIP // length, counts[num_arms - 2] + 1 - s[num_arms - 2])
+            for place in range(begin, begin + num_rows * length):
+                solved.values[np.uintp(place)] = 0.0
+            places = (begin, num_rows, length)
+            for arm in range(num_arms):
+                _raise_strip(arm, block, s, places, record)
+            if len(solved.choices):
+                _mark(solved, worth, least, places)
+            begin += num_rows * length
+            _go_on(s, num_rows, counts)

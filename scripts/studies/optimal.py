@@ -7,11 +7,9 @@ from functools import partial
 from time import process_time
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from agents import make_agent
-from agents.base import Agent
 from agents.bayes_optimal import expected_regret, optimal_bracket, optimal_regret
 from agents.optimum.brackets import played_regrets
 from bandit_gym.likelihoods import Bernoulli
@@ -67,7 +65,7 @@ def _cost(task: Task, label: str) -> dict[str, Any]:
     if "horizon" in options:
         options["horizon"] = horizon
     agent = make_agent(name, world, **options)
-    regret = expected_regret(world, as_rule(agent), horizon)[-1]
+    regret = expected_regret(world, agent, horizon)[-1]
     seconds = []
     for _ in range(1 + task.settings["rounds"]):
         begin = process_time()
@@ -79,17 +77,6 @@ def _cost(task: Task, label: str) -> dict[str, Any]:
         "microseconds": 1e6 * min(seconds[1:]) / (task.settings["lanes"] * horizon),
         "is_drawn": is_drawn,
     }
-
-
-def as_rule(agent: Agent) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Return what an agent does in (S, K) states, as `expected_regret` asks for it."""
-
-    def rule(counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        agent.reset(len(counts), seed=0)
-        agent.warm_start(counts, sums)
-        return np.asarray(agent.action_probabilities())
-
-    return rule
 
 
 def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.utils import LinearSchedule
 
-from agents.bayes_optimal import optimal_value
-from agents.optimum.expected_regret import expected_reward
+from agents.bayes_optimal import expected_regret, optimal_value
 from agents.optimum.predictive import expected_best_mean
 from agents.sb3 import GymnasiumVecEnv, SB3Agent
 from bandit_gym.results.statistics import mean_interval
@@ -146,9 +145,10 @@ def bounds(short: Mapping[str, Any]) -> dict[str, float]:
     """Return what random play, Thompson sampling and the best possible policy return, exactly."""
     horizon = short["horizon"]
     problem = make_world(short, horizon, "constant", 1).unwrapped.problem
+    best = horizon * expected_best_mean(problem)
     return {
-        "random play": float(expected_reward(problem, "random", horizon)),
-        "exact Thompson": float(expected_reward(problem, "thompson", horizon)),
+        "random play": float(best - expected_regret(problem, "random", horizon)[-1]),
+        "exact Thompson": float(best - expected_regret(problem, "thompson", horizon)[-1]),
         "best possible": float(optimal_value(problem, horizon)),
     }
 
