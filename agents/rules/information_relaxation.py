@@ -5,28 +5,20 @@ Letters: K arms, N lanes, H pulls left, s of them of one arm.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
+from numpy.random import Generator
 
-from agents.numerics.choices import among, random_argmax
+from agents.numerics.choices import random_argmax
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
-from agents.rules.relaxed import Future, first_of_best_sequence, most_pulled, relaxed_index
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.numerics.compiled import kernel
 from bandit_gym.problem import BanditProblem
 
-SOLVERS: dict[str, Callable[[np.random.Generator, Future, np.ndarray | None], np.ndarray]] = {
-    "v_zero": most_pulled,
-    "v_emax": first_of_best_sequence,
-    "index": relaxed_index,
-}
-PENALTIES = ("fh", *SOLVERS)
+PENALTIES = "fh", "v_zero"
 NUM_ACTS = 1000
-MOST_STATES = 50_000_000
-"""Of the inner problem of "v_emax", vectors of pulls: 16 bytes each."""
 
 
 class InformationRelaxation(PosteriorAgent):
@@ -40,16 +32,11 @@ class InformationRelaxation(PosteriorAgent):
             it is largest. Some 3 microseconds a decision at K = 10.
         v_zero: IRS.V-ZERO. Each pull pays the posterior mean at that time; the arm that is pulled
             most in the best sequence, found in K H^2 / 2 steps: some 7 ms at K = 10, H = 1000.
-        v_emax: IRS.V-EMAX, for two and three arms. Each pull also costs what it raises the expected
-            maximum of the means by, for all pulls to come; the first arm of the best sequence, over
-            the H^K / K! vectors of pulls: some 30 ms at K = 2, H = 100, a second at K = 3.
-        index: IRS.INDEX. The same game of one arm against a sure payment; the arm for which the
-            payment that makes it not worth starting is largest: 60 ms at K = 10, H = 1000.
 
     Arguments:
         problem: Bernoulli or Gaussian rewards and arms independent a priori, as `ExactThompson`
             takes them.
-        penalty: "fh", "v_zero", "v_emax" or "index".
+        penalty: "fh" or "v_zero".
         horizon: T, the pulls in an episode.
 
     References:
@@ -66,8 +53,6 @@ class InformationRelaxation(PosteriorAgent):
         self.horizon = check_horizon(horizon)
         method, inner = exact_posterior(problem)
         _check_problem(problem, method)
-        if penalty == "v_emax":
-            _check_states(problem.num_arms, self.horizon)
         super().__init__(problem, inner)
         self._future = exact_posterior(problem)[1]
 
@@ -81,12 +66,7 @@ class InformationRelaxation(PosteriorAgent):
             lanes = np.flatnonzero(left == num_pulls)
             future = self._sample_future(lanes, means[lanes], int(num_pulls))
             available = None if self._available is None else self._available[lanes]
-            if num_pulls == 1:
-                scores = future.means[:, 0]
-                scores = scores if available is None else among(scores, available)
-                actions[lanes] = random_argmax(self.rng, scores)
-            else:
-                actions[lanes] = SOLVERS[self.penalty](self.rng, future, available)
+            actions[lanes] = most_pulled(self.rng, future, available)
         return actions
 
     def _law(self) -> np.ndarray:
@@ -105,8 +85,8 @@ class InformationRelaxation(PosteriorAgent):
         self._future.follow(self.rng, self.lane_counts + more, self.lane_sums + totals)
         return random_argmax(self.rng, self._among(self._future.mean()))
 
-    def _sample_future(self, lanes: np.ndarray, means: np.ndarray, num_pulls: int) -> Future:
-        """Return a future of H pulls of every arm, given the (n, K) means of some lanes."""
+    def _sample_future(self, lanes: np.ndarray, means: np.ndarray, num_pulls: int) -> np.ndarray:
+        """Return (n, H, K) posterior means after 0, ..., H - 1 pulls, given (n, K) means."""
         num_arms = self.problem.num_arms
         uniforms = self.rng.random((len(lanes), num_pulls - 1, num_arms))
         rewards = self.problem.likelihood.sample(means[:, None], uniforms)
@@ -116,7 +96,7 @@ class InformationRelaxation(PosteriorAgent):
         sums += self.lane_sums[lanes][:, None]
         shape = (-1, num_arms)
         self._future.follow(self.rng, counts.reshape(shape), sums.reshape(shape))
-        return Future(self._future, self._future.mean().reshape(sums.shape))
+        return self._future.mean().reshape(sums.shape)
 
 
 def _check_problem(problem: BanditProblem, method: str) -> None:
@@ -128,12 +108,52 @@ def _check_problem(problem: BanditProblem, method: str) -> None:
         raise ValueError(message("problem.prior", condition, problem.prior))
 
 
-def _check_states(num_arms: int, horizon: int) -> None:
-    if num_arms > 3:
-        condition = "be 2 or 3 for penalty='v_emax'"
-        remedy = "'index' takes any number"
-        raise ValueError(message("problem.num_arms", condition, num_arms, remedy))
-    longest = int(MOST_STATES ** (1 / num_arms)) - 1
-    if horizon > longest:
-        condition = f"be at most {longest} for penalty='v_emax' and {num_arms} arms"
-        raise ValueError(message("horizon", condition, horizon))
+def most_pulled(
+    rng: Generator, means: np.ndarray, available: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the (N,) arms pulled most if each pull pays the posterior mean: IRS.V-ZERO.
+
+    The order of pulls does not matter then, so that they are shared out:
+    max over n_1 + ... + n_K = H of sum_a sum_{s < n_a} mean_a(s).
+
+    Args:
+        rng: breaks ties.
+        means: (N, H, K) posterior means after 0, ..., H - 1 pulls of each arm.
+        available: (N, K) bool, the arms that can be pulled now; None means all.
+    """
+    num_lanes, num_pulls, num_arms = means.shape
+    order = rng.permutation(num_arms)  # of equal shares the first is found
+    gains = np.zeros((num_lanes, num_arms, num_pulls + 1))
+    np.cumsum(means[..., order].transpose(0, 2, 1), axis=2, out=gains[..., 1:])
+    if available is not None:
+        gains[..., 1:][~available[:, order]] = -np.inf
+    pulls = np.empty((num_lanes, num_arms), dtype=np.int64)
+    allocate(gains, pulls)
+    return order[random_argmax(rng, pulls)]
+
+
+@kernel
+def allocate(gains: np.ndarray, pulls: np.ndarray) -> None:
+    """Share H pulls among arms, so that what they gain in sum is largest.
+
+    Args:
+        gains: (N, K, H + 1) what the first 0, 1, ..., H pulls of an arm gain.
+        pulls: (N, K) receives the pulls of each arm.
+    """
+    num_lanes, num_arms, size = gains.shape
+    best, taken = np.empty((num_arms, size)), np.zeros((num_arms, size), dtype=np.int64)
+    for lane in range(num_lanes):
+        best[0] = gains[lane, 0]
+        taken[0] = np.arange(size)
+        for arm in range(1, num_arms):
+            for total in range(size):
+                top, at = -np.inf, 0
+                for own in range(total + 1):
+                    value = best[arm - 1, total - own] + gains[lane, arm, own]
+                    if value > top:
+                        top, at = value, own
+                best[arm, total], taken[arm, total] = top, at
+        left = size - 1
+        for arm in range(num_arms - 1, -1, -1):
+            pulls[lane, arm] = taken[arm, left]
+            left -= taken[arm, left]
