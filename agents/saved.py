@@ -1,0 +1,242 @@
+"""What an agent is built from and remembers, and the file that has both.
+
+The file is what `numpy.savez` writes: `agent`, JSON in bytes, and the arrays that it names by
+`{"<array>": number}`. Nothing in it is code. Classes name what they remember beside what they are
+built from in `state_names`; what their ancestors name is remembered too. All else follows from the
+arguments of the object and from this, and is made anew.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.random import Generator
+
+from bandit_gym.checks import check_file, message
+from bandit_gym.files import replacing
+from bandit_gym.problem import BanditProblem, problem_from_dict
+
+OURS = ("agents", "bandit_gym")
+FORMAT = 3
+"""Of these files; another one is not read."""
+
+CONTENT, ARRAY = "agent", "<array>"
+CONDITION = "lead to a whole file that Agent.save has written"
+
+
+class Storable:
+    """Remembers the arguments it was built with, and what its classes name in `state_names`.
+
+    Attributes:
+        state_names: attributes that change beside those which its ancestors name; a class of one's
+            own names them to be saved, `()` if there are none.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ()
+    problem: BanditProblem
+    num_envs: int | None
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """Keep the arguments, which classes check and turn into something else."""
+        self = super().__new__(cls)
+        self._arguments = arguments, options
+        return self
+
+    def __repr__(self) -> str:
+        """Write the call that builds another one like it."""
+        options = [f"{name}={value!r}" for name, value in self.options().items()]
+        problem = getattr(self, "problem", None)  # not there yet while it is built
+        return f"{type(self).__name__}({', '.join([repr(problem), *options])})"
+
+    def options(self) -> dict[str, Any]:
+        """Return the keyword arguments that it was built with; defaults are left out."""
+        arguments, named = self._arguments
+        given = inspect.signature(type(self)).bind(*arguments, **named)
+        parameters = given.signature.parameters
+        found: dict[str, Any] = {}
+        for name, value in list(given.arguments.items())[1:]:  # the first is the problem
+            is_rest = parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+            found |= value if is_rest else {name: value}
+        is_array = np.ndarray | np.generic  # which are not written the same way everywhere
+        return {name: v.tolist() if isinstance(v, is_array) else v for name, v in found.items()}
+
+    def save(self, path: str | Path) -> None:
+        """Write all that this agent is into a file, from which `agents.load` makes it again.
+
+        The file has JSON and arrays of numbers; there is no code in it. What is loaded goes on bit
+        for bit as this one does, with the same versions of Python and its packages.
+
+        Args:
+            path: of the file. One that is there is replaced.
+
+        Raises:
+            OSError: if it cannot be written.
+            TypeError: if an option or a part of the state cannot be written, or a class of one's
+                own does not say in `state_names` what its objects remember.
+        """
+        generator, own = self.rng.bit_generator.state, type(self).__module__
+        content = {
+            "class": f"{'agents' if is_ours(type(self)) else own}:{type(self).__qualname__}",
+            "options": self.options(),
+            "problem": describe_problem(self.problem),
+            "prior": type(self.problem.prior).__name__,
+            "num_envs": self.num_envs,
+            "generator": generator,
+            "state": self._state(),
+        }
+        write(check_file("path", path), content)
+
+    @property
+    @abstractmethod
+    def rng(self) -> Generator:
+        """The agent's own generator; without lanes there is none yet."""
+
+    def _state(self) -> Any:
+        for kind in type(self).__mro__[:-1]:
+            if not is_ours(kind) and "state_names" not in vars(kind):
+                remedy = "list the attributes that change beside counts and sums, () if none do"
+                condition = "have state_names to be saved"
+                raise TypeError(message(kind.__name__, condition, kind, remedy))
+        return get_state(self)
+
+
+def is_ours(kind: type) -> bool:
+    """Say whether a class comes with this project."""
+    return kind.__module__.partition(".")[0] in OURS
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Write a file, whole or not at all.
+
+    Args:
+        path: where it is to be.
+        content: JSON-able but for arrays of numbers, and what has a method `to_dict`.
+
+    Raises:
+        TypeError: if there is anything else in it.
+    """
+    arrays: dict[str, np.ndarray] = {}
+
+    def stand_in(value: Any) -> Any:
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            arrays[str(len(arrays))] = value
+            return {ARRAY: str(len(arrays) - 1)}
+        if hasattr(value, "to_dict"):
+            return value.to_dict()
+        if isinstance(value, range | Mapping):
+            return list(value) if isinstance(value, range) else dict(value)
+        condition = "be made of numbers, strings, lists and arrays to be saved"
+        raise TypeError(message("state", condition, value))
+
+    text = json.dumps({"format": FORMAT, **content}, default=stand_in)
+    with replacing(path, is_typed=True) as file:
+        np.savez(file, **{CONTENT: np.frombuffer(text.encode(), np.uint8)}, **arrays)  # type: ignore[arg-type]
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read what `write` was given.
+
+    Raises:
+        OSError: if there is no such file, or none that can be read.
+        ValueError: if it is another one, of another format, or damaged.
+    """
+    try:
+        file = open(path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise type(error)(message("path", CONDITION, str(path), error.strerror or "")) from error
+    with file, telling(path), np.load(file, allow_pickle=False) as parts:
+
+        def bring_back(value: dict[str, Any]) -> Any:
+            return parts[value[ARRAY]] if value.keys() == {ARRAY} else value
+
+        content = json.loads(parts[CONTENT].tobytes(), object_hook=bring_back)
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']!r} where {FORMAT} is read")
+        return dict(content)
+
+
+@contextmanager
+def telling(path: Path) -> Iterator[None]:
+    """Say of whatever is raised that the file is none of a saved agent, by a `ValueError`."""
+    try:
+        yield
+    except Exception as error:  # zipfile alone raises ten kinds
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise ValueError(message("path", CONDITION, str(path), reason)) from error
+
+
+def get_state(holder: Any) -> Any:
+    """Return copies of what an object remembers, by name; other values as they are."""
+    if parts := _parts(holder):
+        return {name: get_state(value) for name, value in parts.items()}
+    if hasattr(holder, "state_names"):
+        return {name: get_state(getattr(holder, name)) for name in _names(holder)}
+    return holder.item() if isinstance(holder, np.generic) else copy.deepcopy(holder)
+
+
+def set_state(holder: Any, state: Any) -> None:
+    """Let an object that has just been started remember what `get_state` returned.
+
+    What follows from it is made by the method `_resume`, where there is one.
+
+    Raises:
+        ValueError: if names are missing or too many.
+    """
+    names = _names(holder)
+    if state.keys() != {*names}:
+        raise ValueError(f"the state of {type(holder).__name__} must name {names}")
+    for name in names:
+        setattr(holder, name, _renewed(getattr(holder, name, None), state[name]))
+    if hasattr(holder, "_resume"):
+        holder._resume()
+
+
+def _renewed(present: Any, value: Any) -> Any:
+    """Return what takes the place of the present value."""
+    if parts := _parts(present):
+        return type(present)(**{name: _renewed(parts[name], value[name]) for name in parts})
+    if hasattr(present, "state_names"):
+        set_state(present, value)
+        return present
+    return value
+
+
+def _names(holder: Any) -> list[str]:
+    """Return the names of what an object remembers, its ancestors' first."""
+    kinds = reversed(type(holder).__mro__)
+    return [name for kind in kinds for name in vars(kind).get("state_names", ())]
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    """Return the fields of a named tuple; of anything else, none."""
+    return value._asdict() if isinstance(value, tuple) and hasattr(value, "_asdict") else {}
+
+
+def describe_problem(problem: BanditProblem) -> dict[str, Any] | None:
+    """Return a JSON-able dict from which an equal problem is made; None if there is none.
+
+    What names code of a user's own, as `module:MyPrior`, is not taken for one.
+    """
+    try:
+        settings = problem.to_dict()
+        is_equal = not names_code(settings) and problem_from_dict(settings) == problem
+        return settings if is_equal else None
+    except (TypeError, ValueError):  # a prior or a likelihood without a name
+        return None
+
+
+def names_code(settings: Any) -> bool:
+    """Say whether nested settings have a `module:name` anywhere, whatever might come to read it."""
+    if isinstance(settings, Mapping | list):
+        items = settings.values() if isinstance(settings, Mapping) else settings
+        return any(map(names_code, items))
+    return isinstance(settings, str) and ":" in settings

@@ -1,1 +1,0 @@
-"""Agents in files: what they are built from, what they remember, and how both are written."""
