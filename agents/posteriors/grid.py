@@ -23,8 +23,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.base import Posterior, require_sum, same_arms
-from agents.posteriors.cells import make_cells
-from agents.posteriors.coordinate import mean_at
+from agents.posteriors.cells import make_cells, mean_at
 from agents.posteriors.tables import (
     DENSITY,
     LARGEST_RELIABLE_ERROR,

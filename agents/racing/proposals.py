@@ -21,12 +21,12 @@ from numpy.random import Generator
 from agents.numerics.kernels import compare_means, draw_chunk
 from agents.numerics.laws import MeanLaws
 from agents.posteriors.base import Posterior
+from agents.posteriors.cells import mean_at
 from agents.posteriors.conjugate import (
     ConjugatePosterior,
     conjugate_posterior,
     is_conjugate,
 )
-from agents.posteriors.coordinate import mean_at
 from agents.posteriors.grid import GridPosterior
 from agents.posteriors.tables import Tables, invert
 from bandit_gym.numerics.compiled import kernel
