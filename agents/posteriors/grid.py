@@ -282,29 +282,6 @@ def add_node(
     return rest
 
 
-@inner
-def integrate(
-    ends: np.ndarray, lane: LaneTables, places: np.ndarray, spare: np.ndarray, sums: np.ndarray
-) -> None:
-    """Add up the integrals between sorted places, from above, until the best is surely higher."""
-    points, pairs = lane.points, lane.pairs
-    lowest, rest = -np.inf, 1.0  # below, some distribution function is 0
-    for i in range(len(pairs)):
-        lowest = max(lowest, points[i, 0, PLACE])
-    for k in range(places.size - 2, -1, -1):
-        length = places[k + 1] - places[k]
-        if places[k] < lowest or not rest > LEAST:
-            return
-        if not length > 0.0:
-            continue
-        for i in range(len(pairs)):
-            while points[i, 2 * pairs[i], PLACE] > places[k]:
-                pairs[i] -= 1
-        for q in range(2, -1, -1):
-            u = places[k] + length * _NODES[q]
-            rest = add_node(ends, lane, u, length * _WEIGHTS[q], spare, sums)
-
-
 @kernel
 def compare_tables(
     ends: np.ndarray,
@@ -334,9 +311,19 @@ def compare_tables(
     for lane in range(num_lanes):
         places = points[lane, :, ::2, PLACE].copy().reshape(num_arms * (num_pairs + 1))
         places.sort()
-        pairs[:], sums[:] = num_pairs - 1, 0.0
+        pairs[:], sums[:], rest = num_pairs - 1, 0.0, 1.0
         tables = LaneTables(points[lane], x[lane], totals[lane], pairs)
-        integrate(ends, tables, places, spare, sums)
+        lowest = points[lane, :, 0, PLACE].max()  # below, some distribution function is 0
+        for k in range(places.size - 2, -1, -1):  # until the best is surely higher
+            length = places[k + 1] - places[k]
+            if places[k] < lowest or not rest > LEAST:
+                break
+            for i in range(num_arms):
+                while points[lane, i, 2 * pairs[i], PLACE] > places[k]:
+                    pairs[i] -= 1
+            for q in range(2 if length > 0.0 else -1, -1, -1):
+                u = places[k] + length * _NODES[q]
+                rest = add_node(ends, tables, u, length * _WEIGHTS[q], spare, sums)
         total = sums[:, 0].sum()
         miss = abs(total - 1.0)
         largest_miss = max(largest_miss, miss if miss >= 0.0 else np.inf)  # where it is NaN
