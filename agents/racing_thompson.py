@@ -39,7 +39,6 @@ from agents.racing.vetting import Vetting
 from agents.racing.weighing import WeighedPosterior
 from bandit_gym.checks import check_choice
 from bandit_gym.doubts import Doubt
-from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 
 UNPULLED = ("matched", "pull")
@@ -59,8 +58,8 @@ class RacingThompson(Agent):
         proposal: what the race samples from. "matched" is each arm's own posterior, conjugate or
             from a table, or, where arms depend on each other closely, a truncated normal law with
             their correlation (see `agents.racing.matching.match_proposal`). "reference" is the
-            paper's Table 1. Or a conjugate prior of one's own choice, as an object or a dict.
-            Weights are exact for each; a proposal near the true posterior needs few samples.
+            paper's Table 1. Weights are exact for each; one near the true posterior needs few
+            samples.
         stopping: when a race is over. "self-normalised" knows no scale, "paper" is line 12 of
             Algorithm 2, and a number is that of the samples of each race. A dict such as `{"name":
             "paper", "sigma": 0.2}` or a `SelfNormalised`, `Paper` or `Fixed` of
@@ -94,7 +93,7 @@ class RacingThompson(Agent):
         self,
         problem: BanditProblem,
         *,
-        proposal: str | Prior | Mapping[str, Any] = "matched",
+        proposal: str = "matched",
         stopping: Stop | str | int | Mapping[str, Any] = "self-normalised",
         unpulled_arms: str = "matched",
         **options: Any,

@@ -111,8 +111,7 @@ class Coordinate:
     def means(self, u: FloatArray) -> FloatArray:
         """Return x(u), strictly inside the interval for u within `limits`."""
         if np.isfinite(self.high - self.low):
-            width = self.high - self.low
-            return np.where(u < 0, self.low + width * expit(u), self.high - width * expit(-u))
+            return self.low + (self.high - self.low) * expit(u)
         if np.isfinite(self.low):
             return self.low + self.scale * np.exp(u)
         return self.centre + self.scale * np.sinh(u)

@@ -21,7 +21,6 @@ from numpy.random import Generator
 from agents.numerics.kernels import compare_means, draw_chunk
 from agents.numerics.laws import MeanLaws
 from agents.posteriors.base import Posterior
-from agents.posteriors.cells import mean_at
 from agents.posteriors.conjugate import (
     ConjugatePosterior,
     conjugate_posterior,
@@ -280,9 +279,8 @@ class TableProposal(Proposal):
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        tables, ends = self.grid.tables, self.grid.cells.ends
-        draw_from_tables(rng, ends, tables, lanes, draws.means, draws.winners)
-        return draws
+        draw_from_tables(rng, self.grid.tables, lanes, draws.means, draws.winners)
+        return draws._replace(means=self.grid.coordinate.means(draws.means))
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the marginal priors; the likelihood is left out."""
@@ -311,32 +309,23 @@ def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
 
 @kernel
 def draw_from_tables(
-    rng: Generator,
-    ends: np.ndarray,
-    tables: Tables,
-    lanes: np.ndarray,
-    means: np.ndarray,
-    winners: np.ndarray,
+    rng: Generator, tables: Tables, lanes: np.ndarray, places: np.ndarray, winners: np.ndarray
 ) -> None:
-    """Draw the means of all arms from their tables, and find the best.
+    """Draw the places of all arms from their tables, and find the best.
 
     Args:
         rng: source of randomness.
-        ends: of the coordinate.
         tables: of N lanes.
         lanes: (R,) the lanes, of N, to draw for.
-        means: (R, K, m) receives the draws.
+        places: (R, K, m) receives the draws of u, with which means rise.
         winners: (R, m) receives the best arms.
     """
-    best = np.empty(means.shape[2])
+    best = np.empty(places.shape[2])
     for r in range(lanes.size):
-        u = means[r]  # with which means rise
+        u = places[r]
         best[:] = -np.inf
         for arm in range(u.shape[0]):
             points, guide = tables.points[lanes[r], arm], tables.guides[lanes[r], arm]
             for j in range(best.size):
                 u[arm, j] = invert(points, guide, rng.random())
             compare_means(rng, u, arm, best, winners[r])
-        for arm in range(u.shape[0]):
-            for j in range(best.size):
-                u[arm, j] = mean_at(ends, u[arm, j])

@@ -31,7 +31,7 @@ OTHERS = (
     BERNOULLI,
 )
 OPTIONS = {
-    "racing": {"proposal": Beta(2.0, 3.0), "stopping": np.int64(30)},
+    "racing": {"stopping": np.int64(30)},
     "smc_paper": {"num_particles": np.arange(5, 8)},
     "epsilon_greedy": {"epsilon": np.float64(0.3), "estimate": "posterior"},
 }
