@@ -360,7 +360,7 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         kept = np.where(is_good[:, None], polynomials, straight).swapaxes(0, 1)
         columns = left, right, kept, is_empty, ~(is_good | is_empty)
         done.append(tuple(column[is_done] for column in columns))
-        num_done -= np.count_nonzero(~is_done)
+        num_done -= int((~is_done).sum())
         middle = (left + right)[~is_done] / 2
         left = np.stack([left[~is_done], middle], axis=1).ravel()
         right = np.stack([middle, right[~is_done]], axis=1).ravel()

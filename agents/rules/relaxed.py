@@ -42,7 +42,7 @@ def most_pulled(rng: Generator, future: Future, available: np.ndarray | None = N
     The order of pulls does not matter then, so that they are shared out:
     max over n_1 + ... + n_K = H of sum_a sum_{s < n_a} mean_a(s).
     """
-    from agents.numerics.relaxation import allocate
+    from agents.numerics.lookahead import allocate
 
     num_lanes, num_pulls, num_arms = future.means.shape
     order = rng.permutation(num_arms)  # of equal shares the first is found
@@ -64,7 +64,7 @@ def first_of_best_sequence(
     with h pulls left is h W(n). A pull of arm a at n pays mean_a(n_a) less h (W(n + e_a) - W(n)),
     with h pulls left after it. By parts, that adds W(0) - W(n + e_a) to each pull but the last.
     """
-    from agents.numerics.relaxation import find_first_pull
+    from agents.numerics.lookahead import find_first_pull
 
     num_lanes, num_pulls, num_arms = future.means.shape
     permutation = rng.permutation(num_arms)
