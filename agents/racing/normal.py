@@ -62,9 +62,9 @@ and 1.8 an effective sample took 2.03, 1.93 and 1.94 samples on 28 histories of 
 Bernoulli arms (with the sites of results version 8). Where the interval
 is further out than that many deviations, the slope is as large as the normal law's there."""
 
-# Numba without Intel's library calls `exp` and `log` one number at a time. Written with polynomials,
-# and with the bits of numbers handled as integers, compilers make vector code of them, which takes 1
-# to 2 nanoseconds a number rather than 6 to 10. Results are good to a few units in the 15th digit.
+# Without Intel's library numba takes `exp` and `log` one number at a time, in 6 to 10 nanoseconds.
+# Polynomials, with the bits of numbers handled as integers, become vector code that takes 1 to 2;
+# they are good to a few units in the 15th digit.
 LARGEST_EXPONENT = 708.0
 
 _LOG2_E = 1.4426950408889634
