@@ -30,8 +30,7 @@ import numpy as np
 
 from agents.base import Agent
 from agents.posteriors.base import Posterior, missing_first
-from agents.posteriors.choosing import KINDS, exact_posterior
-from agents.racing.matching import make_proposal, match_proposal
+from agents.racing.matching import find_matched, make_proposal
 from agents.racing.proposals import Proposal
 from agents.racing.races import Races
 from agents.racing.stopping import Fixed, Paper, SelfNormalised, Stop, make_stop, takes_options
@@ -104,8 +103,10 @@ class RacingThompson(Agent):
         self.proposal = proposal
         self._bars = self.stopping.bars()
         self._proposal = make_proposal(problem, proposal)
-        self._vetting = Vetting(self._proposal, self.stopping)
-        self._posterior = self._find_posterior()
+        matched = self._proposal if proposal == "matched" else find_matched(problem)
+        self._vetting = Vetting(self._proposal, matched, self.stopping)
+        source = self._proposal if self._proposal.posterior else (matched or self._proposal).fork()
+        self._posterior = source.posterior or WeighedPosterior(source)
         is_free = isinstance(self.stopping, SelfNormalised)
         self._is_exact = is_free and self._vetting.has_equal_weights
         self._log_supremum = -math.inf
@@ -210,22 +211,6 @@ class RacingThompson(Agent):
             self._take_back()
         self._vetting.restart(mask)
         self._posterior.restart(self.rng, mask)
-
-    def _find_posterior(self) -> Posterior:
-        """Return the posterior whose best arms races draw: exact where arms are independent.
-
-        Elsewhere weighted draws of the proposal that suits the problem stand for it.
-        """
-        if self._proposal.posterior is not None:
-            return self._proposal.posterior
-        for method in ("conjugate", "grid"):
-            if KINDS[method].fits(self.problem):
-                return exact_posterior(self.problem, method=method)[1]
-        try:
-            matched = match_proposal(self.problem)
-        except ValueError:  # nothing can stand in for the prior
-            matched = self._proposal.fork()
-        return matched.posterior or WeighedPosterior(matched)
 
     def _held(self) -> Posterior:
         return self._posterior

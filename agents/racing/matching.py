@@ -107,6 +107,14 @@ def match_proposal(problem: BanditProblem) -> Proposal:
     return best
 
 
+def find_matched(problem: BanditProblem) -> Proposal | None:
+    """Return the proposal that `match_proposal` does, or None if there is none."""
+    try:
+        return match_proposal(problem)
+    except ValueError:
+        return None
+
+
 def effective_share(proposal: Proposal) -> float:
     """Return effective samples per sample, without data; 0 if no weight is positive."""
     rng, shape = np.random.default_rng(0), (1, proposal.problem.num_arms)

@@ -28,7 +28,6 @@ from __future__ import annotations
 import numpy as np
 
 from agents.posteriors.weighted_draws import WeightedDraws, normalise
-from agents.racing.matching import match_proposal
 from agents.racing.normal import NormalProposal
 from agents.racing.proposals import Proposal
 from agents.racing.races import Races
@@ -127,6 +126,7 @@ class Vetting:
 
     Arguments:
         proposal: to vet. One whose weights are equal, and known to be, needs no vetting.
+        matched: another one that suits the problem, if there is one.
         stop: what ends the races.
 
     Attributes:
@@ -140,9 +140,9 @@ class Vetting:
 
     state_names = ("due", "last", "shares", "is_blind")
 
-    def __init__(self, proposal: Proposal, stop: Stop) -> None:
+    def __init__(self, proposal: Proposal, matched: Proposal | None, stop: Stop) -> None:
         self.proposal, self.stop = proposal, stop
-        self.witness = find_witness(proposal)
+        self.witness = find_witness(proposal, matched)
         self.is_sure = isinstance(self.witness, Proposal)
         # A bank's part of the data is for another than the one that races, whose lanes stay found.
         self._scout = proposal.fork() if isinstance(self.witness, Bank) else proposal
@@ -251,17 +251,18 @@ class Vetting:
         return draws.means.swapaxes(1, 2), log_weights
 
 
-def find_witness(proposal: Proposal) -> Proposal | Bank | None:
-    """Return whose draws can tell where the posterior lies, or None if the proposal's own can."""
+def find_witness(proposal: Proposal, matched: Proposal | None) -> Proposal | Bank | None:
+    """Return whose draws can tell where the posterior lies, or None if the proposal's own can.
+
+    Args:
+        proposal: to vet.
+        matched: the one that suits the problem, if there is one.
+    """
     problem = proposal.problem
     is_box = problem.offers("normal_box")
     if proposal.posterior is not None or isinstance(proposal, NormalProposal) and is_box:
         return None
-    try:
-        matched = match_proposal(problem)
-    except ValueError:
-        return Bank(problem)
-    if matched.posterior is None and not is_box:
+    if matched is None or (matched.posterior is None and not is_box):
         return Bank(problem)
     return None if isinstance(proposal, type(matched)) and matched.posterior is None else matched
 

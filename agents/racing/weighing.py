@@ -18,9 +18,6 @@ from bandit_gym.problem import BanditProblem
 NUM_DRAWS = 10_000
 """Weighted draws for each lane that answers about the posterior rest on."""
 
-NUM_TRIED = 1000
-"""Draws at which the arm that leaves no weight is looked for."""
-
 TILE_SIZE = 1 << 16
 """Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
 
@@ -141,25 +138,12 @@ class WeighedPosterior(Posterior):
 
 
 def no_weight(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:
-    """Return the error that no draw for a lane has weight; it names arm, count and sum if it can.
-
-    It is an arm with none of whose draws, each put into a draw of the prior, data and prior are
-    possible, while they are with another draw of the prior.
-    """
-    rng, problem, fault = np.random.default_rng(0), proposal.problem, "data are"
-    drawn = proposal.draw(rng, np.array([lane]), NUM_TRIED).means[0].T
-    typical = problem.prior.sample(rng, drawn.shape)
-    for arm in np.flatnonzero(proposal.counts[lane])[::-1]:
-        data = int(proposal.counts[lane, arm]), float(proposal.sums[lane, arm])
-        mixed, shuffled = typical.copy(), typical.copy()
-        mixed[:, arm], shuffled[:, arm] = drawn[:, arm], np.roll(typical[:, arm], 1)
-        logs = problem.likelihood.log_likelihood(drawn[:, arm], *data)
-        logs = logs + problem.prior.log_density(mixed)
-        if np.isneginf(logs).all() and np.isfinite(problem.prior.log_density(shuffled)).any():
-            fault = f"arm {arm} has {data[0]} rewards of total {data[1]:g} that are"
+    """Return the error that no draw for a lane has weight, given its data."""
+    counts, sums = proposal.counts[lane].tolist(), proposal.sums[lane].tolist()
     return ValueError(
         f"prior.log_density must be above -inf at some draw from the proposal, got -inf at all "
-        f"{where} lane {lane}, whose {fault} hardly possible under the prior{remedy}."
+        f"{where} lane {lane}, whose counts {counts} and sums {sums} are hardly possible under the "
+        f"prior{remedy}."
     )
 
 
