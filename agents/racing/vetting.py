@@ -56,9 +56,6 @@ FAR = 12.0
 """Log-likelihood, beside one for each arm, by which the averages of rewards may explain the data
 better than all draws of a bank together do."""
 
-BEYOND = 2.0
-"""Standard errors by which the average of an arm may lie beyond the means of all draws."""
-
 
 class Bank:
     """A witness for priors that nothing exact is known of: their own draws, weighed by data.
@@ -74,8 +71,7 @@ class Bank:
     Attributes:
         counts: (R, K) pulls of the part.
         sums: (R, K) their total rewards, in proportion.
-        is_far: (R,) True where no draw comes near what explains the part, or all draws of an arm
-            are on one side of what it paid.
+        is_far: (R,) True where no draw comes near what explains the part.
     """
 
     def __init__(self, problem: BanditProblem) -> None:
@@ -99,15 +95,6 @@ class Bank:
         best = self._log_likelihood(averages[:, None], np.arange(len(counts)))[:, 0]
         log_total = normalise(self._log_weights)[1]
         self.is_far = best - log_total > FAR + self.problem.num_arms
-        self.is_far |= self._is_beyond(counts, sums).any(axis=1)
-
-    def _is_beyond(self, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        """Return (R, K) True for arms whose rewards lie beyond all draws of the prior."""
-        pulls = np.maximum(counts, 1)
-        average = sums / pulls
-        nearest = np.clip(average, self.means.min(axis=0), self.means.max(axis=0))
-        error = self.problem.likelihood.reward_std(nearest) / np.sqrt(pulls)
-        return np.asarray((counts > 0) & (abs(average - nearest) > BEYOND * error))
 
     def _log_likelihood(self, means: np.ndarray, lanes: np.ndarray) -> np.ndarray:
         data = self.counts[lanes, None], self.sums[lanes, None]
