@@ -160,8 +160,7 @@ class RacingThompson(Agent):
         return races
 
     def _choose(self) -> np.ndarray:
-        if self._borrowers is not None:
-            self._take_back()
+        self._take_back()
         if self._is_exact:
             return self._choose_exactly()
         races = self._race_and_vet()
@@ -207,8 +206,7 @@ class RacingThompson(Agent):
         }
 
     def _restart(self, mask: np.ndarray) -> None:
-        if self._borrowers is not None:
-            self._take_back()
+        self._take_back()
         self._vetting.restart(mask)
         self._posterior.restart(self.rng, mask)
 

@@ -287,10 +287,6 @@ class GibbsPosterior(Posterior):
         self._is_fresh = False
         return self._means.copy()
 
-    def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) shares of the sweeps in which an arm was the best."""
-        return self._draws().best_arm_probabilities()
-
     def best_among(self, available: np.ndarray | None) -> np.ndarray:
         """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
         return self._draws().best_arm_probabilities(available)

@@ -160,10 +160,6 @@ class ParticlePosterior(Posterior):
         """Return (size, N, K) draws: particles by their weight."""
         return self._draws().resample(rng, size).reshape(size, *self.counts.shape)
 
-    def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities, those of these particles to rounding."""
-        return self.best_among(None)
-
     def best_among(self, available: np.ndarray | None) -> np.ndarray:
         """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
         if self._size == self.problem.num_arms:

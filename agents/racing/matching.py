@@ -78,7 +78,8 @@ def match_proposal(problem: BanditProblem) -> Proposal:
     Raises:
         ValueError: if no candidate can stand in for the prior.
     """
-    if is_conjugate(problem.likelihood, problem.prior):
+    is_named = is_compiled(problem.likelihood)
+    if is_named and is_conjugate(problem.likelihood, problem.prior):
         posterior = conjugate_posterior(problem)
         return ConjugateProposal(problem, posterior, posterior)
     best, largest = None, 0.0
@@ -86,7 +87,7 @@ def match_proposal(problem: BanditProblem) -> Proposal:
     draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
     apart = problem if problem.offers("arm_log_density") else take_apart(problem, draws)
     kinds: list[tuple[Callable[..., Proposal], BanditProblem]] = [(TableProposal, apart)]
-    if is_compiled(problem.likelihood):
+    if is_named:
         kinds.append((NormalProposal, problem))
     for kind, world in kinds:
         try:

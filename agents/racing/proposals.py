@@ -157,11 +157,11 @@ class ConjugateProposal(Proposal):
     ) -> None:
         super().__init__(problem)
         self.law, self.stand_in = law, stand_in
+        self._family: Any = law.law.code
         if is_conjugate(problem.likelihood, problem.prior):
             own = conjugate_posterior(problem)
             self.posterior = own if np.array_equal(own.prior, law.prior) else None
-        if law.law.natural is not None:
-            self._coefficients = [q.natural_parameters() for q in (law, stand_in)]
+        self._coefficients = [q.natural_parameters() for q in (law, stand_in)]
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no posterior of its own and the stand-in serves."""
@@ -177,20 +177,14 @@ class ConjugateProposal(Proposal):
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
-        (first, second), code = self._parameters, self.law.law.code
-        if code is None:
-            size = (*first[lanes].shape, num_samples)
-            means = self.law.law.draw(rng, first[lanes][..., None], second[lanes][..., None], size)
-            return Draws(means, means.argmax(axis=1))
+        first, second = self._parameters
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        draw_chunk(rng, MeanLaws(code, first, second), lanes, draws.means, draws.winners)
+        laws = MeanLaws(self._family, first, second)
+        draw_chunk(rng, laws, lanes, draws.means, draws.winners)
         return draws
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the conjugate prior; the likelihood is left out."""
-        if self.law.law.natural is None:
-            first, second = self.law.prior.T[..., None]
-            return np.asarray(self.law.law.log_density(first, second, means).sum(axis=1))
         own, other = self._coefficients
         missing = self._missing[lanes]
         coefficients = np.where(missing[..., None], other, own) if missing.any() else own[None]
