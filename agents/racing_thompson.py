@@ -31,7 +31,6 @@ import numpy as np
 from agents.base import Agent
 from agents.posteriors.base import Posterior, missing_first
 from agents.racing.matching import find_matched, make_proposal
-from agents.racing.proposals import Proposal
 from agents.racing.races import Races
 from agents.racing.stopping import Fixed, Paper, SelfNormalised, Stop, make_stop, takes_options
 from agents.racing.vetting import Vetting
@@ -128,19 +127,12 @@ class RacingThompson(Agent):
         Raises:
             ValueError: if the likelihood has no row in Table 1, or an option is out of range.
         """
-        return cls(
-            problem,
-            proposal="reference",
-            stopping="paper",
-            unpulled_arms=unpulled_arms,
-            **options,
-        )
+        readings = {"proposal": "reference", "stopping": "paper", **options}
+        return cls(problem, unpulled_arms=unpulled_arms, **readings)
 
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
-        self._proposal.follow(
-            self.rng, self.lane_counts, self.lane_sums
-        )  # B_t of line 8, or a refusal
+        self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)  # B_t of line 8
         gumbels = self._among(self.rng.gumbel(size=self.lane_counts.shape))  # line 5
         races = Races.start(self._bars, gumbels, self._vetting.lengths)  # line 6
         races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
@@ -148,8 +140,10 @@ class RacingThompson(Agent):
         races.run(self.rng, self._proposal, lanes, self._available)  # lines 7 to 15
         return races
 
-    def _race_and_vet(self) -> Races:
-        """Race, and look at what draws are worth before it and at what it missed after it."""
+    def _choose(self) -> np.ndarray:
+        self._take_back()
+        if self._is_exact:
+            return self._choose_exactly()
         due = self._vetting.find_due(self.lane_counts)
         if due.size:
             self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)
@@ -157,22 +151,13 @@ class RacingThompson(Agent):
         races = self.race()
         if due.size:
             self._vetting.look_back(due, races)
-        return races
-
-    def _choose(self) -> np.ndarray:
-        self._take_back()
-        if self._is_exact:
-            return self._choose_exactly()
-        races = self._race_and_vet()
-        is_capped = races.num_samples == self.stopping.max_samples
-        if isinstance(self.stopping, Fixed):
-            is_capped = np.zeros(self.num_lanes, dtype=bool)
+        is_free = not isinstance(self.stopping, Fixed)
+        is_capped = (races.num_samples == self.stopping.max_samples) & is_free
         doubts = Doubt.RACE_CAPPED.value * is_capped
         if not (self._vetting.has_equal_weights or self._vetting.is_sure):
             doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.is_poor()
-        self._tell(
-            races.num_samples, races.effective_sample_size(), is_capped, doubts, self._proposal
-        )
+        doubts |= Doubt.BEYOND_TABLE.value * self._proposal.is_unreliable()
+        self._tell(doubts, races.num_samples, races.effective_sample_size(), is_capped)
         return np.argmax(races.totals, axis=1)  # line 16
 
     def _choose_exactly(self) -> np.ndarray:
@@ -181,25 +166,16 @@ class RacingThompson(Agent):
         if self._proposal.is_inferred:
             self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)
             self._vetting.look_near(self._vetting.find_due(self.lane_counts))
-        one, none = np.ones(self.num_lanes, dtype=np.int64), np.zeros(self.num_lanes, dtype=bool)
-        self._tell(one, one.astype(float), none, 0 * one, self._posterior)
+        one = np.ones(self.num_lanes, dtype=np.int64)
+        self._tell(self._posterior.doubts(), one, one.astype(float), one == 0)
         return self._posterior.draw_best_among(self.rng, self._available)
 
-    def _tell(
-        self,
-        num_samples: np.ndarray,
-        effective_sizes: np.ndarray,
-        is_capped: np.ndarray,
-        doubts: np.ndarray,
-        source: Proposal | Posterior,
-    ) -> None:
+    def _tell(self, doubts: np.ndarray, *told: np.ndarray) -> None:
         """Note how a decision went, and why it may not follow the posterior."""
         doubts = doubts | Doubt.PROPOSAL_BLIND.value * self._vetting.is_blind
-        doubts = doubts | Doubt.BEYOND_TABLE.value * source.is_unreliable()
+        names = "num_samples", "effective_sample_size", "is_capped"
         self._diagnostics = {
-            "num_samples": num_samples,
-            "effective_sample_size": effective_sizes,
-            "is_capped": is_capped,
+            **dict(zip(names, told, strict=True)),
             "doubts": doubts,
             "is_unreliable": doubts != 0,
             "last_vetted": self._vetting.last.copy(),
