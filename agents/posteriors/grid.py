@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from agents.numerics.choices import random_argmax
 from agents.posteriors.base import Posterior, require_sum, same_arms
 from agents.posteriors.cells import make_cells, mean_at
 from agents.posteriors.tables import (
@@ -31,7 +32,6 @@ from agents.posteriors.tables import (
     PLACE,
     Tables,
     count_points,
-    draw_best_of_tables,
     empty_tables,
     invert_tables,
     update_tables,
@@ -110,9 +110,7 @@ class GridPosterior(Posterior):
 
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
-        actions = np.empty(len(self.tables.keys), dtype=np.int64)
-        draw_best_of_tables(rng, self.tables, actions)
-        return actions
+        return random_argmax(rng, self._places(rng.random(self.tables.keys.shape[:2])))
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations."""
@@ -126,10 +124,14 @@ class GridPosterior(Posterior):
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
-        shape = self.tables.keys.shape[:2]
-        u = np.empty(shape)
-        invert_tables(self.tables, np.array(np.broadcast_to(p, shape), dtype=np.float64), u)
-        return self.coordinate.means(u)
+        levels = np.broadcast_to(p, self.tables.keys.shape[:2])
+        return self.coordinate.means(self._places(levels.astype(np.float64)))
+
+    def _places(self, levels: np.ndarray) -> np.ndarray:
+        """Return the (N, K) places u at which the distribution functions are (N, K) levels."""
+        places = np.empty(levels.shape)
+        invert_tables(self.tables, levels, places)
+        return places
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places, as draws from the tables have them."""

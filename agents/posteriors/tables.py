@@ -28,7 +28,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 from scipy.special import ndtr
 
 import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of the laws
@@ -432,23 +431,6 @@ def invert_tables(tables: Tables, levels: np.ndarray, out: np.ndarray) -> None:
         for arm in range(levels.shape[1]):
             points, guide = tables.points[lane, arm], tables.guides[lane, arm]
             out[lane, arm] = invert(points, guide, levels[lane, arm])
-
-
-@kernel
-def draw_best_of_tables(rng: Generator, tables: Tables, actions: np.ndarray) -> None:
-    """Draw every arm's mean once in each lane, and find the best, ties broken at random."""
-    num_lanes, num_arms = tables.keys.shape[:2]
-    for lane in range(num_lanes):
-        best, num_best = -np.inf, 0.0
-        for arm in range(num_arms):
-            u = invert(tables.points[lane, arm], tables.guides[lane, arm], rng.random())
-            if u > best:
-                best, num_best = u, 1.0
-                actions[lane] = arm
-            elif u == best:
-                num_best += 1.0
-                if rng.random() * num_best < 1.0:
-                    actions[lane] = arm
 
 
 @kernel
