@@ -30,16 +30,13 @@ import numpy as np
 
 from agents.base import Agent
 from agents.posteriors.base import Posterior, missing_first
-from agents.posteriors.choosing import KINDS, exact_posterior
-from agents.racing.matching import make_proposal, match_proposal
-from agents.racing.proposals import Proposal
+from agents.racing.matching import find_matched, make_proposal
 from agents.racing.races import Races
 from agents.racing.stopping import Fixed, Paper, SelfNormalised, Stop, make_stop, takes_options
 from agents.racing.vetting import Vetting
 from agents.racing.weighing import WeighedPosterior
 from bandit_gym.checks import check_choice
 from bandit_gym.doubts import Doubt
-from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 
 UNPULLED = ("matched", "pull")
@@ -59,8 +56,8 @@ class RacingThompson(Agent):
         proposal: what the race samples from. "matched" is each arm's own posterior, conjugate or
             from a table, or, where arms depend on each other closely, a truncated normal law with
             their correlation (see `agents.racing.matching.match_proposal`). "reference" is the
-            paper's Table 1. Or a conjugate prior of one's own choice, as an object or a dict.
-            Weights are exact for each; a proposal near the true posterior needs few samples.
+            paper's Table 1. Weights are exact for each; one near the true posterior needs few
+            samples.
         stopping: when a race is over. "self-normalised" knows no scale, "paper" is line 12 of
             Algorithm 2, and a number is that of the samples of each race. A dict such as `{"name":
             "paper", "sigma": 0.2}` or a `SelfNormalised`, `Paper` or `Fixed` of
@@ -94,7 +91,7 @@ class RacingThompson(Agent):
         self,
         problem: BanditProblem,
         *,
-        proposal: str | Prior | Mapping[str, Any] = "matched",
+        proposal: str = "matched",
         stopping: Stop | str | int | Mapping[str, Any] = "self-normalised",
         unpulled_arms: str = "matched",
         **options: Any,
@@ -105,8 +102,10 @@ class RacingThompson(Agent):
         self.proposal = proposal
         self._bars = self.stopping.bars()
         self._proposal = make_proposal(problem, proposal)
-        self._vetting = Vetting(self._proposal, self.stopping)
-        self._posterior = self._find_posterior()
+        matched = self._proposal if proposal == "matched" else find_matched(problem)
+        self._vetting = Vetting(self._proposal, matched, self.stopping)
+        source = self._proposal if self._proposal.posterior else (matched or self._proposal).fork()
+        self._posterior = source.posterior or WeighedPosterior(source)
         is_free = isinstance(self.stopping, SelfNormalised)
         self._is_exact = is_free and self._vetting.has_equal_weights
         self._log_supremum = -math.inf
@@ -128,19 +127,12 @@ class RacingThompson(Agent):
         Raises:
             ValueError: if the likelihood has no row in Table 1, or an option is out of range.
         """
-        return cls(
-            problem,
-            proposal="reference",
-            stopping="paper",
-            unpulled_arms=unpulled_arms,
-            **options,
-        )
+        readings = {"proposal": "reference", "stopping": "paper", **options}
+        return cls(problem, unpulled_arms=unpulled_arms, **readings)
 
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
-        self._proposal.follow(
-            self.rng, self.lane_counts, self.lane_sums
-        )  # B_t of line 8, or a refusal
+        self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)  # B_t of line 8
         gumbels = self._among(self.rng.gumbel(size=self.lane_counts.shape))  # line 5
         races = Races.start(self._bars, gumbels, self._vetting.lengths)  # line 6
         races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
@@ -148,8 +140,9 @@ class RacingThompson(Agent):
         races.run(self.rng, self._proposal, lanes, self._available)  # lines 7 to 15
         return races
 
-    def _race_and_vet(self) -> Races:
-        """Race, and look at what draws are worth before it and at what it missed after it."""
+    def _choose(self) -> np.ndarray:
+        if self._is_exact:
+            return self._choose_exactly()
         due = self._vetting.find_due(self.lane_counts)
         if due.size:
             self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)
@@ -157,23 +150,13 @@ class RacingThompson(Agent):
         races = self.race()
         if due.size:
             self._vetting.look_back(due, races)
-        return races
-
-    def _choose(self) -> np.ndarray:
-        if self._borrowers is not None:
-            self._take_back()
-        if self._is_exact:
-            return self._choose_exactly()
-        races = self._race_and_vet()
-        is_capped = races.num_samples == self.stopping.max_samples
-        if isinstance(self.stopping, Fixed):
-            is_capped = np.zeros(self.num_lanes, dtype=bool)
+        is_free = not isinstance(self.stopping, Fixed)
+        is_capped = (races.num_samples == self.stopping.max_samples) & is_free
         doubts = Doubt.RACE_CAPPED.value * is_capped
         if not (self._vetting.has_equal_weights or self._vetting.is_sure):
             doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.is_poor()
-        self._tell(
-            races.num_samples, races.effective_sample_size(), is_capped, doubts, self._proposal
-        )
+        doubts |= Doubt.BEYOND_TABLE.value * self._proposal.is_unreliable()
+        self._tell(doubts, races.num_samples, races.effective_sample_size(), is_capped)
         return np.argmax(races.totals, axis=1)  # line 16
 
     def _choose_exactly(self) -> np.ndarray:
@@ -182,51 +165,24 @@ class RacingThompson(Agent):
         if self._proposal.is_inferred:
             self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)
             self._vetting.look_near(self._vetting.find_due(self.lane_counts))
-        one, none = np.ones(self.num_lanes, dtype=np.int64), np.zeros(self.num_lanes, dtype=bool)
-        self._tell(one, one.astype(float), none, 0 * one, self._posterior)
+        one = np.ones(self.num_lanes, dtype=np.int64)
+        self._tell(self._posterior.doubts(), one, one.astype(float), one == 0)
         return self._posterior.draw_best_among(self.rng, self._available)
 
-    def _tell(
-        self,
-        num_samples: np.ndarray,
-        effective_sizes: np.ndarray,
-        is_capped: np.ndarray,
-        doubts: np.ndarray,
-        source: Proposal | Posterior,
-    ) -> None:
+    def _tell(self, doubts: np.ndarray, *told: np.ndarray) -> None:
         """Note how a decision went, and why it may not follow the posterior."""
         doubts = doubts | Doubt.PROPOSAL_BLIND.value * self._vetting.is_blind
-        doubts = doubts | Doubt.BEYOND_TABLE.value * source.is_unreliable()
+        names = "num_samples", "effective_sample_size", "is_capped"
         self._diagnostics = {
-            "num_samples": num_samples,
-            "effective_sample_size": effective_sizes,
-            "is_capped": is_capped,
+            **dict(zip(names, told, strict=True)),
             "doubts": doubts,
             "is_unreliable": doubts != 0,
             "last_vetted": self._vetting.last.copy(),
         }
 
     def _restart(self, mask: np.ndarray) -> None:
-        if self._borrowers is not None:
-            self._take_back()
         self._vetting.restart(mask)
         self._posterior.restart(self.rng, mask)
-
-    def _find_posterior(self) -> Posterior:
-        """Return the posterior whose best arms races draw: exact where arms are independent.
-
-        Elsewhere weighted draws of the proposal that suits the problem stand for it.
-        """
-        if self._proposal.posterior is not None:
-            return self._proposal.posterior
-        for method in ("conjugate", "grid"):
-            if KINDS[method].fits(self.problem):
-                return exact_posterior(self.problem, method=method)[1]
-        try:
-            matched = match_proposal(self.problem)
-        except ValueError:  # nothing can stand in for the prior
-            matched = self._proposal.fork()
-        return matched.posterior or WeighedPosterior(matched)
 
     def _held(self) -> Posterior:
         return self._posterior

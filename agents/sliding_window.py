@@ -6,30 +6,16 @@ Letters: K arms, N lanes, w rewards kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from inspect import signature
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 
 from agents.base import Agent
-from agents.base.forgetting import Forgetful
-from agents.exact_thompson import ExactThompson
-from agents.rules.bayes_ucb import BayesUCB
-from agents.rules.greedy import EpsilonGreedy, Greedy
-from agents.rules.top_two import TopTwoThompson
-from agents.rules.ucb import KLUCB, UCB1
-from bandit_gym.checks import check_choice, check_integer, check_keys, message
+from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.problem import BanditProblem
 
-RULES: dict[str, type[Forgetful]] = {
-    "exact": ExactThompson,
-    "top_two": TopTwoThompson,
-    "bayes_ucb": BayesUCB,
-    "ucb1": UCB1,
-    "kl_ucb": KLUCB,
-    "greedy": Greedy,
-    "epsilon_greedy": EpsilonGreedy,
-}
+RULES = ("exact", "top_two", "bayes_ucb", "ucb1", "kl_ucb", "greedy", "epsilon_greedy")
 """Agents that know nothing beside statistics, and no horizon."""
 
 MOST_REWARDS = 10**8
@@ -139,18 +125,18 @@ class SlidingWindow(Agent):
         agent.num_envs, agent._lanes, agent._rng = self.num_envs, self._lanes, self._rng
 
 
-def make_rule(problem: BanditProblem, rule: str | Mapping[str, Any]) -> Forgetful:
+def make_rule(problem: BanditProblem, rule: str | Mapping[str, Any]) -> Any:
     """Build the agent that a name, or a dict of a name and options, tells of.
 
     Raises:
         TypeError: if it is neither.
-        ValueError: if the name or an option is unknown.
+        ValueError: if the name or an option is unknown, or if it forgets in its own way too.
     """
     named: Any = {"name": rule} if isinstance(rule, str) else rule
     if not isinstance(named, Mapping) or "name" not in named:
         raise TypeError(message("rule", "be a name, or a dict with the key 'name'", rule))
-    name = check_choice("rule", named["name"], RULES)
+    if "discount" in named:
+        raise ValueError(message("rule", "have no discount beside a window", rule))
     options = {key: value for key, value in named.items() if key != "name"}
-    known = {*signature(RULES[name]).parameters} - {"problem", "discount"}
-    check_keys(f"{name} options", options, optional=sorted(known))
-    return RULES[name](problem, **options)
+    make_agent = import_module("agents").make_agent  # which knows this class too
+    return make_agent(check_choice("rule", named["name"], RULES), problem, **options)

@@ -126,7 +126,6 @@ class SMCThompson(Forgetful, PosteriorAgent):
     def up_to_date(self) -> ParticlePosterior:
         """Return the posterior after all that was observed; what it doubts is told when asked."""
         self._require_reset()
-        self._take_back()
         self.inner.follow(self.rng, self.lane_counts, self.lane_sums)
         self._told = None
         return self.inner

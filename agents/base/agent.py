@@ -23,7 +23,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 from agents.base.logs import LogReader
 from agents.numerics.choices import among, random_argmax, share_evenly
 from agents.saved import Storable, is_ours
-from agents.snapshots.holder import Holder
+from agents.snapshots.snapshot import Holder
 from bandit_gym.checks import (
     check_actions,
     check_available,

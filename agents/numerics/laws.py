@@ -79,9 +79,7 @@ class Law:
 
     def mean(self, first: np.ndarray, second: np.ndarray) -> Any:
         """Return the expectation, inf where there is none."""
-        if self.mean_formula is None:
-            return self.frozen(first, second).mean()
-        return self.mean_formula(first, second)
+        return self._find(self.mean_formula, "mean", first, second)
 
     def std(self, first: np.ndarray, second: np.ndarray) -> Any:
         """Return the standard deviation."""
@@ -93,11 +91,14 @@ class Law:
 
     def quantile(self, first: np.ndarray, second: np.ndarray, p: Any) -> Any:
         """Return the quantile."""
-        if self.quantile_formula is None:
-            return self.frozen(first, second).ppf(p)
-        return self.quantile_formula(first, second, p)
+        return self._find(self.quantile_formula, "ppf", first, second, p)
 
-    def partial(self, first: np.ndarray, second: np.ndarray, x: np.ndarray) -> tuple[Any, Any]:
+    def _find(self, formula: Formula | None, name: str, first: Any, second: Any, *more: Any) -> Any:
+        if formula is None:
+            return getattr(self.frozen(first, second), name)(*more)
+        return formula(first, second, *more)
+
+    def partial(self, first: np.ndarray, second: np.ndarray, x: np.ndarray) -> Any:
         """Return P(mean <= x), and the part of the expectation from there.
 
         Raises:
@@ -107,10 +108,9 @@ class Law:
             raise NotImplementedError(
                 f"partial must be asked of a law with a formula, got {self!r}."
             )
-        below, part = self.partial_formula(first, second, x)
-        return below, part
+        return self.partial_formula(first, second, x)
 
-    def match(self, mean: np.ndarray, variance: np.ndarray) -> tuple[Any, Any]:
+    def match(self, mean: np.ndarray, variance: np.ndarray) -> Any:
         """Return (first, second) of the member with these moments.
 
         Raises:
@@ -118,8 +118,7 @@ class Law:
         """
         if self.match_formula is None:
             raise ValueError(f"match must be asked of a law with a formula, got {self!r}.")
-        first, second = self.match_formula(mean, variance)
-        return first, second
+        return self.match_formula(mean, variance)
 
     def draw(self, rng: Generator, first: Any, second: Any, size: Any) -> Any:
         """Return draws of the given size."""
@@ -205,9 +204,7 @@ BETA_LAW = Law(
 INVERSE_GAMMA_LAW = Law(
     code=INVERSE_GAMMA,
     natural=_natural((0, 0, -1), (0, 1, -1), (4, 2, -1)),
-    mean_formula=lambda shape, scale: np.where(
-        shape > 1, scale / np.maximum(shape - 1, TINY), np.inf
-    ),
+    mean_formula=_mean_inverse_gamma,
     quantile_formula=lambda shape, scale, p: scale / special.gammainccinv(shape, p),
     partial_formula=_partial_inverse_gamma,
     match_formula=_match_inverse_gamma,

@@ -1,8 +1,10 @@
-"""What pulls of a Bernoulli arm may tell: the expected gain from choosing after m rewards.
+"""What future pulls may bring: Gittins indices, expected gains, and pulls if rewards were known.
 
 Importing this module imports numba, so rules import it when first needed.
 
-Letters: K arms, N lanes, m pulls looked ahead.
+Letters: K arms, N lanes. Of a Bernoulli arm n pulls, s of them paid, D or m pulls looked ahead; its
+tables of (n, s) are flat: the entry for s successes in n pulls is at n (n + 1) / 2 + s. H pulls are
+left to all arms.
 """
 
 from __future__ import annotations
@@ -13,8 +15,85 @@ import numpy as np
 
 from bandit_gym.numerics.compiled import inner, kernel
 
+TOLERANCE = 1e-12
+"""Of the gain over the payment, in units of reward."""
+
+NUM_LEVELS = 1024
+"""Known sums that are tried, over the range of the means; indices are interpolated in between."""
+
 NEGLIGIBLE = 1e-14
 """Share of a sum at which terms that fall geometrically are left out."""
+
+
+@kernel
+def find_indices(
+    means: np.ndarray, depth: int, discount: float, values: np.ndarray, indices: np.ndarray
+) -> None:
+    """Set `indices` to those of all (n, s) that it has room for.
+
+    With one arm that pays a known `level` for ever, worth level / (1 - discount), the value of an
+    arm in state (n, s) of mean m is
+
+        V(n, s) = max(level / (1 - discount),
+                      m (1 + discount V(n + 1, s + 1)) + (1 - m) discount V(n + 1, s)),
+
+    and its index is the level at which both are equal, as Gittins, Glazebrook and Weber (2011)
+    calibrate it. Values are kept times (1 - discount). After D pulls the arm's mean is taken as
+    known, which leaves an index too low by about discount^(D - n) deviations of the posterior then.
+
+    Args:
+        means: posterior means of all (n, s) up to n = depth.
+        depth: D.
+        discount: of the next reward, in (0, 1).
+        values: (D + 2,) is overwritten.
+        indices: receives those of the first states, in the order of `means`.
+    """
+    step, gains = 1.0 / NUM_LEVELS, np.zeros_like(indices)
+    indices[:] = 0.0
+    for j in range(NUM_LEVELS + 1):
+        level = j * step
+        first = depth * (depth + 1) // 2
+        for s in range(depth + 1):
+            values[s] = max(level, means[first + s])
+        for n in range(depth - 1, -1, -1):
+            first = n * (n + 1) // 2
+            for s in range(n + 1):
+                m = means[first + s]
+                ahead = m * values[s + 1] + (1.0 - m) * values[s]
+                going_on = (1.0 - discount) * m + discount * ahead
+                values[s] = max(level, going_on)
+                place = first + s
+                if place < indices.size:
+                    gain = going_on - level
+                    if gain <= 0.0 < gains[place]:
+                        part = gains[place] / (gains[place] - gain)
+                        indices[place] = level - step + part * step
+                    gains[place] = gain
+
+
+@kernel
+def find_finite_indices(alpha: np.ndarray, beta: np.ndarray, left: int, out: np.ndarray) -> None:
+    """Set `out` (M,) to the indices of M Beta posteriors with r pulls left.
+
+    The index is the largest ratio of expected reward to expected pulls over all rules to stop. For
+    a trial payment the best rule follows by recursion; its own ratio is the next trial, which
+    converges from below in a few rounds (Dinkelbach 1967).
+    """
+    ahead, pulls = np.empty(left + 1), np.empty(left + 1)
+    for k in range(alpha.size):
+        size = alpha[k] + beta[k]
+        payment, gain = alpha[k] / size, np.inf
+        while gain > TOLERANCE:
+            ahead[:], pulls[:] = 0.0, 0.0
+            for n in range(left - 1, -1, -1):
+                for s in range(n + 1):
+                    m = (alpha[k] + s) / (size + n)
+                    gain = m - payment + m * ahead[s + 1] + (1.0 - m) * ahead[s]
+                    more = 1.0 + m * pulls[s + 1] + (1.0 - m) * pulls[s]
+                    ahead[s] = max(gain, 0.0)
+                    pulls[s] = more if gain > 0.0 or n == 0 else 0.0
+            payment += gain / pulls[0]
+        out[k] = payment
 
 
 @inner
@@ -78,3 +157,30 @@ def best_gains(
                     break
                 m = min(max(m + 1, int(m * math.sqrt(2.0))), most[lane])
             gains[lane, arm] = best
+
+
+@kernel
+def allocate(gains: np.ndarray, pulls: np.ndarray) -> None:
+    """Share H pulls among arms, so that what they gain in sum is largest.
+
+    Args:
+        gains: (N, K, H + 1) what the first 0, 1, ..., H pulls of an arm gain.
+        pulls: (N, K) receives the pulls of each arm.
+    """
+    num_lanes, num_arms, size = gains.shape
+    best, taken = np.empty((num_arms, size)), np.zeros((num_arms, size), dtype=np.int64)
+    for lane in range(num_lanes):
+        best[0] = gains[lane, 0]
+        taken[0] = np.arange(size)
+        for arm in range(1, num_arms):
+            for total in range(size):
+                top, at = -np.inf, 0
+                for own in range(total + 1):
+                    value = best[arm - 1, total - own] + gains[lane, arm, own]
+                    if value > top:
+                        top, at = value, own
+                best[arm, total], taken[arm, total] = top, at
+        left = size - 1
+        for arm in range(num_arms - 1, -1, -1):
+            pulls[lane, arm] = taken[arm, left]
+            left -= taken[arm, left]

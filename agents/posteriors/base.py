@@ -105,9 +105,9 @@ class Posterior(ABC):
         levels = np.broadcast_to(p, self.counts.shape).reshape(len(draws.means), -1)
         return draws.quantile(levels).reshape(self.counts.shape)
 
-    @abstractmethod
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
+        return self.best_among(None)
 
     def best_among(self, available: np.ndarray | None) -> np.ndarray:
         """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
@@ -209,16 +209,12 @@ class PosteriorAgent(Agent):
     def up_to_date(self) -> Posterior:
         """Return the posterior after all that was observed; diagnostics tell if it is unsure."""
         self._require_reset()
-        if self._borrowers is not None:
-            self._take_back()
         self.inner.follow(self.rng, self.lane_counts, self.lane_sums)
         doubts = self.inner.doubts()
         self._diagnostics = {"doubts": doubts, "is_unreliable": doubts != 0}
         return self.inner
 
     def _restart(self, mask: np.ndarray) -> None:
-        if self._borrowers is not None:
-            self._take_back()
         self.inner.restart(self.rng, mask)
 
     def _held(self) -> Posterior:

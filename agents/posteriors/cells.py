@@ -1,29 +1,37 @@
-"""Priors of independent arms, and what rewards say of a mean, as polynomials on cells.
+"""Priors of independent arms, and what rewards say of a mean, as polynomials on cells of a line.
+
+A posterior may be as wide as its support or a million times narrower, may have a density without
+bound at an end (Beta(1/2, 1/2)) or a heavy tail. So means x are measured in a coordinate u that
+runs over the line, and along which every integrable density decays at both ends.
 
 A user's density is a Python function, too slow to call at each step, and may have spikes and jumps,
-which a posterior inherits. So it is put on cells of the coordinate u once, and so are two functions
-of the mean x that the likelihood L of n rewards of total s consists of: up to a constant,
+which a posterior inherits. So it is put on cells of u once, and so are two functions of the mean
+that the likelihood L of n rewards of total s consists of: up to a constant,
 
-    log L(x; n, s) = (s - n c) f_1(x) + n f_2(x),
+    log L(x; n, s) = (s - n c) / d f_1(x) + n f_2(x),
 
-f_1 is what a unit of reward adds, f_2 the log-likelihood of one reward of size c, a typical mean.
-Both are small where rewards are what the prior expects, so that nothing cancels.
+f_1 is what a further reward of d adds, f_2 the log-likelihood of one reward of size c; c and c + d
+are typical means. Both are small where rewards are what the prior expects, so that nothing cancels.
 
 Cells are halved until polynomials of degree 7 follow all three, also at draws of the prior, which
 show where it has spikes, and until the prior bends by little more than 1, so that its values at the
-ends of cells show where its mass is. A jump is a cell of its own, some 1e-12 long, and straight.
+ends of cells show where its mass is. A jump is a cell too short to halve, and straight.
 
 Letters: K arms, P kinds of arms, C cells, D draws, m places.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit, log_expit
 
-from agents.posteriors.coordinate import Coordinate
 from bandit_gym.checks import message
+from bandit_gym.numerics.compiled import inner
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
@@ -38,23 +46,127 @@ FARTHEST = 1e6
 """Where one reward of size c is e^-1e6 as likely, the likelihood is not resolved."""
 NOTHING = -1e30
 """Log-density of what the prior excludes."""
-NARROWEST = 1e-8
-"""A cell shorter than that is not relied on: means there have few digits left to tell them by."""
+SHORTEST = 1e-8
+"""A cell shorter than that is not halved: means there have few digits left to tell them by."""
 IMPOSSIBLE = -1e12
 """Log-likelihood, per reward, of what the likelihood excludes."""
 
+_EPSILON = 16 * np.finfo(float).eps
+_LARGEST = 1e150  # squares must not overflow
 _TOLERANCE = 1e-4
 _FEATURE_TOLERANCE = 1e-9  # of the range over a cell
 _ROUNDING = 1e-14
 _LARGEST_BEND = 1.0
-_SHORTEST = 1e-12
 _SLOWEST_DECAY = 1e-3
 _LOG_REACH = 21.0
-_NODES = (1 - np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE)) / 2
-_CHECKS = (_NODES[1:] + _NODES[:-1]) / 2
-_FIT = np.linalg.inv(np.vander(_NODES, increasing=True))
-_AT_CHECKS = np.vander(_CHECKS, DEGREE + 1, increasing=True) @ _FIT
-_MIDDLE = DEGREE // 2
+_PLACES = (1 - np.cos(np.pi * np.arange(2 * DEGREE + 1) / (2 * DEGREE))) / 2
+_POWERS = np.vander(_PLACES, DEGREE + 1, increasing=True)
+_FIT = np.linalg.inv(_POWERS[::2])  # through every other place; those between are checks
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """A smooth increasing map x(u) from the line onto an interval of means.
+
+    Logistic on a bounded interval, exponential above a lowest mean, else hyperbolic sine, so that
+    powers of the distance to an end, and of x far out, become exponentials of u.
+
+    Attributes:
+        low: left end of the interval, -inf allowed.
+        high: right end of the interval, inf allowed.
+        centre: a typical mean.
+        scale: a typical distance from the centre, or from a lone lowest mean.
+    """
+
+    low: float
+    high: float
+    centre: float
+    scale: float
+
+    @classmethod
+    def of_draws(cls, support: FloatArray, draws: FloatArray) -> Coordinate:
+        """Return the coordinate that all arms share, so that the largest u is the largest mean.
+
+        Args:
+            support: (K, 2) interval of each arm's mean.
+            draws: (S, K) from the prior, which show what is typical.
+        """
+        low, high = float(support[:, 0].min()), float(support[:, 1].max())
+        centre = float(np.median(draws))
+        origin = low if np.isfinite(low) else centre
+        return cls(low, high, centre, max(float(np.median(np.abs(draws - origin))), 1e-100))
+
+    @property
+    def ends(self) -> FloatArray:
+        """(4,) low, high, centre and scale, for kernels."""
+        return np.array([self.low, self.high, self.centre, self.scale])
+
+    @cached_property
+    def typical(self) -> FloatArray:
+        """(2,) c and d, see above."""
+        places = self.positions(np.array(self.centre)) + np.array([0.0, 0.5])
+        low, high = self.means(places)
+        return np.array([low, high - low])
+
+    def means(self, u: FloatArray) -> FloatArray:
+        """Return x(u), strictly inside the interval for u within `limits`."""
+        if np.isfinite(self.high - self.low):
+            return self.low + (self.high - self.low) * expit(u)
+        if np.isfinite(self.low):
+            return self.low + self.scale * np.exp(u)
+        return self.centre + self.scale * np.sinh(u)
+
+    def log_slope(self, u: FloatArray) -> FloatArray:
+        """Return log dx/du, which turns a density of x into one of u."""
+        if np.isfinite(self.high - self.low):
+            return np.asarray(np.log(self.high - self.low) + log_expit(u) + log_expit(-u))
+        if np.isfinite(self.low):
+            return np.log(self.scale) + u
+        return np.log(self.scale / 2) + np.logaddexp(u, -u)
+
+    def positions(self, means: FloatArray) -> FloatArray:
+        """Return u(x), clipped to `limits`."""
+        means = np.clip(means, self.low, self.high)
+        with np.errstate(divide="ignore"):
+            if np.isfinite(self.high - self.low):
+                u = np.log(means - self.low) - np.log(self.high - means)
+            elif np.isfinite(self.low):
+                u = np.log((means - self.low) / self.scale)
+            else:
+                u = np.arcsinh((means - self.centre) / self.scale)
+        return np.asarray(np.clip(u, *self.limits))
+
+    @cached_property
+    def limits(self) -> FloatArray:
+        """(2,) range of u in which x stays a few units in the last place away from its ends."""
+        rooms = np.maximum(_EPSILON / 2 * np.abs([self.low, self.high]), 1e-300)
+        far = np.log(_LARGEST / self.scale)
+        if np.isfinite(self.high - self.low):
+            return np.log(rooms / (self.high - self.low)) * np.array([1.0, -1.0])
+        left = np.log(rooms[0] / self.scale) if np.isfinite(self.low) else -far
+        return np.array([left, far])
+
+
+@inner
+def position_of(ends: np.ndarray, x: float) -> float:
+    """Return u(x), infinite at and beyond the ends; compiled, as `Coordinate.positions`."""
+    low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
+    if x <= low or x >= high:
+        return -np.inf if x <= low else np.inf
+    if low == -np.inf:
+        return math.asinh((x - centre) / scale)
+    return math.log((x - low) / (high - x if high < np.inf else scale))
+
+
+@inner
+def mean_at(ends: np.ndarray, u: float) -> float:
+    """Return x(u); compiled, as `Coordinate.means`."""
+    low, high, centre, scale = ends[0], ends[1], ends[2], ends[3]
+    if low == -np.inf:
+        return centre + scale * math.sinh(u)
+    if high < np.inf:
+        return low + (high - low) / (1.0 + math.exp(-u))
+    return low + scale * math.exp(u)
 
 
 class Cells(NamedTuple):
@@ -63,24 +175,22 @@ class Cells(NamedTuple):
     Attributes:
         ends: (4,) of the coordinate.
         limits: (2,) of the coordinate.
-        typical: c.
+        typical: (2,) c and d.
         kind_of_arm: (K,) which of P kinds an arm is of; arms of one kind have one prior.
         sizes: (P,) number of cells.
         edges: (P, C + 1) ends of cells, padded by the last.
         polynomials: (P, C, 3, DEGREE + 1) of the prior's log-density of u less its top, of f_1 and
             of f_2, in t from 0 to 1 along a cell.
-        is_jump: (P, C) True for jumps.
         is_unknown: (P, C) True where the prior was not resolved.
     """
 
     ends: np.ndarray
     limits: np.ndarray
-    typical: float
+    typical: np.ndarray
     kind_of_arm: np.ndarray
     sizes: np.ndarray
     edges: np.ndarray
     polynomials: np.ndarray
-    is_jump: np.ndarray
     is_unknown: np.ndarray
 
 
@@ -93,33 +203,21 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
     support = problem.arm_support()
     draws = problem.prior.sample(np.random.default_rng(0), (NUM_DRAWS, problem.num_arms))
     coordinate = Coordinate.of_draws(support, draws)
-    twins = find_twins(problem, support, draws)
+    arms, kind_of_arm = np.unique(find_twins(problem, support, draws), return_inverse=True)
     found = []
-    for arm in np.unique(twins):
+    for arm in arms:
         density = ArmDensity(problem, coordinate, support, int(arm))
         found.append(resolve_arm(density, draws[:, arm]))
         _require_decay(found[-1], density)
-    sizes = np.array([len(arm.is_unknown) for arm in found])
-    shape = (len(found), sizes.max())
-    edges, polynomials = np.empty((shape[0], shape[1] + 1)), np.zeros((*shape, 3, DEGREE + 1))
-    is_jump, is_unknown = np.zeros((2, *shape), dtype=bool)
-    for kind, (arm, size) in enumerate(zip(found, sizes, strict=True)):
-        edges[kind], edges[kind, : size + 1] = arm.edges[-1], arm.edges
-        polynomials[kind, :size] = arm.polynomials
-        is_jump[kind, :size], is_unknown[kind, :size] = arm.is_jump, arm.is_unknown
-    kind_of_arm = np.unique(twins, return_inverse=True)[1]
-    cells = Cells(
-        coordinate.ends,
-        coordinate.limits,
-        _typical_means(coordinate)[0],
-        kind_of_arm,
-        sizes,
-        edges,
-        polynomials,
-        is_jump,
-        is_unknown,
-    )
-    return coordinate, cells
+    sizes = np.array([len(kind.is_unknown) for kind in found])
+    columns = []
+    for column in zip(*found, strict=True):
+        most = max(map(len, column))
+        padding = [[(0, most - len(each))] + [(0, 0)] * (each.ndim - 1) for each in column]
+        pairs = zip(column, padding, strict=True)
+        columns.append(np.stack([np.pad(each, pad, "edge") for each, pad in pairs]))
+    ends, limits, typical = coordinate.ends, coordinate.limits, coordinate.typical
+    return coordinate, Cells(ends, limits, typical, kind_of_arm, sizes, *columns)
 
 
 def find_twins(problem: BanditProblem, support: FloatArray, draws: FloatArray) -> np.ndarray:
@@ -145,20 +243,21 @@ def log_prior(problem: BanditProblem, support: FloatArray, means: FloatArray) ->
     """Return the prior log-density of each arm at (m, K) means, -inf outside its support, (K, 2).
 
     Raises:
-        ValueError: if it is no density; names the arm.
+        ValueError: if it is no density.
     """
     prior: Any = problem.prior
     with np.errstate(all="ignore"):
         values = np.asarray(prior.arm_log_density(means), dtype=np.float64)
     values = np.where((means < support[:, 0]) | (means > support[:, 1]), -np.inf, values)
+    _require_numbers("problem.prior.arm_log_density", values, means)
+    return values
+
+
+def _require_numbers(name: str, values: FloatArray, means: FloatArray) -> None:
     is_bad = np.isnan(values) | (values == np.inf)
     if is_bad.any():
-        row, arm = np.argwhere(is_bad)[0]
-        raise ValueError(
-            f"problem.prior.arm_log_density must be a number or -inf, got {values[row, arm]} for "
-            f"arm {arm} at the mean {means[row, arm]}."
-        )
-    return values
+        condition = f"be a number or -inf at every mean, {means[is_bad][0]:g} among them"
+        raise ValueError(message(name, condition, float(values[is_bad][0])))
 
 
 class ArmDensity(NamedTuple):
@@ -176,48 +275,33 @@ class ArmDensity(NamedTuple):
     support: np.ndarray
     arm: int
 
-    def at(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the (3, ...) functions at u of any shape; sizes of rounding errors, and means.
-
-        The first error is that of u, the next two are those of the features.
-        """
+    def at(self, u: FloatArray) -> FloatArray:
+        """Return the (3, ...) functions at u of any shape."""
         means = self.coordinate.means(u)
-        rows = np.tile(means.reshape(-1, 1)[:1], (means.size, self.problem.num_arms))
+        rows = np.full((means.size, self.problem.num_arms), means.flat[0])
         rows[:, self.arm] = means.ravel()  # the others stay, which slices are cheaper for
         values = log_prior(self.problem, self.support, rows)[:, self.arm].reshape(u.shape)
-        log_slope = self.coordinate.log_slope(u)
-        noise = 16 * np.finfo(float).eps * np.exp(np.log(np.abs(means) + 1e-300) - log_slope)
-        first, second, sizes = self._features(means)
-        functions = np.stack([values + log_slope, first, second])
-        return functions, np.stack([noise, *sizes, means])
+        return np.stack([values + self.coordinate.log_slope(u), *self._features(means)])
 
-    def _features(self, means: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return f_1, f_2 and the size of what they are made of."""
-        low, high = _typical_means(self.coordinate)
-        weigh = self.problem.likelihood.log_likelihood
+    def _features(self, means: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return f_1 and f_2."""
+        low, step = self.coordinate.typical
         with np.errstate(all="ignore"):
-            one, other = weigh(means, 1, low), weigh(means, 1, high)
-            at_low, at_high = weigh(low, 1, low), weigh(low, 1, high)
-            first = ((other - at_high) - (one - at_low)) / (high - low)
-            second = one - at_low
-        is_nan = np.isnan(one) | np.isnan(other)
-        if is_nan.any():
-            condition = (
-                f"be a number or -inf at every mean, the mean {means[is_nan][0]:g} among them"
-            )
-            raise ValueError(message("likelihood.log_likelihood", condition, np.nan))
+            one, other = (self._weigh(means, reward) for reward in (low, low + step))
+            second = one - self._weigh(low, low)
+            first = other - self._weigh(low, low + step) - second
+        _require_numbers("likelihood.log_likelihood", one + other, means)
         is_lost = ~(np.isfinite(first) & np.isfinite(second)) | (second < IMPOSSIBLE)
-        first, second = np.where(is_lost, 0.0, first), np.where(is_lost, IMPOSSIBLE, second)
-        sizes = 1 + abs(at_low) + abs(at_high) + np.abs(second)
-        rounding = np.stack([sizes / (high - low) + np.abs(first), sizes])
-        return first, second, _ROUNDING * rounding
+        return np.where(is_lost, 0.0, first), np.where(is_lost, IMPOSSIBLE, second)
 
+    def _weigh(self, means: FloatArray | float, reward: float) -> FloatArray:
+        return self.problem.likelihood.log_likelihood(means, 1, reward)
 
-def _typical_means(coordinate: Coordinate) -> tuple[float, float]:
-    """Return c, and another mean that is as typical."""
-    places = coordinate.positions(np.array([coordinate.centre])) + np.array([0.0, 0.5])
-    low, high = coordinate.means(places)
-    return float(low), float(high)
+    def sizes(self) -> FloatArray:
+        """Return the (3, 1, 1) sizes of the constants that the functions are made of."""
+        low, step = self.coordinate.typical
+        size = 1 + abs(self._weigh(low, low)) + abs(self._weigh(low, low + step))
+        return np.array([1.0, size, size])[:, None, None]
 
 
 class ArmCells(NamedTuple):
@@ -225,7 +309,6 @@ class ArmCells(NamedTuple):
 
     edges: np.ndarray
     polynomials: np.ndarray
-    is_jump: np.ndarray
     is_unknown: np.ndarray
 
 
@@ -236,63 +319,58 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         density: of the arm.
         draws: (D,) from its prior.
     """
-    coordinate, support = density.coordinate, density.support[density.arm]
-    places = np.unique(coordinate.positions(draws))
-    at_places = density.at(places)[0][0]
-    top = at_places.max()
+    coordinate, sizes = density.coordinate, density.sizes()
+    spots = np.unique(coordinate.positions(draws))
+    at_spots, log_slope = density.at(spots)[0], coordinate.log_slope(spots)
+    blur = _EPSILON * np.abs(coordinate.means(spots)) / np.exp(log_slope)  # of spots, for digits
     steps = np.concatenate([[0.0], 2.0 ** np.arange(-1, 10)])
-    grid = np.concatenate([-steps, steps, coordinate.limits, coordinate.positions(support)])
-    edges = np.unique(np.clip(grid, *coordinate.limits))
-    edges = edges[np.append(True, np.diff(edges) > _shortest(edges[1:]))]
-    left, right = edges[:-1], edges[1:]
+    support = coordinate.positions(density.support[density.arm])
+    edges = np.concatenate([-steps, steps, coordinate.limits, support])
+    edges = np.unique(np.clip(edges, *coordinate.limits))
+    left, right, top, num_done = edges[:-1], edges[1:], at_spots.max(), 0
     done: list[tuple[np.ndarray, ...]] = []
-    num_done = 0
     while len(left):
-        if num_done + len(left) > MOST_CELLS:
-            raise ValueError(_roughness_message(density.arm))
+        num_done += len(left)
+        if num_done > MOST_CELLS:
+            raise ValueError(
+                f"problem.prior must have a log-density of at most {MOST_CELLS} smooth pieces for "
+                f"method='grid', got more for arm {density.arm}; use RacingThompson."
+            )
         length = right - left
-        values, noise = density.at(left[:, None] + length[:, None] * _NODES)
-        checks, noise_there = density.at(left[:, None] + length[:, None] * _CHECKS)
-        top = max(top, values[0].max(), checks[0].max())
-        rounding = np.concatenate([noise, noise_there], axis=-1)
-        found = _judge(values, checks, rounding, top)
-        is_good, is_empty, is_unknown, polynomials = found
-        inside = np.searchsorted(left, places, side="right") - 1
-        inside = np.where((inside >= 0) & (places <= right[inside]), inside, len(left))
-        t = (places - left[inside % len(left)]) / length[inside % len(left)]
-        fitted = (polynomials[0][inside % len(left)] * t[:, None] ** np.arange(DEGREE + 1)).sum(-1)
-        limit = 2 * (_tolerance(at_places, top) + np.append(noise[0].max(-1), 0.0)[inside])
-        is_missed = (at_places > top - DEEPEST) & ~(np.abs(fitted - at_places) <= limit)
-        missed = np.bincount(inside[is_missed], minlength=len(left) + 1)[: len(left)] > 0
-        is_good &= ~missed
-        is_flat = (is_empty | is_unknown) & ~missed & ~is_good
-        is_jump = ~is_good & ~is_flat & (length <= 2 * _shortest(right))
-        is_done = is_good | is_flat | is_jump
-        ends = values[:, :, [0, -1]]
-        ends[0] = np.maximum(ends[0], NOTHING)
+        u = left[:, None] + length[:, None] * _PLACES
+        values = density.at(u)
+        top = max(top, values[0].max())
+        polynomials, is_good = _fit(values, coordinate.means(u), sizes, top)
+        cell = np.searchsorted(left, spots, side="right") - 1
+        is_inside = (cell >= 0) & (spots <= right[cell])
+        cell, wanted, allowed = cell[is_inside], at_spots[is_inside], blur[is_inside]
+        t = (spots[is_inside] - left[cell]) / length[cell]
+        found = (polynomials[0, cell] * t[:, None] ** np.arange(DEGREE + 1)).sum(axis=-1)
+        is_off = ~(np.abs(found - wanted) <= 2 * _tolerance(wanted, top) + allowed)
+        missed = cell[is_off & (wanted > top - DEEPEST)]
+        is_missed = np.bincount(missed, minlength=len(left)) > 0
+        highest = values[0].max(axis=-1)
+        is_empty = np.isneginf(highest) & ~is_missed
+        is_low = (highest < top - DEEPEST) | (values[2].max(axis=-1) < -FARTHEST)
+        is_good &= ~is_low & ~is_missed
+        is_done = is_good | (is_low & ~is_missed) | (length <= SHORTEST * (1 + np.abs(right)))
+        start, stop = np.maximum(values[..., [0, -1]], NOTHING).transpose(2, 0, 1)
         straight = np.zeros_like(polynomials)
-        straight[..., 0], straight[..., 1] = ends[..., 0], ends[..., 1] - ends[..., 0]
-        straight[0, is_empty, 0], straight[0, is_empty, 1] = NOTHING, 0.0
-        kept = np.where(is_good[:, None], polynomials, straight)
-        is_known = (is_good & (length > NARROWEST)) | (is_flat & is_empty)
-        kept = np.moveaxis(kept, 0, 1)
-        columns = left, right, kept, is_empty & is_flat, is_jump, ~(is_known | is_jump)
+        straight[..., 0], straight[..., 1] = start, stop - start
+        kept = np.where(is_good[:, None], polynomials, straight).swapaxes(0, 1)
+        columns = left, right, kept, is_empty, ~(is_good | is_empty)
         done.append(tuple(column[is_done] for column in columns))
-        num_done += int(is_done.sum())
+        num_done -= int((~is_done).sum())
         middle = (left + right)[~is_done] / 2
-        left, right = (
-            np.stack(pair, axis=1).ravel()
-            for pair in ((left[~is_done], middle), (middle, right[~is_done]))
-        )
-    left, right, polynomials, is_empty, is_jump, is_unknown = (
-        np.concatenate(column) for column in zip(*done, strict=True)
-    )
+        left = np.stack([left[~is_done], middle], axis=1).ravel()
+        right = np.stack([middle, right[~is_done]], axis=1).ravel()
+    left, right, polynomials, is_empty, is_unknown = map(np.concatenate, zip(*done, strict=True))
     order = np.argsort(left, kind="stable")
-    inside = np.flatnonzero(~(is_empty | is_jump)[order])
+    inside = np.flatnonzero(~is_empty[order])
     order = order[inside[0] : inside[-1] + 1] if len(inside) else order
     polynomials[:, 0, 0] = np.maximum(polynomials[:, 0, 0] - top, NOTHING)
     edges = np.append(left[order], right[order[-1]])
-    return ArmCells(edges, polynomials[order], is_jump[order], is_unknown[order])
+    return ArmCells(edges, polynomials[order], is_unknown[order])
 
 
 def _tolerance(values: FloatArray, top: float) -> FloatArray:
@@ -300,36 +378,30 @@ def _tolerance(values: FloatArray, top: float) -> FloatArray:
     return _TOLERANCE * np.maximum(1.0, (top - values) / 10) ** 1.5
 
 
-def _judge(
-    values: FloatArray, checks: FloatArray, rounding: FloatArray, top: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, FloatArray]:
-    """Return where (3, C, ...) functions are followed, where the prior is nothing, where not known.
+def _fit(
+    values: FloatArray, means: FloatArray, sizes: FloatArray, top: float
+) -> tuple[FloatArray, np.ndarray]:
+    """Return (3, C, DEGREE + 1) polynomials through functions, and (C,) True where they follow.
 
-    And the (3, C, DEGREE + 1) polynomials that follow them.
+    Args:
+        values: (3, C, m) functions at the places of cells.
+        means: (C, m) there.
+        sizes: of the functions' constants.
+        top: largest log-density of the prior.
     """
     with np.errstate(all="ignore"):
         start = values[..., :1]  # from which the rest is told, so that constants are
-        misfit = np.abs(start + (values - start) @ _AT_CHECKS.T - checks)
+        polynomials = (values - start)[..., ::2] @ _FIT.T
+        misfit = np.abs(start + polynomials @ _POWERS.T - values)
+        loss = _EPSILON * np.abs(means).max(axis=-1) / np.ptp(means, axis=-1)  # of digits of x
         change = np.ptp(values, axis=-1)
-        largest, means = rounding.max(axis=-1)[:3], rounding[3]
-        loss = 16 * np.finfo(float).eps * np.abs(means).max(axis=-1) / np.ptp(means, axis=-1)
-        allowed = (_FEATURE_TOLERANCE + loss) * change + largest
-        allowed = np.broadcast_to(allowed[..., None], checks.shape).copy()
-        allowed[0] = largest[0][:, None] + _tolerance(checks[0], top)
-        is_fitted = (misfit <= allowed).all(axis=(0, 2))
-        bend = np.abs(values[0, :, 0] - 2 * checks[0, :, _MIDDLE] + values[0, :, -1])
-        polynomials = (values - start) @ _FIT.T
+        allowed = ((_FEATURE_TOLERANCE + loss) * change)[..., None]
+        allowed = allowed + _ROUNDING * (sizes + np.abs(values))
+        allowed[0] += _tolerance(values[0], top)
+        bend = np.abs(values[0, :, 0] - 2 * values[0, :, DEGREE] + values[0, :, -1])
+        is_good = (misfit <= allowed).all(axis=(0, 2)) & (bend <= _LARGEST_BEND)
         polynomials[..., 0] += start[..., 0]
-    both = np.concatenate([values, checks], axis=-1)
-    highest = both[0].max(axis=-1)
-    is_empty = np.isneginf(highest)
-    is_unknown = (highest < top - DEEPEST) | (both[2].max(axis=-1) < -FARTHEST)
-    is_good = is_fitted & (bend <= _LARGEST_BEND) & ~is_unknown & np.isfinite(both).all(axis=(0, 2))
-    return is_good, is_empty, is_unknown, polynomials
-
-
-def _shortest(u: FloatArray) -> FloatArray:
-    return _SHORTEST * (1 + np.abs(u))
+    return polynomials, is_good
 
 
 def _require_decay(cells: ArmCells, density: ArmDensity) -> None:
@@ -344,10 +416,3 @@ def _require_decay(cells: ArmCells, density: ArmDensity) -> None:
             f"problem.prior must be a density that integrates over its support, got "
             f"{density.problem.prior!r}, which does not decay for arm {density.arm}."
         )
-
-
-def _roughness_message(arm: int) -> str:
-    return (
-        f"problem.prior must have a log-density of at most {MOST_CELLS} smooth pieces for "
-        f"method='grid', got more for arm {arm}; use RacingThompson."
-    )

@@ -32,6 +32,7 @@ from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import likelihood_coefficients
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.doubts import Doubt
+from bandit_gym.likelihoods import Exponential
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
@@ -50,9 +51,9 @@ axes does."""
 NUM_BURNS, NUM_ANSWERS = 8, 400
 """Sweeps of a copy of the chain before those that answer, and those."""
 
-FARTHEST, APART = 1000.0, 5.0
-"""Standard deviations from the posterior's middle within which chains from the prior's mean start,
-and those of their places between the averages of two chains that share no camp."""
+APART, UNLIKELY = 5.0, 8.0
+"""Deviations of the prior by which an arm pays less than its mean, and the log-likelihood that the
+average of its rewards gains on that mean, beyond which there may be two camps."""
 
 MARGIN = 0.1
 """How far inside a box the guess at an arm's mean is kept, in prior standard deviations or, if that
@@ -70,30 +71,18 @@ class GibbsTarget(NamedTuple):
         coefficients: (L, K, 5) of the likelihood, in the features log x, log(1 - x), x, x^2, 1/x.
         mean: (K,) of the prior before truncation.
         box: (K, 2) lowest and highest means.
+        directions: (2, L, D, K) along which means are moved, about one standard deviation of the
+            posterior long: K principal axes, then K arms; and the prior's precision times each.
     """
 
     coefficients: FloatArray
     mean: FloatArray
     box: FloatArray
+    directions: FloatArray
 
 
-class Directions(NamedTuple):
-    """Directions along which the means of L lanes are moved.
-
-    Attributes:
-        steps: (L, D, K) one per row, about one standard deviation of the posterior long: K
-            principal axes, then K arms.
-        pushes: (L, D, K) the prior's precision times each.
-        curvatures: (L, D) of the prior's -log density along each.
-    """
-
-    steps: FloatArray
-    pushes: FloatArray
-    curvatures: FloatArray
-
-
-def find_directions(precision: FloatArray, information: FloatArray) -> Directions:
-    """Return the directions for L posteriors.
+def find_directions(precision: FloatArray, information: FloatArray) -> FloatArray:
+    """Return the directions for L posteriors; see `GibbsTarget`.
 
     Args:
         precision: (K, K) of the prior before truncation.
@@ -104,8 +93,7 @@ def find_directions(precision: FloatArray, information: FloatArray) -> Direction
     axes = (vectors / np.sqrt(values)[:, None, :]).transpose(0, 2, 1)
     arms = unit / np.sqrt(information + np.diag(precision))[..., None]
     steps = np.concatenate([axes, arms], axis=1)
-    pushes = steps @ precision
-    return Directions(steps, pushes, np.einsum("ldj,ldj->ld", steps, pushes))
+    return np.stack([steps, steps @ precision])
 
 
 @inner
@@ -186,18 +174,17 @@ def draw_along(rng: Generator, line: Line, low: float, high: float) -> float:
 
 
 @inner
-def sweep(
-    rng: Generator, means: np.ndarray, target: GibbsTarget, directions: Directions, lane: int
-) -> None:
+def sweep(rng: Generator, means: np.ndarray, target: GibbsTarget, lane: int) -> None:
     """Move one lane's (K,) means, strictly inside the box, along each of its directions once."""
     coefficients = target.coefficients[lane]
-    for k in range(directions.steps.shape[1]):
-        axis, pull = directions.steps[lane, k], 0.0
+    for k in range(target.directions.shape[2]):
+        axis, push = target.directions[0, lane, k], target.directions[1, lane, k]
+        pull, curvature = 0.0, 0.0
         for j in range(means.size):
-            pull += directions.pushes[lane, k, j] * (means[j] - target.mean[j])
+            pull += push[j] * (means[j] - target.mean[j])
+            curvature += push[j] * axis[j]
         low, high = ends_along(means, axis, target.box)
-        line = Line(means, axis, coefficients, pull, directions.curvatures[lane, k])
-        t = draw_along(rng, line, low, high)
+        t = draw_along(rng, Line(means, axis, coefficients, pull, curvature), low, high)
         for j in range(means.size):
             moved = means[j] + t * axis[j]
             if target.box[j, 0] < moved < target.box[j, 1]:
@@ -205,27 +192,18 @@ def sweep(
 
 
 @kernel
-def renew_chains(
-    rng: Generator, means: np.ndarray, target: GibbsTarget, directions: Directions, num_sweeps: int
-) -> None:
-    """Renew every lane's means, (L, K) strictly inside the box, by `num_sweeps` sweeps."""
+def renew_chains(rng: Generator, means: np.ndarray, target: GibbsTarget, path: np.ndarray) -> None:
+    """Renew every lane's means, (L, K) strictly inside the box, and note (L, S, K) after sweeps."""
     for lane in range(means.shape[0]):
-        for _ in range(num_sweeps):
-            sweep(rng, means[lane], target, directions, lane)
+        for s in range(path.shape[1]):
+            sweep(rng, means[lane], target, lane)
+            path[lane, s] = means[lane]
 
 
-def walk(
-    rng: Generator,
-    means: np.ndarray,
-    target: GibbsTarget,
-    directions: Directions,
-    num_sweeps: int,
-) -> np.ndarray:
+def walk(rng: Generator, means: np.ndarray, target: GibbsTarget, num_sweeps: int) -> np.ndarray:
     """Renew (L, K) means by S sweeps, and return the (L, S, K) that they were after each."""
     path = np.empty((len(means), num_sweeps, means.shape[1]))
-    for s in range(num_sweeps):
-        renew_chains(rng, means, target, directions, 1)
-        path[:, s] = means
+    renew_chains(rng, means, target, path)
     return path
 
 
@@ -254,9 +232,8 @@ class GibbsPosterior(Posterior):
 
     A chain finds all of a posterior with one camp. Bernoulli, Gaussian and Poisson likelihoods are
     log-concave in the mean, and so is their product with a cut normal law. The exponential's is
-    not, beyond twice the average reward: beside a prior many of its deviations higher there may be
-    two camps. So where the prior's mean lies there, a second chain sets out from it, and a lane
-    whose chains end up apart is unreliable.
+    not: where an arm pays so much less than the prior says that there may be two camps, a lane is
+    unreliable.
 
     What is asked beside draws is answered from `NUM_ANSWERS` sweeps of a copy of the chain, with a
     generator of its own. That takes some 5 ms a lane of ten arms; means are off by 5 per cent of a
@@ -294,8 +271,7 @@ class GibbsPosterior(Posterior):
         num_arms = self.problem.num_arms
         self._means, self.counts, self.sums = np.zeros((3, num_lanes, num_arms))
         self._settled, self._slowness = np.zeros((2, num_lanes))
-        steps, pushes = np.zeros((2, num_lanes, 2 * num_arms, num_arms))
-        self._directions = Directions(steps, pushes, np.zeros((num_lanes, 2 * num_arms)))
+        self._directions = np.zeros((2, num_lanes, 2 * num_arms, num_arms))
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Renew all chains if there are new data."""
@@ -310,10 +286,6 @@ class GibbsPosterior(Posterior):
             self._renew(rng)
         self._is_fresh = False
         return self._means.copy()
-
-    def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) shares of the sweeps in which an arm was the best."""
-        return self._draws().best_arm_probabilities()
 
     def best_among(self, available: np.ndarray | None) -> np.ndarray:
         """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
@@ -338,8 +310,24 @@ class GibbsPosterior(Posterior):
         return (off >= 0).mean(axis=1), np.maximum(off, 0.0).mean(axis=1)
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) CHAINS_APART where the chain moved slowly when its data had last doubled."""
-        return np.where(self._slowness > SLOWEST, Doubt.CHAINS_APART, 0)
+        """Return (N,) CHAINS_APART where a chain moved slowly when its data had last doubled.
+
+        And where there may be two camps.
+        """
+        is_doubted = (self._slowness > SLOWEST) | self._may_have_two_camps()
+        return np.where(is_doubted, Doubt.CHAINS_APART, 0)
+
+    def _may_have_two_camps(self) -> np.ndarray:
+        prior: Any = self.problem.prior
+        likelihood = self.problem.likelihood
+        if not isinstance(likelihood, Exponential):
+            return np.zeros(len(self.counts), dtype=bool)
+        paid = np.maximum(self.sums / np.maximum(self.counts, 1), np.finfo(float).tiny)
+        is_far = prior.mean - paid > APART * np.sqrt(np.diag(prior.covariance))
+        usual = np.broadcast_to(np.maximum(prior.mean, paid), paid.shape)
+        data = self.counts, self.sums
+        gain = likelihood.log_likelihood(paid, *data) - likelihood.log_likelihood(usual, *data)
+        return np.asarray((is_far & (gain > UNLIKELY)).any(axis=1))
 
     def _renew(self, rng: Generator) -> None:
         totals = self.counts.sum(axis=1)
@@ -347,8 +335,8 @@ class GibbsPosterior(Posterior):
         if has_outgrown.any():
             self._settle(rng, np.flatnonzero(has_outgrown))
             self._settled[has_outgrown] = totals[has_outgrown]
-        target = make_target(self.problem, self.counts, self.sums)
-        renew_chains(rng, self._means, target, self._directions, self.num_sweeps)
+        target = make_target(self.problem, self.counts, self.sums, self._directions)
+        walk(rng, self._means, target, self.num_sweeps)
         self._is_fresh, self._answer = True, None
 
     def _settle(self, rng: Generator, lanes: np.ndarray) -> None:
@@ -356,68 +344,38 @@ class GibbsPosterior(Posterior):
         directions, data = self._turn(lanes), (self.counts[lanes], self.sums[lanes])
         if data[0].any():  # draws of the prior have nothing to forget
             means = bring_near(self.problem, self._means[lanes], *data)
-            target = make_target(self.problem, *data)
-            path = _walk_along_axes(rng, means, target, directions)
+            target = make_target(self.problem, *data, directions)
+            path = walk(rng, means, target, NUM_SETTLING)
             self._means[lanes] = means
-            is_apart = self._has_second_camp(rng, lanes, directions, path)
-            self._slowness[lanes] = np.where(is_apart, 1.0, autocorrelation(path))
+            axes = directions[0, :, : means.shape[1]]
+            self._slowness[lanes] = autocorrelation(path @ axes.swapaxes(1, 2))
 
-    def _has_second_camp(
-        self, rng: Generator, lanes: np.ndarray, directions: Directions, path: np.ndarray
-    ) -> np.ndarray:
-        """Return (L,) True where chains from the prior's mean stay away from (L, S, K) places."""
-        prior: Any = self.problem.prior
-        data = self.counts[lanes], self.sums[lanes]
-        coefficients = likelihood_coefficients(self.problem.likelihood, *data)
-        is_asked = (coefficients[..., 4] != 0.0) & (prior.mean * data[0] > 2 * data[1])
-        asked, found = np.flatnonzero(is_asked.any(axis=1)), np.zeros(len(lanes), dtype=bool)
-        if asked.size:
-            data = data[0][asked], data[1][asked]
-            directions = Directions(*(part[asked] for part in directions))
-            means = keep_inside(self.problem, np.zeros(data[0].shape) + prior.mean)
-            means = bring_near(self.problem, means, *data, farthest=FARTHEST)
-            target = make_target(self.problem, *data)
-            ours = path[asked, NUM_SETTLING // 2 :]
-            theirs = _walk_along_axes(rng, means, target, directions)[:, NUM_SETTLING // 2 :]
-            gaps = ours.mean(axis=1) - theirs.mean(axis=1)
-            spreads = (ours.var(axis=1) + theirs.var(axis=1)) / 2
-            found[asked] = (gaps**2 > APART**2 * spreads).any(axis=1)
-        return found
-
-    def _turn(self, lanes: np.ndarray) -> Directions:
+    def _turn(self, lanes: np.ndarray) -> FloatArray:
         """Find the directions of some lanes' posteriors, and keep them."""
         prior: Any = self.problem.prior
         information = guess_means(self.problem, self.counts[lanes], self.sums[lanes])[1]
-        directions = find_directions(prior.precision, information)
-        for kept, new in zip(self._directions, directions, strict=True):
-            kept[lanes] = new
-        return directions
+        self._directions[:, lanes] = find_directions(prior.precision, information)
+        return self._directions[:, lanes]
 
     def _draws(self) -> WeightedDraws:
         """Return the means after each of many sweeps of a copy of the chains."""
         if self._answer is None:
             rng, means = np.random.default_rng(0), self._means.copy()
-            target = make_target(self.problem, self.counts, self.sums)
-            renew_chains(rng, means, target, self._directions, NUM_BURNS)
-            path = walk(rng, means, target, self._directions, NUM_ANSWERS)
+            target = make_target(self.problem, self.counts, self.sums, self._directions)
+            path = walk(rng, means, target, NUM_BURNS + NUM_ANSWERS)[:, NUM_BURNS:]
             self._answer = WeightedDraws(path, np.zeros(path.shape[:2]))
         return self._answer
 
 
-def _walk_along_axes(
-    rng: Generator, means: np.ndarray, target: GibbsTarget, directions: Directions
-) -> np.ndarray:
-    """Renew (L, K) means, and return the (L, S, K) places along the axes after each sweep."""
-    axes = directions.steps[:, : means.shape[1]]
-    return walk(rng, means, target, directions, NUM_SETTLING) @ axes.swapaxes(1, 2)
-
-
-def make_target(problem: BanditProblem, counts: FloatArray, sums: FloatArray) -> GibbsTarget:
+def make_target(
+    problem: BanditProblem, counts: FloatArray, sums: FloatArray, directions: FloatArray
+) -> GibbsTarget:
     """Return the posterior of L lanes, given their (L, K) statistics."""
     prior: Any = problem.prior
     mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms).copy()
     box = np.ascontiguousarray(prior.arm_support(problem.num_arms))
-    return GibbsTarget(likelihood_coefficients(problem.likelihood, counts, sums), mean, box)
+    coefficients = likelihood_coefficients(problem.likelihood, counts, sums)
+    return GibbsTarget(coefficients, mean, box, directions)
 
 
 def guess_means(
@@ -436,12 +394,7 @@ def guess_means(
 
 
 def bring_near(
-    problem: BanditProblem,
-    means: FloatArray,
-    counts: FloatArray,
-    sums: FloatArray,
-    *,
-    farthest: float = FAR,
+    problem: BanditProblem, means: FloatArray, counts: FloatArray, sums: FloatArray
 ) -> FloatArray:
     """Return (L, K) means, to start chains from, moved towards the posterior's middle if far off.
 
@@ -455,11 +408,10 @@ def bring_near(
     pull = prior.precision @ np.broadcast_to(prior.mean, means.shape[1:]) + information * guess
     off = np.linalg.solve(precision, pull[..., None])[..., 0] - means
     distance = np.sqrt(np.einsum("lj,ljk,lk->l", off, precision, off))
-    step = np.maximum(0.0, 1 - farthest / np.maximum(distance, farthest))[:, None] * off
+    step = (1 - FAR / np.maximum(distance, FAR))[:, None] * off
     low, high = problem.arm_support().T
-    with np.errstate(all="ignore"):
-        room = np.where(step > 0, high - means, low - means) / step
-    limit = np.where(step != 0, room, np.inf).min(axis=1, keepdims=True)
+    room = np.where(step > 0, high - means, means - low)
+    limit = (room / np.maximum(np.abs(step), 1e-300)).min(axis=1, keepdims=True)
     share = np.where(limit > 1.0, 1.0, 0.99 * limit)  # all of the way, unless that leads out
     return keep_inside(problem, means + share * step)
 

@@ -14,9 +14,6 @@ posterior (`SMCThompson`, `RacingThompson`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import (
     conjugate_posterior,
@@ -29,69 +26,24 @@ from bandit_gym.problem import BanditProblem, check_problem
 
 OTHERS = "RacingThompson and SMCThompson take any prior"
 
-
-class Kind(NamedTuple):
-    """A way to hold the exact posterior.
-
-    Attributes:
-        fits: says whether the problem has what it takes.
-        need: what that is, in words that follow "must".
-        make: makes the posterior; takes the problem and the sweeps of a chain.
-    """
-
-    fits: Callable[[BanditProblem], bool]
-    need: str
-    make: Callable[[BanditProblem, int], Posterior]
-
-
-def _make_grid(problem: BanditProblem, num_sweeps: int) -> Posterior:
-    from agents.posteriors.grid import GridPosterior  # brings numba
-
-    return GridPosterior(problem)
-
-
-def _make_gibbs(problem: BanditProblem, num_sweeps: int) -> Posterior:
-    from agents.posteriors.chains import GibbsPosterior  # brings numba
-
-    return GibbsPosterior(problem, num_sweeps)
-
-
-KINDS = {
-    "conjugate": Kind(
-        lambda problem: is_conjugate(problem.likelihood, problem.prior),
-        "be conjugate to the rewards",
-        lambda problem, _: conjugate_posterior(problem),
-    ),
-    "grid": Kind(
-        lambda problem: problem.offers("arm_log_density"),
-        "offer arm_log_density (arms independent a priori)",
-        _make_grid,
-    ),
-    "gibbs": Kind(
-        lambda problem: problem.offers("normal_box") and is_compiled(problem.likelihood),
-        "be a TruncatedMultivariateNormal, with built-in rewards",
-        _make_gibbs,
-    ),
+NEEDS = {
+    "conjugate": "be conjugate to the rewards",
+    "grid": "offer arm_log_density (arms independent a priori)",
+    "gibbs": "be a TruncatedMultivariateNormal, with built-in rewards",
 }
-METHODS = tuple(KINDS)
+"""What each method needs of a prior, in words that follow "must"."""
+
+METHODS = tuple(NEEDS)
 
 
-def exact_method(problem: BanditProblem) -> str:
-    """Return the first of METHODS that can treat the problem.
-
-    Raises:
-        ValueError: if none can; says what is missing.
-    """
-    for method, kind in KINDS.items():
-        if kind.fits(problem):
-            return method
-    needs = ", or ".join(kind.need for kind in KINDS.values())
-    raise ValueError(f"problem.prior must {needs}, got {problem.prior!r}; {OTHERS}.")
-
-
-def has_exact_posterior(problem: BanditProblem) -> bool:
-    """Say whether one of METHODS can treat the problem."""
-    return any(kind.fits(problem) for kind in KINDS.values())
+def find_methods(problem: BanditProblem) -> list[str]:
+    """Return the METHODS that can treat the problem, the best first."""
+    fits = {
+        "conjugate": is_conjugate(problem.likelihood, problem.prior),
+        "grid": problem.offers("arm_log_density"),
+        "gibbs": problem.offers("normal_box") and is_compiled(problem.likelihood),
+    }
+    return [method for method in METHODS if fits[method]]
 
 
 def exact_posterior(
@@ -116,14 +68,25 @@ def exact_posterior(
             )
         require_row(problem.likelihood, "prior must be 'problem'", "'reference'")
         return "conjugate", reference_posterior(problem)
-    method = exact_method(problem) if method == "auto" else method
-    kind = KINDS[method]
-    if not kind.fits(problem):
+    found = find_methods(problem)
+    if method == "auto" and not found:
+        needs = ", or ".join(NEEDS.values())
+        raise ValueError(f"problem.prior must {needs}, got {problem.prior!r}; {OTHERS}.")
+    if method not in ("auto", *found):
         raise ValueError(
-            f"problem.prior must {kind.need} for method={method!r}, got {problem.prior!r}; "
+            f"problem.prior must {NEEDS[method]} for method={method!r}, got {problem.prior!r}; "
             f"use method='auto'; {OTHERS}."
         )
-    return method, kind.make(problem, num_sweeps)
+    method = found[0] if method == "auto" else method
+    if method == "conjugate":
+        return method, conjugate_posterior(problem)
+    if method == "grid":
+        from agents.posteriors.grid import GridPosterior  # brings numba, as chains do
+
+        return method, GridPosterior(problem)
+    from agents.posteriors.chains import GibbsPosterior
+
+    return method, GibbsPosterior(problem, num_sweeps)
 
 
 def require_row(likelihood: Likelihood, condition: str, got: str) -> None:

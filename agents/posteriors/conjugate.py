@@ -185,8 +185,7 @@ class ConjugatePosterior(Posterior):
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw, by NumPy."""
-        first, second, is_missing = self._current()
-        return np.where(is_missing, np.inf, self.law.draw(rng, first, second, first.shape))
+        return np.asarray(self.sample_many(rng, 1)[0])
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws, by NumPy."""
@@ -213,18 +212,15 @@ class ConjugatePosterior(Posterior):
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations."""
-        first, second, is_missing = self._current()
-        return np.where(is_missing, np.inf, self.law.mean(first, second))
+        return self._ask(self.law.mean)
 
     def std(self) -> np.ndarray:
         """Return the (N, K) standard deviations."""
-        first, second, is_missing = self._current()
-        return np.where(is_missing, np.inf, self.law.std(first, second))
+        return self._ask(self.law.std)
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
-        first, second, is_missing = self._current()
-        return np.where(is_missing, np.inf, self.law.quantile(first, second, p))
+        return self._ask(self.law.quantile, p)
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities at (M,) places; 0 where there is no proper posterior."""
@@ -258,6 +254,11 @@ class ConjugatePosterior(Posterior):
         cells = np.ix_(lanes, arms)
         part.counts, part.sums = self.counts[cells], self.sums[cells]
         return part
+
+    def _ask(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:
+        """Return the (N, K) results of a formula of the law, infinite without a posterior."""
+        first, second, is_missing = self._current()
+        return np.where(is_missing, np.inf, formula(first, second, *options))
 
     def _current(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (N, K) parameters, harmless where there is no posterior, and where that is."""

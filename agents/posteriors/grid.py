@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from agents.numerics.choices import random_argmax
 from agents.posteriors.base import Posterior, require_sum, same_arms
-from agents.posteriors.cells import make_cells
-from agents.posteriors.coordinate import mean_at
+from agents.posteriors.cells import make_cells, mean_at
 from agents.posteriors.tables import (
     DENSITY,
     LARGEST_RELIABLE_ERROR,
@@ -32,7 +32,6 @@ from agents.posteriors.tables import (
     PLACE,
     Tables,
     count_points,
-    draw_best_of_tables,
     empty_tables,
     invert_tables,
     update_tables,
@@ -111,9 +110,7 @@ class GridPosterior(Posterior):
 
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
-        actions = np.empty(len(self.tables.keys), dtype=np.int64)
-        draw_best_of_tables(rng, self.tables, actions)
-        return actions
+        return random_argmax(rng, self._places(rng.random(self.tables.keys.shape[:2])))
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations."""
@@ -127,10 +124,14 @@ class GridPosterior(Posterior):
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
-        shape = self.tables.keys.shape[:2]
-        u = np.empty(shape)
-        invert_tables(self.tables, np.array(np.broadcast_to(p, shape), dtype=np.float64), u)
-        return self.coordinate.means(u)
+        levels = np.broadcast_to(p, self.tables.keys.shape[:2])
+        return self.coordinate.means(self._places(levels.astype(np.float64)))
+
+    def _places(self, levels: np.ndarray) -> np.ndarray:
+        """Return the (N, K) places u at which the distribution functions are (N, K) levels."""
+        places = np.empty(levels.shape)
+        invert_tables(self.tables, levels, places)
+        return places
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places, as draws from the tables have them."""
@@ -283,29 +284,6 @@ def add_node(
     return rest
 
 
-@inner
-def integrate(
-    ends: np.ndarray, lane: LaneTables, places: np.ndarray, spare: np.ndarray, sums: np.ndarray
-) -> None:
-    """Add up the integrals between sorted places, from above, until the best is surely higher."""
-    points, pairs = lane.points, lane.pairs
-    lowest, rest = -np.inf, 1.0  # below, some distribution function is 0
-    for i in range(len(pairs)):
-        lowest = max(lowest, points[i, 0, PLACE])
-    for k in range(places.size - 2, -1, -1):
-        length = places[k + 1] - places[k]
-        if places[k] < lowest or not rest > LEAST:
-            return
-        if not length > 0.0:
-            continue
-        for i in range(len(pairs)):
-            while points[i, 2 * pairs[i], PLACE] > places[k]:
-                pairs[i] -= 1
-        for q in range(2, -1, -1):
-            u = places[k] + length * _NODES[q]
-            rest = add_node(ends, lane, u, length * _WEIGHTS[q], spare, sums)
-
-
 @kernel
 def compare_tables(
     ends: np.ndarray,
@@ -335,9 +313,19 @@ def compare_tables(
     for lane in range(num_lanes):
         places = points[lane, :, ::2, PLACE].copy().reshape(num_arms * (num_pairs + 1))
         places.sort()
-        pairs[:], sums[:] = num_pairs - 1, 0.0
+        pairs[:], sums[:], rest = num_pairs - 1, 0.0, 1.0
         tables = LaneTables(points[lane], x[lane], totals[lane], pairs)
-        integrate(ends, tables, places, spare, sums)
+        lowest = points[lane, :, 0, PLACE].max()  # below, some distribution function is 0
+        for k in range(places.size - 2, -1, -1):  # until the best is surely higher
+            length = places[k + 1] - places[k]
+            if places[k] < lowest or not rest > LEAST:
+                break
+            for i in range(num_arms):
+                while points[lane, i, 2 * pairs[i], PLACE] > places[k]:
+                    pairs[i] -= 1
+            for q in range(2 if length > 0.0 else -1, -1, -1):
+                u = places[k] + length * _NODES[q]
+                rest = add_node(ends, tables, u, length * _WEIGHTS[q], spare, sums)
         total = sums[:, 0].sum()
         miss = abs(total - 1.0)
         largest_miss = max(largest_miss, miss if miss >= 0.0 else np.inf)  # where it is NaN

@@ -48,16 +48,11 @@ class Lineage:
         *("_log_evidence", "_log_narrowing"),
     )
 
-    def __init__(self, shape: tuple[int, ...], *, is_renewed: bool) -> None:
-        """Make room for (R, P, D) particles.
-
-        Args:
-            shape: of the particles.
-            is_renewed: whether populations are ever; if not there is less to keep.
-        """
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        """Make room for particles of the shape (R, P, D)."""
         self.is_capped = np.zeros(shape[0], dtype=bool)
-        self._num_particles, self._is_renewed = shape[1], is_renewed
-        self._families = np.empty(shape[:2] if is_renewed else 0, dtype=np.int32)
+        self._num_particles = shape[1]
+        self._families = np.empty(shape[:2], dtype=np.int32)
         self._log_scales = np.empty((shape[0], shape[2]))
         rooms = np.empty((4, shape[0]))
         self._worth, self._num_families, self._log_evidence, self._log_narrowing = rooms
@@ -67,9 +62,8 @@ class Lineage:
         self.is_capped[rows] = False
         self._worth[rows] = self._num_families[rows] = self._num_particles
         self._log_evidence[rows] = self._log_narrowing[rows] = 0.0
-        if self._is_renewed:
-            self._families[rows] = np.arange(self._num_particles)
-            self._log_scales[rows] = _log_scales(particles)
+        self._families[rows] = np.arange(self._num_particles)
+        self._log_scales[rows] = _log_scales(particles)
 
     def descend(
         self, rows: np.ndarray, chosen: np.ndarray, log_total: np.ndarray, particles: np.ndarray

@@ -36,7 +36,7 @@ from agents.posteriors.weighted_draws import (
     resample,
 )
 from bandit_gym.doubts import Doubt
-from bandit_gym.likelihoods import Bernoulli, Likelihood
+from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
 
 MAX_WORK = 1500
@@ -60,30 +60,17 @@ STEP = 2.4
 
 
 class Data(NamedTuple):
-    """What R populations know.
+    """What R populations know; of news that are taken in by stages, a share.
 
     Attributes:
         arms: (R, D) the arms whose means their particles are.
-        counts: (2, R, D) pulls of these: those that are known, and with those of the news.
-        sums: (2, R, D) their total rewards.
-        power: (R,) to which the likelihood of the news is raised, in (0, 1].
+        counts: (R, D) pulls of these.
+        sums: (R, D) their total rewards.
     """
 
     arms: np.ndarray
     counts: np.ndarray
     sums: np.ndarray
-    power: np.ndarray
-
-    def log_likelihood(self, likelihood: Likelihood, particles: np.ndarray) -> np.ndarray:
-        """Return (R, P) log-likelihoods under (R, P, D) particles."""
-        counts, sums = self.counts[:, :, None], self.sums[:, :, None]
-        found = likelihood.log_likelihood(particles, counts[1], sums[1]).sum(axis=2)
-        part = np.flatnonzero(self.power < 1)
-        if part.size:  # known^(1 - power) (known news)^power
-            power = self.power[part, None]
-            known = likelihood.log_likelihood(particles[part], counts[0, part], sums[0, part])
-            found[part] = (1 - power) * known.sum(axis=2) + power * found[part]
-        return found
 
 
 class ParticlePosterior(Posterior):
@@ -134,7 +121,7 @@ class ParticlePosterior(Posterior):
             self._weights = np.empty((num_rows, num_particles))
             self._sizes, self._log_totals = np.empty((2, num_rows))
             shape = num_rows, num_particles, size
-            self.lineage = Lineage(shape, is_renewed=self._is_renewed)
+            self.lineage = Lineage(shape)
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
         cells = np.flatnonzero(mask.repeat(num_arms))
         rows = np.flatnonzero(mask.repeat(num_arms // size))
@@ -172,10 +159,6 @@ class ParticlePosterior(Posterior):
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws: particles by their weight."""
         return self._draws().resample(rng, size).reshape(size, *self.counts.shape)
-
-    def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities, those of these particles to rounding."""
-        return self.best_among(None)
 
     def best_among(self, available: np.ndarray | None) -> np.ndarray:
         """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
@@ -282,15 +265,13 @@ class ParticlePosterior(Posterior):
         )
         owners = cells // self._size
         rows = owners if (owners[1:] > owners[:-1]).all() else np.unique(owners)
-        if not self._is_renewed:
-            gain = self._gain(rows, owners, cells, counts, sums)
-            gain += self._log_weights[rows]
-            return self._weigh(rows, gain)
         power = np.zeros(len(rows))
         for stages_left in reversed(range(self._num_stages)):
             gain = self._gain(rows, owners, cells, counts, sums) * (1 - power[:, None])
             old, share = self._log_weights[rows], np.ones(len(rows))
             self._weigh(rows, old + gain)
+            if not self._is_renewed:
+                return
             sizes = self._sizes[rows]
             is_poor, is_wild = sizes < self._least_size, sizes < MILD * self._least_size
             if not stages_left:
@@ -304,11 +285,10 @@ class ParticlePosterior(Posterior):
                 self._renew(rng, rows[is_poor], self._data(rows[is_poor], before, power[is_poor]))
             left = share < 1
             if not left.any():
-                return None
+                return
             rows, power = rows[left], power[left]
             is_left = np.isin(owners, rows)
             cells, owners, counts, sums = (x[is_left] for x in (cells, owners, counts, sums))
-        return None
 
     def _gain(
         self,
@@ -351,13 +331,16 @@ class ParticlePosterior(Posterior):
     def _data(
         self, rows: np.ndarray, before: tuple[np.ndarray, np.ndarray], power: np.ndarray
     ) -> Data:
-        """Return what populations know that have taken in a part of the news, (R,) powers."""
-        counts, sums = (
+        """Return what populations know that have taken in a part of the news, (R,) powers.
+
+        Log-likelihoods are linear in counts and sums, up to a term without the mean.
+        """
+        old, new = (
             np.stack(pair).reshape(2, -1, self._size)[:, rows]
-            for pair in zip(before, (self.counts, self.sums), strict=True)
+            for pair in (before, (self.counts, self.sums))
         )
         arms = (rows[:, None] * self._size + np.arange(self._size)) % self.problem.num_arms
-        return Data(arms, counts, sums, power)
+        return Data(arms, *(old + power[:, None] * (new - old)))
 
     def _renew(self, rng: Generator, rows: np.ndarray, data: Data) -> None:
         """Resample and move some populations."""
@@ -428,8 +411,9 @@ def _log_posterior(
     is_possible = np.all(is_inside & problem.likelihood.contains(particles), axis=2)
     inside = np.where(is_possible[..., None], particles, possible)
     log_density = _log_prior(problem, inside, data.arms)
-    log_density = log_density + data.log_likelihood(problem.likelihood, inside)
-    return np.where(is_possible, log_density, -np.inf)
+    known = data.counts[:, None], data.sums[:, None]
+    log_likelihood = problem.likelihood.log_likelihood(inside, *known).sum(axis=2)
+    return np.where(is_possible, log_density + log_likelihood, -np.inf)
 
 
 def _log_prior(problem: BanditProblem, particles: np.ndarray, arms: np.ndarray) -> np.ndarray:

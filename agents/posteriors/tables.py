@@ -3,10 +3,10 @@
 A table holds the distribution function and the density of one arm's u at M + 1 points. First the
 log-density is looked at where the prior's cells end and where the likelihood alone would be: that
 shows where the mass is. Then every other point is placed at shares of it, some for the bulk, some
-for the tails and some for each stretch that was looked at, so that no narrow part is passed over;
-a jump has two of them at its sides. The points between these are midway, so that masses
-are Simpson's. What densities bend between points bounds what the table may be wrong by. Where that
-is above LARGEST_ERROR, both looks are put together and the points are placed again.
+for the tails and some for each stretch that was looked at, so that no narrow part is passed over.
+The points between these are midway, so that masses are Simpson's. What densities bend between
+points bounds what the table may be wrong by. Where that is above LARGEST_ERROR, both looks are put
+together and the points are placed again.
 
 A table says that it is unreliable where that error stays above LARGEST_RELIABLE_ERROR, where mass
 lies in cells that the prior was not resolved in, or beyond the ends of the coordinate, where means
@@ -28,13 +28,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 from scipy.special import ndtr
 
 import agents.numerics.kernels  # noqa: F401  # compiles what kernels need of the laws
 from agents.numerics.laws import Law, MeanLaws, describe, log_density_along
-from agents.posteriors.cells import DEGREE, IMPOSSIBLE, Cells
-from agents.posteriors.coordinate import position_of
+from agents.posteriors.cells import DEGREE, IMPOSSIBLE, Cells, position_of
 from bandit_gym.numerics.compiled import inner, kernel
 
 MASS, PLACE, DENSITY = range(3)
@@ -46,7 +44,11 @@ LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
 LARGEST_ERROR, LARGEST_RELIABLE_ERROR = 1e-3, 1e-2
 """Of a distribution function: more calls for another pass, or for a flag."""
+CUT = 1e-4
+"""Of u at its limits; more means that too much may lie beyond."""
 MOST_PASSES = 5
+STEP = 0.01
+"""In which second differences of the likelihood are taken."""
 NUM_RECENT = 4096
 """Kinds of statistics, of which one table each is remembered to copy from."""
 
@@ -119,21 +121,31 @@ def count_points(cells: Cells) -> int:
 @inner
 def look(cells: Cells, kind: int, data: tuple[float, float], looks: Looks) -> int:
     """Look at the edges of all cells, and where the likelihood alone would be; return how many."""
-    (pulls, total), edges, size = data, cells.edges[kind], cells.sizes[kind]
-    tilt, centre, width = (total - pulls * cells.typical, pulls), edges[0], 0.0
+    (pulls, total), edges, num = data, cells.edges[kind], cells.sizes[kind] + 1
+    weights, u, value = weights_of(cells, data), looks.share[: NEAR.size], looks.rough
+    centre, width, num_near = edges[0], 0.0, 0
     if pulls > 0.0:
         centre = position_of(cells.ends, total / pulls)
-    if edges[0] < centre < edges[size]:
-        width = width_of_likelihood(cells, kind, find_cell(edges, size, centre), tilt, centre)
-    u, value, num_near = looks.share[: NEAR.size], looks.rough[: NEAR.size], 0  # not in use yet
+    if edges[0] + STEP < centre < edges[num - 1] - STEP:
+        for j in range(3):
+            u[j] = centre + (j - 1) * STEP
+        evaluate(cells, kind, (0.0, weights[1], weights[2]), u[:3], value)
+        bend = 2.0 * value[1] - value[0] - value[2]
+        width = STEP / math.sqrt(bend) if bend > 0.0 else 0.0
     for j in range(NEAR.size):
         u[num_near] = centre + width * NEAR[j]
-        num_near += width > 0.0 and edges[0] < u[num_near] < edges[size]
-    evaluate(cells, kind, tilt, u[:num_near], value)
-    for edge in range(size + 1):
+        num_near += width > 0.0 and edges[0] < u[num_near] < edges[num - 1]
+    evaluate(cells, kind, weights, u[:num_near], value)
+    for edge in range(num):
         looks.u[edge] = edges[edge]
-    evaluate(cells, kind, tilt, looks.u[: size + 1], looks.value[: size + 1])
-    return merge(looks, size + 1, u[:num_near], value)
+    evaluate(cells, kind, weights, looks.u[:num], looks.value[:num])
+    return merge(looks, num, u[:num_near], value)
+
+
+@inner
+def weights_of(cells: Cells, data: tuple[float, float]) -> tuple[float, float, float]:
+    """Return how often the log-density has the prior, f_1 and f_2 in it."""
+    return 1.0, (data[1] - data[0] * cells.typical[0]) / cells.typical[1], data[0]
 
 
 @inner
@@ -159,21 +171,6 @@ def find_cell(edges: np.ndarray, size: int, u: float) -> int:
         else:
             last = middle - 1
     return first
-
-
-@inner
-def width_of_likelihood(
-    cells: Cells, kind: int, cell: int, tilt: tuple[float, float], u: float
-) -> float:
-    """Return the deviation of a normal law that bends as the likelihood does at u; 0 if none."""
-    length = cells.edges[kind, cell + 1] - cells.edges[kind, cell]
-    t = (u - cells.edges[kind, cell]) / length
-    value, slope, bend, c = 0.0, 0.0, 0.0, cells.polynomials[kind, cell]
-    for power in range(c.shape[1] - 1, -1, -1):
-        bend = bend * t + 2.0 * slope
-        slope = slope * t + value
-        value = value * t + tilt[0] * c[1, power] + tilt[1] * c[2, power]
-    return length / math.sqrt(-bend) if bend < 0.0 else 0.0
 
 
 @inner
@@ -230,26 +227,12 @@ def place(looks: Looks, first: int, last: int, u: np.ndarray) -> None:
 
 
 @inner
-def meet_jumps(cells: Cells, kind: int, u: np.ndarray) -> None:
-    """Move two even points to the sides of a jump that is between them, and those beside midway."""
-    edges, even = cells.edges[kind], 2
-    for cell in range(cells.sizes[kind]):
-        if cells.is_jump[kind, cell]:
-            while even + 5 < u.size and u[even + 2] <= edges[cell]:
-                even += 2
-            if even + 4 < u.size and u[even] <= edges[cell] and edges[cell + 1] <= u[even + 4]:
-                u[even], u[even + 2] = edges[cell], edges[cell + 1]
-                for odd in range(even - 1, even + 4, 2):
-                    u[odd] = 0.5 * (u[odd - 1] + u[odd + 1])
-                even += 4
-
-
-@inner
 def evaluate(
-    cells: Cells, kind: int, tilt: tuple[float, float], u: np.ndarray, value: np.ndarray
+    cells: Cells, kind: int, weights: tuple[float, float, float], u: np.ndarray, value: np.ndarray
 ) -> float:
     """Set the log-densities at u (m,), in order; return the largest."""
     edges, last, top, j = cells.edges[kind], cells.sizes[kind] - 1, -np.inf, 0
+    prior, first, second = weights
     cell = find_cell(edges, last + 1, u[0]) if u.size > 0 else 0
     while j < u.size:
         while cell < last and edges[cell + 1] <= u[j]:
@@ -258,8 +241,10 @@ def evaluate(
         c = cells.polynomials[kind, cell]
         while j < u.size and (cell == last or not u[j] >= edges[cell + 1]):  # u may be NaN
             t, found = (u[j] - left) * per_length, 0.0
-            for power in range(DEGREE, -1, -1):
-                found = found * t + c[0, power] + tilt[0] * c[1, power] + tilt[1] * c[2, power]
+            for k in range(DEGREE, -1, -1):
+                found = (
+                    found * t + weights[0] * c[0, k] + weights[1] * c[1, k] + weights[2] * c[2, k]
+                )
             value[j], top, j = found, max(top, found), j + 1
     return top
 
@@ -328,59 +313,41 @@ def build(
         what its distribution function may be wrong by, inf if that is not known; NaN if the
         posterior is 0 everywhere.
     """
-    pulls, total = data
-    tilt, u, value = (total - pulls * cells.typical, pulls), spare[0], spare[1]
+    weights, u, value = weights_of(cells, data), spare[0], spare[1]
     num, error = look(cells, kind, data, looks), np.inf
-    looks.rough[:num], lowest = 0.0, 0.5 * IMPOSSIBLE * (1.0 + pulls)
+    looks.rough[:num], lowest = 0.0, 0.5 * IMPOSSIBLE * (1.0 + data[0])
     for attempt in range(MOST_PASSES):
         first, last = set_shares(looks, num, lowest, attempt > 0)
         if last < first:
             return np.nan
         place(looks, first, last, u)
-        meet_jumps(cells, kind, u)
-        top = evaluate(cells, kind, tilt, u, value)
+        top = evaluate(cells, kind, weights, u, value)
         if not lowest < top < np.inf:
             return np.nan
         error = accumulate(u, value, top, points)
         if error < LARGEST_ERROR or attempt == MOST_PASSES - 1:
             break
         num = look_again(looks, num, u, value, points)
-    is_lost = unknown_mass(cells, kind, points) > LARGEST_ERROR or is_cut(cells.limits, points)
-    return np.inf if is_lost else error
+    return np.inf if lost_mass(cells, kind, points) > LARGEST_ERROR else error
 
 
 @inner
-def unknown_mass(cells: Cells, kind: int, points: np.ndarray) -> float:
-    """Return the mass in cells that the prior was not resolved in, to whole steps of the table."""
-    edges, size, mass = cells.edges[kind], cells.sizes[kind], 0.0
-    cell = find_cell(edges, size, points[0, PLACE])
+def lost_mass(cells: Cells, kind: int, points: np.ndarray) -> float:
+    """Return the mass in cells that the prior was not resolved in, to whole steps of the table.
+
+    And 1 where there is mass at the limits of u, beyond which means have no more digits.
+    """
+    edges, last, mass = cells.edges[kind], len(points) - 1, 0.0
+    cell = find_cell(edges, cells.sizes[kind], points[0, PLACE])
     for k in range(1, len(points)):
-        while cell < size - 1 and 2.0 * edges[cell + 1] <= points[k - 1, PLACE] + points[k, PLACE]:
+        middle = 0.5 * (points[k - 1, PLACE] + points[k, PLACE])
+        while cell < cells.sizes[kind] - 1 and edges[cell + 1] <= middle:
             cell += 1
         if cells.is_unknown[kind, cell]:
             mass += points[k, MASS] - points[k - 1, MASS]
-    return mass
-
-
-@inner
-def is_cut(limits: np.ndarray, points: np.ndarray) -> bool:
-    """Return whether mass lies beyond the (2,) limits of u, where means have no more digits.
-
-    Densities of u decay there as exponentials, by as much as between the last two points.
-    """
-    last = len(points) - 1
-    low = points[0, PLACE] <= limits[0] and mass_beyond(points[0], points[1]) > LARGEST_ERROR
-    high = points[last, PLACE] >= limits[1]
-    return low or (high and mass_beyond(points[last], points[last - 1]) > LARGEST_ERROR)
-
-
-@inner
-def mass_beyond(end: np.ndarray, inner_point: np.ndarray) -> float:
-    """Return the mass beyond an end, of an exponential through it and the (3,) point beside it."""
-    fall = inner_point[DENSITY] - end[DENSITY]
-    if fall <= 0.0:
-        return np.inf if end[DENSITY] > 0.0 else 0.0
-    return float(abs(end[MASS] - inner_point[MASS]) * end[DENSITY] / fall)
+    is_cut = points[0, PLACE] <= cells.limits[0] and points[0, DENSITY] > CUT
+    is_cut |= points[last, PLACE] >= cells.limits[1] and points[last, DENSITY] > CUT
+    return 1.0 if is_cut else mass
 
 
 @inner
@@ -414,17 +381,9 @@ def kind_of_data(kind: int, pulls: float, total: float) -> int:
 
 
 @inner
-def copy_points(source: np.ndarray, points: np.ndarray) -> None:
-    """Copy a table's points, in loops that are faster than an assignment."""
-    for k in range(points.shape[0]):
-        for column in range(3):
-            points[k, column] = source[k, column]
-
-
-@inner
-def make_looks(cells: Cells, num_points: int) -> Looks:
-    """Return room for all looks of a table."""
-    size = cells.edges.shape[1] + NEAR.size + MOST_PASSES * num_points
+def make_looks(num_first: int, num_points: int) -> Looks:
+    """Return room for the looks of a table."""
+    size = num_first + MOST_PASSES * num_points
     return Looks(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
 
 
@@ -437,8 +396,9 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
     """
     num_lanes, num_arms = counts.shape
     keys, recent, kinds = tables.keys, tables.recent, cells.kind_of_arm
-    looks = make_looks(cells, tables.points.shape[2])
-    spare = np.empty((2, tables.points.shape[2]))
+    num_points = tables.points.shape[2]
+    looks = make_looks(cells.edges.shape[1] + NEAR.size, num_points)
+    spare = np.empty((2, num_points))
     for lane in range(num_lanes):
         for arm in range(num_arms):
             pulls, total = float(counts[lane, arm]), sums[lane, arm]
@@ -450,7 +410,7 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
             is_twin = other < num_lanes and kinds[twin] == kinds[arm]
             points, guide = tables.points[lane, arm], tables.guides[lane, arm]
             if is_twin and keys[other, twin, 0] == pulls and keys[other, twin, 1] == total:
-                copy_points(tables.points[other, twin], points)
+                points[:] = tables.points[other, twin]
                 guide[:] = tables.guides[other, twin]
                 tables.errors[lane, arm] = tables.errors[other, twin]
             else:
@@ -474,48 +434,26 @@ def invert_tables(tables: Tables, levels: np.ndarray, out: np.ndarray) -> None:
 
 
 @kernel
-def draw_best_of_tables(rng: Generator, tables: Tables, actions: np.ndarray) -> None:
-    """Draw every arm's mean once in each lane, and find the best, ties broken at random."""
-    num_lanes, num_arms = tables.keys.shape[:2]
-    for lane in range(num_lanes):
-        best, num_best = -np.inf, 0.0
-        for arm in range(num_arms):
-            u = invert(tables.points[lane, arm], tables.guides[lane, arm], rng.random())
-            if u > best:
-                best, num_best = u, 1.0
-                actions[lane] = arm
-            elif u == best:
-                num_best += 1.0
-                if rng.random() * num_best < 1.0:
-                    actions[lane] = arm
-
-
-@kernel
 def tabulate_laws(laws: MeanLaws, points: np.ndarray) -> None:
     """Fill the tables of (N, K) built-in laws: (N, K, M + 1, 3) points along their own line.
 
     In each lane, places are counted from the highest mode.
     """
     num_lanes, num_arms, num_points = points.shape[:3]
-    size = WIDE.size + MOST_PASSES * num_points
-    looks = Looks(np.empty(size), np.empty(size), np.empty(size), np.zeros(size))
+    looks = make_looks(WIDE.size, 0)
     u, value, modes = np.empty(num_points), np.empty(num_points), np.empty(num_arms)
     for lane in range(num_lanes):
         for arm in range(num_arms):
-            first, second, num = laws.first[lane, arm], laws.second[lane, arm], WIDE.size
+            first, second = laws.first[lane, arm], laws.second[lane, arm]
             modes[arm], bend = describe(laws.family, first, second)
-            for j in range(num):
+            for j in range(WIDE.size):
                 looks.u[j], looks.rough[j] = WIDE[j] / math.sqrt(bend), 0.0
                 looks.value[j] = log_density_along(laws.family, first, second, looks.u[j])
-            table = points[lane, arm]
-            for attempt in range(MOST_PASSES):
-                start, end = set_shares(looks, num, -np.inf, attempt > 0)
-                place(looks, start, end, u)
-                for j in range(num_points):
-                    value[j] = log_density_along(laws.family, first, second, u[j])
-                if accumulate(u, value, 0.0, table) < LARGEST_ERROR:
-                    break
-                num = look_again(looks, num, u, value, table)
+            start, end = set_shares(looks, WIDE.size, -np.inf, False)
+            place(looks, start, end, u)
+            for j in range(num_points):
+                value[j] = log_density_along(laws.family, first, second, u[j])
+            accumulate(u, value, 0.0, points[lane, arm])
         for arm in range(num_arms):
             for j in range(num_points):
                 points[lane, arm, j, PLACE] += modes[arm] - modes.max()

@@ -13,17 +13,15 @@ Letters: K arms, M draws from the prior.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.choosing import require_row
 from agents.posteriors.conjugate import (
-    find_row,
+    conjugate_posterior,
     is_compiled,
     is_conjugate,
     matched_posterior,
@@ -35,7 +33,7 @@ from agents.racing.proposals import ConjugateProposal, Proposal, TableProposal
 from agents.racing.weighing import weigh
 from bandit_gym.checks import check_choice
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.priors import Prior, prior_from_dict
+from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 
 NUM_FIT_DRAWS, NUM_TRIAL_SAMPLES = 10_000, 1000
@@ -48,35 +46,24 @@ ROUNDING = 1e-10
 """Of a difference that vanishes, in sizes of the logarithms that it is made of."""
 
 
-def make_proposal(problem: BanditProblem, kind: str | Prior | Mapping[str, Any]) -> Proposal:
+def make_proposal(problem: BanditProblem, kind: str) -> Proposal:
     """Return the proposal that an argument of `RacingThompson` names.
 
     Args:
         problem: likelihood and prior.
-        kind: "reference" (Table 1), "matched" (see `match_proposal`), or a prior, conjugate to the
-            likelihood, as an object or a dict.
+        kind: "reference" (Table 1) or "matched" (see `match_proposal`).
 
     Raises:
-        ValueError: if the name is unknown or the prior is not conjugate.
+        ValueError: if the name is unknown, or nothing of that kind fits the problem.
     """
-    if isinstance(kind, str):
-        if check_choice("proposal", kind, ("reference", "matched")) == "matched":
-            return match_proposal(problem)
-        require_row(problem.likelihood, "proposal must be 'matched'", "'reference'")
-        posterior = reference_posterior(problem)
-    else:
-        prior = prior_from_dict(kind, kind="proposal") if isinstance(kind, Mapping) else kind
-        require_row(problem.likelihood, "proposal must be 'matched'", repr(prior))
-        if not is_conjugate(problem.likelihood, prior):
-            name = find_row(problem.likelihood).prior.__name__
-            raise ValueError(
-                f"proposal must be a {name} prior, which is conjugate to "
-                f"{problem.likelihood.name} rewards, got {prior!r}."
-            )
-        posterior = matched_posterior(replace(problem, prior=prior))
+    if check_choice("proposal", kind, ("reference", "matched")) == "matched":
+        return match_proposal(problem)
+    require_row(problem.likelihood, "proposal must be 'matched'", "'reference'")
+    posterior = reference_posterior(problem)
     is_proper = bool(posterior.is_proper().all())
-    stand_in = posterior if is_proper else matched_posterior(problem)
-    return ConjugateProposal(problem, posterior, stand_in)
+    return ConjugateProposal(
+        problem, posterior, posterior if is_proper else matched_posterior(problem)
+    )
 
 
 def match_proposal(problem: BanditProblem) -> Proposal:
@@ -84,19 +71,27 @@ def match_proposal(problem: BanditProblem) -> Proposal:
 
     That is the conjugate posterior of a conjugate prior; where arms are independent, whether the
     prior says so or not, a `TableProposal`; else this, if its draws without data are worth enough,
-    or the best of it, a `NormalProposal` and the conjugate prior with the same moments, arm by arm.
-    For likelihoods that have no row in Table 1 only the second will do. Candidates are judged with
-    a fixed generator: the choice is a function of the problem.
+    or a `NormalProposal`, if its draws are worth more. For likelihoods that have no row in Table 1
+    only the first will do. Candidates are judged with a fixed generator: the choice is a function
+    of the problem.
 
     Raises:
         ValueError: if no candidate can stand in for the prior.
     """
-    if is_conjugate(problem.likelihood, problem.prior):
-        return _match_conjugate(problem)
+    is_named = is_compiled(problem.likelihood)
+    if is_named and is_conjugate(problem.likelihood, problem.prior):
+        posterior = conjugate_posterior(problem)
+        return ConjugateProposal(problem, posterior, posterior)
     best, largest = None, 0.0
-    for candidate in _candidates(problem):
+    num_draws = min(NUM_FIT_DRAWS, max(NUM_TRIAL_SAMPLES, NUM_FIT_MEANS // problem.num_arms))
+    draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
+    apart = problem if problem.offers("arm_log_density") else take_apart(problem, draws)
+    kinds: list[tuple[Callable[..., Proposal], BanditProblem]] = [(TableProposal, apart)]
+    if is_named:
+        kinds.append((NormalProposal, problem))
+    for kind, world in kinds:
         try:
-            proposal = candidate()
+            proposal = kind(world, draws)
             share = effective_share(proposal)
         except ValueError:  # this prior is not of the kind that it can stand in for
             continue
@@ -113,19 +108,12 @@ def match_proposal(problem: BanditProblem) -> Proposal:
     return best
 
 
-def _candidates(problem: BanditProblem) -> list[Callable[[], Proposal]]:
-    num_draws = min(NUM_FIT_DRAWS, max(NUM_TRIAL_SAMPLES, NUM_FIT_MEANS // problem.num_arms))
-    draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
-    apart = problem if problem.offers("arm_log_density") else take_apart(problem, draws)
-    tables = partial(TableProposal, apart, draws)
-    if not is_compiled(problem.likelihood):
-        return [tables]
-    return [tables, partial(NormalProposal, problem, draws), partial(_match_conjugate, problem)]
-
-
-def _match_conjugate(problem: BanditProblem) -> Proposal:
-    posterior = matched_posterior(problem)
-    return ConjugateProposal(problem, posterior, posterior)
+def find_matched(problem: BanditProblem) -> Proposal | None:
+    """Return the proposal that `match_proposal` does, or None if there is none."""
+    try:
+        return match_proposal(problem)
+    except ValueError:
+        return None
 
 
 def effective_share(proposal: Proposal) -> float:

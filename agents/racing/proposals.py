@@ -26,7 +26,6 @@ from agents.posteriors.conjugate import (
     conjugate_posterior,
     is_conjugate,
 )
-from agents.posteriors.coordinate import mean_at
 from agents.posteriors.grid import GridPosterior
 from agents.posteriors.tables import Tables, invert
 from bandit_gym.numerics.compiled import kernel
@@ -158,11 +157,11 @@ class ConjugateProposal(Proposal):
     ) -> None:
         super().__init__(problem)
         self.law, self.stand_in = law, stand_in
+        self._family: Any = law.law.code
         if is_conjugate(problem.likelihood, problem.prior):
             own = conjugate_posterior(problem)
             self.posterior = own if np.array_equal(own.prior, law.prior) else None
-        if law.law.natural is not None:
-            self._coefficients = [q.natural_parameters() for q in (law, stand_in)]
+        self._coefficients = [q.natural_parameters() for q in (law, stand_in)]
 
     def is_missing(self, counts: np.ndarray) -> np.ndarray:
         """Return (N, K) True where an arm has no posterior of its own and the stand-in serves."""
@@ -178,20 +177,14 @@ class ConjugateProposal(Proposal):
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
-        (first, second), code = self._parameters, self.law.law.code
-        if code is None:
-            size = (*first[lanes].shape, num_samples)
-            means = self.law.law.draw(rng, first[lanes][..., None], second[lanes][..., None], size)
-            return Draws(means, means.argmax(axis=1))
+        first, second = self._parameters
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        draw_chunk(rng, MeanLaws(code, first, second), lanes, draws.means, draws.winners)
+        laws = MeanLaws(self._family, first, second)
+        draw_chunk(rng, laws, lanes, draws.means, draws.winners)
         return draws
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the conjugate prior; the likelihood is left out."""
-        if self.law.law.natural is None:
-            first, second = self.law.prior.T[..., None]
-            return np.asarray(self.law.law.log_density(first, second, means).sum(axis=1))
         own, other = self._coefficients
         missing = self._missing[lanes]
         coefficients = np.where(missing[..., None], other, own) if missing.any() else own[None]
@@ -280,9 +273,8 @@ class TableProposal(Proposal):
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
         draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        tables, ends = self.grid.tables, self.grid.cells.ends
-        draw_from_tables(rng, ends, tables, lanes, draws.means, draws.winners)
-        return draws
+        draw_from_tables(rng, self.grid.tables, lanes, draws.means, draws.winners)
+        return draws._replace(means=self.grid.coordinate.means(draws.means))
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the marginal priors; the likelihood is left out."""
@@ -311,32 +303,23 @@ def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
 
 @kernel
 def draw_from_tables(
-    rng: Generator,
-    ends: np.ndarray,
-    tables: Tables,
-    lanes: np.ndarray,
-    means: np.ndarray,
-    winners: np.ndarray,
+    rng: Generator, tables: Tables, lanes: np.ndarray, places: np.ndarray, winners: np.ndarray
 ) -> None:
-    """Draw the means of all arms from their tables, and find the best.
+    """Draw the places of all arms from their tables, and find the best.
 
     Args:
         rng: source of randomness.
-        ends: of the coordinate.
         tables: of N lanes.
         lanes: (R,) the lanes, of N, to draw for.
-        means: (R, K, m) receives the draws.
+        places: (R, K, m) receives the draws of u, with which means rise.
         winners: (R, m) receives the best arms.
     """
-    best = np.empty(means.shape[2])
+    best = np.empty(places.shape[2])
     for r in range(lanes.size):
-        u = means[r]  # with which means rise
+        u = places[r]
         best[:] = -np.inf
         for arm in range(u.shape[0]):
             points, guide = tables.points[lanes[r], arm], tables.guides[lanes[r], arm]
             for j in range(best.size):
                 u[arm, j] = invert(points, guide, rng.random())
             compare_means(rng, u, arm, best, winners[r])
-        for arm in range(u.shape[0]):
-            for j in range(best.size):
-                u[arm, j] = mean_at(ends, u[arm, j])

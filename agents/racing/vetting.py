@@ -28,7 +28,6 @@ from __future__ import annotations
 import numpy as np
 
 from agents.posteriors.weighted_draws import WeightedDraws, normalise
-from agents.racing.matching import match_proposal
 from agents.racing.normal import NormalProposal
 from agents.racing.proposals import Proposal
 from agents.racing.races import Races
@@ -57,9 +56,6 @@ FAR = 12.0
 """Log-likelihood, beside one for each arm, by which the averages of rewards may explain the data
 better than all draws of a bank together do."""
 
-BEYOND = 2.0
-"""Standard errors by which the average of an arm may lie beyond the means of all draws."""
-
 
 class Bank:
     """A witness for priors that nothing exact is known of: their own draws, weighed by data.
@@ -75,8 +71,7 @@ class Bank:
     Attributes:
         counts: (R, K) pulls of the part.
         sums: (R, K) their total rewards, in proportion.
-        is_far: (R,) True where no draw comes near what explains the part, or all draws of an arm
-            are on one side of what it paid.
+        is_far: (R,) True where no draw comes near what explains the part.
     """
 
     def __init__(self, problem: BanditProblem) -> None:
@@ -100,15 +95,6 @@ class Bank:
         best = self._log_likelihood(averages[:, None], np.arange(len(counts)))[:, 0]
         log_total = normalise(self._log_weights)[1]
         self.is_far = best - log_total > FAR + self.problem.num_arms
-        self.is_far |= self._is_beyond(counts, sums).any(axis=1)
-
-    def _is_beyond(self, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        """Return (R, K) True for arms whose rewards lie beyond all draws of the prior."""
-        pulls = np.maximum(counts, 1)
-        average = sums / pulls
-        nearest = np.clip(average, self.means.min(axis=0), self.means.max(axis=0))
-        error = self.problem.likelihood.reward_std(nearest) / np.sqrt(pulls)
-        return np.asarray((counts > 0) & (abs(average - nearest) > BEYOND * error))
 
     def _log_likelihood(self, means: np.ndarray, lanes: np.ndarray) -> np.ndarray:
         data = self.counts[lanes, None], self.sums[lanes, None]
@@ -127,6 +113,7 @@ class Vetting:
 
     Arguments:
         proposal: to vet. One whose weights are equal, and known to be, needs no vetting.
+        matched: another one that suits the problem, if there is one.
         stop: what ends the races.
 
     Attributes:
@@ -140,9 +127,9 @@ class Vetting:
 
     state_names = ("due", "last", "shares", "is_blind")
 
-    def __init__(self, proposal: Proposal, stop: Stop) -> None:
+    def __init__(self, proposal: Proposal, matched: Proposal | None, stop: Stop) -> None:
         self.proposal, self.stop = proposal, stop
-        self.witness = find_witness(proposal)
+        self.witness = find_witness(proposal, matched)
         self.is_sure = isinstance(self.witness, Proposal)
         # A bank's part of the data is for another than the one that races, whose lanes stay found.
         self._scout = proposal.fork() if isinstance(self.witness, Bank) else proposal
@@ -251,17 +238,18 @@ class Vetting:
         return draws.means.swapaxes(1, 2), log_weights
 
 
-def find_witness(proposal: Proposal) -> Proposal | Bank | None:
-    """Return whose draws can tell where the posterior lies, or None if the proposal's own can."""
+def find_witness(proposal: Proposal, matched: Proposal | None) -> Proposal | Bank | None:
+    """Return whose draws can tell where the posterior lies, or None if the proposal's own can.
+
+    Args:
+        proposal: to vet.
+        matched: the one that suits the problem, if there is one.
+    """
     problem = proposal.problem
     is_box = problem.offers("normal_box")
     if proposal.posterior is not None or isinstance(proposal, NormalProposal) and is_box:
         return None
-    try:
-        matched = match_proposal(problem)
-    except ValueError:
-        return Bank(problem)
-    if matched.posterior is None and not is_box:
+    if matched is None or (matched.posterior is None and not is_box):
         return Bank(problem)
     return None if isinstance(proposal, type(matched)) and matched.posterior is None else matched
 

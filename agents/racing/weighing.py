@@ -5,7 +5,7 @@ Letters: K arms, N lanes, R of them drawn for, m samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.random import Generator
@@ -17,9 +17,6 @@ from bandit_gym.problem import BanditProblem
 
 NUM_DRAWS = 10_000
 """Weighted draws for each lane that answers about the posterior rest on."""
-
-NUM_TRIED = 1000
-"""Draws at which the arm that leaves no weight is looked for."""
 
 TILE_SIZE = 1 << 16
 """Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
@@ -64,17 +61,10 @@ def prior_log_density(problem: BanditProblem, means: np.ndarray) -> np.ndarray:
     """Return the prior's (R, m) log-density of (R, K, m) means; arms go last, as it expects.
 
     Raises:
-        ValueError: if it has another shape, or is NaN or +inf.
+        ValueError: if it is NaN or +inf.
     """
-    log_density = np.asarray(problem.prior.log_density(means.swapaxes(1, 2)))
-    wanted = (means.shape[0], means.shape[2])
-    if log_density.shape == tuple(size for size in wanted if size > 1):
-        log_density = log_density.reshape(wanted)  # densities of SciPy drop dimensions of length 1
-    if log_density.shape != wanted:
-        raise ValueError(
-            f"prior.log_density must map means (..., K) to (...): shape {wanted} for means of "
-            f"shape {(*wanted, means.shape[1])}, got {log_density.shape}."
-        )
+    wanted = means.shape[0], means.shape[2]  # densities of SciPy drop dimensions of length 1
+    log_density = np.reshape(problem.prior.log_density(means.swapaxes(1, 2)), wanted)
     if not (log_density < np.inf).all():
         raise ValueError("prior.log_density must be finite or -inf, got NaN or +inf.")
     return log_density
@@ -109,27 +99,25 @@ class WeighedPosterior(Posterior):
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations of the means."""
-        return np.concatenate([each.mean() for each in self._lanes()])
+        return self._ask(WeightedDraws.mean)
 
     def std(self) -> np.ndarray:
         """Return the (N, K) standard deviations of the means."""
-        return np.concatenate([each.std() for each in self._lanes()])
+        return self._ask(WeightedDraws.std)
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means; see `Posterior.quantile`."""
-        rows = np.broadcast_to(p, self.counts.shape)[:, None]
-        pairs = zip(self._lanes(), rows, strict=True)
-        return np.concatenate([each.quantile(row) for each, row in pairs])
-
-    def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities that each arm has the largest mean."""
-        return self.best_among(None)
+        return self._ask(WeightedDraws.quantile, np.broadcast_to(p, self.counts.shape))
 
     def best_among(self, available: np.ndarray | None) -> np.ndarray:
         """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
-        rows = [None] * len(self.counts) if available is None else list(available[:, None])
-        pairs = zip(self._lanes(), rows, strict=True)
-        return np.concatenate([each.best_arm_probabilities(row) for each, row in pairs])
+        options = [] if available is None else [available]
+        return self._ask(WeightedDraws.best_arm_probabilities, *options)
+
+    def _ask(self, question: Callable[..., np.ndarray], *options: np.ndarray) -> np.ndarray:
+        """Return (N, K) answers, given (N, K) options."""
+        rows = zip(self._lanes(), *(option[:, None] for option in options), strict=True)
+        return np.concatenate([question(each, *row) for each, *row in rows])
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where draws may not follow the proposal's law."""
@@ -146,25 +134,12 @@ class WeighedPosterior(Posterior):
 
 
 def no_weight(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:
-    """Return the error that no draw for a lane has weight; it names arm, count and sum if it can.
-
-    It is an arm with none of whose draws, each put into a draw of the prior, data and prior are
-    possible, while they are with another draw of the prior.
-    """
-    rng, problem, fault = np.random.default_rng(0), proposal.problem, "data are"
-    drawn = proposal.draw(rng, np.array([lane]), NUM_TRIED).means[0].T
-    typical = problem.prior.sample(rng, drawn.shape)
-    for arm in np.flatnonzero(proposal.counts[lane])[::-1]:
-        data = int(proposal.counts[lane, arm]), float(proposal.sums[lane, arm])
-        mixed, shuffled = typical.copy(), typical.copy()
-        mixed[:, arm], shuffled[:, arm] = drawn[:, arm], np.roll(typical[:, arm], 1)
-        logs = problem.likelihood.log_likelihood(drawn[:, arm], *data)
-        logs = logs + problem.prior.log_density(mixed)
-        if np.isneginf(logs).all() and np.isfinite(problem.prior.log_density(shuffled)).any():
-            fault = f"arm {arm} has {data[0]} rewards of total {data[1]:g} that are"
+    """Return the error that no draw for a lane has weight, given its data."""
+    counts, sums = proposal.counts[lane].tolist(), proposal.sums[lane].tolist()
     return ValueError(
         f"prior.log_density must be above -inf at some draw from the proposal, got -inf at all "
-        f"{where} lane {lane}, whose {fault} hardly possible under the prior{remedy}."
+        f"{where} lane {lane}, whose counts {counts} and sums {sums} are hardly possible under the "
+        f"prior{remedy}."
     )
 
 

@@ -101,7 +101,7 @@ def find_table(means: bytes, depth: int, discount: float, num_pulls: int) -> np.
 
     Remembered, for agents of one prior often follow each other.
     """
-    from agents.numerics.gittins import find_indices
+    from agents.numerics.lookahead import find_indices
 
     table = np.empty(num_pulls * (num_pulls + 1) // 2)
     find_indices(np.frombuffer(means), depth, discount, np.empty(depth + 2), table)

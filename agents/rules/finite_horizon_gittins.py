@@ -114,7 +114,7 @@ def exact_indices(alpha: np.ndarray, beta: np.ndarray, left: int) -> np.ndarray:
         beta: second parameters.
         left: r >= 1.
     """
-    from agents.numerics.gittins import find_finite_indices  # brings numba
+    from agents.numerics.lookahead import find_finite_indices  # brings numba
 
     states, which = np.unique(np.stack([alpha.ravel(), beta.ravel()]), axis=1, return_inverse=True)
     found = np.empty(states.shape[1])

@@ -12,7 +12,7 @@ import numpy as np
 from agents.base import Agent
 from agents.base.forgetting import Forgetful
 from agents.posteriors.base import Posterior, require_forgetting
-from agents.posteriors.choosing import exact_posterior, has_exact_posterior
+from agents.posteriors.choosing import exact_posterior, find_methods
 from agents.rules.uniform import uniform_arms, uniform_law
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.problem import BanditProblem
@@ -42,7 +42,7 @@ class Greedy(Forgetful):
     ) -> None:
         super().__init__(problem)
         if estimate is None:
-            estimate = "posterior" if has_exact_posterior(problem) else "average"
+            estimate = "posterior" if find_methods(problem) else "average"
         self.estimate = check_choice("estimate", estimate, ESTIMATES)
         self._posterior = exact_posterior(problem)[1] if estimate == "posterior" else None
         self._set_discount(discount)
@@ -51,16 +51,12 @@ class Greedy(Forgetful):
         """Return the (N, K) estimates of the means."""
         if self._posterior is None:
             return empirical_means(self)
-        if self._borrowers is not None:
-            self._take_back()
         self._posterior.follow(self.rng, self.lane_counts, self.lane_sums)
         doubts = self._posterior.doubts()
         self._diagnostics = {"doubts": doubts, "is_unreliable": doubts != 0}
         return self._posterior.mean()
 
     def _restart(self, mask: np.ndarray) -> None:
-        if self._borrowers is not None:
-            self._take_back()
         if self._posterior is not None:
             self._posterior.restart(self.rng, mask)
 

@@ -14,7 +14,6 @@ from agents.posteriors.choosing import exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.numerics.compiled import kernel
 from bandit_gym.problem import BanditProblem
 
 PENALTIES = "fh", "v_zero"
@@ -121,6 +120,8 @@ def most_pulled(
         means: (N, H, K) posterior means after 0, ..., H - 1 pulls of each arm.
         available: (N, K) bool, the arms that can be pulled now; None means all.
     """
+    from agents.numerics.lookahead import allocate
+
     num_lanes, num_pulls, num_arms = means.shape
     order = rng.permutation(num_arms)  # of equal shares the first is found
     gains = np.zeros((num_lanes, num_arms, num_pulls + 1))
@@ -130,30 +131,3 @@ def most_pulled(
     pulls = np.empty((num_lanes, num_arms), dtype=np.int64)
     allocate(gains, pulls)
     return order[random_argmax(rng, pulls)]
-
-
-@kernel
-def allocate(gains: np.ndarray, pulls: np.ndarray) -> None:
-    """Share H pulls among arms, so that what they gain in sum is largest.
-
-    Args:
-        gains: (N, K, H + 1) what the first 0, 1, ..., H pulls of an arm gain.
-        pulls: (N, K) receives the pulls of each arm.
-    """
-    num_lanes, num_arms, size = gains.shape
-    best, taken = np.empty((num_arms, size)), np.zeros((num_arms, size), dtype=np.int64)
-    for lane in range(num_lanes):
-        best[0] = gains[lane, 0]
-        taken[0] = np.arange(size)
-        for arm in range(1, num_arms):
-            for total in range(size):
-                top, at = -np.inf, 0
-                for own in range(total + 1):
-                    value = best[arm - 1, total - own] + gains[lane, arm, own]
-                    if value > top:
-                        top, at = value, own
-                best[arm, total], taken[arm, total] = top, at
-        left = size - 1
-        for arm in range(num_arms - 1, -1, -1):
-            pulls[lane, arm] = taken[arm, left]
-            left -= taken[arm, left]

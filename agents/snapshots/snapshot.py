@@ -1,8 +1,7 @@
 """The posterior of an agent at one time, to look at, draw from and compute with.
 
-It knows nothing of how posteriors are held: it asks one, of `agents.posteriors.base`, for a copy
-of its own when it is first asked itself. So to take a snapshot costs hardly more than to copy the
-statistics.
+It knows nothing of how posteriors are held: it asks one, of `agents.posteriors.base`, which follows
+the statistics of the snapshot when it is first asked itself.
 
 Letters: K arms, N lanes.
 """
@@ -10,13 +9,15 @@ Letters: K arms, N lanes.
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.random import Generator
 
-from agents.snapshots.table import as_html, as_text
+from agents.snapshots.shown import as_html, as_text, draw_posterior, make_inference_data
 from bandit_gym.checks import check_integer, check_numbers, check_real, message
+from bandit_gym.problem import BanditProblem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,19 +46,18 @@ class PosteriorSnapshot:
         self.num_envs = agent.num_envs
         self.counts, self.sums = agent.lane_counts.copy(), agent.lane_sums.copy()
         self.source = held.source
-        self._held, self._is_settled = held, False
-        self._rng = agent.rng if held.keeps_state else None
+        self._held, self._is_settled = held.fork() if held.keeps_state else held, False
+        self._rng = copy.deepcopy(agent.rng) if held.keeps_state else np.random.default_rng(0)
 
     def settle(self) -> Any:
-        """Return the posterior: a copy, made when first needed, that has followed the data.
+        """Return the posterior, brought to the data when first needed.
 
-        Particles and chains are brought to the data as the agent itself will bring them, with a
-        copy of its generator.
+        Particles and chains follow them as the agent itself will, with a copy of its generator.
         """
         if not self._is_settled:
-            held, rng = self._held.fork(), copy.deepcopy(self._rng) or np.random.default_rng(0)
-            held.follow(rng, self.counts, self.sums)
-            self._held, self._is_settled, self._rng = held, True, None
+            self._held = self._held.fork()
+            self._held.follow(self._rng, self.counts, self.sums)
+            self._is_settled = True
         return self._held
 
     def __getstate__(self) -> dict[str, Any]:
@@ -141,21 +141,17 @@ class PosteriorSnapshot:
         return np.asarray(self.problem.likelihood.sample(means, rng.random(means.shape)))
 
     def plot(self, ax: Axes | None = None, *, lane: int = 0) -> Axes:
-        """Draw the densities of the arms or, of draws and of many arms, intervals; see `figure`.
+        """Draw the densities of the arms or, of draws and of many arms, intervals.
 
         Args:
             ax: where; None makes a figure.
             lane: which lane.
         """
-        from agents.snapshots.figure import draw_posterior
-
         lane = check_integer("lane", lane, minimum=0, maximum=len(self.counts) - 1)
         return draw_posterior(self, ax, lane)
 
     def to_arviz(self, size: int = 1000, *, seed: int = 0) -> Any:
-        """Return draws of means and rewards as ArviZ has them; see `inference_data`."""
-        from agents.snapshots.inference_data import make_inference_data
-
+        """Return draws of means and rewards as ArviZ has them; see `make_inference_data`."""
         return make_inference_data(self, size, seed)
 
     def __repr__(self) -> str:
@@ -177,6 +173,43 @@ class PosteriorSnapshot:
         most = MOST_VALUES // self.counts.size
         size, held = check_integer("size", size, minimum=1, maximum=most), self.settle()
         return self._shaped((held.fork() if held.keeps_state else held).sample_many(rng, size))
+
+
+class Holder:
+    """Lets its posterior be looked at; a class that has one returns it by `_held`."""
+
+    problem: BanditProblem
+    num_envs: int | None
+    lane_counts: np.ndarray
+    lane_sums: np.ndarray
+
+    def posterior(self) -> PosteriorSnapshot:
+        """Return what is known of the means now; what is observed later does not change it.
+
+        Asking moves neither the agent nor its generator.
+
+        Raises:
+            TypeError: if the agent has no prior.
+        """
+        self._require_reset()
+        held = self._held()
+        if held is None:
+            name = type(self).__name__
+            raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
+        return PosteriorSnapshot(self, held)
+
+    @property
+    @abstractmethod
+    def rng(self) -> Generator:
+        """The agent's own generator; without lanes there is none yet."""
+
+    @abstractmethod
+    def _require_reset(self) -> None:
+        """Refuse what needs lanes before there are any."""
+
+    def _held(self) -> Any:
+        """Return the `agents.posteriors.base.Posterior`, None if there is none."""
+        return None
 
 
 def _make_generator(seed: int | None) -> Generator:

@@ -22,7 +22,7 @@ from agents import (
     make_agent,
 )
 from bandit_gym.likelihoods import Bernoulli, Exponential
-from bandit_gym.priors import Beta, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import HierarchicalBeta
 from bandit_gym.problem import BanditProblem
 
@@ -50,7 +50,6 @@ CASES = {
     "joint populations": SMCThompson(HIDDEN, **PARTICLES),
     "matched": RacingThompson(CHAIN, proposal="matched", stopping="self-normalised"),
     "bank": RacingThompson(HIDDEN, stopping="self-normalised"),
-    "prior of choice": RacingThompson(TABLE, proposal=Beta(2.0, 2.0), stopping=20),
     "pull": RacingThompson(CONJUGATE_PROBLEMS[2], unpulled_arms="pull", stopping=5),
 }
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from families import CONJUGATE_PROBLEMS
 
-from agents import ExactThompson, SlidingWindow
+from agents import ExactThompson, SlidingWindow, make_agent
 from agents.sliding_window import RULES
 from bandit_gym.likelihoods import Bernoulli, Exponential
 from bandit_gym.priors import Beta, InverseGamma
@@ -56,7 +56,7 @@ def test_an_arm_without_rewards_in_the_window_is_as_new():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_long_window_changes_nothing(rule):
-    plain, windowed = RULES[rule](PROBLEM), SlidingWindow(PROBLEM, window=1000, rule=rule)
+    plain, windowed = make_agent(rule, PROBLEM), SlidingWindow(PROBLEM, window=1000, rule=rule)
     for agent in (plain, windowed):
         agent.reset(50, seed=0)
     counts = np.random.default_rng(1).integers(1, 5, (50, 4))
@@ -88,7 +88,7 @@ def test_a_window_of_one_lane_draws_from_what_it_holds():
         ({"window": 0}, "window must be a positive integer, got 0"),
         ({"rule": "racing"}, "rule must be one of 'exact', .*, got 'racing'"),
         ({"rule": {"name": "ucb1", "scal": 2}}, "ucb1 options must have no keys but .*'scale'"),
-        ({"rule": {"name": "exact", "discount": 0.5}}, "exact options must have no keys but"),
+        ({"rule": {"name": "exact", "discount": 0.5}}, "rule must have no discount beside"),
         ({"rule": 3}, "rule must be a name, or a dict with the key 'name', got 3"),
     ],
 )

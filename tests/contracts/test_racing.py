@@ -305,7 +305,6 @@ BAD_OPTIONS = [
     ("stopping", "papr", "'paper'"),
     ("effective_samples", 0.0, "effective_samples must be .* got 0.0"),
     ("proposal", "refrence", "'reference'"),
-    ("proposal", Gamma(2.0, 1.0), "proposal must be a Beta prior"),
     ("max_samples", 0, "max_samples must be .* got 0"),
     ("unpulled_arms", "drop", "unpulled_arms must be"),
 ]
@@ -339,7 +338,6 @@ def test_an_option_that_the_stop_never_reads_is_refused(stopping, option, value)
 @pytest.mark.parametrize(
     ("problem", "options", "text"),
     [
-        (CUT, {"proposal": Normal(0.0, 1.0)}, "proposal must be a Beta prior"),
         (BanditProblem(Bernoulli(), Scaled(0.0), 4), {"scale": "supremum"}, "natural_parameters"),
         (
             BanditProblem(Bernoulli(), Beta(0.1, 2.0), 4),
@@ -352,12 +350,11 @@ def test_an_option_that_the_stop_never_reads_is_refused(stopping, option, value)
             "proposal must be 'matched' for geometric rewards",
         ),
     ],
-    ids=["own", "no parameters", "unbounded", "no row"],
+    ids=["no parameters", "unbounded", "no row"],
 )
 def test_what_a_race_of_the_paper_needs_of_a_prior_is_told(problem, options, text):
-    make = RacingThompson if "proposal" in options else RacingThompson.paper
     with pytest.raises(ValueError, match=text):
-        make(problem, **options)
+        RacingThompson.paper(problem, **options)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -385,7 +382,7 @@ def test_a_density_that_is_no_number_is_refused_and_leaves_the_agent_as_it_was(
     assert agent.act().shape == (3,)
 
 
-def test_data_that_are_impossible_under_the_prior_are_told_by_lane_and_arm():
+def test_data_that_are_impossible_under_the_prior_are_told_by_lane():
     class SeldomPaying:
         """Arm 1 pays one time in five at most, says the prior."""
 
@@ -399,8 +396,8 @@ def test_data_that_are_impossible_under_the_prior_are_told_by_lane_and_arm():
         "racing_paper", BanditProblem(Bernoulli(), SeldomPaying(), 3), 2, max_samples=200
     )
     agent.warm_start([[0, 0, 0], [0, 50, 0]], [[0, 0, 0], [0, 50, 0]])
-    told = "at all 200 samples of the race in lane 1, whose arm 1 has 50 rewards of total 50 that"
-    with pytest.raises(ValueError, match=told):
+    told = "at all 200 samples of the race in lane 1, whose counts [0, 50, 0] and sums [0.0, 50.0"
+    with pytest.raises(ValueError, match=re.escape(told)):
         agent.act()
     agent.reset_lanes(np.array([False, True]))
     assert agent.act().shape == (2,)

@@ -10,7 +10,7 @@ from families import ALL_AGENTS, ALL_LIKELIHOODS, ALL_PRIORS, CONJUGATE_PROBLEMS
 
 import agents
 from agents import RacingThompson, SMCThompson, make_agent
-from agents.saved.storable import describe_problem
+from agents.saved import describe_problem
 from bandit_gym import likelihoods, priors, problem
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, mixtures
@@ -31,7 +31,7 @@ OTHERS = (
     BERNOULLI,
 )
 OPTIONS = {
-    "racing": {"proposal": Beta(2.0, 3.0), "stopping": np.int64(30)},
+    "racing": {"stopping": np.int64(30)},
     "smc_paper": {"num_particles": np.arange(5, 8)},
     "epsilon_greedy": {"epsilon": np.float64(0.3), "estimate": "posterior"},
 }

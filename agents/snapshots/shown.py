@@ -1,0 +1,178 @@
+"""A posterior in pictures and tables: a figure, a small table, and what ArviZ reads."""
+
+from __future__ import annotations
+
+from html import escape
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bandit_gym.checks import check_object
+from bandit_gym.styles import COLOURS, look
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_CURVES = 10
+"""Arms beyond which densities would hide each other."""
+
+NUM_POINTS = 400
+HEIGHT_PER_ARM, TALLEST = 0.2, 40.0
+"""Inches of a figure of one's own."""
+
+ENDS = (0.002, 0.998)
+"""Levels between which densities are drawn, and half as far beyond them as means are possible."""
+
+MOST_ROWS = 20
+"""Of more arms, those most likely to be the best are shown."""
+
+HEADINGS = ("arm", "pulls", "mean", "95 %", "P(best)")
+
+
+def draw_posterior(snapshot: Any, ax: Axes | None, lane: int) -> Axes:
+    """Draw one lane's arms and return the axes.
+
+    Args:
+        snapshot: the posterior.
+        ax: where; None makes a figure.
+        lane: which lane.
+    """
+    num_arms = snapshot.counts.shape[1]
+    from matplotlib.axes import Axes
+
+    if ax is not None:
+        check_object("ax", ax, Axes, "leave it out for a figure of its own")
+    else:
+        from matplotlib import pyplot
+
+        height = min(max(4.8, HEIGHT_PER_ARM * num_arms), TALLEST)
+        ax = pyplot.subplots(figsize=(6.4, height), layout="constrained")[1]
+    ends = snapshot.quantile(ENDS).reshape(2, -1, num_arms)[:, lane]
+    curves = _densities(snapshot, ends, lane) if num_arms <= MOST_CURVES else None
+    if curves is None:
+        _draw_intervals(snapshot, ax, lane)
+    else:
+        x, densities = curves
+        for arm in range(num_arms):
+            label = f"arm {arm}, {snapshot.counts[lane, arm]} pulls"
+            ax.plot(x, densities[:, arm], label=label, **look(arm).line)
+        ax.set(xlim=(x[0], x[-1]), ylim=(0, None), ylabel="posterior density")
+        ax.legend()
+    ax.set_xlabel("mean reward")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _densities(snapshot: Any, ends: np.ndarray, lane: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return (M,) means and the (M, K) densities there; None where there are only draws."""
+    if not np.isfinite(ends).all():
+        return None
+    (low, high), support = (ends[0].min(), ends[1].max()), snapshot.problem.likelihood.support
+    margin = (high - low) / 2
+    x = np.linspace(max(low - margin, support[0]), min(high + margin, support[1]), NUM_POINTS)
+    try:
+        found = snapshot.density(x)
+    except TypeError:
+        return None
+    return x, found.reshape(NUM_POINTS, -1, ends.shape[1])[:, lane]
+
+
+def _draw_intervals(snapshot: Any, ax: Axes, lane: int) -> None:
+    num_arms = snapshot.counts.shape[1]
+    low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, lane]
+    mean = snapshot.mean().reshape(-1, num_arms)[lane]
+    order, places = np.argsort(mean, kind="stable"), np.arange(num_arms)
+    ax.hlines(places, low[order], high[order], color=COLOURS[0])
+    ax.plot(mean[order], places, "o", color=COLOURS[0])
+    ax.set_yticks(places, [f"arm {arm}" for arm in order.tolist()])
+    ax.set_title("posterior means and 95 % intervals")
+
+
+def title(snapshot: Any) -> str:
+    """Return how many arms there are, after how many pulls, and what is told of them from what."""
+    num_lanes, num_arms = snapshot.counts.shape
+    lanes = "" if snapshot.num_envs is None else f", lane 0 of {num_lanes}"
+    pulls = int(snapshot.counts[0].sum())
+    after = f"{pulls} pull" if pulls == 1 else f"{pulls} pulls"
+    return f"Posterior of {num_arms} arms after {after}{lanes}, from {snapshot.source}"
+
+
+def rows(snapshot: Any) -> list[tuple[str, ...]]:
+    """Return the first lane's arms, each as the words of a row."""
+    num_arms = snapshot.counts.shape[1]
+    low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, 0]
+    mean, best = (
+        found.reshape(-1, num_arms)[0]
+        for found in (snapshot.mean(), snapshot.best_arm_probabilities())
+    )
+    shown = np.sort(np.argsort(-best, kind="stable")[:MOST_ROWS])
+    return [
+        (
+            str(arm),
+            f"{pulls:.4g}" if (pulls := snapshot.counts[0, arm]) % 1 else str(int(pulls)),
+            f"{mean[arm]:.4g}",
+            f"[{low[arm]:.4g}, {high[arm]:.4g}]",
+            f"{best[arm]:.3f}",
+        )
+        for arm in shown.tolist()
+    ]
+
+
+def as_text(snapshot: Any) -> str:
+    """Return the table in columns."""
+    lines = [HEADINGS, *rows(snapshot)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    table = [
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    ]
+    return "\n".join([title(snapshot), *table, *_rest(snapshot)])
+
+
+def as_html(snapshot: Any) -> str:
+    """Return the table for notebooks."""
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in HEADINGS)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows(snapshot)
+    )
+    rest = "".join(f"<p>{escape(line)}</p>" for line in _rest(snapshot))
+    caption = f"<caption>{escape(title(snapshot))}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+
+def _rest(snapshot: Any) -> list[str]:
+    """Say how many arms are left out."""
+    left = snapshot.counts.shape[1] - MOST_ROWS
+    return [f"and {left} arms less likely to be the best"] if left > 0 else []
+
+
+def make_inference_data(snapshot: Any, size: int, seed: int) -> Any:
+    """Return an xarray `DataTree`, or `InferenceData` where ArviZ is older than its version 1.
+
+    Groups are `posterior` (`mean`), `posterior_predictive` (`reward`), each of one chain of `size`
+    draws, and `constant_data` (`pulls` and `total_reward`); dimensions are named lane and arm.
+
+    Args:
+        snapshot: the posterior.
+        size: how many draws.
+        seed: of the draws.
+    """
+    import arviz
+
+    def shaped(statistics: Any) -> Any:
+        return statistics[0] if snapshot.num_envs is None else statistics
+
+    own = ["arm"] if snapshot.num_envs is None else ["lane", "arm"]
+    groups: dict[str, Any] = {
+        "posterior": {"mean": snapshot.sample(size, seed=seed)[None]},
+        "posterior_predictive": {"reward": snapshot.predictive(size, seed=seed)[None]},
+        "constant_data": {
+            "pulls": shaped(snapshot.counts),
+            "total_reward": shaped(snapshot.sums),
+        },
+    }
+    names = {name: own for group in groups.values() for name in group}
+    if "posterior" in signature(arviz.from_dict).parameters:  # before version 1
+        return arviz.from_dict(**groups, dims=names)
+    return arviz.from_dict(groups, dims=names)
