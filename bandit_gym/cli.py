@@ -38,8 +38,8 @@ from bandit_gym.fidelity import commands as fidelity
 from bandit_gym.files import VERSION
 from bandit_gym.results import commands as reading
 from bandit_gym.results.commands import FAILED, OK
-from bandit_gym.results.presented import load_results
 from bandit_gym.results.report import describe, draw_regret
+from bandit_gym.results.results import load_results
 from bandit_gym.watching import commands as watching
 
 BAD_INPUT, INTERRUPTED, NOBODY_READS = 2, 130, 141

@@ -8,7 +8,6 @@ notebook, a prior that was just made. What has a name is turned into it; see
 from __future__ import annotations
 
 import contextlib
-import inspect
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.registration import MAX_EPISODE_STEPS
-from bandit_gym.results.presented import load_results
+from bandit_gym.results.results import load_results
 
 if TYPE_CHECKING:
     from bandit_gym.callbacks import Callback
@@ -38,10 +37,6 @@ if TYPE_CHECKING:
         @property
         def unwrapped(self) -> BanditEnv:
             """The environment itself, whose `problem` agents are told."""
-
-
-ALWAYS_WRITTEN = ("env", "replications", "horizon")
-"""Settings that the printed call of a comparison has even where they are the usual ones."""
 
 
 def make(env: str | BanditProblem, **options: Any) -> MadeEnv:
@@ -132,7 +127,6 @@ def compare(
         "block_size": block_size,
         "propensities": propensities,
     }
-    call = _write_call(agents, {"env": env, **settings, "out": out, "recompute": recompute})
     running: dict[str, Any] = {"workers": workers, "recompute": recompute, "callbacks": callbacks}
     experiment = Experiment.from_dict(
         {
@@ -152,7 +146,7 @@ def compare(
         if shows_progress:
             running["on_progress"] = stack.enter_context(progress_on_stderr())
         run_experiment(experiment, folder, **running)
-        return load_results(folder, experiment, origin=call)
+        return load_results(folder, experiment)
 
 
 @contextlib.contextmanager
@@ -180,14 +174,3 @@ def _warn_of_own_code(experiment: Experiment) -> None:
         condition = "be importable to be run again from the folder alone"
         remedy = "what is stored is a digest; put them into a module, from which you import them"
         warnings.warn(message("agents and priors", condition, names, remedy), stacklevel=3)
-
-
-def _write_call(agents: Any, settings: Mapping[str, Any]) -> str:
-    """Write the call of `compare`, with the settings that are not the usual ones."""
-    parameters = inspect.signature(compare).parameters
-    given = {
-        name: str(value) if name == "out" else value
-        for name, value in settings.items()
-        if name in ALWAYS_WRITTEN or value != parameters[name].default
-    }
-    return f"compare({agents!r}, {', '.join(f'{name}={value!r}' for name, value in given.items())})"

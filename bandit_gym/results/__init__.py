@@ -2,10 +2,9 @@
 
 from bandit_gym.results.comparison import Comparison, compare, describe_comparison
 from bandit_gym.results.page import write_html
-from bandit_gym.results.presented import Results, load_results
 from bandit_gym.results.report import describe, write_report
-from bandit_gym.results.results import RunResults, paired_differences
-from bandit_gym.results.spreadsheet import to_csv
+from bandit_gym.results.results import Results, load_results
+from bandit_gym.results.stored import RunResults, paired_differences
 from bandit_gym.results.summary import aggregate, summarise
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "load_results",
     "paired_differences",
     "summarise",
-    "to_csv",
     "write_html",
     "write_report",
 ]

@@ -15,9 +15,8 @@ from bandit_gym.experiments.command_line import terminal_width
 from bandit_gym.files import replacing
 from bandit_gym.results.comparison import compare, describe_comparison
 from bandit_gym.results.page import write_html
-from bandit_gym.results.presented import load_results
 from bandit_gym.results.report import describe, write_report
-from bandit_gym.results.spreadsheet import to_csv
+from bandit_gym.results.results import load_results
 
 OK, FAILED = 0, 1
 FOLDER_ONLY = ("format", "style", "latex")
@@ -55,7 +54,7 @@ def export(options: argparse.Namespace) -> int:
     path = check_file("csv", options.csv) if is_typed else Path(options.directory) / "results.csv"
     with replacing(path, is_typed=is_typed) as file:
         for number, table in enumerate(found.frames()):
-            file.write(to_csv(table, header=number == 0))
+            file.write(table.to_csv(index=False, header=number == 0).encode())
     print(f"One row per stored replication and step: {path}")
     return OK
 

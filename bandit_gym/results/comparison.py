@@ -5,18 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_object
 from bandit_gym.results import statistics
-from bandit_gym.results.cells import NOTHING, Cells, interval_notes, write_estimate, write_p_value
 from bandit_gym.results.report import write_text
-from bandit_gym.results.results import Results, RunResults
 from bandit_gym.results.statistics import LEVEL, MIN_REPLICATIONS
-from bandit_gym.results.tables import Table, fill
+from bandit_gym.results.stored import RunResults
+from bandit_gym.results.tables import (
+    NOTHING,
+    Cells,
+    Table,
+    fill,
+    interval_notes,
+    write_estimate,
+    write_p_value,
+)
+
+if TYPE_CHECKING:
+    from bandit_gym.results.results import Results
 
 SAME, UNTESTED, UNDECIDED = "same", "untested", "undecided"
 
@@ -61,8 +70,6 @@ def compare(first: Results, second: Results) -> Comparison:
     Raises:
         ValueError: if no run has a partner.
     """
-    for name, results in (("first", first), ("second", second)):
-        check_object(name, results, Results)
     partners = {_label(found): found for found in second.runs}
     rows, unmatched, lost = [], [], 0
     for found in (each for each in first.runs if each.is_usable):

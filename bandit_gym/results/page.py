@@ -17,18 +17,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_file, check_object
+from bandit_gym.checks import check_file
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import RESULTS_VERSION, VERSION, replacing
-from bandit_gym.results.cells import NOTHING, Row, write_estimate, write_p_value
 from bandit_gym.results.report import closing_notes, version_notes
-from bandit_gym.results.results import Results
 from bandit_gym.results.summary import normalised_scores, summarise
-from bandit_gym.results.tables import Table, make_aggregate, make_tables
+from bandit_gym.results.tables import (
+    NOTHING,
+    Row,
+    Table,
+    make_aggregate,
+    make_tables,
+    write_estimate,
+    write_p_value,
+)
 from bandit_gym.styles import look
 
 if TYPE_CHECKING:
     from bandit_gym.results.plots import Chart, Curve
+    from bandit_gym.results.results import Results
 
 MOST_POINTS = 120
 """Of a curve: more are not told apart on a screen."""
@@ -121,7 +128,6 @@ def write_html(results: Results, path: str | Path) -> Path:
         ModuleNotFoundError: if plotly is not installed, which the extra `html` brings.
         OSError: if the file cannot be written.
     """
-    check_object("results", results, Results)
     path = check_file("path", path)
     try:
         from plotly.offline import get_plotlyjs

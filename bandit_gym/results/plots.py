@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -21,11 +21,14 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
-from bandit_gym.results.results import Results, RunResults, paired_differences
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths, performance_profile
+from bandit_gym.results.stored import RunResults, paired_differences
 from bandit_gym.results.summary import lower_bound_slope, normalised_scores, regret_name
 from bandit_gym.styles import FORMATS, GREY, STYLES, Look, literal, look, wrapped
 from bandit_gym.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from bandit_gym.results.results import Results
 
 SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size

@@ -1,23 +1,37 @@
-"""What people read: tables in plain text, and the folder `report` with tables and figures."""
+"""What people read: tables in plain text and LaTeX, and the folder `report` with figures."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from bandit_gym.checks import check_choice, check_folder, check_object, make_folder
+from bandit_gym.checks import check_choice, check_folder, make_folder
 from bandit_gym.experiments.command_line import ENDLESS, shorten, wrap
 from bandit_gym.files import RESULTS_VERSION, write_atomically
-from bandit_gym.results.cells import Row
-from bandit_gym.results.latex import write_latex
-from bandit_gym.results.results import Results
-from bandit_gym.results.spreadsheet import to_csv
 from bandit_gym.results.statistics import LEVEL
 from bandit_gym.results.summary import aggregate, summarise
-from bandit_gym.results.tables import Table, make_aggregate, make_tables, timing
+from bandit_gym.results.tables import Row, Table, make_aggregate, make_tables, timing
+
+if TYPE_CHECKING:
+    from bandit_gym.results.results import Results
+
+
+PREAMBLE = "% Needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX where labels are not Latin.\n"
+WRITTEN = {
+    **{sign: f"\\{sign}" for sign in "#$%&_{}"},
+    **{"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
+    **{"`": r"\textasciigrave{}", "'": r"\textquotesingle{}", "[": "{[}", "]": "{]}"},
+    **{"±": r"$\pm$", "−": "$-$", "µ": r"$\mu$"},
+}
+"""Signs that mean something to LaTeX, alone or with those beside them, and how it shows them."""
+
+NEGATIVE = re.compile(r"(?<![\w-])-(?=\d)")
 
 
 def describe(
@@ -78,7 +92,6 @@ def write_report(
     from bandit_gym.results import plots  # brings matplotlib, which a table does not need
     from bandit_gym.styles import FORMATS, STYLES
 
-    check_object("results", results, Results)
     check_choice("style", style, STYLES)
     for name in formats:
         check_choice("formats", name, FORMATS)
@@ -90,7 +103,7 @@ def write_report(
         "timing": pd.DataFrame(timing(results)),
     }
     for name, table in tables.items():
-        write_atomically(directory / f"{name}.csv", to_csv(table))
+        write_atomically(directory / f"{name}.csv", table.to_csv(index=False).encode())
     text = describe(results, details=True)
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     if latex:
@@ -103,7 +116,6 @@ def draw_regret(results: Results, directory: Path) -> list[Path]:
     """Draw the regret over time, one picture per environment, and return the PNG files."""
     from bandit_gym.results import plots
 
-    check_object("results", results, Results)
     directory = check_folder("directory", directory)
     make_folder("directory", directory)
     figures = plots.draw_all(results, kinds=["regret"])
@@ -178,3 +190,47 @@ def _align(cells: Sequence[str], most: int, justify: Callable[[str, int], str]) 
     """Return cells of one length, the longest shortened."""
     short = [shorten(cell, most) for cell in cells]
     return [justify(cell, max(map(len, short))) for cell in short]
+
+
+def write_latex(results: Results) -> str:
+    """Write the table of each environment, and that over all of them, ready to be included."""
+    rows = summarise(results).to_dict("records")
+    tables = [estimates for estimates, _ in make_tables(results, rows).values()]
+    written = [_write_latex_table(table) for table in (*tables, *make_aggregate(results))]
+    return "\n".join([PREAMBLE, *written])
+
+
+def escape_latex(text: str) -> str:
+    """Return text as LaTeX shows it literally; line breaks become spaces."""
+    written = "".join(WRITTEN.get(sign, sign) for sign in text.replace("\n", " "))
+    return re.sub(r"-(?=-)", "-{}", written)  # two in a row would be a dash
+
+
+def _write_latex_table(table: Table) -> str:
+    columns = "l" + "r" * (len(table.header) - 1)
+    notes = [escape_latex(note) for note in (table.title, *table.notes)]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering\small",
+            rf"\caption{{{' '.join(notes)}}}",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            _write_line(table.header),
+            r"\midrule",
+            *(_write_line(_with_minus(line)) for line in table.lines),
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _write_line(cells: Sequence[str]) -> str:
+    return " & ".join(map(escape_latex, cells)) + r" \\"
+
+
+def _with_minus(line: Sequence[str]) -> list[str]:
+    """Put a minus for the hyphen of negative numbers; the label stays as it is."""
+    return [line[0], *(NEGATIVE.sub("−", cell) for cell in line[1:])]

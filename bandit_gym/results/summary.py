@@ -8,18 +8,20 @@ reward in place of the pulled arm's mean; its expectation is the same and its va
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import check_object
 from bandit_gym.experiments.blocks import COLUMNS, DOUBTED
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results import statistics
-from bandit_gym.results.results import Results, RunResults, line_up, paired_differences
 from bandit_gym.results.statistics import Interval
+from bandit_gym.results.stored import RunResults, line_up, paired_differences
 from bandit_gym.typing import FloatArray
+
+if TYPE_CHECKING:
+    from bandit_gym.results.results import Results
 
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
 
@@ -39,7 +41,6 @@ def summarise(results: Results) -> pd.DataFrame:
 
     The table depends on the results alone, to the last bit.
     """
-    check_object("results", results, Results)
     rows: list[dict[str, Any]] = []
     for environment in results.experiment.environments:
         reference = results.reference(environment)
@@ -132,7 +133,6 @@ def aggregate(results: Results) -> pd.DataFrame:
     every environment count. A replication has the same seed in all environments, so intervals
     resample replications whole; below 10 of them there are none.
     """
-    check_object("results", results, Results)
     rows = []
     for agent, scores in normalised_scores(results).items():
         interval = statistics.bootstrap_interval(scores, statistics.interquartile_mean)

@@ -28,7 +28,8 @@ from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.executor import Workers
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.files import RESULTS_VERSION, from_json, to_json, write_atomically
-from bandit_gym.results.results import RunResults, load_results
+from bandit_gym.results.results import load_results
+from bandit_gym.results.stored import RunResults
 
 HERE = Path(__file__).parent
 DOCS, BUILD = HERE.parents[1] / "docs", Path("build/studies")

@@ -165,7 +165,7 @@ def test_names_alone_are_stored_without_a_warning(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         results = bg.compare({"exact": "exact"}, out=tmp_path / "out", **SERIAL)
-    assert repr(results).startswith("compare({'exact': 'exact'}, env='BernoulliBandit-v0'")
+    assert repr(results).startswith("BernoulliBandit-v0: 4 replications of 6 steps")
 
 
 def test_own_code_that_cannot_be_sent_is_refused(session):

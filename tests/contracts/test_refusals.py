@@ -40,7 +40,7 @@ from bandit_gym.priors import (
 )
 from bandit_gym.priors import TruncatedMultivariateNormal as Joint
 from bandit_gym.problem import BanditProblem, problem_from_dict
-from bandit_gym.results import compare, load_results, paired_differences
+from bandit_gym.results import load_results, paired_differences
 from bandit_gym.rollout import rollout
 from bandit_gym.wrappers import AvailableArms, BatchedFeedback, DelayedReward, Drift, wrap
 
@@ -670,7 +670,6 @@ def test_workers(options, text):
 RESULTS = {
     "folder": (load_results, (5,), "directory must be a path, as a string or a Path, got 5"),
     "nowhere": (load_results, ("nowhere",), "the folder must exist, got 'nowhere'"),
-    "compared": (compare, (3, 3), "first must be a Results, got 3"),
     "paired": (paired_differences, (3, 3, "samples"), "found must be what is stored of a run"),
 }
 

@@ -111,9 +111,7 @@ def test_fewer_replications_can_be_asked_for(folder, results, rows):
     fewer = Experiment.from_dict(results.experiment.to_dict() | {"replications": 7})
     part = load_results(folder, fewer)
     assert len(part.frame()) == (rows["replication"] < 7).sum()
-    names = {"load_results": load_results, "Experiment": Experiment}
-    for each in (results, part):
-        assert eval(repr(each), names).frame().equals(each.frame())
+    assert repr(part).startswith(f"{part.experiment.environments[0].label}: 7 replications")
 
 
 # -- The table ----------------------------------------------------------------------------------
@@ -679,8 +677,8 @@ def test_page_has_the_charts_tables_settings_and_versions(page, harmful, tmp_pat
     assert charts_in(text) == 4  # of all worlds; regret, differences and the best arm
     assert "p (Holm)" in text and "How to cite" in text
     found = re.search(r"<h2>The experiment</h2><pre[^>]*>(.*?)</pre>", text, re.S)
-    (tmp_path / "again.toml").write_text(unescape(found[1]), encoding="utf-8")
-    assert load_experiment(tmp_path / "again.toml") == load_results(harmful).experiment
+    (tmp_path / "again.json").write_text(unescape(found[1]), encoding="utf-8")
+    assert load_experiment(tmp_path / "again.json") == load_results(harmful).experiment
 
 
 def test_page_of_agents_that_tell_samples_and_flags_has_charts_of_them(folder, tmp_path):
@@ -724,7 +722,7 @@ def test_page_of_nothing_says_so_and_shows_the_experiment(harmful, tmp_path):
     assert main(["report", str(tmp_path), "--html", "--out", str(tmp_path / "new")]) == 0
     text = (tmp_path / "new" / "report.html").read_text("utf-8")
     assert "Not complete: 9 of 9 blocks are missing." in text
-    assert "[[agents]]" in text and charts_in(text) == 0
+    assert "&quot;agents&quot;: [" in text and charts_in(text) == 0
 
 
 def test_page_without_plotly_says_what_to_install(harmful, tmp_path, monkeypatch, capsys):
