@@ -37,7 +37,6 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from bandit_gym.checks import as_numbers, message
-from bandit_gym.doubts import Doubt
 from bandit_gym.envs import BanditVectorEnv
 from bandit_gym.experiments.catalogue import agent_names, is_sampler, load_agent
 from bandit_gym.experiments.entries import Entry
@@ -45,29 +44,22 @@ from bandit_gym.experiments.packed import unpack_options
 from bandit_gym.experiments.simulation import headline
 from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case
-from bandit_gym.likelihoods import Likelihood
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import AGENT_STREAM, play
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 Sampler = Callable[[BanditProblem, IntArray, FloatArray, Generator, int], FloatArray]
 
-MEASURED, NOT_APPLICABLE, FAILED = "measured", "not applicable", "failed"
+MEASURED, FAILED = "measured", "failed"
 RIGHT, FLAGGED, REFUSED, WRONG = "right", "flagged", "refused", "WRONG"
 LARGEST_EXCESS, FLAGGED_SHARE, LEVEL = 0.02, 0.9, 0.999
 """Of what is right; of decisions, where all count as flagged; and of what chance may give."""
-
-MOST_ROWS, NUM_TIMED = 1000, 10
-"""Draws of a sampler in a call, and calls of a single draw of which the median is timed."""
 
 FIRST_LANES, MOST_LANE_ARMS = 10, 10_000
 """Decisions made first; lanes times arms at a time, thereafter."""
 
 MOST_MEANS = 30_000_000
 """Samples times arms after which no more lanes are asked: races without end get few decisions."""
-
-LONGEST_REPLAY = 10_000
-"""Pulls that an agent without `warm_start` is shown one by one."""
 
 
 class Decisions(NamedTuple):
@@ -130,9 +122,6 @@ def measure_distance(entry: Entry, case: Case, num_decisions: int, seed: int) ->
         if is_refusal(error, entry):
             return row | {"status": REFUSED, "verdict": REFUSED, "words": words}
         return row | describe_failure(words)
-    if made is None:
-        words = f"it has no warm_start, and {row['pulls']:,} pulls are over {LONGEST_REPLAY:,}"
-        return row | {"status": NOT_APPLICABLE, "verdict": NOT_APPLICABLE, "words": words}
     told = {
         "flagged": float(made.is_flagged.mean()),
         "doubts": int(np.bitwise_or.reduce(made.doubts)),
@@ -183,38 +172,9 @@ def is_refusal(error: BaseException, entry: Entry) -> bool:
     return "\n" not in text and text.endswith(".") and any(name in text for name in others)
 
 
-def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions | None:
-    """Decide many times, each time with the case's data; None if an agent cannot be told them."""
-    sampler = find_sampler(entry)
-    if sampler is not None:
-        return _decide_by_sampler(sampler, case, num_decisions, seed)
-    agent = make_agent(entry, case.problem, num_decisions, case.name)
-    return _decide_by_agent(agent, case, num_decisions, seed)
-
-
-def _decide_by_sampler(
-    sampler: Sampler, case: Case, num_decisions: int, seed: SeedSequence
-) -> Decisions:
-    rng, data, arms = np.random.default_rng(seed), (case.counts, case.sums), []
-    for start in range(0, num_decisions, MOST_ROWS):
-        size = min(MOST_ROWS, num_decisions - start)
-        arms.append(best_arms(draw_means(sampler, case.problem, data, rng, size, case.name), rng))
-    times = []
-    for _ in range(NUM_TIMED):
-        begin = process_time()
-        draw_means(sampler, case.problem, data, rng, 1, case.name)
-        times.append(process_time() - begin)
-    none = np.zeros(num_decisions, dtype=np.int64)
-    cost = 1e6 * float(np.median(times))
-    return Decisions(np.concatenate(arms), none > 0, none, np.full(1, np.nan), cost)
-
-
-def _decide_by_agent(
-    agent: Any, case: Case, num_decisions: int, seed: SeedSequence
-) -> Decisions | None:
+def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions:
     """Decide once in each of many fresh lanes; in fewer where that takes too many samples."""
-    if not can_be_told(agent, case.counts):
-        return None
+    agent = make_agent(entry, case.problem, num_decisions, case.name)
     num_arms, num_samples, microseconds = len(case.law), 0.0, 0.0
     tells_law = hasattr(agent, "action_probabilities")
     num_kept = int(np.max(getattr(agent, "num_particles", 0))) if tells_law else 0
@@ -223,11 +183,11 @@ def _decide_by_agent(
         if num_samples * num_arms > MOST_MEANS:
             break
         agent.reset(num_envs=size, seed=lane_seed)
-        tell_history(agent, case.problem.likelihood, case.counts, case.sums, size)
+        agent.warm_start(case.counts, case.sums)
         begin = process_time()
         arms = check_arms(agent.act(), size, num_arms, case.name)
         microseconds = 1e6 * (process_time() - begin) / size
-        told = check_diagnostics(agent, size, case.name)
+        told = read_diagnostics(agent, size)
         laws = agent.action_probabilities() if num_kept else np.full((size, num_arms), np.nan)
         parts.append((arms, *told, total_variation(laws, case.law)))
         num_samples += float(told[-1].sum())
@@ -258,24 +218,12 @@ def check_arms(arms: Any, num_lanes: int, num_arms: int, where: str) -> Any:
     return found
 
 
-def check_diagnostics(
-    agent: Any, num_lanes: int, where: str
-) -> tuple[BoolArray, IntArray, FloatArray]:
+def read_diagnostics(agent: Any, num_lanes: int) -> tuple[BoolArray, IntArray, FloatArray]:
     """Return (N,) flags, doubts and samples of the last decision; False, 0 and NaN if not told."""
     told = agent.diagnostics() if hasattr(agent, "diagnostics") else {}
-    doubts, samples = np.asarray(told.get("doubts", 0)), np.asarray(told.get("num_samples", np.nan))
-    flags = np.asarray(told.get("is_unreliable", doubts != 0))
-    are_doubts = doubts.dtype.kind in "iu" and not (doubts & ~sum(Doubt)).any()
-    for key, values, condition, is_right in (
-        ("doubts", doubts, "sums of Doubts", are_doubts),
-        ("is_unreliable", flags, "True or False", flags.dtype == bool),
-        ("num_samples", samples, "numbers of at least 0", not (samples < 0).any()),
-    ):
-        if values.shape not in ((), (num_lanes,)) or not is_right:
-            name = f"diagnostics()[{key!r}] in {where!r}"
-            raise ValueError(message(name, f"be {condition} for {num_lanes} lanes", told[key]))
-    flags, doubts, samples = (np.broadcast_to(each, num_lanes) for each in (flags, doubts, samples))
-    return flags, doubts.astype(np.int64), samples
+    doubts = np.broadcast_to(np.asarray(told.get("doubts", 0), dtype=np.int64), num_lanes)
+    flags = np.broadcast_to(told.get("is_unreliable", doubts != 0), num_lanes)
+    return flags, doubts, np.broadcast_to(told.get("num_samples", np.nan), num_lanes)
 
 
 def play_game(entry: Entry, case: Case, sizes: tuple[int, int], seed: int) -> Game:
@@ -345,12 +293,20 @@ class SamplerAgent:
         self.counts = np.zeros((num_envs or 1, self.problem.num_arms), dtype=np.int64)
         self.sums = np.zeros(self.counts.shape)
 
+    def warm_start(self, counts: IntArray, sums: FloatArray) -> None:
+        """Let every lane know (K,) data."""
+        self.counts += counts
+        self.sums += sums
+
     def act(self, observation: Any = None) -> IntArray:
-        """Return (N,) arms."""
+        """Return (N,) arms: of one call where all lanes know the same, or of a call each."""
         draw = partial(draw_means, self.sampler, self.problem, rng=self.rng, where=self.where)
+        num_lanes, data = len(self.counts), (self.counts, self.sums)
+        if all((each == each[0]).all() for each in data):
+            return best_arms(draw((data[0][0], data[1][0]), size=num_lanes), self.rng)
         if getattr(self.sampler, "is_batched", False):
-            return best_arms(draw((self.counts, self.sums), size=len(self.counts)), self.rng)
-        draws = [draw(data, size=1) for data in zip(self.counts, self.sums, strict=True)]
+            return best_arms(draw(data, size=num_lanes), self.rng)
+        draws = [draw(each, size=1) for each in zip(*data, strict=True)]
         return best_arms(np.concatenate(draws), self.rng)
 
     def observe(self, action: Any, reward: Any, mask: Any = None) -> None:
@@ -377,18 +333,12 @@ def draw_means(
     found = sampler(problem, data[0].copy(), data[1].copy(), rng, size)
     name, shape = f"what the sampler returns in {where!r}", (size, problem.num_arms)
     means = as_numbers(found)
-    if means is None:
-        raise ValueError(message(name, f"be numbers of shape {shape}", found))
-    if means.shape != shape:
-        raise ValueError(message(name, f"have shape {shape}", means.shape))
-    if not np.isfinite(means).all():
-        raise ValueError(message(name, "be finite", means[~np.isfinite(means)][0]))
+    if means is None or means.shape != shape or not np.isfinite(means).all():
+        raise ValueError(message(name, f"be finite numbers of shape {shape}", found))
     low, high = problem.arm_support().T
     is_outside = (means < low) | (means > high)
     if is_outside.any():
-        arm = int(np.nonzero(is_outside)[1][0])
-        condition = f"lie in the support of arm {arm}, [{low[arm]:g}, {high[arm]:g}]"
-        raise ValueError(message(name, condition, means[is_outside][0]))
+        raise ValueError(message(name, "lie in the support of the prior", means[is_outside][0]))
     return means
 
 
@@ -396,33 +346,3 @@ def best_arms(means: FloatArray, rng: Generator) -> IntArray:
     """Return the (N,) best arms of (N, K) means, ties broken at random."""
     is_best = means == means.max(axis=1, keepdims=True)
     return np.asarray((is_best * (1 + rng.random(means.shape))).argmax(axis=1))
-
-
-def tell_history(
-    agent: Any, likelihood: Likelihood, counts: IntArray, sums: FloatArray, num_lanes: int
-) -> None:
-    """Let every lane of an agent know (K,) data, one by one if it has no `warm_start`."""
-    if hasattr(agent, "warm_start"):
-        agent.warm_start(counts, sums)
-        return
-    for arm, reward in rewards_that_add_up(likelihood, counts, sums):
-        agent.observe(np.full(num_lanes, arm), np.full(num_lanes, reward))
-
-
-def can_be_told(agent: Any, counts: IntArray) -> bool:
-    """Say whether a history is short enough for an agent, or it has `warm_start`."""
-    return hasattr(agent, "warm_start") or int(counts.sum()) <= LONGEST_REPLAY
-
-
-def rewards_that_add_up(
-    likelihood: Likelihood, counts: IntArray, sums: FloatArray
-) -> Iterator[tuple[int, float]]:
-    """Yield arms and possible rewards that make up (K,) counts and sums, as equal as can be."""
-    for arm in np.flatnonzero(counts):
-        each, count = sums[arm] / counts[arm], int(counts[arm])
-        if not likelihood.has_whole_rewards:
-            yield from ((int(arm), float(each)) for _ in range(count))
-            continue
-        low = np.floor(each)
-        num_higher = round(sums[arm] - low * count)
-        yield from ((int(arm), float(low + (i < num_higher))) for i in range(count))

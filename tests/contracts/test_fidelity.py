@@ -1,7 +1,6 @@
 """How near agents come to exact Thompson sampling, and that whoever is wrong is told so."""
 
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,6 @@ import pytest
 from scipy import special, stats
 from surface import SERIAL, adversarial_verdict, verdict_of
 
-from agents import ExactThompson
 from agents.oracle import (
     GIBBS_TOLERANCE,
     action_probabilities,
@@ -61,7 +59,7 @@ def batched(problem, counts, sums, rng, size):
 batched.is_batched = True
 
 
-class NoWarmStart:
+class First:
     """Plays the first arm."""
 
     def __init__(self, problem):
@@ -76,15 +74,8 @@ class NoWarmStart:
     def observe(self, action, reward, mask=None):
         pass
 
-
-class Shown(NoWarmStart):
-    """Decides exactly, once it was shown every pull."""
-
-    def __init__(self, problem):
-        self.agent = ExactThompson(problem)
-        self.reset, self.act, self.observe = (
-            getattr(self.agent, name) for name in ("reset", "act", "observe")
-        )
+    def warm_start(self, counts, sums):
+        pass
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +86,7 @@ def found():
         "spoilt": spoilt,
         "spoiling": spoiling,
         "batched": batched,
-        "first": NoWarmStart,
+        "first": First,
     }
     return run_suite(agents, **SMALL)
 
@@ -262,7 +253,7 @@ def test_samplers_of_the_posterior_are_within_noise(found, agent):
 def test_whoever_is_wrong_is_as_far_as_the_two_laws_are(found, agent, law):
     truth = np.abs(LAW - law).sum() / 2
     far = row(found, agent, 100)
-    assert 0 < far["low"] <= truth <= far["high"]
+    assert 0 < far["low"] and abs(far["tv"] - truth) < 4 * far["std"]
 
 
 def test_distances_are_counted_frequencies_over_a_noise_that_a_simulation_shows(found):
@@ -281,21 +272,11 @@ def test_what_fails_in_a_case_is_told_there_and_the_rest_is_kept(found):
     assert row(found, "spoilt", 100)["status"] == "measured"
     failed = row(found, "spoilt", 10_000)
     assert failed["status"] == "failed"
-    assert f"'{CASE}, 10,000 pulls' must be finite, got nan." in failed["words"]
+    assert (
+        f"'{CASE}, 10,000 pulls' must be finite numbers of shape (10, 10), got " in failed["words"]
+    )
     assert len(found.failures) == 1
     assert row(found, "own", 10_000)["status"] == "measured"
-
-
-def test_agents_without_warm_start_are_shown_short_histories_and_no_long_ones():
-    agents = {"shown": Shown}
-    for likelihood in ("bernoulli", "exponential", "gaussian", "poisson"):
-        cases = [c for c in load_suite().cases if c.problem.likelihood.name == likelihood]
-        case = min((c for c in cases if c.kind == "conjugate"), key=lambda c: c.counts.sum() or 1e9)
-        found = run_suite(agents, only=case.name, scale=1e-3, workers=SERIAL).distances
-        assert found["status"].item() == "measured" and found["low"].item() <= 0, case.name
-    many = "Beta(1, 1), 1,000,000 pulls"
-    long = run_suite(agents, only=many, scale=1e-3, workers=SERIAL)
-    assert long.distances["status"].tolist() == ["not applicable"] and not long.failures
 
 
 def test_numbers_depend_on_the_seed_alone_but_for_the_cost():
@@ -375,37 +356,13 @@ def fail(problem, counts, sums, rng, size):
 # -- What agents say of themselves --------------------------------------------------------------
 
 
-class Boasting(ExactThompson):
-    told: ClassVar = {}
-
-    def diagnostics(self):
-        return self.told
-
-
-@pytest.mark.parametrize(
-    ("told", "words"),
-    [
-        ({"is_unreliable": 7.0}, "diagnostics()['is_unreliable'] in"),
-        ({"is_unreliable": np.zeros(3, dtype=bool)}, "must be True or False for"),
-        ({"num_samples": -1}, "must be numbers of at least 0"),
-        ({"doubts": 1 << 20}, "must be sums of Doubts for"),
-    ],
-    ids=str,
-)
-def test_what_an_agent_says_of_itself_must_be_possible(told, words, monkeypatch):
-    monkeypatch.setattr(Boasting, "told", told)
-    only = "Beta(5, 5), 100 pulls"
-    found = run_suite({"boasting": Boasting}, only=only, scale=0.001, workers=SERIAL)
-    assert words in found.distances["words"].item()
-
-
 @pytest.mark.parametrize(
     ("returned", "words"),
     [
-        (np.full((2, 4), 0.5), "must have shape (1000, 10), got (2, 4)."),
-        (np.full((1000, 10), 1.5), "must lie in the support of arm 0, [0, 1], got 1.5."),
-        (np.full((1000, 10), 0.5 + 0.1j), "must be numbers of shape (1000, 10), got array"),
-        ("means", "must be numbers of shape (1000, 10), got 'means'."),
+        (np.full((2, 4), 0.5), "must be finite numbers of shape (10, 10), got "),
+        (np.full((10, 10), 1.5), "must lie in the support of the prior, got 1.5."),
+        (np.full((10, 10), 0.5 + 0.1j), "must be finite numbers of shape (10, 10), got "),
+        ("means", "must be finite numbers of shape (10, 10), got 'means'."),
         (None, "must"),
     ],
     ids=["shape", "support", "complex", "text", "none"],
@@ -484,7 +441,7 @@ def test_an_agent_that_cannot_is_refused_where_it_names_one_that_can():
     assert adversarial_verdict("exact", "Bernoulli, rare camp, density only") == "refused"
 
 
-class Doubting(NoWarmStart):
+class Doubting(First):
     """Plays the first arm, and doubts every other of its decisions."""
 
     def diagnostics(self):
@@ -566,7 +523,7 @@ def test_command_keeps_what_others_found_and_exits_1(tmp_path, monkeypatch, caps
     assert printed.out.count("1 of 1") == 1 and printed.out.count("0 of 1") == 3
     for words in (
         "draw failed in Bernoulli, Beta(5, 5), 100 pulls: ValueError: ",
-        "'Bernoulli, Beta(5, 5), 100 pulls' must have shape (1000, 10)",
+        "'Bernoulli, Beta(5, 5), 100 pulls' must be finite numbers of shape (10, 10)",
         "Quits failed in Bernoulli, Beta(5, 5), 100 pulls: SystemExit: 0",
         "Dies failed in Bernoulli, Beta(5, 5), 100 pulls: WorkerDied: ",
     ):
