@@ -110,7 +110,7 @@ class GridPosterior(Posterior):
 
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
-        return random_argmax(rng, self._places(rng.random(self.tables.keys.shape[:2])))
+        return random_argmax(rng, self.places(rng.random(self.tables.keys.shape[:2])))
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations."""
@@ -125,13 +125,19 @@ class GridPosterior(Posterior):
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
         levels = np.broadcast_to(p, self.tables.keys.shape[:2])
-        return self.coordinate.means(self._places(levels.astype(np.float64)))
+        return self.coordinate.means(self.places(levels))
 
-    def _places(self, levels: np.ndarray) -> np.ndarray:
-        """Return the (N, K) places u at which the distribution functions are (N, K) levels."""
-        places = np.empty(levels.shape)
-        invert_tables(self.tables, levels, places)
-        return places
+    def places(self, levels: np.ndarray, lanes: np.ndarray | None = None) -> np.ndarray:
+        """Return the u at which distribution functions are levels.
+
+        Args:
+            levels: (N, K), or (R, K, m) for some lanes.
+            lanes: (R,) these.
+        """
+        lanes = np.arange(len(levels)) if lanes is None else lanes
+        found = levels.reshape(*levels.shape[:2], -1).copy()
+        invert_tables(self.tables, lanes, found)
+        return found.reshape(levels.shape)
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places, as draws from the tables have them."""

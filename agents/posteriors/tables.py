@@ -425,12 +425,13 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
 
 
 @kernel
-def invert_tables(tables: Tables, levels: np.ndarray, out: np.ndarray) -> None:
-    """Set out (N, K) to u at which the distribution functions are `levels` (N, K)."""
-    for lane in range(levels.shape[0]):
+def invert_tables(tables: Tables, lanes: np.ndarray, levels: np.ndarray) -> None:
+    """Turn levels (R, K, m) of R lanes into u at which the distribution functions are those."""
+    for r in range(lanes.size):
         for arm in range(levels.shape[1]):
-            points, guide = tables.points[lane, arm], tables.guides[lane, arm]
-            out[lane, arm] = invert(points, guide, levels[lane, arm])
+            points, guide = tables.points[lanes[r], arm], tables.guides[lanes[r], arm]
+            for j in range(levels.shape[2]):
+                levels[r, arm, j] = invert(points, guide, levels[r, arm, j])
 
 
 @kernel
