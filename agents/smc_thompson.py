@@ -17,10 +17,10 @@ import numpy as np
 from agents.base.forgetting import Forgetful
 from agents.posteriors.base import PosteriorAgent, require_forgetting
 from agents.posteriors.particles import ParticlePosterior
-from agents.posteriors.weighted_draws import RESAMPLING
-from bandit_gym.checks import check_choice, check_integer, check_real, message
+from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.problem import BanditProblem
 
+RESAMPLING = ("never", "systematic")
 MOVES = ("none", "random-walk")
 
 MOST_MOVES = 10_000
@@ -43,9 +43,8 @@ class SMCThompson(Forgetful, PosteriorAgent):
             runs after 30, 300 and 1,000 steps) is 0.014 under Beta(1, 1), 0.018 under a truncated
             normal and 0.027 in `DependentPriorBandit-v0`, for 37, 33 and 176 microseconds a step of
             one of 50 lanes; with 1,000 it is 0.009, 0.013 and 0.019.
-        resampling: "systematic", "stratified" and "multinomial" renew a population when its
-            effective sample size falls below the threshold; "never" is the paper's.
-        ess_threshold: share of P, in (0, 1].
+        resampling: "systematic" renews a population when its effective sample size falls below
+            P / 2; "never" is the paper's.
         move: "random-walk" follows each resampling with sweeps of Metropolis steps, by turns along
             the principal axes of the population and arm by arm; "none" leaves the copies where they
             are. Without moves, resampling only delays the collapse.
@@ -73,7 +72,6 @@ class SMCThompson(Forgetful, PosteriorAgent):
         *,
         num_particles: int | Sequence[int] = 500,
         resampling: str = "systematic",
-        ess_threshold: float = 0.5,
         move: str = "random-walk",
         num_moves: int = 3,
         discount: float = 1.0,
@@ -84,8 +82,7 @@ class SMCThompson(Forgetful, PosteriorAgent):
         inner = ParticlePosterior(
             problem,
             schedule,
-            resampling=check_choice("resampling", resampling, ("never", *RESAMPLING)),
-            ess_threshold=check_real("ess_threshold", ess_threshold, above=0.0, maximum=1.0),
+            is_renewed=check_choice("resampling", resampling, RESAMPLING) != "never",
             num_moves=num_moves if move == "random-walk" else 0,
         )
         super().__init__(problem, inner)
