@@ -23,7 +23,6 @@ from bandit_gym.problem import BanditProblem
 RESAMPLING = ("never", "systematic")
 MOVES = ("none", "random-walk")
 
-MOST_MOVES = 10_000
 MOST_PARTICLES = 10**7
 """In a lane; each takes 8 bytes an arm."""
 
@@ -45,10 +44,9 @@ class SMCThompson(Forgetful, PosteriorAgent):
             one of 50 lanes; with 1,000 it is 0.009, 0.013 and 0.019.
         resampling: "systematic" renews a population when its effective sample size falls below
             P / 2; "never" is the paper's.
-        move: "random-walk" follows each resampling with sweeps of Metropolis steps, by turns along
-            the principal axes of the population and arm by arm; "none" leaves the copies where they
+        move: "random-walk" follows each resampling with 3 sweeps of Metropolis steps, by turns
+            along the principal axes of the population and arm by arm; "none" leaves the copies where they
             are. Without moves, resampling only delays the collapse.
-        num_moves: sweeps after a resampling, >= 1.
         discount: in (0, 1]; with each reward of a lane its earlier ones count so many times as
             much, and so do the log-weights of its particles: for worlds that change. What has been
             resampled comes back by moves alone.
@@ -73,17 +71,15 @@ class SMCThompson(Forgetful, PosteriorAgent):
         num_particles: int | Sequence[int] = 500,
         resampling: str = "systematic",
         move: str = "random-walk",
-        num_moves: int = 3,
         discount: float = 1.0,
     ) -> None:
         schedule = _check_schedule(num_particles, resampling)
         check_choice("move", move, MOVES)
-        check_integer("num_moves", num_moves, minimum=1, maximum=MOST_MOVES)
         inner = ParticlePosterior(
             problem,
             schedule,
             is_renewed=check_choice("resampling", resampling, RESAMPLING) != "never",
-            num_moves=num_moves if move == "random-walk" else 0,
+            is_moved=move == "random-walk",
         )
         super().__init__(problem, inner)
         self.inner: ParticlePosterior = inner

@@ -58,6 +58,9 @@ LEAST_LEFT = 0.5
 MILD = 0.2
 """Share of the least effective sample size that new data may leave without a stage between."""
 
+NUM_MOVES = 3
+"""Sweeps after a resampling."""
+
 STEP = 2.4
 """Standard deviations of a random-walk proposal in those of the population (Gelman et al. 1996)."""
 
@@ -83,7 +86,7 @@ class ParticlePosterior(Posterior):
         problem: likelihood and prior.
         schedule: (S,) how many particles take part after 0, 1, ... pulls; the last holds on.
         is_renewed: whether a population is resampled once half of its effective size is lost.
-        num_moves: sweeps of Metropolis steps after a resampling; 0 leaves the copies as they are.
+        is_moved: whether sweeps of Metropolis steps follow, or copies stay where they are.
     """
 
     source = "weighted particles"
@@ -97,10 +100,10 @@ class ParticlePosterior(Posterior):
         schedule: Sequence[int],
         *,
         is_renewed: bool,
-        num_moves: int,
+        is_moved: bool,
     ) -> None:
         self.problem = check_problem(problem)
-        self.num_moves = num_moves
+        self._num_moves = NUM_MOVES if is_moved else 0
         self._is_renewed = is_renewed
         self._schedule = np.array(schedule)
         self._least_size = LEAST_LEFT * float(self._schedule[0])
@@ -347,7 +350,7 @@ class ParticlePosterior(Posterior):
         weights, _ = normalise(self._log_weights[rows, :-1])
         chosen = resample(rng, weights)
         particles = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
-        for move in range(self.num_moves):
+        for move in range(self._num_moves):
             is_along_axes = move % 2 == 0
             particles = sweep(rng, self.problem, particles, data, is_along_axes=is_along_axes)
         self.lineage.descend(rows, chosen, self._log_totals[rows], particles)
