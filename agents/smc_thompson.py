@@ -45,8 +45,8 @@ class SMCThompson(Forgetful, PosteriorAgent):
         resampling: "systematic" renews a population when its effective sample size falls below
             P / 2; "never" is the paper's.
         move: "random-walk" follows each resampling with 3 sweeps of Metropolis steps, by turns
-            along the principal axes of the population and arm by arm; "none" leaves the copies where they
-            are. Without moves, resampling only delays the collapse.
+            along the principal axes of the population and arm by arm; "none" leaves the copies
+            where they are. Without moves, resampling only delays the collapse.
         discount: in (0, 1]; with each reward of a lane its earlier ones count so many times as
             much, and so do the log-weights of its particles: for worlds that change. What has been
             resampled comes back by moves alone.

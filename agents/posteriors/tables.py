@@ -44,8 +44,8 @@ LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
 LARGEST_ERROR, LARGEST_RELIABLE_ERROR = 1e-3, 1e-2
 """Of a distribution function: more calls for another pass, or for a flag."""
-CUT = 1e-4
-"""Of u at its limits; more means that too much may lie beyond."""
+CUT = 3e-4
+"""Density of u at its limits; where it is higher, more than LARGEST_ERROR may lie beyond."""
 MOST_PASSES = 5
 STEP = 0.01
 """In which second differences of the likelihood are taken."""

@@ -235,8 +235,7 @@ class TableProposal(Proposal):
 
     Arguments:
         problem: the likelihood, and the prior to weigh for. Its marginals are its own where arms
-            are independent, else normal laws cut to the support, with the moments of its draws or,
-            for a truncated multivariate normal, those before truncation.
+            are independent, else normal laws cut to the support, with the moments of its draws.
         draws: (M, K) from the prior, for the moments.
 
     Raises:
@@ -287,13 +286,9 @@ def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
         problem: likelihood and prior.
         draws: (M, K) from the prior.
     """
-    prior: Any = problem.prior
     if problem.offers("arm_log_density"):
         return problem.prior
     mean, std = draws.mean(axis=0), draws.std(axis=0)
-    if problem.offers("normal_box"):
-        mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms)
-        std = np.sqrt(np.diag(prior.covariance))
     low, high = problem.arm_support().T
     low, high = np.maximum(low, mean - FAR * std), np.minimum(high, mean + FAR * std)
     return TruncatedNormal(*(column.tolist() for column in (mean, std, low, high)))
