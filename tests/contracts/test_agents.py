@@ -36,7 +36,7 @@ SETTINGS = {
     "exact, fading": ("exact", "grid", {"discount": 0.9}),
     "greedy, posterior, chains": ("greedy", "chains", {"estimate": "posterior"}),
     "racing, reference": ("racing", "grid", {"proposal": "reference"}),
-    "racing, own": ("racing", "grid", {"proposal": Beta(2.0, 2.0), "stopping": 20}),
+    "racing, fixed": ("racing", "grid", {"proposal": "reference", "stopping": 20}),
     "racing_paper, pull": ("racing_paper", "normal", {"unpulled_arms": "pull"}),
 }
 every_agent = pytest.mark.parametrize("name", ALL_AGENTS)
