@@ -7,10 +7,8 @@ import numpy as np
 from agents.base.forgetting import Forgetful
 from agents.posteriors.base import PosteriorAgent, require_forgetting
 from agents.posteriors.choosing import METHODS, exact_posterior
-from bandit_gym.checks import check_choice, check_integer
+from bandit_gym.checks import check_choice
 from bandit_gym.problem import BanditProblem
-
-MOST_SWEEPS = 10_000
 
 
 class ExactThompson(Forgetful, PosteriorAgent):
@@ -24,7 +22,7 @@ class ExactThompson(Forgetful, PosteriorAgent):
             `agents.posteriors.grid`, 1.3 to 2 kB per arm and lane for a smooth prior and up to
             110 kB for a rough one.
         gibbs: a `TruncatedMultivariateNormal` prior. Each lane has a Markov chain, started from a
-            draw of the prior, that never ends: `act` renews it by `num_sweeps` sweeps under the
+            draw of the prior, that never ends: `act` renews it by four sweeps under the
             data at that time, along the principal axes of the posterior and arm by arm (see
             `agents.posteriors.chains`). Draws of one lane are therefore correlated in time. With
             ten arms and a covariance from random unit vectors in ten dimensions, the action
@@ -41,7 +39,6 @@ class ExactThompson(Forgetful, PosteriorAgent):
             improper (Gaussian, Poisson) every arm is pulled once first, in random order.
         method: one of the above, or "auto", which takes the first that can treat the problem; the
             attribute `method` then says which.
-        num_sweeps: of the chain per decision, for gibbs.
         discount: in (0, 1]; with each reward of a lane its earlier ones count so many times as
             much, so that the last 1 / (1 - discount) of them decide: for worlds that change. The
             prior stays as it is. Not for gibbs.
@@ -63,15 +60,11 @@ class ExactThompson(Forgetful, PosteriorAgent):
         *,
         prior: str = "problem",
         method: str = "auto",
-        num_sweeps: int = 4,
         discount: float = 1.0,
     ) -> None:
         self.prior = check_choice("prior", prior, ("problem", "reference"))
         check_choice("method", method, ("auto", *METHODS))
-        check_integer("num_sweeps", num_sweeps, minimum=1, maximum=MOST_SWEEPS)
-        self.method, inner = exact_posterior(
-            problem, prior=prior, method=method, num_sweeps=num_sweeps
-        )
+        self.method, inner = exact_posterior(problem, prior=prior, method=method)
         super().__init__(problem, inner)
         self.has_exact_law = self.method != "gibbs"
         self._set_discount(discount)

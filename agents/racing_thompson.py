@@ -134,7 +134,8 @@ class RacingThompson(Agent):
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
         self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)  # B_t of line 8
         gumbels = self._among(self.rng.gumbel(size=self.lane_counts.shape))  # line 5
-        races = Races.start(self._bars, gumbels, self._vetting.lengths)  # line 6
+        lengths = self.stopping.lengths(self._vetting.shares)
+        races = Races.start(self._bars, gumbels, lengths)  # line 6
         races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
         lanes = self._pull_first(races)
         races.run(self.rng, self._proposal, lanes, self._available)  # lines 7 to 15

@@ -17,13 +17,12 @@ import numpy as np
 from agents.base.forgetting import Forgetful
 from agents.posteriors.base import PosteriorAgent, require_forgetting
 from agents.posteriors.particles import ParticlePosterior
-from agents.posteriors.weighted_draws import RESAMPLING
-from bandit_gym.checks import check_choice, check_integer, check_real, message
+from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.problem import BanditProblem
 
+RESAMPLING = ("never", "systematic")
 MOVES = ("none", "random-walk")
 
-MOST_MOVES = 10_000
 MOST_PARTICLES = 10**7
 """In a lane; each takes 8 bytes an arm."""
 
@@ -43,13 +42,11 @@ class SMCThompson(Forgetful, PosteriorAgent):
             runs after 30, 300 and 1,000 steps) is 0.014 under Beta(1, 1), 0.018 under a truncated
             normal and 0.027 in `DependentPriorBandit-v0`, for 37, 33 and 176 microseconds a step of
             one of 50 lanes; with 1,000 it is 0.009, 0.013 and 0.019.
-        resampling: "systematic", "stratified" and "multinomial" renew a population when its
-            effective sample size falls below the threshold; "never" is the paper's.
-        ess_threshold: share of P, in (0, 1].
-        move: "random-walk" follows each resampling with sweeps of Metropolis steps, by turns along
-            the principal axes of the population and arm by arm; "none" leaves the copies where they
-            are. Without moves, resampling only delays the collapse.
-        num_moves: sweeps after a resampling, >= 1.
+        resampling: "systematic" renews a population when its effective sample size falls below
+            P / 2; "never" is the paper's.
+        move: "random-walk" follows each resampling with 3 sweeps of Metropolis steps, by turns
+            along the principal axes of the population and arm by arm; "none" leaves the copies
+            where they are. Without moves, resampling only delays the collapse.
         discount: in (0, 1]; with each reward of a lane its earlier ones count so many times as
             much, and so do the log-weights of its particles: for worlds that change. What has been
             resampled comes back by moves alone.
@@ -73,20 +70,16 @@ class SMCThompson(Forgetful, PosteriorAgent):
         *,
         num_particles: int | Sequence[int] = 500,
         resampling: str = "systematic",
-        ess_threshold: float = 0.5,
         move: str = "random-walk",
-        num_moves: int = 3,
         discount: float = 1.0,
     ) -> None:
         schedule = _check_schedule(num_particles, resampling)
         check_choice("move", move, MOVES)
-        check_integer("num_moves", num_moves, minimum=1, maximum=MOST_MOVES)
         inner = ParticlePosterior(
             problem,
             schedule,
-            resampling=check_choice("resampling", resampling, ("never", *RESAMPLING)),
-            ess_threshold=check_real("ess_threshold", ess_threshold, above=0.0, maximum=1.0),
-            num_moves=num_moves if move == "random-walk" else 0,
+            is_renewed=check_choice("resampling", resampling, RESAMPLING) != "never",
+            is_moved=move == "random-walk",
         )
         super().__init__(problem, inner)
         self.inner: ParticlePosterior = inner

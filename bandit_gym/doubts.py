@@ -19,7 +19,7 @@ class Doubt(IntFlag):
     BEYOND_TABLE = auto()
     """A table of the posterior is too coarse for it; ask for more points, or look at the prior."""
     CHAINS_APART = auto()
-    """The Markov chains have not mixed; give them more sweeps, or more chains."""
+    """A Markov chain has not mixed, or may have missed a camp; compare it with `SMCThompson`."""
     PARTICLES_COLLAPSED = auto()
     """The particles rest on a few distinct values; take more of them, or resample and move."""
 

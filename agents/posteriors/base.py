@@ -27,9 +27,6 @@ from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
 
-LARGEST_MISS = 0.01
-"""Of the sum of the probabilities, ten times the error that tables of posteriors may have."""
-
 
 class Posterior(ABC):
     """What is known of the (N, K) means, given the statistics it was last told to follow.
@@ -246,13 +243,3 @@ def require_forgetting(problem: BanditProblem, posterior: Posterior | None) -> N
             condition = "be conjugate, or independent across arms, for an exact agent that forgets"
             raise ValueError(message("problem.prior", condition, problem.prior))
         posterior.grows = False
-
-
-def require_sum(largest_miss: float) -> None:
-    """Refuse best-arm probabilities that, in some lane, missed a sum of one by so much."""
-    if not largest_miss < LARGEST_MISS:
-        raise ArithmeticError(
-            f"best-arm probabilities must sum to 1 within {LARGEST_MISS:g}, got an error of "
-            f"{largest_miss:.3g}; the posteriors are too narrow or too heavy in the tails for this "
-            "quadrature."
-        )

@@ -203,7 +203,8 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
     support = problem.arm_support()
     draws = problem.prior.sample(np.random.default_rng(0), (NUM_DRAWS, problem.num_arms))
     coordinate = Coordinate.of_draws(support, draws)
-    arms, kind_of_arm = np.unique(find_twins(problem, support, draws), return_inverse=True)
+    looks = look_at_arms(problem, support, draws)
+    _, arms, kind_of_arm = np.unique(looks, axis=0, return_index=True, return_inverse=True)
     found = []
     for arm in arms:
         density = ArmDensity(problem, coordinate, support, int(arm))
@@ -217,11 +218,11 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
         pairs = zip(column, padding, strict=True)
         columns.append(np.stack([np.pad(each, pad, "edge") for each, pad in pairs]))
     ends, limits, typical = coordinate.ends, coordinate.limits, coordinate.typical
-    return coordinate, Cells(ends, limits, typical, kind_of_arm, sizes, *columns)
+    return coordinate, Cells(ends, limits, typical, kind_of_arm.ravel(), sizes, *columns)
 
 
-def find_twins(problem: BanditProblem, support: FloatArray, draws: FloatArray) -> np.ndarray:
-    """Return, for each of K arms, the first arm with the same density at draws of all arms.
+def look_at_arms(problem: BanditProblem, support: FloatArray, draws: FloatArray) -> FloatArray:
+    """Return a row for each of K arms, equal for those with the same density at draws of all arms.
 
     Densities are known up to a constant, and compared to nine digits.
 
@@ -233,10 +234,7 @@ def find_twins(problem: BanditProblem, support: FloatArray, draws: FloatArray) -
     some = draws[:64].ravel()
     some = some[:: max(1, len(some) // NUM_TWIN_DRAWS)]
     values = log_prior(problem, support, np.repeat(some[:, None], problem.num_arms, axis=1))
-    first: dict[bytes, int] = {}
-    values = np.round(values - values.max(axis=0), 9) + 0.0
-    columns = np.concatenate([values, support.T]).T
-    return np.array([first.setdefault(each.tobytes(), arm) for arm, each in enumerate(columns)])
+    return np.hstack([np.round(values - values.max(axis=0), 9).T, support])
 
 
 def log_prior(problem: BanditProblem, support: FloatArray, means: FloatArray) -> FloatArray:

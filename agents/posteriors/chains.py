@@ -48,6 +48,9 @@ NUM_SETTLING, SLOWEST = 32, 0.85
 places of a chain that needs ever so many sweeps, two thirds show more; of one with 0.3, none in 300
 axes does."""
 
+NUM_SWEEPS = 4
+"""Of a chain, each time that it is renewed."""
+
 NUM_BURNS, NUM_ANSWERS = 8, 400
 """Sweeps of a copy of the chain before those that answer, and those."""
 
@@ -241,16 +244,14 @@ class GibbsPosterior(Posterior):
 
     Arguments:
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
-        num_sweeps: of a chain, each time that it is renewed.
     """
 
     source = f"{NUM_ANSWERS} sweeps of a Markov chain"
     keeps_state = True
     state_names = ("_means", "counts", "sums", "_settled", "_slowness", "_directions", "_is_fresh")
 
-    def __init__(self, problem: BanditProblem, num_sweeps: int = 4) -> None:
+    def __init__(self, problem: BanditProblem) -> None:
         self.problem = problem
-        self.num_sweeps = num_sweeps
         self._make_room(0)
         self._is_fresh = False
         self._answer: WeightedDraws | None = None
@@ -336,7 +337,7 @@ class GibbsPosterior(Posterior):
             self._settle(rng, np.flatnonzero(has_outgrown))
             self._settled[has_outgrown] = totals[has_outgrown]
         target = make_target(self.problem, self.counts, self.sums, self._directions)
-        walk(rng, self._means, target, self.num_sweeps)
+        walk(rng, self._means, target, NUM_SWEEPS)
         self._is_fresh, self._answer = True, None
 
     def _settle(self, rng: Generator, lanes: np.ndarray) -> None:

@@ -47,7 +47,7 @@ def find_methods(problem: BanditProblem) -> list[str]:
 
 
 def exact_posterior(
-    problem: BanditProblem, *, prior: str = "problem", method: str = "auto", num_sweeps: int = 4
+    problem: BanditProblem, *, prior: str = "problem", method: str = "auto"
 ) -> tuple[str, Posterior]:
     """Return the name of a kind and the posterior it makes.
 
@@ -55,7 +55,6 @@ def exact_posterior(
         problem: likelihood and prior.
         prior: "problem" for the problem's own, or "reference" for Table 1's.
         method: one of METHODS, or "auto" for the first that fits.
-        num_sweeps: of a Markov chain each time that it is renewed.
 
     Raises:
         ValueError: if the problem lacks what the method needs; says what that is.
@@ -86,7 +85,7 @@ def exact_posterior(
         return method, GridPosterior(problem)
     from agents.posteriors.chains import GibbsPosterior
 
-    return method, GibbsPosterior(problem, num_sweeps)
+    return method, GibbsPosterior(problem)
 
 
 def require_row(likelihood: Likelihood, condition: str, got: str) -> None:

@@ -34,7 +34,7 @@ from agents.numerics.laws import (
     NORMAL_LAW,
     Law,
 )
-from agents.posteriors.base import Posterior, missing_first, require_sum
+from agents.posteriors.base import Posterior, missing_first
 from bandit_gym import likelihoods, priors
 from bandit_gym.checks import message
 from bandit_gym.likelihoods import Likelihood
@@ -235,18 +235,12 @@ class ConjugatePosterior(Posterior):
         return np.where(is_missing, 0.0, below), np.where(is_missing, 0.0, level * below - total)
 
     def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities from tables; arms without a posterior share them.
-
-        Raises:
-            ArithmeticError: if those of a lane do not sum to one.
-        """
+        """Return the (N, K) probabilities from tables; arms without a posterior share them."""
         from agents.posteriors.grid import find_best_arms
         from agents.posteriors.tables import law_tables
 
         first, second, is_missing = self._current()
-        found, miss = find_best_arms(law_tables(self.law, first, second))
-        require_sum(miss)
-        return missing_first(is_missing, found)
+        return missing_first(is_missing, find_best_arms(law_tables(self.law, first, second)))
 
     def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> ConjugatePosterior:
         """Return what is known of some arms in some lanes."""

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.numerics.choices import random_argmax
-from agents.posteriors.base import Posterior, require_sum, same_arms
+from agents.posteriors.base import Posterior, same_arms
 from agents.posteriors.cells import make_cells, mean_at
 from agents.posteriors.tables import (
     DENSITY,
@@ -110,7 +110,7 @@ class GridPosterior(Posterior):
 
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) best arms of one draw."""
-        return random_argmax(rng, self._places(rng.random(self.tables.keys.shape[:2])))
+        return random_argmax(rng, self.places(rng.random(self.tables.keys.shape[:2])))
 
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations."""
@@ -125,13 +125,19 @@ class GridPosterior(Posterior):
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
         levels = np.broadcast_to(p, self.tables.keys.shape[:2])
-        return self.coordinate.means(self._places(levels.astype(np.float64)))
+        return self.coordinate.means(self.places(levels))
 
-    def _places(self, levels: np.ndarray) -> np.ndarray:
-        """Return the (N, K) places u at which the distribution functions are (N, K) levels."""
-        places = np.empty(levels.shape)
-        invert_tables(self.tables, levels, places)
-        return places
+    def places(self, levels: np.ndarray, lanes: np.ndarray | None = None) -> np.ndarray:
+        """Return the u at which distribution functions are levels.
+
+        Args:
+            levels: (N, K), or (R, K, m) for some lanes.
+            lanes: (R,) these.
+        """
+        lanes = np.arange(len(levels)) if lanes is None else lanes
+        found = levels.reshape(*levels.shape[:2], -1).copy()
+        invert_tables(self.tables, lanes, found)
+        return found.reshape(levels.shape)
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places, as draws from the tables have them."""
@@ -142,9 +148,7 @@ class GridPosterior(Posterior):
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities."""
-        found, miss = find_best_arms(self.tables.points)
-        require_sum(miss)
-        return found
+        return find_best_arms(self.tables.points)
 
     def best_arm_moments(
         self, available: np.ndarray | None = None
@@ -292,7 +296,7 @@ def compare_tables(
     totals: np.ndarray,
     found: np.ndarray,
     means: np.ndarray,
-) -> float:
+) -> None:
     """Find which arm is the best, and what to expect of all if it is.
 
     Args:
@@ -302,14 +306,11 @@ def compare_tables(
         totals: (N, K, M / 2 + 1) integrals of x dF up to every other point; (N, K, 0) likewise.
         found: (N, K) receives p_a; each row sums to one.
         means: (N, K, K) receives M_ai at [lane, a, i]; or (N, 0, 0).
-
-    Returns:
-        what a row missed of one, at most, before it was made to sum to that.
     """
     num_lanes, num_arms, num_points = points.shape[:3]
     num_pairs = num_points // 2
     spare, sums = np.empty((4, num_arms)), np.empty((num_arms, 1 + means.shape[1]))
-    pairs, largest_miss = np.empty(num_arms, dtype=np.int64), 0.0
+    pairs = np.empty(num_arms, dtype=np.int64)
     for lane in range(num_lanes):
         places = points[lane, :, ::2, PLACE].copy().reshape(num_arms * (num_pairs + 1))
         places.sort()
@@ -327,22 +328,16 @@ def compare_tables(
                 u = places[k] + length * _NODES[q]
                 rest = add_node(ends, tables, u, length * _WEIGHTS[q], spare, sums)
         total = sums[:, 0].sum()
-        miss = abs(total - 1.0)
-        largest_miss = max(largest_miss, miss if miss >= 0.0 else np.inf)  # where it is NaN
         for a in range(num_arms):
             p = sums[a, 0]
             found[lane, a] = max(p / total, 0.0)
             for i in range(means.shape[1]):
                 means[lane, a, i] = sums[a, i + 1] / p if p > 0.0 else totals[lane, i, num_pairs]
-    return largest_miss
 
 
-def find_best_arms(points: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return (N, K) best-arm probabilities, and what a row missed of one before it summed to that.
-
-    Args:
-        points: (N, K, M + 1, 3) of the tables.
-    """
+def find_best_arms(points: np.ndarray) -> np.ndarray:
+    """Return the (N, K) best-arm probabilities, given the (N, K, M + 1, 3) points of tables."""
     found = np.empty(points.shape[:2])
     none, means = np.empty((*found.shape, 0)), np.empty((len(found), 0, 0))
-    return found, compare_tables(np.zeros(4), points, none, none, found, means)
+    compare_tables(np.zeros(4), points, none, none, found, means)
+    return found

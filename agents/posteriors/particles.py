@@ -52,8 +52,14 @@ particles in 500 lanes, a decision takes 5.7 us a lane, and 15.5 in one piece.""
 LEAST_SHARE = -100
 """Base 2 logarithm of the least share of new data that is taken at once."""
 
+LEAST_LEFT = 0.5
+"""Share of P below which the effective sample size calls for new particles."""
+
 MILD = 0.2
 """Share of the least effective sample size that new data may leave without a stage between."""
+
+NUM_MOVES = 3
+"""Sweeps after a resampling."""
 
 STEP = 2.4
 """Standard deviations of a random-walk proposal in those of the population (Gelman et al. 1996)."""
@@ -79,9 +85,8 @@ class ParticlePosterior(Posterior):
     Arguments:
         problem: likelihood and prior.
         schedule: (S,) how many particles take part after 0, 1, ... pulls; the last holds on.
-        resampling: "never", or one of `agents.posteriors.weighted_draws.RESAMPLING`.
-        ess_threshold: share of P below which a population is renewed, in (0, 1].
-        num_moves: sweeps of Metropolis steps after a resampling; 0 leaves the copies as they are.
+        is_renewed: whether a population is resampled once half of its effective size is lost.
+        is_moved: whether sweeps of Metropolis steps follow, or copies stay where they are.
     """
 
     source = "weighted particles"
@@ -94,17 +99,15 @@ class ParticlePosterior(Posterior):
         problem: BanditProblem,
         schedule: Sequence[int],
         *,
-        resampling: str = "never",
-        ess_threshold: float = 0.5,
-        num_moves: int = 0,
+        is_renewed: bool,
+        is_moved: bool,
     ) -> None:
         self.problem = check_problem(problem)
-        self.resampling = resampling
-        self.num_moves = num_moves
-        self._is_renewed = resampling != "never"
+        self._num_moves = NUM_MOVES if is_moved else 0
+        self._is_renewed = is_renewed
         self._schedule = np.array(schedule)
-        self._least_size = ess_threshold * float(self._schedule[0])
-        is_split = self._is_renewed and problem.offers("arm_log_density")
+        self._least_size = LEAST_LEFT * float(self._schedule[0])
+        is_split = is_renewed and problem.offers("arm_log_density")
         self._size = 1 if is_split else problem.num_arms  # D
         self._support = problem.arm_support()
         self._num_stages = max(1, MAX_WORK // (problem.num_arms * self._size))
@@ -345,9 +348,9 @@ class ParticlePosterior(Posterior):
     def _renew(self, rng: Generator, rows: np.ndarray, data: Data) -> None:
         """Resample and move some populations."""
         weights, _ = normalise(self._log_weights[rows, :-1])
-        chosen = resample(rng, weights, self.resampling)
+        chosen = resample(rng, weights)
         particles = np.take_along_axis(self._particles()[rows], chosen[:, :, None], axis=1)
-        for move in range(self.num_moves):
+        for move in range(self._num_moves):
             is_along_axes = move % 2 == 0
             particles = sweep(rng, self.problem, particles, data, is_along_axes=is_along_axes)
         self.lineage.descend(rows, chosen, self._log_totals[rows], particles)

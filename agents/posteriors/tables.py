@@ -44,8 +44,8 @@ LOG_REACH = 21.0
 """Densities below e^-21 of the top are left out: a mass of about 1e-9."""
 LARGEST_ERROR, LARGEST_RELIABLE_ERROR = 1e-3, 1e-2
 """Of a distribution function: more calls for another pass, or for a flag."""
-CUT = 1e-4
-"""Of u at its limits; more means that too much may lie beyond."""
+CUT = 3e-4
+"""Density of u at its limits; where it is higher, more than LARGEST_ERROR may lie beyond."""
 MOST_PASSES = 5
 STEP = 0.01
 """In which second differences of the likelihood are taken."""
@@ -425,12 +425,13 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
 
 
 @kernel
-def invert_tables(tables: Tables, levels: np.ndarray, out: np.ndarray) -> None:
-    """Set out (N, K) to u at which the distribution functions are `levels` (N, K)."""
-    for lane in range(levels.shape[0]):
+def invert_tables(tables: Tables, lanes: np.ndarray, levels: np.ndarray) -> None:
+    """Turn levels (R, K, m) of R lanes into u at which the distribution functions are those."""
+    for r in range(lanes.size):
         for arm in range(levels.shape[1]):
-            points, guide = tables.points[lane, arm], tables.guides[lane, arm]
-            out[lane, arm] = invert(points, guide, levels[lane, arm])
+            points, guide = tables.points[lanes[r], arm], tables.guides[lanes[r], arm]
+            for j in range(levels.shape[2]):
+                levels[r, arm, j] = invert(points, guide, levels[r, arm, j])
 
 
 @kernel

@@ -19,8 +19,6 @@ from agents.numerics.choices import among
 BLOCK = 32
 """Weights that are added up at once where one of many is searched."""
 
-RESAMPLING = ("systematic", "stratified", "multinomial")
-
 
 def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return weights that sum to one, and the logarithms of what they summed to before.
@@ -102,26 +100,21 @@ class WeightedDraws:
         return self.means[np.arange(len(chosen)), chosen.T]
 
 
-def resample(rng: Generator, weights: np.ndarray, scheme: str) -> np.ndarray:
+def resample(rng: Generator, weights: np.ndarray) -> np.ndarray:
     """Return the (R, P) indices of the particles that go on; the expected number of copies is P w.
 
-    "multinomial" draws them independently, "stratified" one from each P-th of the cumulative
-    weights, "systematic" one at the same place of each. A particle of weight zero never goes on.
+    By systematic resampling: at the same place of each P-th of the cumulative weights. A particle
+    of weight zero never goes on.
 
     Args:
         rng: source of randomness.
         weights: (R, P) normalised weights.
-        scheme: one of RESAMPLING.
 
     References:
         Douc, Cappe and Moulines (2005).
     """
     num_rows, num_particles = weights.shape
-    if scheme == "multinomial":
-        places = np.sort(rng.random((num_rows, num_particles)), axis=1)
-    else:
-        size = (num_rows, 1 if scheme == "systematic" else num_particles)
-        places = (np.arange(num_particles) + rng.random(size)) / num_particles
+    places = (np.arange(num_particles) + rng.random((num_rows, 1))) / num_particles
     return particles_at(weights, places)
 
 

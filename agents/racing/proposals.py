@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.kernels import compare_means, draw_chunk
+from agents.numerics.kernels import draw_chunk
 from agents.numerics.laws import MeanLaws
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import (
@@ -27,8 +27,6 @@ from agents.posteriors.conjugate import (
     is_conjugate,
 )
 from agents.posteriors.grid import GridPosterior
-from agents.posteriors.tables import Tables, invert
-from bandit_gym.numerics.compiled import kernel
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
@@ -237,8 +235,7 @@ class TableProposal(Proposal):
 
     Arguments:
         problem: the likelihood, and the prior to weigh for. Its marginals are its own where arms
-            are independent, else normal laws cut to the support, with the moments of its draws or,
-            for a truncated multivariate normal, those before truncation.
+            are independent, else normal laws cut to the support, with the moments of its draws.
         draws: (M, K) from the prior, for the moments.
 
     Raises:
@@ -272,9 +269,9 @@ class TableProposal(Proposal):
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""
-        draws = make_draws(len(lanes), self.problem.num_arms, num_samples)
-        draw_from_tables(rng, self.grid.tables, lanes, draws.means, draws.winners)
-        return draws._replace(means=self.grid.coordinate.means(draws.means))
+        shape = len(lanes), self.problem.num_arms, num_samples
+        places = self.grid.places(rng.random(shape), lanes)
+        return Draws(self.grid.coordinate.means(places), places.argmax(axis=1))
 
     def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return (R, m) log-densities of the marginal priors; the likelihood is left out."""
@@ -289,37 +286,9 @@ def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:
         problem: likelihood and prior.
         draws: (M, K) from the prior.
     """
-    prior: Any = problem.prior
     if problem.offers("arm_log_density"):
         return problem.prior
     mean, std = draws.mean(axis=0), draws.std(axis=0)
-    if problem.offers("normal_box"):
-        mean = np.broadcast_to(np.asarray(prior.mean, dtype=np.float64), problem.num_arms)
-        std = np.sqrt(np.diag(prior.covariance))
     low, high = problem.arm_support().T
     low, high = np.maximum(low, mean - FAR * std), np.minimum(high, mean + FAR * std)
     return TruncatedNormal(*(column.tolist() for column in (mean, std, low, high)))
-
-
-@kernel
-def draw_from_tables(
-    rng: Generator, tables: Tables, lanes: np.ndarray, places: np.ndarray, winners: np.ndarray
-) -> None:
-    """Draw the places of all arms from their tables, and find the best.
-
-    Args:
-        rng: source of randomness.
-        tables: of N lanes.
-        lanes: (R,) the lanes, of N, to draw for.
-        places: (R, K, m) receives the draws of u, with which means rise.
-        winners: (R, m) receives the best arms.
-    """
-    best = np.empty(places.shape[2])
-    for r in range(lanes.size):
-        u = places[r]
-        best[:] = -np.inf
-        for arm in range(u.shape[0]):
-            points, guide = tables.points[lanes[r], arm], tables.guides[lanes[r], arm]
-            for j in range(best.size):
-                u[arm, j] = invert(points, guide, rng.random())
-            compare_means(rng, u, arm, best, winners[r])

@@ -98,10 +98,15 @@ class NamedStop:
     """What stops share: a name, and a dict that stands for them."""
 
     name: ClassVar[str]
+    max_samples: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return the dict from which `make_stop` makes an equal one."""
         return {"name": self.name, **vars(self)}
+
+    def lengths(self, shares: np.ndarray) -> np.ndarray:
+        """Return the (N,) samples that are enough, where one is worth (N,) effective ones."""
+        return np.full(shares.shape, self.max_samples)
 
 
 @dataclass(frozen=True)
@@ -190,7 +195,7 @@ class Fixed(NamedStop):
         _check_samples("num_samples", self.num_samples)
 
     @property
-    def max_samples(self) -> int:
+    def max_samples(self) -> int:  # type: ignore[override]  # there is one number to tell
         """The samples of every race."""
         return self.num_samples
 

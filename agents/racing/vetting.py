@@ -121,7 +121,6 @@ class Vetting:
         due: (N,) pulls at which a lane is to be vetted.
         last: (N,) pulls at which it was last; 0 before.
         shares: (N,) effective samples that a draw is worth; 1 where the stop asks for no number.
-        lengths: (N,) samples that end a race.
         is_blind: (N,) True where a race misses what would change its answer.
     """
 
@@ -143,20 +142,13 @@ class Vetting:
         self.shares[mask], self.is_blind[mask], self.last[mask] = 1.0, False, 0
         is_known = self.has_equal_weights and not self.proposal.is_inferred
         self.due[mask] = NEVER if is_known else 0
-        self._resume()
-
-    def _resume(self) -> None:
-        """Find the lengths of races, which follow from what draws are worth."""
-        self.lengths = np.full(len(self.shares), self.stop.max_samples)
-        if isinstance(self.stop, SelfNormalised):
-            self.lengths = self.stop.lengths(self.shares)
 
     def find_due(self, counts: np.ndarray) -> np.ndarray:
         """Return the (R,) lanes that are to be vetted, given their counts."""
         return np.flatnonzero(counts.sum(axis=1) >= self.due)
 
     def look_ahead(self, due: np.ndarray) -> None:
-        """Renew the lengths of races in the (R,) lanes that are due, if the stop sets any."""
+        """Renew what draws are worth in the (R,) lanes that are due, if the stop asks."""
         if self.has_equal_weights or not isinstance(self.stop, SelfNormalised):
             return
         first, which = self._different(due)
@@ -165,7 +157,6 @@ class Vetting:
             shares = 1 / np.square(weights).sum(axis=1) / NUM_PILOTS
             self.shares[lanes] = np.where(log_total > -np.inf, shares, 0.0)
         self.shares[due] = self.shares[first[which]]
-        self.lengths[due] = self.stop.lengths(self.shares[due])
 
     def look_back(self, due: np.ndarray, races: Races) -> None:
         """Say which of the (R,) lanes are blind to their data, after N races.

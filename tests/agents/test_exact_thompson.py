@@ -125,7 +125,6 @@ REFUSED = [
     (bernoulli(CUT), {"method": "gibbs"}, "must be a TruncatedMultivariateNormal"),
     (bernoulli(CUT), {"method": "grid", "prior": "reference"}, "method must be 'conjugate' where"),
     (bernoulli(CUT), {"method": "grd"}, "grid"),
-    (bernoulli(BOX), {"num_sweeps": 0}, "num_sweeps must be"),
     (bernoulli(Joint()), {}, "RacingThompson and SMCThompson take any prior"),
     (
         *(BanditProblem(Geometric(), Gamma(2.0, 1.0), 2), {"prior": "reference"}),

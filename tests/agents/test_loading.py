@@ -42,7 +42,7 @@ CASES = {
     "fading": ExactThompson(TABLE, discount=0.9),
     "fading particles": SMCThompson(TABLE, discount=0.9, **PARTICLES),
     "window": SlidingWindow(TABLE, window=5, rule={"name": "top_two"}),
-    "chain": ExactThompson(CHAIN, num_sweeps=2),
+    "chain": ExactThompson(CHAIN),
     "chain greedy": make_agent("greedy", CHAIN, estimate="posterior"),
     "own likelihood": ExactThompson(OWN),
     "populations": SMCThompson(TABLE, **PARTICLES),

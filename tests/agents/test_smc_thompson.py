@@ -209,9 +209,7 @@ BAD_OPTIONS = [
     ({"num_particles": 10**12}, r"num_particles must be at most 10000000, got 10{12}\."),
     ({"num_particles": [3, 4]}, "num_particles must be one number"),
     ({"resampling": "systemtic"}, "'systematic'"),
-    ({"ess_threshold": 0.0}, "ess_threshold must be .* got 0.0"),
     ({"move": "random walk"}, "'random-walk'"),
-    ({"num_moves": 0}, "num_moves must be .* got 0"),
 ]
 
 
@@ -227,11 +225,10 @@ def test_lanes_whose_particles_no_memory_can_hold_are_refused():
         agent.reset(num_envs=50, seed=0)
 
 
-@pytest.mark.parametrize("resampling", ["systematic", "stratified", "multinomial"])
-def test_every_scheme_keeps_the_law(resampling):
+def test_resampling_keeps_the_law():
     """Arm 0 after 30 successes of 40, one by one: Beta(32, 13), to four errors of 1,000 draws."""
     problem = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 2)
-    agent = started("smc", problem, 1, num_particles=4000, **{"resampling": resampling} | COPIES)
+    agent = started("smc", problem, 1, num_particles=4000, **COPIES)
     for pull in range(40):
         agent.observe([0], [float(pull % 4 > 0)])
         agent.act()

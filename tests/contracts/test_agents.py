@@ -36,6 +36,7 @@ SETTINGS = {
     "exact, fading": ("exact", "grid", {"discount": 0.9}),
     "greedy, posterior, chains": ("greedy", "chains", {"estimate": "posterior"}),
     "racing, reference": ("racing", "grid", {"proposal": "reference"}),
+    "racing, fixed": ("racing", "grid", {"proposal": "reference", "stopping": 20}),
     "racing_paper, pull": ("racing_paper", "normal", {"unpulled_arms": "pull"}),
 }
 every_agent = pytest.mark.parametrize("name", ALL_AGENTS)

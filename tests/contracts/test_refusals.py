@@ -622,7 +622,6 @@ AGENTS = [
     ("exat", {}, "the nearest known one is 'exact'"),
     ("exact", {"discont": 1}, "the nearest known one is 'discount'"),
     ("exact", {"method": "grib"}, "the nearest known one is 'grid'"),
-    ("exact", {"num_sweeps": 0}, "num_sweeps must be a positive integer, got 0"),
     ("exact", {"discount": 2}, "discount must be a finite number above 0 and at most 1, got 2"),
     ("racing", {"delta": 0}, "delta must be a finite number above 0 and below 1, got 0"),
     ("racing", {"max_samples": 0}, "max_samples must be a positive integer, got 0"),
