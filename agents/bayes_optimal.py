@@ -16,6 +16,7 @@ from agents.optimum.expected_regret import expected_regret as expected_regret
 from agents.optimum.policy import find_policy
 from agents.optimum.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.optimum.recursion import check_memory, optimal_total
+from agents.rules.horizon import remaining_pulls
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
@@ -73,10 +74,7 @@ class BayesOptimal(Agent):
         self.policy = find_policy(_solvable_means(problem, horizon), horizon, problem.num_arms)
 
     def _choose(self) -> np.ndarray:
-        pulled = int(self.lane_counts.sum(axis=1).max())
-        if pulled >= self.horizon:
-            condition = f"be more than the {pulled} pulls so far"
-            raise ValueError(message("horizon", condition, self.horizon))
+        remaining_pulls(self, self.horizon)  # which refuses a lane that has none
         if self._available is not None and not self._available.all():
             condition = "be True for all arms, for which alone BayesOptimal is"
             raise ValueError(message("available", condition, self._available.tolist()))

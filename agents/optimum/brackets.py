@@ -29,6 +29,7 @@ from agents.base import Agent
 from agents.optimum.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
+from agents.rules.horizon import check_horizon, remaining_pulls
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
@@ -176,17 +177,12 @@ class HorizonBayesUCB(PosteriorAgent):
     """
 
     def __init__(self, problem: BanditProblem, *, horizon: int, scale: float = 3.0) -> None:
-        self.horizon = check_integer("horizon", horizon, minimum=1)
+        self.horizon = check_horizon(horizon)
         self.scale = check_real("scale", scale, above=0.0)
         super().__init__(problem, exact_posterior(problem)[1])
 
     def _scores(self) -> np.ndarray:
-        left = self.horizon - self.lane_counts.sum(axis=1, keepdims=True)
-        if left.min() <= 0:
-            pulled = self.horizon - int(left.min())
-            raise ValueError(
-                message("horizon", f"be more than the {pulled} pulls so far", self.horizon)
-            )
+        left = remaining_pulls(self, self.horizon)
         tails = self.scale * (self.lane_counts + SHARE_OF_HORIZON * self.horizon) / left
         level = 1 - np.minimum(tails, 0.5)
         return self.up_to_date().quantile(level)

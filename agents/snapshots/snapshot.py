@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.snapshots.shown import as_html, as_text, draw_posterior, make_inference_data
+from agents.snapshots.shown import as_html, as_text, draw_posterior
 from bandit_gym.checks import check_integer, check_numbers, check_real, message
 from bandit_gym.problem import BanditProblem
 
@@ -149,10 +149,6 @@ class PosteriorSnapshot:
         """
         lane = check_integer("lane", lane, minimum=0, maximum=len(self.counts) - 1)
         return draw_posterior(self, ax, lane)
-
-    def to_arviz(self, size: int = 1000, *, seed: int = 0) -> Any:
-        """Return draws of means and rewards as ArviZ has them; see `make_inference_data`."""
-        return make_inference_data(self, size, seed)
 
     def __repr__(self) -> str:
         """Show the arms of the first lane as a small table."""
