@@ -203,8 +203,8 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
     support = problem.arm_support()
     draws = problem.prior.sample(np.random.default_rng(0), (NUM_DRAWS, problem.num_arms))
     coordinate = Coordinate.of_draws(support, draws)
-    columns = look_at_arms(problem, support, draws)
-    _, arms, kind_of_arm = np.unique(columns, axis=0, return_index=True, return_inverse=True)
+    looks = look_at_arms(problem, support, draws)
+    _, arms, kind_of_arm = np.unique(looks, axis=0, return_index=True, return_inverse=True)
     found = []
     for arm in arms:
         density = ArmDensity(problem, coordinate, support, int(arm))
