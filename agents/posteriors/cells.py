@@ -394,7 +394,9 @@ def _fit(
         loss = _EPSILON * np.abs(means).max(axis=-1) / np.ptp(means, axis=-1)  # of digits of x
         change = np.ptp(values, axis=-1)
         allowed = ((_FEATURE_TOLERANCE + loss) * change)[..., None]
-        allowed = allowed + _ROUNDING * (sizes + np.abs(values))
+        parts = np.abs(values)
+        parts[1] += parts[2]  # what f_1 is a difference of
+        allowed = allowed + _ROUNDING * (sizes + parts)
         allowed[0] += _tolerance(values[0], top)
         bend = np.abs(values[0, :, 0] - 2 * values[0, :, DEGREE] + values[0, :, -1])
         is_good = (misfit <= allowed).all(axis=(0, 2)) & (bend <= _LARGEST_BEND)
