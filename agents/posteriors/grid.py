@@ -135,7 +135,7 @@ class GridPosterior(Posterior):
             lanes: (R,) these.
         """
         lanes = np.arange(len(levels)) if lanes is None else lanes
-        found = levels.reshape(*levels.shape[:2], -1).copy()
+        found = np.array(levels if levels.ndim == 3 else levels[..., None])
         invert_tables(self.tables, lanes, found)
         return found.reshape(levels.shape)
 

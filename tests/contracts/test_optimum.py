@@ -274,9 +274,7 @@ def test_without_room_for_a_file_the_policy_is_there_all_the_same(folder, monkey
 
 def test_a_pull_beyond_the_horizon_is_refused_in_one_sentence():
     agent = started("optimal", UNIFORM, 2, [[1, 1], [2, 3]], [[0, 0], [0, 0]], horizon=5)
-    with pytest.raises(
-        ValueError, match="more than the 5 pulls already observed, got 5"
-    ):
+    with pytest.raises(ValueError, match="more than the 5 pulls already observed, got 5"):
         agent.act()
 
 
