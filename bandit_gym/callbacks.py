@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from bandit_gym.checks import check_folder
-from bandit_gym.experiments.blocks import COLUMNS, open_parquet
+from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.execution import Callback as Callback
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.simulation import Outcome
@@ -78,7 +78,7 @@ class TensorBoard(Callback):
             return
         run, every = outcome.run, outcome.run.replications(outcome.block)
         wanted = range(every.start, min(every.stop, self._experiment.replications))
-        self._add(Block(run, wanted, open_parquet(run, pa.py_buffer(outcome.data)), outcome.facts))
+        self._add(Block(run, wanted, pa.py_buffer(outcome.data), outcome.facts))
         finals = np.concatenate(self._finals[run])
         means = dict(zip(CHARTS, finals.mean(axis=0), strict=True))
         self._write(run, f"{run.environment.label} so far", len(finals), means)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from bandit_gym.checks import check_choice, check_object, check_path
+from bandit_gym.checks import check_choice, check_folder, check_object, check_path
 from bandit_gym.experiments.blocks import OWN, columns_of
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment
@@ -89,6 +89,24 @@ class Results:
     def table(self) -> pd.DataFrame:
         """Return the state at the horizon, one row per run; see `summarise` for the columns."""
         return summarise(self)
+
+    def save(self, directory: str | Path) -> None:
+        """Store all blocks in a folder, from which `load_results` reads them again.
+
+        Args:
+            directory: a new or empty folder, or one of the same experiment.
+
+        Raises:
+            FileExistsError: if the folder holds something else.
+        """
+        with Store.claimed(check_folder("directory", directory), self.experiment) as store:
+            for found in self.runs:
+                for block in found.blocks:
+                    number = block.replications.start // found.run.block_size
+                    data = block.data.to_pybytes()
+                    store.write_block(found.run, number, data, {}, block.receipt)
+                for number, text in found.failures.items():
+                    store.write_failure(found.run, number, text)
 
     def curves(self, column: str = "cumulative_regret") -> pd.DataFrame:
         """Return the mean of a column after each recorded step, with its 95 % interval.

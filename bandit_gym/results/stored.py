@@ -28,13 +28,13 @@ class Block:
     Attributes:
         run: the run it belongs to.
         replications: those of its replications that the experiment asks for.
-        file: its Parquet file, a row per replication and step.
+        data: the bytes of its Parquet file, a row per replication and step.
         receipt: what is known of it beside its results.
     """
 
     run: Run
     replications: range
-    file: pq.ParquetFile
+    data: pa.Buffer
     receipt: dict[str, Any]
 
     def column(self, name: str) -> FloatArray:
@@ -64,6 +64,15 @@ class Block:
         labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
         own = {name: values[:num_rows] for name, values in self.own.items()}
         return table.assign(**labels, **own).astype(dict.fromkeys(labels, "category"))
+
+    @cached_property
+    def file(self) -> pq.ParquetFile:
+        """Its Parquet file.
+
+        Raises:
+            ValueError: if it is something else.
+        """
+        return open_parquet(self.run, self.data)
 
     @property
     def names(self) -> list[str]:
@@ -200,4 +209,6 @@ def _open_block(store: Store, experiment: Experiment, run: Run, number: int) -> 
     data, receipt = store.read_block(run, number)
     every = run.replications(number)
     wanted = range(every.start, min(every.stop, experiment.replications))
-    return Block(run, wanted, open_parquet(run, data), receipt)
+    block = Block(run, wanted, data, receipt)
+    _ = block.file  # which is refused if it is no file of the run's
+    return block

@@ -161,6 +161,14 @@ def test_folder_goes_on_when_the_cell_is_run_again(session, tmp_path):
     assert len([*tmp_path.glob("blocks/*")]) == 1
 
 
+def test_results_in_memory_can_be_saved(session, tmp_path):
+    results = bg.compare({"exact": "exact", "mine": session["Stubborn"]}, **SERIAL)
+    results.save(tmp_path / "kept")
+    kept = bg.load_results(tmp_path / "kept")
+    assert kept.experiment == results.experiment and not kept.damaged
+    assert kept.frame().equals(results.frame()) and len(kept.frame()) == 2 * 4 * 6
+
+
 def test_names_alone_are_stored_without_a_warning(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
