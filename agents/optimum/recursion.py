@@ -34,7 +34,7 @@ from bandit_gym.checks import message
 from bandit_gym.numerics.compiled import inner, kernel
 
 MOST_ARMS = 5
-BYTES_PER_STATE = 8 + 8 + 1 + 2
+BYTES_PER_STATE = 8 + 8 + 1 + 9
 MOST_BYTES = 7e9
 """Memory that two stages of values, one of choices and the stored policy may take."""
 
