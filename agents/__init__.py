@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from agents.loading import load as load
     from agents.racing_thompson import RacingThompson as RacingThompson
     from agents.rules.bayes_ucb import BayesUCB as BayesUCB
-    from agents.rules.discounted_gittins import DiscountedGittins as DiscountedGittins
-    from agents.rules.finite_horizon_gittins import FiniteHorizonGittins as FiniteHorizonGittins
+    from agents.rules.gittins import DiscountedGittins as DiscountedGittins
+    from agents.rules.gittins import FiniteHorizonGittins as FiniteHorizonGittins
+    from agents.rules.gittins import OptimisticGittins as OptimisticGittins
     from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
     from agents.rules.greedy import Greedy as Greedy
     from agents.rules.information_directed import InformationDirected as InformationDirected
     from agents.rules.information_relaxation import InformationRelaxation as InformationRelaxation
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
-    from agents.rules.optimistic_gittins import OptimisticGittins as OptimisticGittins
     from agents.rules.top_two import TopTwoThompson as TopTwoThompson
     from agents.rules.ucb import KLUCB as KLUCB
     from agents.rules.ucb import MOSS as MOSS
@@ -74,17 +74,17 @@ HOMES = {
     "Agent": "base",
     "BayesOptimal": "bayes_optimal",
     "BayesUCB": "rules.bayes_ucb",
-    "DiscountedGittins": "rules.discounted_gittins",
+    "DiscountedGittins": "rules.gittins",
     "EpsilonGreedy": "rules.greedy",
     "ExactThompson": "exact_thompson",
-    "FiniteHorizonGittins": "rules.finite_horizon_gittins",
+    "FiniteHorizonGittins": "rules.gittins",
     "Greedy": "rules.greedy",
     "InformationDirected": "rules.information_directed",
     "InformationRelaxation": "rules.information_relaxation",
     "KLUCB": "rules.ucb",
     "KnowledgeGradient": "rules.knowledge_gradient",
     "MOSS": "rules.ucb",
-    "OptimisticGittins": "rules.optimistic_gittins",
+    "OptimisticGittins": "rules.gittins",
     "RacingThompson": "racing_thompson",
     "SMCThompson": "smc_thompson",
     "SlidingWindow": "sliding_window",

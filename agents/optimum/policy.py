@@ -1,7 +1,7 @@
 """The Bayes-optimal policy, kept exactly and compactly, and on disk for the next time.
 
-Which arms are best in every state that can be reached is kept as rows of runs: 2 bytes a row, some
-80 MB for two like arms and 1,000 pulls, 0.3 GB for different ones.
+Which arms are best in every state that can be reached is kept as rows of runs, some 8 bytes a row:
+0.34 GB for two like arms and 1,000 pulls.
 
 A policy is a function of predictive means and horizon, so its file is named for these, and for the
 version of this code. A file appears whole or not at all; one that cannot be read, does not have the

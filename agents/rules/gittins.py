@@ -1,0 +1,299 @@
+"""Gittins indices: the sure payment for which one would as gladly give an arm up.
+
+Of rewards discounted for ever, of a finite horizon (exact near the end, else a diffusion
+approximation), and of arms that tell all after one pull.
+
+Letters: K arms, N lanes, n pulls of an arm, s of them paid; T pulls in an episode, r of them left.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from scipy import special
+
+from agents.posteriors.base import Posterior, PosteriorAgent
+from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.conjugate import ConjugatePosterior
+from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
+from bandit_gym.checks import check_integer, check_real, message
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.problem import BanditProblem, check_problem
+
+FIRST_PULLS, MOST_PULLS = 128, 2048
+"""Pulls of an arm that a table is made for: doubled as an arm is pulled more, up to the latter."""
+TOLERANCE = 1e-3
+"""Share of the deviation of a posterior of so many pulls that is lost by looking no further."""
+NUM_TELLING = 20
+"""Pulls of an arm after which equal means, whatever was paid, are of equal priors."""
+
+
+class DiscountedGittins(PosteriorAgent):
+    """Pull the arm of the largest Gittins index, which is best for rewards discounted for ever.
+
+    The index of an arm is the sure payment for which one would as gladly give the arm up. It is
+    computed by recursion over the arm's successes and failures, to 1e-4, when it is first needed: a
+    table for an arm's first 128 pulls, then twice as many, and so on. With a discount of 0.99 they
+    take some 0.5 s for a hundred pulls and 2 s for a thousand. Past 2,048 pulls of an arm its index
+    is that of Brownian motion, mean + var / sqrt(-2 m (1 - m) log discount) with m the mean.
+
+    Arguments:
+        problem: Bernoulli rewards and arms independent a priori, as `ExactThompson` takes them.
+        discount: worth of the next reward in units of the present one, in (0, 1), at most 0.995.
+
+    References:
+        Gittins (1979); Gittins, Glazebrook and Weber (2011), "Multi-armed bandit allocation
+        indices", Chapter 8; Brezzi and Lai (2002) for many pulls.
+    """
+
+    state_names = ("_num_pulls",)
+
+    def __init__(self, problem: BanditProblem, *, discount: float = 0.99) -> None:
+        self.discount = check_real("discount", discount, above=0.0, maximum=0.995)
+        check_problem(problem)
+        if not isinstance(problem.likelihood, Bernoulli):
+            condition = "be Bernoulli() for DiscountedGittins"
+            raise ValueError(message("problem.likelihood", condition, problem.likelihood))
+        method, inner = exact_posterior(problem)
+        if method == "gibbs":
+            condition = "have independent arms for DiscountedGittins"
+            raise ValueError(message("problem.prior", condition, problem.prior))
+        super().__init__(problem, inner)
+        self._num_pulls = 0
+        self._groups = np.zeros(problem.num_arms, dtype=np.int64)
+        self._tables = np.zeros((1, 0))
+
+    def indices(self) -> np.ndarray:
+        """Return the (N, K) indices."""
+        posterior = self.up_to_date()
+        most = min(int(self.lane_counts.max(initial=0)), MOST_PULLS)
+        if most >= self._num_pulls:
+            self._make_tables(max(FIRST_PULLS, 2 ** math.ceil(math.log2(most + 1))))
+            self.up_to_date()  # the posterior was led through all states
+        n = np.minimum(self.lane_counts, MOST_PULLS - 1)
+        places = n * (n + 1) // 2 + np.minimum(self.lane_sums.astype(np.int64), n)
+        found = self._tables[self._groups, places]
+        is_beyond = self.lane_counts >= MOST_PULLS
+        return np.where(is_beyond, self._late(posterior), found) if is_beyond.any() else found
+
+    _scores = indices
+
+    def _resume(self) -> None:
+        """Make the tables that a saved agent had, which are longer than new ones might be."""
+        if check_integer("_num_pulls", self._num_pulls, minimum=0, maximum=2 * MOST_PULLS):
+            self._make_tables(self._num_pulls)
+
+    def _late(self, posterior: Posterior) -> np.ndarray:
+        mean, variance = posterior.mean(), np.square(posterior.std())
+        noise = np.maximum(mean * (1 - mean), np.finfo(float).tiny)
+        return mean + variance / np.sqrt(-2 * noise * math.log(self.discount))
+
+    def _make_tables(self, num_pulls: int) -> None:
+        """Compute the indices of all states of fewer than `num_pulls` pulls, for each prior."""
+        depth = num_pulls + math.ceil(math.log(TOLERANCE) / math.log(self.discount))
+        self._groups, means = predictive_means(self.inner, self.problem.num_arms, depth)
+        self._tables = np.stack(
+            [find_table(group.tobytes(), depth, self.discount, num_pulls) for group in means]
+        )
+        self._num_pulls = num_pulls
+
+
+@lru_cache(maxsize=4)
+def find_table(means: bytes, depth: int, discount: float, num_pulls: int) -> np.ndarray:
+    """Return the indices of all states of fewer than `num_pulls` pulls, given those of `means`.
+
+    Remembered, for agents of one prior often follow each other.
+    """
+    from agents.numerics.lookahead import find_indices
+
+    table = np.empty(num_pulls * (num_pulls + 1) // 2)
+    find_indices(np.frombuffer(means), depth, discount, np.empty(depth + 2), table)
+    return table
+
+
+def predictive_means(
+    posterior: Posterior, num_arms: int, depth: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which arms have the same prior, and the posterior means of each group.
+
+    Args:
+        posterior: of Bernoulli arms that are independent; it is left with data of no lane.
+        num_arms: K.
+        depth: D, pulls up to which.
+
+    Returns:
+        (K,) group of each arm, and (G, (D + 1) (D + 2) / 2) means after s successes in n pulls, at
+        n (n + 1) / 2 + s.
+    """
+    rng = np.random.default_rng(0)  # not drawn from: such posteriors are functions of their data
+
+    def level(n: int) -> np.ndarray:
+        sums = np.repeat(np.arange(n + 1.0)[:, None], num_arms, axis=1)
+        posterior.follow(rng, np.full(sums.shape, n), sums)
+        return posterior.mean()
+
+    early = np.concatenate([level(n) for n in range(NUM_TELLING)])
+    _, first, groups = np.unique(early, axis=1, return_index=True, return_inverse=True)
+    means = np.concatenate([level(n)[:, first] for n in range(depth + 1)])
+    return groups.ravel(), np.ascontiguousarray(means.T)
+
+
+FIRST_POWER = -7
+BOUNDARY = np.array([
+    0.056, 0.079, 0.112, 0.158, 0.224, 0.310, 0.427, 0.579, 0.765, 0.977, 1.213, 1.461, 1.712,
+    1.966, 2.213, 2.453, 2.682, 2.903, 3.113, 3.315, 3.508, 3.693, 3.869, 4.037, 4.201, 4.361,
+    4.514, 4.662,
+])  # fmt: skip
+"""h(r / n) at r / n = 2^-7, 2^-6, ..., 2^20: how many posterior deviations above the mean a sure
+payment must be to end the pulls of an arm, if its posterior mean is a Brownian motion.
+
+Computed backwards from r = 0 in steps of a thousandth of n, with V(y, n) = max(0, y dn / sqrt(n) +
+E V(y', n + dn)), y the mean less the payment in posterior deviations, on 1,201 points from -7 to 7;
+the bias of deciding in steps of deviation d is 0.583 d (Chernoff 1965), and what is left
+of it extrapolated from a run with steps three times as long. To about 0.002."""
+DISCRETE = 0.583
+
+MOST_EXACT = 50
+"""Pulls left up to which a recursion, whose cost grows like their square, is cheap enough."""
+
+
+class FiniteHorizonGittins(PosteriorAgent):
+    r"""Pull the arm of the largest finite-horizon Gittins index, in the diffusion approximation.
+
+    The index is the sure payment a pull for which one would as gladly give the arm up for all of
+    the r pulls left. Exactly, it is a recursion over the arm's states for every r. Here
+
+    .. math::
+        \text{index} = \text{mean} + Q(\Phi(h)) - Q(1/2), \quad
+        h = h(r / n) - \frac{0.583}{\sqrt{n + 1}},
+
+    with Q the posterior's quantiles, n the variance of a reward over that of the posterior, h(r /
+    n) the boundary of Brownian motion, and the second term what waiting for the next whole pull
+    takes from it. For normal posteriors this is mean + h std; quantiles keep other indices within
+    the means' range. The last pull is greedy.
+
+    Bernoulli arms with Beta priors have the recursion's own index with at most 50 pulls left. With
+    more, the index less the mean is off by so much, in per cent, with a uniform prior and so many
+    pulls left:
+
+    ============  ===========  =====  =====  =====
+    share paid    after pulls    51    100    400
+    ============  ===========  =====  =====  =====
+    0.30                   40   -2.8   -2.1   -1.1
+    0.30                  100   -3.3   -2.2   -1.3
+    0.30                  500   -1.5   -1.1   -0.5
+    0.50                   40   -1.5   -0.8    0.1
+    0.50                  100   -2.6   -1.5   -0.5
+    0.50                  500   -0.9   -0.5    0.0
+    0.95                   40    9.0    6.4    3.4
+    0.95                  100   10.5    7.8    4.9
+    0.95                  500   13.7    9.2    5.0
+    0.50                    0   17.0   15.2   10.5
+    ============  ===========  =====  =====  =====
+
+    Arguments:
+        problem: likelihood and prior, one that `ExactThompson` takes.
+        horizon: T, the pulls in an episode.
+
+    References:
+        Bradt, Johnson and Karlin (1956); Kaufmann (2018), "On Bayesian index policies for
+        sequential resource allocation" (FH-Gittins); Chernoff and Ray (1965) and Lattimore (2016),
+        "Regret analysis of the finite-horizon Gittins index strategy for multi-armed bandits", for
+        the diffusion.
+    """
+
+    def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:
+        self.horizon = check_horizon(horizon)
+        super().__init__(problem, exact_posterior(problem)[1])
+
+    def indices(self) -> np.ndarray:
+        """Return the (N, K) indices; infinite where the mean is."""
+        left = remaining_pulls(self, self.horizon)
+        posterior = self.up_to_date()
+        mean = posterior.mean()
+        with np.errstate(all="ignore"):
+            worth = np.square(self.problem.likelihood.reward_std(mean) / posterior.std())
+            height = boundary(left / worth) - DISCRETE / np.sqrt(worth + 1)
+        height = np.where((left > 1) & (height > 0), height, 0.0)
+        bonus = posterior.quantile(special.ndtr(height)) - posterior.quantile(0.5)
+        indices = np.where(np.isfinite(mean), mean + bonus, np.inf)
+        is_beta = isinstance(self.problem.likelihood, Bernoulli)
+        if is_beta and isinstance(posterior, ConjugatePosterior):
+            alpha, beta = posterior.parameters(self.lane_counts, self.lane_sums)
+            for few in np.unique(left[(left > 1) & (left <= MOST_EXACT)]).astype(int).tolist():
+                lanes = np.flatnonzero(left[:, 0] == few)
+                indices[lanes] = exact_indices(alpha[lanes], beta[lanes], few)
+        return indices
+
+    _scores = indices
+
+
+def exact_indices(alpha: np.ndarray, beta: np.ndarray, left: int) -> np.ndarray:
+    """Return the indices of Bernoulli arms with r pulls left, by recursion over their states.
+
+    Args:
+        alpha: first parameters of the arms' Beta posteriors, of any shape.
+        beta: second parameters.
+        left: r >= 1.
+    """
+    from agents.numerics.lookahead import find_finite_indices  # brings numba
+
+    states, which = np.unique(np.stack([alpha.ravel(), beta.ravel()]), axis=1, return_inverse=True)
+    found = np.empty(states.shape[1])
+    find_finite_indices(states[0], states[1], left, found)
+    return found[which].reshape(alpha.shape)
+
+
+def boundary(ratios: np.ndarray) -> np.ndarray:
+    """Return h(r / n); it goes like the root of small ratios."""
+    powers = np.arange(FIRST_POWER, FIRST_POWER + len(BOUNDARY))
+    found = np.interp(np.log2(ratios), powers, BOUNDARY)
+    return np.where(ratios < 2.0**FIRST_POWER, found * np.sqrt(ratios / 2.0**FIRST_POWER), found)
+
+
+MOST_STEPS = 50
+INDEX_TOLERANCE = 1e-9
+"""Of an index, in deviations of the posterior."""
+
+
+class OptimisticGittins(PosteriorAgent):
+    """Pull the arm of the largest v with v = mean_i + gamma_t E(v - x_i)^+, x_i its unknown mean.
+
+    The Gittins index is the sure payment for which one would give an arm up. This is what it would
+    be if the arm's mean came to light after its next pull, which is too good: an upper bound, with
+    K = 1 in the paper's letters, at the discount gamma_t = 1 - 1 / (pace + t + 1).
+
+    Arguments:
+        problem: likelihood and prior, one that `ExactThompson` takes, with independent arms.
+        pace: makes the first discount, 1 - 1 / (pace + 1); the paper's experiments have 100.
+
+    References:
+        Gutin and Farias (2016), "Optimistic Gittins indices", with one step of look-ahead.
+    """
+
+    def __init__(self, problem: BanditProblem, *, pace: float = 100.0) -> None:
+        self.pace = check_real("pace", pace, minimum=0.0)
+        super().__init__(problem, exact_posterior(problem)[1])
+
+    def indices(self) -> np.ndarray:
+        """Return the (N, K) indices; infinite where the mean is."""
+        discount = 1 - 1 / (self.pace + self.lane_counts.sum(axis=1, keepdims=True) + 1)
+        posterior = self.up_to_date()
+        mean = posterior.mean()
+        # The gap v - mean - discount E(v - x)^+ is concave in v: Newton's steps rise to its root.
+        v, limit = (
+            mean.copy(),
+            INDEX_TOLERANCE * np.where(np.isfinite(mean), posterior.std(), np.inf),
+        )
+        for _ in range(MOST_STEPS):
+            below, shortfall = posterior.shortfall(v)
+            with np.errstate(invalid="ignore"):
+                step = (discount * shortfall + mean - v) / (1 - discount * below)
+            v = np.where(np.isfinite(step), v + step, v)
+            if not (np.abs(step) > limit).any():
+                break
+        return v
+
+    _scores = indices
