@@ -39,7 +39,6 @@ from bandit_gym.files import VERSION
 from bandit_gym.results import commands as reading
 from bandit_gym.results.commands import FAILED, OK
 from bandit_gym.results.report import describe, draw_regret
-from bandit_gym.results.results import load_results
 from bandit_gym.watching import commands as watching
 
 BAD_INPUT, INTERRUPTED, NOBODY_READS = 2, 130, 141
@@ -122,7 +121,7 @@ def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace
     workers = Workers(options.backend, options.workers, options.scheduler)
     try:
         with progress_on_stderr() as on_progress:
-            run_experiment(
+            found = run_experiment(
                 experiment,
                 folder,
                 workers=workers,
@@ -135,11 +134,6 @@ def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace
         raise
     except (OSError, BrokenExecutor) as error:
         return _stop(str(error), folder, FAILED)
-    return _show(experiment, folder, options)
-
-
-def _show(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
-    found = load_results(folder, experiment)
     print(describe(found, columns=options.columns, width=terminal_width()))
     for path in draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")

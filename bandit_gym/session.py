@@ -22,7 +22,6 @@ from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.registration import MAX_EPISODE_STEPS
-from bandit_gym.results.results import load_results
 
 if TYPE_CHECKING:
     from bandit_gym.callbacks import Callback
@@ -145,8 +144,7 @@ def compare(
             _warn_of_own_code(experiment)
         if shows_progress:
             running["on_progress"] = stack.enter_context(progress_on_stderr())
-        run_experiment(experiment, folder, **running)
-        return load_results(folder, experiment)
+        return run_experiment(experiment, folder, **running)
 
 
 @contextlib.contextmanager

@@ -11,11 +11,11 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks import check_callback, check_folder, check_object, message
 from bandit_gym.experiments.blocks import open_parquet
-from bandit_gym.experiments.catalogue import find_own_code
+from bandit_gym.experiments.catalogue import find_own_code, load
 from bandit_gym.experiments.executor import Call, Died, Executor, Workers
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import (
@@ -26,6 +26,9 @@ from bandit_gym.experiments.provenance import (
 )
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
 from bandit_gym.experiments.store import Store, has_receipts
+
+if TYPE_CHECKING:
+    from bandit_gym.results import Results
 
 __all__ = ["Progress", "Workers", "run_experiment"]
 
@@ -111,11 +114,11 @@ def run_experiment(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     recompute: bool = False,
     callbacks: Sequence[Callback] = (),
-) -> Store:
+) -> Results:
     """Simulate the blocks that the folder does not hold yet, and store each as it comes.
 
     An agent or environment that raises spoils its own blocks only: the traceback is stored, and
-    `Store.read_failures` tells. So does one that takes its process down; "serial" goes down with
+    `Results.failed` tells. So does one that takes its process down; "serial" goes down with
     it. Running again does what is missing or damaged, and then what failed.
 
     Args:
@@ -129,7 +132,7 @@ def run_experiment(
         callbacks: called in this process; see `bandit_gym.callbacks`.
 
     Returns:
-        The folder.
+        What the folder holds of the experiment.
 
     Raises:
         ValueError: if an environment or agent cannot be built; nothing has been run then.
@@ -173,7 +176,7 @@ def run_experiment(
             on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
             for callback in callbacks:
                 callback.on_block(outcome)
-    return store
+    return load("bandit_gym.results:load_results")(folder, experiment)  # type: ignore[no-any-return]
 
 
 def _check_buildable(executor: Executor, experiment: Experiment, directory: Path) -> None:

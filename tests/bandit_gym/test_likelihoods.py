@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import SyncVectorEnv
-from surface import agent_for, problem_of, run_and_load
+from surface import agent_for, problem_of
 
 from agents.oracle import action_probabilities
 from bandit_gym import cli
-from bandit_gym.experiments import Experiment, Workers
+from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.rollout import rollout
 
 ENV_ID = "geometric:GeometricBandit-v0"
@@ -69,7 +69,7 @@ def test_harness_runs_and_reads_its_results(tmp_path):
         horizon=30,
         block_size=2,
     )
-    results = run_and_load(experiment, tmp_path / "data", workers=Workers("serial", 1))
+    results = run_experiment(experiment, tmp_path / "data", workers=Workers("serial", 1))
     assert not results.failed
     assert {len(run.replications) for run in results.runs} == {4}
 

@@ -5,10 +5,10 @@ import sys
 
 import numpy as np
 import pytest
-from surface import REGRET_CHART, curves_of, run_and_load, summary_of
+from surface import REGRET_CHART, curves_of, summary_of
 
 from bandit_gym.callbacks import TensorBoard
-from bandit_gym.experiments import Experiment, Workers
+from bandit_gym.experiments import Experiment, Workers, run_experiment
 
 SERIAL = Workers("serial")
 HOSTILE = "a/b <script> $x$ [/red] مرحبا"
@@ -34,7 +34,7 @@ def log(experiment, folder):
     """Run an experiment; return name of an agent's folder -> tags, and the results."""
     pytest.importorskip("tensorboard")
     told = {"workers": SERIAL, "callbacks": [TensorBoard(folder / "logs")]}
-    results = run_and_load(experiment, folder / "results", **told)
+    results = run_experiment(experiment, folder / "results", **told)
     newest = max((folder / "logs").iterdir(), key=lambda path: int(path.name))
     return {path.name: read(path) for path in newest.iterdir()}, results
 

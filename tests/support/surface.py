@@ -22,7 +22,7 @@ from bandit_gym.priors import CAPABILITIES, Prior
 from bandit_gym.priors.base import offers
 from bandit_gym.priors.checker import find_drift as find_drift
 from bandit_gym.problem import BanditProblem
-from bandit_gym.results import Results, load_results, summarise
+from bandit_gym.results import Results, summarise
 from bandit_gym.rollout import BanditAgent, Environment, Rollout, Step, play
 
 OBSERVATIONS = ("constant", "counts", "history")
@@ -84,12 +84,6 @@ def regret_of(found: Rollout) -> np.ndarray:
 def steps_of(agent: BanditAgent, env: Environment) -> Iterator[Step]:
     """Play an episode and yield what happened in each step."""
     return play(agent, env, env_seed=0, agent_seed=np.random.SeedSequence(0))
-
-
-def run_and_load(experiment: Experiment, folder: Path, **options) -> Results:
-    """Run an experiment in a folder and return its results."""
-    run_experiment(experiment, folder, **options)
-    return load_results(folder)
 
 
 def curves_of(results: Results, agent: str) -> np.ndarray:

@@ -344,8 +344,8 @@ def test_saved_model_runs_in_an_experiment(models, tmp_path):
         horizon=5,
         block_size=2,
     )
-    store = run_experiment(experiment, tmp_path / "results", workers=Workers("serial"))
-    assert all(not store.read_failures(run) for run in experiment.runs)
+    results = run_experiment(experiment, tmp_path / "results", workers=Workers("serial"))
+    assert not results.failed and not results.num_missing
 
 
 def test_ppo_on_counts_loses_less_than_random_play():
