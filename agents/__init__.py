@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from agents.exact_thompson import ExactThompson as ExactThompson
     from agents.loading import load as load
     from agents.racing_thompson import RacingThompson as RacingThompson
-    from agents.rules.bayes_ucb import BayesUCB as BayesUCB
     from agents.rules.gittins import DiscountedGittins as DiscountedGittins
     from agents.rules.gittins import FiniteHorizonGittins as FiniteHorizonGittins
     from agents.rules.gittins import OptimisticGittins as OptimisticGittins
     from agents.rules.greedy import EpsilonGreedy as EpsilonGreedy
     from agents.rules.greedy import Greedy as Greedy
+    from agents.rules.greedy import UniformRandom as UniformRandom
     from agents.rules.information_directed import InformationDirected as InformationDirected
     from agents.rules.information_relaxation import InformationRelaxation as InformationRelaxation
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from agents.rules.ucb import KLUCB as KLUCB
     from agents.rules.ucb import MOSS as MOSS
     from agents.rules.ucb import UCB1 as UCB1
+    from agents.rules.ucb import BayesUCB as BayesUCB
     from agents.rules.ucb import UCBTuned as UCBTuned
-    from agents.rules.uniform import UniformRandom as UniformRandom
     from agents.sliding_window import SlidingWindow as SlidingWindow
     from agents.smc_thompson import SMCThompson as SMCThompson
 
@@ -71,27 +71,23 @@ AGENTS = {name: target for group in GROUPS.values() for name, target in group.it
 """Short names, and where what makes the agents is."""
 
 HOMES = {
-    "Agent": "base",
-    "BayesOptimal": "bayes_optimal",
-    "BayesUCB": "rules.bayes_ucb",
-    "DiscountedGittins": "rules.gittins",
-    "EpsilonGreedy": "rules.greedy",
-    "ExactThompson": "exact_thompson",
-    "FiniteHorizonGittins": "rules.gittins",
-    "Greedy": "rules.greedy",
-    "InformationDirected": "rules.information_directed",
-    "InformationRelaxation": "rules.information_relaxation",
-    "KLUCB": "rules.ucb",
-    "KnowledgeGradient": "rules.knowledge_gradient",
-    "MOSS": "rules.ucb",
-    "OptimisticGittins": "rules.gittins",
-    "RacingThompson": "racing_thompson",
-    "SMCThompson": "smc_thompson",
-    "SlidingWindow": "sliding_window",
-    "TopTwoThompson": "rules.top_two",
-    "UCB1": "rules.ucb",
-    "UCBTuned": "rules.ucb",
-    "UniformRandom": "rules.uniform",
+    name: module
+    for module, names in {
+        "base": ["Agent"],
+        "bayes_optimal": ["BayesOptimal"],
+        "exact_thompson": ["ExactThompson"],
+        "racing_thompson": ["RacingThompson"],
+        "smc_thompson": ["SMCThompson"],
+        "sliding_window": ["SlidingWindow"],
+        "rules.gittins": ["DiscountedGittins", "FiniteHorizonGittins", "OptimisticGittins"],
+        "rules.greedy": ["EpsilonGreedy", "Greedy", "UniformRandom"],
+        "rules.information_directed": ["InformationDirected"],
+        "rules.information_relaxation": ["InformationRelaxation"],
+        "rules.knowledge_gradient": ["KnowledgeGradient"],
+        "rules.top_two": ["TopTwoThompson"],
+        "rules.ucb": ["BayesUCB", "KLUCB", "MOSS", "UCB1", "UCBTuned"],
+    }.items()
+    for name in names
 }
 """Classes of agents, and the modules of this package that they are in."""
 
@@ -122,13 +118,9 @@ def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
     """
     class_name, _, method = AGENTS[check_choice("name", name, AGENTS)].split(":")[1].partition(".")
     make = getattr(__getattr__(class_name), method) if method else __getattr__(class_name)
-    prior = hyperparameters.get("prior")
-    base = import_module(f"{__name__}.base.agent")
-    if prior is not None and not base.is_word(prior):
-        problem = base.believe(problem, hyperparameters.pop("prior"))
     options = [p for p in inspect.signature(make).parameters.values() if p.name != "problem"]
     required = [p.name for p in options if p.default is p.empty]
-    optional = [p.name for p in options if p.default is not p.empty]
+    optional = ["prior", *(p.name for p in options if p.default is not p.empty)]
     check_keys(f"{name} options", hyperparameters, required=required, optional=optional)
     agent: Agent = make(problem, **hyperparameters)
     return agent

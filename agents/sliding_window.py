@@ -39,7 +39,6 @@ class SlidingWindow(Agent):
     """
 
     state_names = ("_actions", "_rewards", "_places", "_given", "_agent")
-    _has_no_order = False
 
     def __init__(
         self,

@@ -20,10 +20,9 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
-from agents.base.logs import LogReader
 from agents.numerics.choices import among, random_argmax, share_evenly
 from agents.saved import Storable, is_ours
-from agents.snapshots.snapshot import Holder
+from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import (
     check_actions,
     check_available,
@@ -32,6 +31,7 @@ from bandit_gym.checks import (
     check_law,
     check_mask,
     check_rewards,
+    check_statistics,
     message,
 )
 from bandit_gym.priors import make_prior
@@ -95,7 +95,7 @@ class Told(type):
         return super().__call__(problem, *others, **options)
 
 
-class Agent(Storable, Holder, LogReader, metaclass=Told):
+class Agent(Storable, metaclass=Told):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
     Subclasses say how to choose (`_scores`, or `_choose` and `_law`) and, where sufficient
@@ -243,6 +243,37 @@ class Agent(Storable, Holder, LogReader, metaclass=Told):
         self._count(lanes, actions, rewards)
         self._learn(lanes, actions, rewards)
 
+    def warm_start(self, counts: Any, sums: Any) -> None:
+        """Add earlier data, given as sufficient statistics, to every lane.
+
+        Args:
+            counts: (K,) or (N, K) number of earlier pulls of each arm.
+            sums: (K,) or (N, K) total reward of those pulls, in reward units.
+
+        Raises:
+            ValueError: if the statistics are impossible under the likelihood; names the arm.
+        """
+        self._require_reset()
+        shape = self.lane_counts.shape
+        counts, sums = check_statistics(counts, sums, self.problem.likelihood, shape)
+        self.lane_counts += counts
+        self.lane_sums += sums
+
+    def posterior(self) -> PosteriorSnapshot:
+        """Return what is known of the means now; what is observed later does not change it.
+
+        Asking moves neither the agent nor its generator.
+
+        Raises:
+            TypeError: if the agent has no prior.
+        """
+        self._require_reset()
+        held = self._held()
+        if held is None:
+            name = type(self).__name__
+            raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
+        return PosteriorSnapshot(self, held)
+
     def diagnostics(self) -> dict[str, Any]:
         """Say how the last `act` went; empty before the first.
 
@@ -314,6 +345,13 @@ class Agent(Storable, Holder, LogReader, metaclass=Told):
 
     def _restart(self, mask: np.ndarray) -> None:
         """Forget what a subclass remembers beside the statistics, in the masked lanes."""
+
+    def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
+        """Follow one reward in each of the given lanes, beside counts and sums."""
+
+    def _held(self) -> Any:
+        """Return the `agents.posteriors.base.Posterior`, None if there is none."""
+        return None
 
     def _count(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Add one reward in each of the given lanes; numbers and flat indices are the fast ones."""

@@ -28,7 +28,6 @@ class Forgetful(Agent):
         self.discount = check_real("discount", discount, above=0.0, maximum=1.0)
         if self.discount < 1.0:
             self._count_type = np.float64
-            self._has_no_order = False
             self._let_forget()
 
     def _let_forget(self) -> None:

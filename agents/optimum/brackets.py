@@ -27,9 +27,7 @@ from numpy.random import Generator, default_rng
 
 from agents.base import Agent
 from agents.optimum.predictive import check_solvable, expected_best_mean, predictive_means
-from agents.posteriors.base import PosteriorAgent
-from agents.posteriors.choosing import exact_posterior
-from agents.rules.horizon import check_horizon, remaining_pulls
+from agents.rules.gittins import FiniteHorizonGittins
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
@@ -46,9 +44,6 @@ FULL_WEIGHT_AT = 4
 
 NUM_PILOTS = 100
 """Scenarios that say how what is earned depends on the best mean."""
-
-SHARE_OF_HORIZON = 0.01
-"""Of T, added to an arm's pulls: what keeps a first look at an arm from being too hopeful."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,7 @@ def optimal_bracket(
     Args:
         problem: Bernoulli rewards, arms independent a priori: a prior with `arm_log_density`.
         horizon: T >= 1.
-        agent: whose value is the lower bound; `HorizonBayesUCB` if None.
+        agent: whose value is the lower bound; `FiniteHorizonGittins` if None.
         num_samples: scenarios of the relaxation, and episodes of the agent.
         confidence: of both bounds together, by the normal approximation.
         seed: of all randomness.
@@ -101,7 +96,7 @@ def optimal_bracket(
     check_integer("num_samples", num_samples, minimum=2)
     check_integer("seed", seed, minimum=0)
     check_real("confidence", confidence, above=0.0, below=1.0)
-    agent = HorizonBayesUCB(problem, horizon=horizon) if agent is None else agent
+    agent = FiniteHorizonGittins(problem, horizon=horizon) if agent is None else agent
     if agent.problem != problem:
         raise ValueError(message("agent", f"be one for {problem}", agent.problem))
     best = horizon * expected_best_mean(problem)
@@ -157,35 +152,6 @@ def played_regrets(agent: Agent, horizon: int, num_lanes: int, seed: int) -> Flo
 
 def _mean_and_error(values: FloatArray) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
-
-
-class HorizonBayesUCB(PosteriorAgent):
-    """Pull the arm whose mean has the largest quantile 1 - min(1/2, scale (n + T / 100) / (T - t)).
-
-    An arm is looked at again while it may still turn out best in time for the T - t pulls left to
-    make up for it: the less, the fewer there are and the better it is known. The form is that of
-    the levels of finite-horizon Gittins indices, log((T - t) / n); the constants were tuned by
-    hand, on ten uniform arms and 1,000 pulls, where it lost 15 and Bayes-UCB 23.
-
-    Arguments:
-        problem: likelihood and prior, one that `ExactThompson` takes.
-        horizon: T, the pulls of an episode.
-        scale: of the levels, > 0; more is greedier.
-
-    Raises:
-        ValueError: from `act`, if a lane has no pulls left.
-    """
-
-    def __init__(self, problem: BanditProblem, *, horizon: int, scale: float = 3.0) -> None:
-        self.horizon = check_horizon(horizon)
-        self.scale = check_real("scale", scale, above=0.0)
-        super().__init__(problem, exact_posterior(problem)[1])
-
-    def _scores(self) -> np.ndarray:
-        left = remaining_pulls(self, self.horizon)
-        tails = self.scale * (self.lane_counts + SHARE_OF_HORIZON * self.horizon) / left
-        level = 1 - np.minimum(tails, 0.5)
-        return self.up_to_date().quantile(level)
 
 
 class Scenario(NamedTuple):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from inspect import signature
+from importlib import import_module
 from math import comb
 from typing import Any, NamedTuple
 
@@ -36,10 +36,6 @@ from agents.optimum.predictive import (
 )
 from agents.oracle.arms import ArmPosteriors, Arms
 from agents.oracle.panels import make_panels
-from agents.rules.bayes_ucb import BayesUCB
-from agents.rules.greedy import EpsilonGreedy, Greedy
-from agents.rules.ucb import KLUCB, UCB1
-from agents.rules.uniform import UniformRandom
 from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
@@ -57,15 +53,8 @@ ActionLaw = Callable[[tuple[int, ...]], FloatArray]
 """Takes the counts of a block, returns the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
 
 Rule = str | Agent | Callable[[np.ndarray, np.ndarray], np.ndarray]
-RULES = {
-    "greedy": Greedy,
-    "epsilon_greedy": EpsilonGreedy,
-    "bayes_ucb": BayesUCB,
-    "ucb1": UCB1,
-    "kl_ucb": KLUCB,
-    "random": UniformRandom,
-}
-"""Rules that look at counts and sums alone, by the names of their agents; and "thompson"."""
+RULES = ("greedy", "epsilon_greedy", "bayes_ucb", "ucb1", "kl_ucb", "random")
+"""Rules that look at counts and sums alone, the names of their agents; and "thompson"."""
 
 Counts = tuple[int, ...]
 
@@ -143,16 +132,12 @@ def make_law(
     Raises:
         ValueError: if a name or an option is unknown.
     """
-    if isinstance(rule, str):
-        check_choice("rule", rule, ("thompson", *RULES))
-        if rule == "thompson":
-            check_keys("thompson options", options)
-            return ThompsonLaw(problem, horizon)
-        make = RULES[rule]
-        check_keys(f"{rule} options", options, optional=[*signature(make).parameters][1:])
-        rule = make(problem, **options)
+    if isinstance(rule, str) and check_choice("rule", rule, ("thompson", *RULES)) != "thompson":
+        rule = import_module("agents").make_agent(rule, problem, **options)
     else:
-        check_keys("options of a function", options)
+        check_keys("options", options)
+    if rule == "thompson":
+        return ThompsonLaw(problem, horizon)
     ask = as_rule(rule) if isinstance(rule, Agent) else rule
     return lambda counts: _ask(ask, counts)
 

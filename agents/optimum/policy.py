@@ -3,10 +3,9 @@
 Which arms are best in every state that can be reached is kept as rows of runs, some 8 bytes a row:
 0.34 GB for two like arms and 1,000 pulls.
 
-A policy is a function of predictive means and horizon, so its file is named for these, and for the
-version of this code. A file appears whole or not at all; one that cannot be read, does not have the
-checksums it was written with, or is another's, is made again. Files are in the folder that the
-environment variable BANDIT_GYM_CACHE names, else in `bandit-gym` in the user's cache.
+A policy is a function of predictive means and horizon, and joblib keeps it by these. A file that
+cannot be read is made again. Files are in the folder that the environment variable BANDIT_GYM_CACHE
+names, else in `bandit-gym` in the user's cache. Like Numba's they are pickles, of this user's own.
 
 Along a row, as the successes of the last arm grow, the best arms seldom change: often once. A run
 begins where they do.
@@ -18,17 +17,16 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from joblib import Memory
 
 from agents.optimum.recursion import Stage, block_keys, make_stage, solve
-from bandit_gym.files import replacing
 
 POLICY_VERSION = 2
-"""Raised by hand whenever policies or the form of their files change."""
+"""Raised by hand whenever policies change."""
 
 
 class Runs(NamedTuple):
@@ -96,24 +94,26 @@ class Policy:
 
 
 def find_policy(means: np.ndarray, horizon: int, num_arms: int) -> Policy:
-    """Return the policy from its file, or solve for it and write the file.
+    """Return the policy from its file, or solve for it and write the file; see `solve_policy`."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(os.environ.get("BANDIT_GYM_CACHE") or Path(home) / "bandit-gym")
+    try:
+        # Compressed data have a checksum.
+        memory = Memory(folder / f"policy-{POLICY_VERSION}", compress=True, verbose=0)
+    except OSError:  # no room for a folder
+        return solve_policy(means, horizon, num_arms)
+    policy: Policy = memory.cache(solve_policy)(means, horizon, num_arms)
+    return policy
+
+
+def solve_policy(means: np.ndarray, horizon: int, num_arms: int) -> Policy:
+    """Return the policy by backward recursion.
 
     Args:
         means: as `solve` takes them.
         horizon: T.
         num_arms: K.
     """
-    shape = horizon, num_arms, len(means) == 1
-    path = _folder() / f"policy-{_key(means, horizon, num_arms)}.npz"
-    policy = _read(path, shape)
-    if policy is None:
-        policy = solve_policy(means, horizon, num_arms)
-        _write(path, policy)
-    return policy
-
-
-def solve_policy(means: np.ndarray, horizon: int, num_arms: int) -> Policy:
-    """Return the policy by backward recursion; see `solve`."""
     parts, value = [], 0.0
     for stage, values, choices in solve(means, horizon, num_arms, with_choices=True):
         parts.append(find_runs(choices, stage))
@@ -134,35 +134,3 @@ def find_runs(choices: np.ndarray, stage: Stage) -> Runs:
     sizes = np.diff(np.searchsorted(places, ends), prepend=0)
     starts = places - np.repeat(ends - rows, sizes)
     return Runs(sizes.astype(np.uint16), starts.astype(np.uint16), choices[places])
-
-
-def _folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("BANDIT_GYM_CACHE") or Path(home) / "bandit-gym")
-
-
-def _key(means: np.ndarray, horizon: int, num_arms: int) -> str:
-    reachable = np.tril(np.ones(means.shape[1:], dtype=bool))
-    digest = sha256(repr((POLICY_VERSION, horizon, num_arms, means.shape)).encode())
-    digest.update(np.ascontiguousarray(means[:, reachable]).tobytes())
-    return digest.hexdigest()[:32]
-
-
-def _read(path: Path, shape: tuple[int, int, bool]) -> Policy | None:
-    """Return what a file holds; None if it is not there, damaged, or anything else."""
-    try:
-        with open(path, "rb") as data, np.load(data) as file:  # which compares checksums
-            found = {name: file[name] for name in file.files}
-        value = float(found.pop("value"))
-        return Policy(shape, value, Runs(**found))
-    except Exception:  # whatever may be wrong with a file, solving again is right
-        return None
-
-
-def _write(path: Path, policy: Policy) -> None:
-    """Write a policy; where there is no room for it, this process goes on with what it has."""
-    try:
-        with replacing(path) as file:
-            np.savez(file, value=policy.value, **policy.runs._asdict())
-    except OSError:
-        return

@@ -1,4 +1,4 @@
-"""Greedy and epsilon-greedy play, on posterior means or on averages.
+"""Uniform, greedy and epsilon-greedy play, on posterior means or on averages.
 
 Letters: K arms, N lanes.
 """
@@ -8,16 +8,27 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
+from numpy.random import Generator
 
 from agents.base import Agent
 from agents.base.forgetting import Forgetful
+from agents.numerics.choices import among, random_argmax, share_evenly
 from agents.posteriors.base import Posterior, require_forgetting
 from agents.posteriors.choosing import exact_posterior, find_methods
-from agents.rules.uniform import uniform_arms, uniform_law
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.problem import BanditProblem
 
 ESTIMATES = ("average", "posterior")
+
+
+class UniformRandom(Agent):
+    """Pull an arm uniformly at random, whatever happened."""
+
+    def _choose(self) -> np.ndarray:
+        return uniform_arms(self.rng, self.lane_counts.shape, self._available)
+
+    def _law(self) -> np.ndarray:
+        return uniform_law(self.lane_counts.shape, self._available)
 
 
 class Greedy(Forgetful):
@@ -117,3 +128,17 @@ def number_of_pulls(agent: Agent) -> np.ndarray:
     if agent.lane_counts.dtype == np.int64:
         return np.maximum(agent.lane_counts, 1)
     return np.where(agent.lane_counts > 0, agent.lane_counts, 1.0)
+
+
+def uniform_arms(
+    rng: Generator, shape: tuple[int, ...], available: np.ndarray | None
+) -> np.ndarray:
+    """Return (N,) random arms among the (N, K) available ones, given the shape (N, K)."""
+    if available is None:
+        return rng.integers(shape[1], size=shape[0])
+    return random_argmax(rng, among(rng.random(shape), available))
+
+
+def uniform_law(shape: tuple[int, ...], available: np.ndarray | None) -> np.ndarray:
+    """Return the (N, K) law of `uniform_arms`."""
+    return np.full(shape, 1 / shape[1]) if available is None else share_evenly(available)

@@ -1,4 +1,4 @@
-"""Upper confidence bounds from counts and averages: UCB1, UCB-Tuned, MOSS and KL-UCB.
+"""Upper confidence bounds: UCB1, UCB-Tuned, MOSS, KL-UCB and Bayes-UCB.
 
 Letters: K arms, N lanes, T pulls in an episode, t so far in a lane, n_i of them on arm i.
 """
@@ -9,10 +9,12 @@ import numpy as np
 
 from agents.base import Agent
 from agents.base.forgetting import Forgetful
+from agents.posteriors.base import PosteriorAgent, require_forgetting
+from agents.posteriors.choosing import exact_posterior
 from agents.posteriors.conjugate import find_row, is_compiled
 from agents.rules.greedy import empirical_means, number_of_pulls
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
-from bandit_gym.checks import check_real, message
+from bandit_gym.checks import check_choice, check_real, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Likelihood
 from bandit_gym.problem import BanditProblem
 
@@ -129,6 +131,36 @@ class KLUCB(Forgetful):
         level = log_t + self.c * np.log(np.maximum(log_t, 1.0))
         bounds = _upper_means(self.problem.likelihood, number_of_pulls(self), self.lane_sums, level)
         return np.where(self.lane_counts > 0, bounds, np.inf)
+
+
+class BayesUCB(Forgetful, PosteriorAgent):
+    """Pull the arm whose posterior mean has the largest quantile 1 - 1 / (t + 1).
+
+    An arm without a proper posterior comes before all others.
+
+    Arguments:
+        problem: likelihood and prior, one that `ExactThompson` takes.
+        prior: "problem" takes quantiles of the posterior under the problem's own prior, "reference"
+            of that under Table 1's reference prior, whatever the problem says.
+        discount: in (0, 1], by which data fade; see `ExactThompson`. t is then what is left of it.
+
+    References:
+        Kaufmann, Cappe and Garivier (2012), Algorithm 1 with c = 0.
+    """
+
+    def __init__(
+        self, problem: BanditProblem, *, prior: str = "problem", discount: float = 1.0
+    ) -> None:
+        self.prior = check_choice("prior", prior, ("problem", "reference"))
+        super().__init__(problem, exact_posterior(problem, prior=prior)[1])
+        self._set_discount(discount)
+
+    def _let_forget(self) -> None:
+        require_forgetting(self.problem, self.inner)
+
+    def _scores(self) -> np.ndarray:
+        level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)
+        return self.up_to_date().quantile(level)
 
 
 def _upper_means(

@@ -12,6 +12,7 @@ from bandit_gym.styles import COLOURS, look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 MOST_CURVES = 10
 """Arms beyond which densities would hide each other."""
@@ -25,8 +26,6 @@ ENDS = (0.002, 0.998)
 
 MOST_ROWS = 20
 """Of more arms, those most likely to be the best are shown."""
-
-HEADINGS = ("arm", "pulls", "mean", "95 %", "P(best)")
 
 
 def draw_posterior(snapshot: Any, ax: Axes | None, lane: int) -> Axes:
@@ -97,47 +96,37 @@ def title(snapshot: Any) -> str:
     return f"Posterior of {num_arms} arms after {after}{lanes}, from {snapshot.source}"
 
 
-def rows(snapshot: Any) -> list[tuple[str, ...]]:
+def as_frame(snapshot: Any) -> DataFrame:
     """Return the first lane's arms, each as the words of a row."""
+    from pandas import DataFrame
+
     num_arms = snapshot.counts.shape[1]
     low, high = snapshot.interval(0.95).reshape(2, -1, num_arms)[:, 0]
     mean, best = (
         found.reshape(-1, num_arms)[0]
         for found in (snapshot.mean(), snapshot.best_arm_probabilities())
     )
-    shown = np.sort(np.argsort(-best, kind="stable")[:MOST_ROWS])
-    return [
-        (
-            str(arm),
-            f"{pulls:.4g}" if (pulls := snapshot.counts[0, arm]) % 1 else str(int(pulls)),
-            f"{mean[arm]:.4g}",
-            f"[{low[arm]:.4g}, {high[arm]:.4g}]",
-            f"{best[arm]:.3f}",
-        )
-        for arm in shown.tolist()
-    ]
+    columns = {
+        "arm": range(num_arms),
+        "pulls": [f"{pulls:.4g}" if pulls % 1 else str(int(pulls)) for pulls in snapshot.counts[0]],
+        "mean": [f"{value:.4g}" for value in mean],
+        "95 %": [f"[{ends[0]:.4g}, {ends[1]:.4g}]" for ends in zip(low, high, strict=True)],
+        "P(best)": [f"{value:.3f}" for value in best],
+    }
+    return DataFrame(columns).iloc[np.sort(np.argsort(-best, kind="stable")[:MOST_ROWS])]
 
 
 def as_text(snapshot: Any) -> str:
     """Return the table in columns."""
-    lines = [HEADINGS, *rows(snapshot)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    table = [
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
-        for line in lines
-    ]
-    return "\n".join([title(snapshot), *table, *_rest(snapshot)])
+    table = as_frame(snapshot).to_string(index=False)
+    return "\n".join([title(snapshot), table, *_rest(snapshot)])
 
 
 def as_html(snapshot: Any) -> str:
     """Return the table for notebooks."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in HEADINGS)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows(snapshot)
-    )
-    rest = "".join(f"<p>{escape(line)}</p>" for line in _rest(snapshot))
-    caption = f"<caption>{escape(title(snapshot))}</caption>"
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+    lines = [title(snapshot), *_rest(snapshot)]
+    told = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    return told + as_frame(snapshot).to_html(index=False, border=0)
 
 
 def _rest(snapshot: Any) -> list[str]:

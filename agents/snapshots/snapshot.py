@@ -9,7 +9,6 @@ Letters: K arms, N lanes.
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from numpy.random import Generator
 
 from agents.snapshots.shown import as_html, as_text, draw_posterior
 from bandit_gym.checks import check_integer, check_numbers, check_real, message
-from bandit_gym.problem import BanditProblem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -169,43 +167,6 @@ class PosteriorSnapshot:
         most = MOST_VALUES // self.counts.size
         size, held = check_integer("size", size, minimum=1, maximum=most), self.settle()
         return self._shaped((held.fork() if held.keeps_state else held).sample_many(rng, size))
-
-
-class Holder:
-    """Lets its posterior be looked at; a class that has one returns it by `_held`."""
-
-    problem: BanditProblem
-    num_envs: int | None
-    lane_counts: np.ndarray
-    lane_sums: np.ndarray
-
-    def posterior(self) -> PosteriorSnapshot:
-        """Return what is known of the means now; what is observed later does not change it.
-
-        Asking moves neither the agent nor its generator.
-
-        Raises:
-            TypeError: if the agent has no prior.
-        """
-        self._require_reset()
-        held = self._held()
-        if held is None:
-            name = type(self).__name__
-            raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
-        return PosteriorSnapshot(self, held)
-
-    @property
-    @abstractmethod
-    def rng(self) -> Generator:
-        """The agent's own generator; without lanes there is none yet."""
-
-    @abstractmethod
-    def _require_reset(self) -> None:
-        """Refuse what needs lanes before there are any."""
-
-    def _held(self) -> Any:
-        """Return the `agents.posteriors.base.Posterior`, None if there is none."""
-        return None
 
 
 def _make_generator(seed: int | None) -> Generator:

@@ -23,13 +23,11 @@ from bandit_gym.checks.arguments import (
 )
 from bandit_gym.checks.fit import check_fit, find_misbelief, find_problem, knows_of_arms
 from bandit_gym.checks.lanes import (
-    Log,
     check_actions,
     check_arms,
     check_available,
     check_choices,
     check_law,
-    check_log,
     check_mask,
     check_rewards,
     check_statistics,

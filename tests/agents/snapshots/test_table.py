@@ -17,9 +17,9 @@ def test_repr_is_a_small_table():
     # Beta(1, 1) and Beta(1, 2): P(best) of the second is the integral of x (2 - 2 x), 1 / 3
     assert repr(make_snapshot()).splitlines() == [
         "Posterior of 2 arms after 1 pull, from the conjugate law",
-        "arm  pulls    mean               95 %  P(best)",
-        "  0      0     0.5     [0.025, 0.975]    0.667",
-        "  1      1  0.3333  [0.01258, 0.8419]    0.333",
+        " arm pulls   mean              95 % P(best)",
+        "   0     0    0.5    [0.025, 0.975]   0.667",
+        "   1     1 0.3333 [0.01258, 0.8419]   0.333",
     ]
 
 
@@ -34,4 +34,4 @@ def test_repr_of_many_arms_shows_the_likeliest_and_counts_the_rest():
 
 def test_html_has_a_row_an_arm():
     html = make_snapshot()._repr_html_()
-    assert html.count("<tr>") == 3 and "<td>0.667</td>" in html
+    assert html.count("</tr>") == 3 and "<td>0.667</td>" in html
