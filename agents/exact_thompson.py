@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base.forgetting import Forgetful
-from agents.posteriors.base import PosteriorAgent, require_forgetting
+from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import METHODS, exact_posterior
 from bandit_gym.checks import check_choice
 from bandit_gym.problem import BanditProblem
 
 
-class ExactThompson(Forgetful, PosteriorAgent):
+class ExactThompson(PosteriorAgent):
     """Draw the means from their posterior and pull the arm whose draw is best.
 
     Methods:
@@ -77,6 +76,3 @@ class ExactThompson(Forgetful, PosteriorAgent):
         if self._available is None:
             return posterior.draw_best(self.rng)
         return posterior.draw_best_among(self.rng, self._available)
-
-    def _let_forget(self) -> None:
-        require_forgetting(self.problem, self.inner)

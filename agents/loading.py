@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.base import Agent
-from agents.saved import names_code, read, set_state, telling
+from agents.saved import read, set_state, telling
 from bandit_gym.checks import check_keys, check_path, message
 from bandit_gym.problem import BanditProblem, check_problem, problem_from_dict
 
@@ -81,8 +81,6 @@ def _find_problem(
             raise ValueError(message("problem", condition, given, remedy))
         return check_problem(given)
     with telling(path):
-        if names_code(settings):
-            raise ValueError(f"its problem names code: {settings}")
         stored = problem_from_dict(settings)
     if given is not None and check_problem(given) != stored:
         condition = f"be the one that the agent in {str(path)!r} was told, or be left out"

@@ -228,15 +228,6 @@ def describe_problem(problem: BanditProblem) -> dict[str, Any] | None:
     """
     try:
         settings = problem.to_dict()
-        is_equal = not names_code(settings) and problem_from_dict(settings) == problem
-        return settings if is_equal else None
+        return settings if problem_from_dict(settings) == problem else None
     except (TypeError, ValueError):  # a prior or a likelihood without a name
         return None
-
-
-def names_code(settings: Any) -> bool:
-    """Say whether nested settings have a `module:name` anywhere, whatever might come to read it."""
-    if isinstance(settings, Mapping | list):
-        items = settings.values() if isinstance(settings, Mapping) else settings
-        return any(map(names_code, items))
-    return isinstance(settings, str) and ":" in settings

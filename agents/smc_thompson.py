@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.base.forgetting import Forgetful
-from agents.posteriors.base import PosteriorAgent, require_forgetting
+from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.particles import ParticlePosterior
 from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.problem import BanditProblem
@@ -30,7 +29,7 @@ MOST_VALUES = 5 * 10**8
 """Means of particles in all lanes together: 4 GB, and as much again for what is made of them."""
 
 
-class SMCThompson(Forgetful, PosteriorAgent):
+class SMCThompson(PosteriorAgent):
     """Draw particles in proportion to their likelihood and pull the arm that is best under them.
 
     Arguments:
@@ -100,9 +99,6 @@ class SMCThompson(Forgetful, PosteriorAgent):
         """
         options = {"resampling": "never", "move": "none", "prior": prior}
         return cls(problem, num_particles=num_particles, **options)
-
-    def _let_forget(self) -> None:
-        require_forgetting(self.problem, self.inner)
 
     @property
     def most_lanes(self) -> int:

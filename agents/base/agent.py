@@ -30,6 +30,7 @@ from bandit_gym.checks import (
     check_integer,
     check_law,
     check_mask,
+    check_real,
     check_rewards,
     check_statistics,
     message,
@@ -120,6 +121,7 @@ class Agent(Storable, metaclass=Told):
     lane_counts: np.ndarray
     lane_sums: np.ndarray
     has_exact_law: bool = True
+    discount: float  # of agents that take one
     state_names: ClassVar[tuple[str, ...]] = ("lane_counts", "lane_sums", "_diagnostics")
     _available: np.ndarray | None = None  # (N, K), while an arm is chosen where not all can be
     _count_type: type = np.int64  # of `lane_counts`
@@ -349,11 +351,35 @@ class Agent(Storable, metaclass=Told):
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Follow one reward in each of the given lanes, beside counts and sums."""
 
+    def _set_discount(self, discount: float) -> None:
+        """Multiply a lane's earlier counts and sums by a discount in (0, 1] with each reward."""
+        self.discount = check_real("discount", discount, above=0.0, maximum=1.0)
+        if self.discount < 1.0:
+            self._count_type = np.float64
+            self._let_forget()
+
+    def _let_forget(self) -> None:
+        """Prepare for data that fade or leave again, or refuse them."""
+
     def _held(self) -> Any:
         """Return the `agents.posteriors.base.Posterior`, None if there is none."""
         return None
 
     def _count(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
+        """Let the earlier data of the lanes fade, and count; all of it or nothing."""
+        if self._count_type is np.int64:
+            self._add(lanes, actions, rewards)
+            return
+        before = self.lane_counts[lanes], self.lane_sums[lanes]
+        self.lane_counts[lanes] *= self.discount
+        self.lane_sums[lanes] *= self.discount
+        try:
+            self._add(lanes, actions, rewards)
+        except ValueError:
+            self.lane_counts[lanes], self.lane_sums[lanes] = before
+            raise
+
+    def _add(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Add one reward in each of the given lanes; numbers and flat indices are the fast ones."""
         if len(lanes) == 1:
             lane, arm = lanes.item(0), actions.item(0)

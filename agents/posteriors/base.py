@@ -217,6 +217,9 @@ class PosteriorAgent(Agent):
     def _held(self) -> Posterior:
         return self.inner
 
+    def _let_forget(self) -> None:
+        require_forgetting(self.problem, self.inner)
+
     def _aside(self) -> Self:
         twin = super()._aside()
         if self.inner.keeps_state:

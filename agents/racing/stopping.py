@@ -239,30 +239,23 @@ def make_stop(stopping: Stop | str | int | Mapping[str, Any], options: Mapping[s
         TypeError: if it is of another kind.
         ValueError: if the name is unknown, or an option is out of range or never read.
     """
-    if isinstance(stopping, str):
-        kind = STOPS[check_choice("stopping", stopping, STOPS)]
-        known = [field.name for field in fields(kind)]
-        for name, value in options.items():
-            if name not in known:
-                condition = f"be left out with stopping={stopping!r}, which never reads it"
-                raise ValueError(message(name, condition, value, f"it reads {', '.join(known)}"))
-        required = ["num_samples"] if kind is Fixed else []
-        check_keys("stopping", options, required=required, optional=known)
-        stop: Stop = kind(**options)
-        return stop
-    if options:
-        name, value = next(iter(options.items()))
-        condition = f"be left out with stopping={stopping!r}, which never reads it"
-        raise ValueError(message(name, condition, value))
     if isinstance(stopping, Mapping):
-        check_keys("stopping", stopping, required=["name"], optional=_OPTIONS)
-        return make_stop(stopping["name"], {k: v for k, v in stopping.items() if k != "name"})
-    if isinstance(stopping, Stop):
-        return stopping
-    return Fixed(_check_samples("stopping", stopping))
-
-
-_OPTIONS = sorted({field.name for kind in STOPS.values() for field in fields(kind)})
+        options = {**stopping, **options}
+        stopping = options.pop("name", stopping)
+    kind = STOPS[check_choice("stopping", stopping, STOPS)] if isinstance(stopping, str) else None
+    known = [field.name for field in fields(kind)] if kind else []
+    for name in options.keys() - known:
+        condition = f"be left out with stopping={stopping!r}, which never reads it"
+        raise ValueError(message(name, condition, options[name]))
+    if kind is None:
+        return (
+            stopping if isinstance(stopping, Stop) else Fixed(_check_samples("stopping", stopping))
+        )
+    check_keys(
+        "stopping", options, required=["num_samples"] if kind is Fixed else [], optional=known
+    )
+    stop: Stop = kind(**options)
+    return stop
 
 
 def _check_samples(name: str, number: Any) -> int:

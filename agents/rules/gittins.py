@@ -283,10 +283,8 @@ class OptimisticGittins(PosteriorAgent):
         posterior = self.up_to_date()
         mean = posterior.mean()
         # The gap v - mean - discount E(v - x)^+ is concave in v: Newton's steps rise to its root.
-        v, limit = (
-            mean.copy(),
-            INDEX_TOLERANCE * np.where(np.isfinite(mean), posterior.std(), np.inf),
-        )
+        limit = INDEX_TOLERANCE * np.where(np.isfinite(mean), posterior.std(), np.inf)
+        v = mean.copy()
         for _ in range(MOST_STEPS):
             below, shortfall = posterior.shortfall(v)
             with np.errstate(invalid="ignore"):

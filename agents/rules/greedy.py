@@ -11,7 +11,6 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.base import Agent
-from agents.base.forgetting import Forgetful
 from agents.numerics.choices import among, random_argmax, share_evenly
 from agents.posteriors.base import Posterior, require_forgetting
 from agents.posteriors.choosing import exact_posterior, find_methods
@@ -31,7 +30,7 @@ class UniformRandom(Agent):
         return uniform_law(self.lane_counts.shape, self._available)
 
 
-class Greedy(Forgetful):
+class Greedy(Agent):
     """Pull the arm with the highest estimate of its mean.
 
     Arguments:

@@ -51,7 +51,12 @@ class InformationRelaxation(PosteriorAgent):
         self.penalty = check_choice("penalty", penalty, PENALTIES)
         self.horizon = check_horizon(horizon)
         method, inner = exact_posterior(problem)
-        _check_problem(problem, method)
+        if not isinstance(problem.likelihood, Bernoulli | Gaussian):
+            condition = "be Bernoulli or Gaussian for InformationRelaxation"
+            raise ValueError(message("problem.likelihood", condition, problem.likelihood))
+        if method == "gibbs":
+            condition = "have independent arms for InformationRelaxation"
+            raise ValueError(message("problem.prior", condition, problem.prior))
         super().__init__(problem, inner)
         self._future = exact_posterior(problem)[1]
 
@@ -96,15 +101,6 @@ class InformationRelaxation(PosteriorAgent):
         shape = (-1, num_arms)
         self._future.follow(self.rng, counts.reshape(shape), sums.reshape(shape))
         return self._future.mean().reshape(sums.shape)
-
-
-def _check_problem(problem: BanditProblem, method: str) -> None:
-    if not isinstance(problem.likelihood, Bernoulli | Gaussian):
-        condition = "be Bernoulli or Gaussian for InformationRelaxation"
-        raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-    if method == "gibbs":
-        condition = "have independent arms for InformationRelaxation"
-        raise ValueError(message("problem.prior", condition, problem.prior))
 
 
 def most_pulled(

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base.forgetting import Forgetful
 from agents.numerics.choices import random_argmax
-from agents.posteriors.base import Posterior, PosteriorAgent, require_forgetting
+from agents.posteriors.base import Posterior, PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_integer, check_real
 from bandit_gym.problem import BanditProblem
 
 
-class TopTwoThompson(Forgetful, PosteriorAgent):
+class TopTwoThompson(PosteriorAgent):
     """Pull the best arm of a draw with probability beta, otherwise the best of another arm's draw.
 
     It looks for the best arm rather than for reward: about a share 1 - beta of all pulls goes to
@@ -48,9 +47,6 @@ class TopTwoThompson(Forgetful, PosteriorAgent):
         self.max_draws = check_integer("max_draws", max_draws, minimum=0)
         super().__init__(problem, exact_posterior(problem)[1])
         self._set_discount(discount)
-
-    def _let_forget(self) -> None:
-        require_forgetting(self.problem, self.inner)
 
     def _choose(self) -> np.ndarray:
         posterior = self.up_to_date()

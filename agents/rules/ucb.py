@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from agents.base import Agent
-from agents.base.forgetting import Forgetful
-from agents.posteriors.base import PosteriorAgent, require_forgetting
+from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from agents.posteriors.conjugate import find_row, is_compiled
 from agents.rules.greedy import empirical_means, number_of_pulls
@@ -22,7 +21,7 @@ LARGEST = 1e150
 """A mean taken for infinity; squares of it do not overflow."""
 
 
-class UCB1(Forgetful):
+class UCB1(Agent):
     """Pull the arm with the largest mean_i + scale sqrt(2 log t / n_i).
 
     Arguments:
@@ -106,7 +105,7 @@ class MOSS(Agent):
         return empirical_means(self) + self.scale * np.sqrt(excess / pulls)
 
 
-class KLUCB(Forgetful):
+class KLUCB(Agent):
     """Pull the arm with the largest mean q such that n_i kl(mean_i, q) <= log t + c log log t.
 
     kl is the Kullback-Leibler divergence between reward laws with these means, so that the bound
@@ -133,7 +132,7 @@ class KLUCB(Forgetful):
         return np.where(self.lane_counts > 0, bounds, np.inf)
 
 
-class BayesUCB(Forgetful, PosteriorAgent):
+class BayesUCB(PosteriorAgent):
     """Pull the arm whose posterior mean has the largest quantile 1 - 1 / (t + 1).
 
     An arm without a proper posterior comes before all others.
@@ -154,9 +153,6 @@ class BayesUCB(Forgetful, PosteriorAgent):
         self.prior = check_choice("prior", prior, ("problem", "reference"))
         super().__init__(problem, exact_posterior(problem, prior=prior)[1])
         self._set_discount(discount)
-
-    def _let_forget(self) -> None:
-        require_forgetting(self.problem, self.inner)
 
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)

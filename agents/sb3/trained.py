@@ -226,10 +226,8 @@ class SB3Agent:
         with torch.no_grad():
             if hasattr(policy, "lstm_actor"):
                 empty = np.zeros(policy.lstm_hidden_state_shape).repeat(len(batch), axis=1)
-                state, is_start = (
-                    tuple(self._tensor(part) for part in self._memory or (empty, empty)),
-                    self._tensor(self._is_start),
-                )
+                state = tuple(self._tensor(part) for part in self._memory or (empty, empty))
+                is_start = self._tensor(self._is_start)
                 found, last = policy.get_distribution(shown, state, is_start)
                 memory = tuple(part.cpu().numpy() for part in last)
             else:

@@ -274,7 +274,7 @@ def place(*keys):
         (place("class", 7), "'int' object"),
         (place("options", {"delta": 7}), "delta"),
         (place("options", {"path": "x"}), "path"),
-        (place("problem", "prior", "name", "os:system"), "names code: .*os:system"),
+        (place("problem", "prior", "name", "os:system"), "prior name must be .*os:system"),
         (place("problem", "num_arms", 10**30), "num_arms"),
         (place("num_envs", 10**9), "num_envs"),
         (place("generator", {}), "PCG64|bit_generator"),
