@@ -236,7 +236,7 @@ def _describe_agents() -> Iterator[str]:
 
 
 def _describe_priors() -> Iterator[str]:
-    from bandit_gym.priors import PRIORS, RANGES  # brings SciPy, which settings do not need
+    from bandit_gym.priors import PRIORS  # brings SciPy, which settings do not need
 
     yield wrap(
         'Each is a dict of its "name" and of these; a number may be a list, one per arm. '
@@ -244,8 +244,7 @@ def _describe_priors() -> Iterator[str]:
         terminal_width(),
     )
     for name, make in PRIORS.items():
-        ranges = (_in_range(each, RANGES[name]) for each in _parameters(make).values())
-        yield _written(name, make, "; ".join(ranges))
+        yield _describe(name, make, _parameters(make))
 
 
 def _describe_likelihoods() -> Iterator[str]:
@@ -253,12 +252,6 @@ def _describe_likelihoods() -> Iterator[str]:
 
     for name, make in LIKELIHOODS.items():
         yield _describe(name, make, _parameters(make))
-
-
-def _in_range(parameter: inspect.Parameter, ranges: Mapping[str, str]) -> str:
-    has_default = parameter.default is not parameter.empty
-    default = f" (by default {parameter.default})" if has_default else ""
-    return f"{parameter.name} {ranges[parameter.name]}{default}"
 
 
 KINDS: Mapping[str, Callable[[], Iterator[str]]] = {
@@ -290,8 +283,10 @@ def _find_environment(target: str) -> Any:
 
 def _describe(name: str, constructor: Any, parameters: Parameters) -> str:
     """Write a name, what its docstring says first, and its options, each below the other."""
-    options = ", ".join(map(_write_option, parameters.values()))
-    return _written(name, constructor, options or "no options")
+    summary = " ".join((inspect.getdoc(constructor) or "").partition("\n\n")[0].split())
+    options = ", ".join(map(_write_option, parameters.values())) or "no options"
+    width = terminal_width()
+    return f"{wrap(f'{name}: {summary}', width)}\n{wrap(options, width, '    ')}"
 
 
 def _write_option(parameter: inspect.Parameter) -> str:
@@ -299,12 +294,6 @@ def _write_option(parameter: inspect.Parameter) -> str:
     return (
         f"{parameter.name}={parameter.default!r}" if has_default else f"{parameter.name} (required)"
     )
-
-
-def _written(name: str, constructor: Any, options: str) -> str:
-    summary = " ".join((inspect.getdoc(constructor) or "").partition("\n\n")[0].split())
-    width = terminal_width()
-    return f"{wrap(f'{name}: {summary}', width)}\n{wrap(options, width, '    ')}"
 
 
 def _parameters(constructor: Any) -> Parameters:

@@ -17,7 +17,6 @@ _TOLERANCE = 1e-9
 """Of rounding, relative to the largest number of a comparison."""
 
 _SIZES = np.array([0.0, 0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 100.0])
-_WIDE = np.geomspace(1e-6, 1e6, 97)
 _TAIL = 2.0 ** -np.arange(2, 54)
 _UNIFORMS = np.sort([0.0, *_TAIL, *np.linspace(0.02, 0.98, 49), *(1 - _TAIL)])
 _EVENLY = (np.arange(500) + 0.5) / 500
@@ -45,7 +44,6 @@ def check_likelihood(likelihood: Likelihood) -> None:
         _check_linear(likelihood, means, rewards[:, _FOUR])
         _check_largest(likelihood, means)
         _check_average(likelihood, means)
-        _check_wide(likelihood, rewards[len(means) // 2, _FOUR])
 
 
 def check_values(likelihood: Any) -> tuple[FloatArray, FloatArray]:
@@ -74,17 +72,6 @@ def check_values(likelihood: Any) -> tuple[FloatArray, FloatArray]:
         _refuse("sample", "draw rewards that is_possible accepts", rewards, ~is_possible)
         _log_likelihoods(likelihood, means, 1, rewards[len(means) // 2, _FOUR, None])
     return means, rewards
-
-
-def _check_wide(likelihood: Likelihood, rewards: FloatArray) -> None:
-    """Refuse a log-likelihood that is NaN or inf anywhere in the support, near its ends or far."""
-    low, high = likelihood.support
-    ends = [low + _WIDE, high - _WIDE, _WIDE, -_WIDE]
-    if np.isfinite([low, high]).all():
-        ends.append(np.linspace(low, high, 99))
-    means = np.unique(np.concatenate(ends))
-    means = means[_call(likelihood, "contains", means).astype(bool)]
-    _log_likelihoods(likelihood, means, 1, rewards[:, None])
 
 
 def _choose_means(likelihood: Likelihood) -> FloatArray:

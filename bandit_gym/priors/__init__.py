@@ -23,4 +23,4 @@ from bandit_gym.priors.mixtures import (
     PerArm,
     spike_and_slab,
 )
-from bandit_gym.priors.named import PRIORS, RANGES, describe_prior, make_prior, prior_from_dict
+from bandit_gym.priors.named import PRIORS, describe_prior, make_prior, prior_from_dict

@@ -21,9 +21,6 @@ LEVEL = 1e-6
 SMALLEST_STEP, LARGEST_STEP = 0.1, 3.0
 """Steps of the random walk in standard deviations, drawn evenly on the log scale."""
 
-_BEYOND = np.array([1e-3, 0.1, 1.0])
-"""How far beyond a stated end densities are asked for, in distances of a draw from an end."""
-
 LogDensity = Callable[[FloatArray], FloatArray]
 
 
@@ -51,9 +48,8 @@ def check_prior(
 ) -> None:
     """Try a prior of your own, and raise at the first fault that is found.
 
-    A problem checks shapes, NaN and supports when it is made. This function also asks whether the
-    density is 0 outside a stated support, and whether `sample` draws from the law that
-    `log_density` describes.
+    A problem checks shapes, NaN and supports when it is made. This function also asks whether
+    `sample` draws from the law that `log_density` describes.
 
     Args:
         prior: anything with `sample` and `log_density`.
@@ -71,8 +67,6 @@ def check_prior(
         num_arms = getattr(prior, "num_arms", None) or 3
     num_arms = check_integer("num_arms", num_arms, minimum=1)
     check_draws(prior, rule, num_arms)
-    means = prior.sample(np.random.default_rng(0), (50, num_arms))
-    _check_outside(prior, rule, means[0])
     _check_agreement(prior, rule, num_arms)
 
 
@@ -134,28 +128,6 @@ def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
     if gaps.size and np.ptp(gaps) > 1e-6 * size:
         condition = "add up over the arms to log_density and a constant"
         raise ValueError(message("prior.arm_log_density", condition, gaps[:3]))
-
-
-def _check_outside(prior: Prior, rule: MeanRule, means: FloatArray) -> None:
-    """Refuse density beyond a stated support: some agents would look there, others would not.
-
-    Args:
-        prior: the one on trial.
-        rule: beyond its means, no density is asked for.
-        means: (K,) a draw of the prior; one arm at a time is moved out of its interval.
-    """
-    for arm, (low, high) in enumerate(_stated_support(prior, len(means))):
-        ends = np.array([end for end in (low, high) if np.isfinite(end)])
-        width = np.abs(ends - means[arm]).max(initial=0.0) or 1.0
-        beyond = np.concatenate([low - _BEYOND * width, high + _BEYOND * width])
-        beyond = beyond[np.isfinite(beyond) & rule.contains(beyond)]
-        moved = np.tile(means, (len(beyond), 1))
-        moved[:, arm] = beyond
-        densities = _ask(prior, moved)
-        for place in np.flatnonzero(densities != -np.inf)[:1]:
-            where = f"at mean {beyond[place]:.4g} of arm {arm}"
-            condition = f"hold all means of finite log_density, which is not -inf {where}"
-            raise ValueError(message(f"prior.{support_name(prior)}", condition, densities[place]))
 
 
 def _check_agreement(prior: Prior, rule: MeanRule, num_arms: int) -> None:

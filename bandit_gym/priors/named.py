@@ -6,7 +6,8 @@ alone. `prior_from_dict` reads data, and imports nothing; `make_prior` imports w
 `module:name`, which is to run it, and is for what a user has asked for.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import Any
 
 from bandit_gym.checks import check_arguments, load_named, make_named, message, split_name
@@ -32,47 +33,6 @@ PRIORS: dict[str, Callable[..., Prior]] = {
 }
 """Name -> what makes the prior, with its parameters as arguments."""
 
-_NUMBER, _ABOVE = "a number", "above 0"
-RANGES: dict[str, dict[str, str]] = {
-    "beta": {"alpha": _ABOVE, "beta": _ABOVE},
-    "gamma": {"shape": _ABOVE, "rate": _ABOVE},
-    "inverse_gamma": {"shape": _ABOVE, "scale": _ABOVE},
-    "normal": {"mean": _NUMBER, "std": _ABOVE},
-    "truncated_normal": {"mean": _NUMBER, "std": _ABOVE, "low": _NUMBER, "high": "above low"},
-    "truncated_multivariate_normal": {
-        "mean": _NUMBER,
-        "covariance": "K rows of K numbers, symmetric and positive definite",
-        "low": _NUMBER,
-        "high": "above low",
-    },
-    "logit_normal": {"mean": _NUMBER, "std": _ABOVE},
-    "mixture": {"components": "a list of independent laws", "weights": "a list, above 0"},
-    "camps": {"components": "a list of independent laws", "weights": "a list, above 0"},
-    "hierarchical_beta": {
-        "alphas": "a list, above 0",
-        "betas": "a list as long, above 0",
-        "weights": "a list as long, above 0",
-    },
-    "per_arm": {"laws": "a list of K independent laws"},
-    "spike_and_slab": {
-        "spike": "0 to 1",
-        "width": _ABOVE,
-        "slab": "an independent law",
-        "share": "above 0 and below 1",
-    },
-}
-"""Name -> parameter -> what it may be, for people; the numbers may be one per arm."""
-
-_INNER = {
-    "mixture": ("components",),
-    "camps": ("components",),
-    "per_arm": ("laws",),
-    "spike_and_slab": ("slab",),
-}
-"""Name -> parameters that are laws, or lists of them."""
-
-Own = Callable[[str, str, dict[str, Any]], Prior]
-
 
 def prior_from_dict(settings: Any, *, kind: str = "prior") -> Any:
     """Make the prior that a dict such as `{"name": "beta", "alpha": 1, "beta": 1}` describes.
@@ -85,7 +45,7 @@ def prior_from_dict(settings: Any, *, kind: str = "prior") -> Any:
         TypeError: if a value is of the wrong kind.
         ValueError: if the name or a key is unknown, a key is missing, or a value is out of range.
     """
-    return _make(settings, kind, None)
+    return _make(settings, kind, imports=False)
 
 
 def make_prior(settings: Any, *, kind: str = "prior") -> Prior:
@@ -102,57 +62,35 @@ def make_prior(settings: Any, *, kind: str = "prior") -> Prior:
     """
     is_prior = offers(settings, "log_density")  # which may be a tuple too
     if isinstance(settings, Mapping | str | list | tuple) and not is_prior:
-        return _make(settings, kind, _make_own)  # type: ignore[no-any-return]
+        return _make(settings, kind, imports=True)  # type: ignore[no-any-return]
     return settings  # type: ignore[no-any-return]
 
 
-def _make(settings: Any, kind: str, make_own: Own | None) -> Any:
+def _make(settings: Any, kind: str, *, imports: bool) -> Any:
     if isinstance(settings, list | tuple):
-        settings = {"name": PerArm.name, "laws": _check_list(kind, settings, make_own)}
-    if isinstance(settings, str) and make_own:
+        settings = {"name": PerArm.name, "laws": settings}
+    if isinstance(settings, str) and imports:
         settings = {"name": settings}
     name, options = split_name(kind, settings)
-    for key in _INNER.get(name, ()) if isinstance(name, str) else ():
-        if key in options:
-            options[key] = _make_inner(options[key], f"{key} of {kind}", make_own)
-    if make_own and isinstance(name, str) and ":" in name:
-        return make_own(kind, name, options)
-    return make_named(kind, {"name": name, **options}, PRIORS)
-
-
-def _check_list(kind: str, listed: Sequence[Any], make_own: Own | None) -> Sequence[Any]:
-    """Refuse a list that is not of one law for each arm."""
-    kinds = (Mapping, str) if make_own else (Mapping,)
-    is_law = [isinstance(item, kinds) or offers(item, "arm_log_density") for item in listed]
-    if not is_law or not all(is_law):
-        condition = "be a dict with the key 'name', or a list of such dicts, one for each arm"
-        raise TypeError(message(kind, condition, listed))
-    return listed
-
-
-def _make_inner(value: Any, kind: str, make_own: Own | None) -> Any:
-    """Make a law of a dict, laws of a list of dicts; leave what is none to whom it is for."""
-    if isinstance(value, list | tuple):
-        return [_make_inner(item, kind, make_own) for item in value]
-    is_name = isinstance(value, str) and make_own
-    return _make(value, kind, make_own) if isinstance(value, Mapping) or is_name else value
-
-
-def _make_own(kind: str, name: str, options: dict[str, Any]) -> Prior:
+    made = {key: _make_inner(each, f"{key} of {kind}", imports) for key, each in options.items()}
+    if not (imports and isinstance(name, str) and ":" in name):
+        return make_named(kind, {"name": name, **made}, PRIORS)
     found = load_named(kind, name)
-    if not offers(found, "log_density") or options:
-        found = _call(kind, found, name, options)
+    if callable(found) and (options or not offers(found, "log_density")):
+        check_arguments(f"{kind} {name}", found, {"name": name, **made})
+        found = found(**made)
     if not offers(found, "log_density"):
         condition = f"have the methods sample and log_density, as made by {name}"
         raise TypeError(message(kind, condition, found))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
-def _call(kind: str, make: Any, name: str, options: dict[str, Any]) -> Any:
-    if not callable(make):
-        raise TypeError(message(f"{kind} {name}", "be a prior, or a class that makes one", make))
-    check_arguments(f"{kind} {name}", make, {"name": name, **options})
-    return make(**options)
+def _make_inner(value: Any, kind: str, imports: bool) -> Any:
+    """Make a law of a dict or of `module:name`, laws of a list; all else stays as it is."""
+    if isinstance(value, list | tuple):
+        return [_make_inner(item, kind, imports) for item in value]
+    is_law = isinstance(value, Mapping) or (imports and isinstance(value, str) and ":" in value)
+    return _make(value, kind, imports=imports) if is_law else value
 
 
 def describe_prior(settings: Any) -> str:
@@ -162,7 +100,7 @@ def describe_prior(settings: Any) -> str:
     if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
         return settings.rpartition(":")[2] if isinstance(settings, str) else f"{settings!r}"
     name, options = split_name("prior", settings)
-    known = [*RANGES.get(name, ())][: len(options)]
+    known = [*signature(PRIORS[name]).parameters][: len(options)] if name in PRIORS else []
     if {*known} == {*options}:
         values = [describe_prior(options[key]) for key in known]
     else:

@@ -251,8 +251,8 @@ PRIOR_DICTS = [
     ("beta", "prior must be a dict with the key 'name', got 'beta'."),
     ({"name": 5}, "prior name must be one of 'beta',"),
     (BETA | {"alpha": "1"}, "alpha must be a number or a list of one number per arm"),
-    ([], "prior must be a dict with the key 'name', or a list of such dicts, one for each arm"),
-    ([BETA, ["x"]], "or a list of such dicts, one for each arm, got [{"),
+    ([], "laws must be a list with at least one entry, got []."),
+    ([BETA, ["x"]], "laws must be a list of laws that are independent across arms, got ['x']."),
     (MIXTURE | {"components": [{"name": "bta"}]}, "components of prior name must be one of 'beta'"),
     (MIXTURE | {"components": 5}, "components must be a list with at least one"),
     ({"name": "os:getcwd"}, "prior name must be one of 'beta',"),
@@ -272,7 +272,7 @@ OWN_PRIORS = [
     (":Steep", "prior must read module:name, got ':Steep'."),
     ("json:dumps", "prior json:dumps must have the key 'obj', got {'name': 'json:dumps'}."),
     ({"name": "textwrap:dedent", "txt": 1}, "got 'txt'; the nearest known one is 'text'."),
-    ("math:pi", "prior math:pi must be a prior, or a class that makes one, got"),
+    ("math:pi", "prior must have the methods sample and log_density, as made by math:pi,"),
     ("os:getcwd", "prior must have the methods sample and log_density, as made by os:getcwd,"),
 ]
 
