@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Memory
 
 from agents.optimum.recursion import Stage, block_keys, make_stage, solve
 
@@ -95,6 +94,8 @@ class Policy:
 
 def find_policy(means: np.ndarray, horizon: int, num_arms: int) -> Policy:
     """Return the policy from its file, or solve for it and write the file; see `solve_policy`."""
+    from joblib import Memory  # slow to start
+
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(os.environ.get("BANDIT_GYM_CACHE") or Path(home) / "bandit-gym")
     try:
