@@ -17,7 +17,6 @@ from agents.optimum.policy import find_policy
 from agents.optimum.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.optimum.recursion import check_memory, optimal_total
 from agents.rules.horizon import remaining_pulls
-from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
 
@@ -64,8 +63,7 @@ class BayesOptimal(Agent):
             `agents.optimum.policy`.
 
     Raises:
-        ValueError: as `optimal_value`; from `act`, if a lane has no pulls left, or is told that
-            some arms are not available, under which the policy is not known.
+        ValueError: as `optimal_value`; from `act`, if a lane has no pulls left.
     """
 
     def __init__(self, problem: BanditProblem, *, horizon: int) -> None:
@@ -75,9 +73,6 @@ class BayesOptimal(Agent):
 
     def _choose(self) -> np.ndarray:
         remaining_pulls(self, self.horizon)  # which refuses a lane that has none
-        if self._available is not None and not self._available.all():
-            condition = "be True for all arms, for which alone BayesOptimal is"
-            raise ValueError(message("available", condition, self._available.tolist()))
         return self.policy.best_arms(self.lane_counts, self.lane_sums)
 
     def _law(self) -> np.ndarray:

@@ -69,10 +69,7 @@ class ExactThompson(PosteriorAgent):
         self._set_discount(discount)
 
     def _law(self) -> np.ndarray:
-        return self.up_to_date().best_among(self._available)
+        return self.up_to_date().best_arm_probabilities()
 
     def _choose(self) -> np.ndarray:
-        posterior = self.up_to_date()
-        if self._available is None:
-            return posterior.draw_best(self.rng)
-        return posterior.draw_best_among(self.rng, self._available)
+        return self.up_to_date().draw_best(self.rng)

@@ -133,12 +133,12 @@ class RacingThompson(Agent):
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
         self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)  # B_t of line 8
-        gumbels = self._among(self.rng.gumbel(size=self.lane_counts.shape))  # line 5
+        gumbels = self.rng.gumbel(size=self.lane_counts.shape)  # line 5
         lengths = self.stopping.lengths(self._vetting.shares)
         races = Races.start(self._bars, gumbels, lengths)  # line 6
         races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
         lanes = self._pull_first(races)
-        races.run(self.rng, self._proposal, lanes, self._available)  # lines 7 to 15
+        races.run(self.rng, self._proposal, lanes)  # lines 7 to 15
         return races
 
     def _choose(self) -> np.ndarray:
@@ -168,7 +168,7 @@ class RacingThompson(Agent):
             self._vetting.look_near(self._vetting.find_due(self.lane_counts))
         one = np.ones(self.num_lanes, dtype=np.int64)
         self._tell(self._posterior.doubts(), one, one.astype(float), one == 0)
-        return self._posterior.draw_best_among(self.rng, self._available)
+        return self._posterior.draw_best(self.rng)
 
     def _tell(self, doubts: np.ndarray, *told: np.ndarray) -> None:
         """Note how a decision went, and why it may not follow the posterior."""
@@ -190,20 +190,15 @@ class RacingThompson(Agent):
 
     def _law(self) -> np.ndarray:
         self._posterior.follow(self.rng, self.lane_counts, self.lane_sums)
-        law = self._posterior.best_among(self._available)
+        law = self._posterior.best_arm_probabilities()
         if self.unpulled_arms == "matched":
             return law
-        return missing_first(self._is_missing(), law)
+        return missing_first(self._proposal.is_missing(self.lane_counts), law)
 
     def _pull_first(self, races: Races) -> np.ndarray:
         """Return the lanes that race; the others are given an arm that was never pulled."""
         if self.unpulled_arms == "matched":
             return self._lanes
-        is_missing = self._is_missing()
+        is_missing = self._proposal.is_missing(self.lane_counts)
         races.totals[is_missing] = 1.0 + self.rng.random(np.count_nonzero(is_missing))
         return np.flatnonzero(~is_missing.any(axis=1))
-
-    def _is_missing(self) -> np.ndarray:
-        """Return (N, K) True for arms without a posterior of their own that can be pulled."""
-        is_missing = self._proposal.is_missing(self.lane_counts)
-        return is_missing if self._available is None else is_missing & self._available

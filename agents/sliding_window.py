@@ -117,7 +117,6 @@ class SlidingWindow(Agent):
         """Let the rule act on the statistics, and draw from the generator, of this agent."""
         agent = self._agent
         agent.lane_counts, agent.lane_sums = self.lane_counts, self.lane_sums
-        agent._available = self._available
         agent.num_envs, agent._lanes, agent._rng = self.num_envs, self._lanes, self._rng
 
 

@@ -107,10 +107,10 @@ class SMCThompson(PosteriorAgent):
         return min(super().most_lanes, max(1, MOST_VALUES // num_values))
 
     def _law(self) -> np.ndarray:
-        return self.up_to_date().best_among(self._available)
+        return self.up_to_date().best_arm_probabilities()
 
     def _choose(self) -> np.ndarray:
-        return self.up_to_date().draw_best_among(self.rng, self._available)
+        return self.up_to_date().draw_best(self.rng)
 
     def up_to_date(self) -> ParticlePosterior:
         """Return the posterior after all that was observed; what it doubts is told when asked."""

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_fit, check_integer, knows_of_arms, message
+from bandit_gym.checks import check_fit, check_integer, message
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.wrappers.delays import deliver
 
@@ -40,10 +40,7 @@ class BanditAgent(Protocol):
         """Forget everything and prepare for `num_envs` lanes, or for a single run."""
 
     def act(self, observation: Any = None) -> Any:
-        """Choose an action, (N,) of them for N lanes.
-
-        In worlds where arms come and go it is called with `available`, (N, K) bool, as well.
-        """
+        """Choose an action, (N,) of them for N lanes."""
 
     def observe(self, action: Any, reward: Any, mask: Any = None) -> None:
         """Learn from what the actions paid, in the lanes where `mask` is True (None: in all)."""
@@ -138,13 +135,12 @@ def play(
     agent.reset(num_envs=num_envs, seed=agent_seed)
     means = np.atleast_2d(info["means"]) if "means" in info else None
     is_alive = np.ones(num_envs or 1, dtype=bool)
-    tell_arms = _choice if knows_of_arms(agent) else _no_choice
-    choice, num_taken, law = tell_arms(info, {}), 0, None
+    num_taken, law = 0, None
     while is_alive.any():
         if propensities:
-            law = np.atleast_2d(asked.action_probabilities(observation, **choice))
+            law = np.atleast_2d(asked.action_probabilities(observation))
         start = perf_counter()
-        action = agent.act(observation, **choice)
+        action = agent.act(observation)
         chosen = perf_counter()
         observation, reward, terminated, truncated, info = env.step(action)
         paid = perf_counter()
@@ -165,12 +161,10 @@ def play(
             propensities=None if law is None else law[np.arange(len(actions)), actions],
             has_exact_law=propensities and bool(asked.has_exact_law),
         )
-        choice = tell_arms(info, choice)
         has_ended = np.logical_or(terminated, truncated)
         if has_ended.any():
             is_alive = is_alive & ~has_ended
-            observation, info = _restart_idle_lanes(env, observation, has_ended)
-            choice = tell_arms(info, choice)
+            observation = _restart_idle_lanes(env, observation, has_ended)
 
 
 def _number_of_steps(env: Environment, horizon: int | None) -> int:
@@ -187,11 +181,6 @@ def _number_of_steps(env: Environment, horizon: int | None) -> int:
             f"make the environment with max_episode_steps={horizon}."
         )
     return horizon
-
-
-def _no_choice(info: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Return nothing, for agents that cannot be told."""
-    return before
 
 
 def _parts(info: dict[str, Any]) -> list[dict[str, Any]]:
@@ -238,29 +227,12 @@ def _told(name: str, info: dict[str, Any], shape: tuple[int, ...]) -> FloatArray
     return values
 
 
-def _restart_idle_lanes(
-    env: Environment, observation: Any, has_ended: BoolArray
-) -> tuple[Any, dict[str, Any]]:
+def _restart_idle_lanes(env: Environment, observation: Any, has_ended: BoolArray) -> Any:
     """Reset ended lanes where nobody else does, for a vector environment must not step them."""
     is_left_to_us = env.metadata.get("autoreset_mode") is AutoresetMode.DISABLED
     if is_left_to_us and not has_ended.all():
-        return env.reset(options={"reset_mask": has_ended})
-    return observation, {}
-
-
-def _choice(info: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Return what an agent is told of the arms that can be pulled next; nothing where all can.
-
-    Args:
-        info: of a reset or a step, with an `action_mask` in some lanes or in none.
-        before: what was told before, which holds for lanes without.
-    """
-    if "action_mask" not in info:
-        return before
-    told, mask = info.get("_action_mask"), np.asarray(info["action_mask"], dtype=bool)
-    if told is not None and not np.asarray(told).all() and before:
-        mask = np.where(np.asarray(told)[:, None], mask, before["available"])
-    return {"available": mask}
+        observation, _ = env.reset(options={"reset_mask": has_ended})
+    return observation
 
 
 def _stack(steps: Sequence[Step]) -> Rollout:

@@ -20,15 +20,13 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
-from agents.numerics.choices import among, random_argmax, share_evenly
+from agents.numerics.choices import random_argmax, share_evenly
 from agents.saved import Storable, is_ours
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import (
     check_actions,
-    check_available,
     check_choices,
     check_integer,
-    check_law,
     check_mask,
     check_real,
     check_rewards,
@@ -123,7 +121,6 @@ class Agent(Storable, metaclass=Told):
     has_exact_law: bool = True
     discount: float  # of agents that take one
     state_names: ClassVar[tuple[str, ...]] = ("lane_counts", "lane_sums", "_diagnostics")
-    _available: np.ndarray | None = None  # (N, K), while an arm is chosen where not all can be
     _count_type: type = np.int64  # of `lane_counts`
 
     def __init__(self, problem: BanditProblem) -> None:
@@ -196,24 +193,19 @@ class Agent(Storable, metaclass=Told):
         if mask.any():
             self._restart(mask)
 
-    def act(self, observation: Any = None, available: Any = None) -> Any:
+    def act(self, observation: Any = None) -> Any:
         """Choose an arm in every lane; the posterior stays as it was.
 
         Args:
             observation: what the environment showed. Bayesian agents do not need it.
-            available: (N, K) bool, or (K,) for a single run: the arms that can be pulled now. None
-                means all of them.
 
         Returns:
             (N,) int64 arms, or one `int` for a single run.
 
         Raises:
-            ValueError: if a lane has no arm available; or if what was chosen is no arm, or none
-                that is available, which is an error of the agent's; names it.
+            ValueError: if what was chosen is no arm, which is an error of the agent's; names it.
         """
         self._require_reset()
-        if available is not None:
-            return self._act_among(available)
         actions = self._choose()
         if not self._are_arms(actions):
             check_choices(f"{type(self).__name__}._choose", actions, self.problem.num_arms)
@@ -286,14 +278,13 @@ class Agent(Storable, metaclass=Told):
             return {name: values[0] for name, values in self._diagnostics.items()}
         return {name: values.copy() for name, values in self._diagnostics.items()}
 
-    def action_probabilities(self, observation: Any = None, available: Any = None) -> np.ndarray:
+    def action_probabilities(self, observation: Any = None) -> np.ndarray:
         """Return the law of the next `act`, without moving the agent or its generator.
 
         `has_exact_law` tells whether it is that law itself, or what the agent approximates.
 
         Args:
             observation: as for `act`.
-            available: as for `act`.
 
         Returns:
             (N, K) probabilities of the arms, each row summing to one; (K,) for a single run.
@@ -302,17 +293,12 @@ class Agent(Storable, metaclass=Told):
             TypeError: if a class of one's own has no `_law`.
         """
         self._require_reset()
-        twin = self._aside()
-        if available is not None:
-            twin._available = check_available(available, self.lane_counts.shape, self.num_envs)
-        law = twin._law()
-        if available is not None:
-            check_law(f"{type(self).__name__}._law", law, twin._available)
+        law = self._aside()._law()
         return law[0] if self.num_envs is None else law
 
     def _choose(self) -> np.ndarray:
         """Return (N,) int64 arms; unless a subclass has another rule, those of largest score."""
-        return random_argmax(self.rng, self._among(self._scores()))
+        return random_argmax(self.rng, self._scores())
 
     def _scores(self) -> np.ndarray:
         """Return (N, K) scores, of which the largest is played."""
@@ -321,23 +307,8 @@ class Agent(Storable, metaclass=Told):
 
     def _law(self) -> np.ndarray:
         """Return the (N, K) law of what `_choose` returns; it may move, for this is a copy."""
-        scores = self._among(self._scores())
+        scores = self._scores()
         return share_evenly(scores == scores.max(axis=1, keepdims=True))
-
-    def _among(self, scores: np.ndarray) -> np.ndarray:
-        """Return (N, K) scores, in which no arm that cannot be pulled now is the largest."""
-        return scores if self._available is None else among(scores, self._available)
-
-    def _act_among(self, available: Any) -> Any:
-        """Choose among the available arms; whatever goes wrong, the next `act` is among all."""
-        self._available = check_available(available, self.lane_counts.shape, self.num_envs)
-        try:
-            actions = self._choose()
-            name = f"{type(self).__name__}._choose"
-            check_choices(name, actions, self.problem.num_arms, self._available)
-        finally:
-            self._available = None
-        return int(actions[0]) if self.num_envs is None else actions
 
     def _aside(self) -> Self:
         """Return a copy that may be moved while this agent and its generator stay as they are."""

@@ -1,4 +1,4 @@
-"""Arms by their scores: the largest of them, of those that can be pulled, with ties shared.
+"""Arms by their scores: the largest of them, with ties shared.
 
 Letters: K arms, N lanes.
 """
@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.random import Generator
-
-LOWEST = -np.finfo(float).max
-"""Score of an arm that is only better than one that cannot be pulled."""
 
 
 def random_argmax(rng: Generator, scores: np.ndarray) -> np.ndarray:
@@ -21,11 +18,6 @@ def random_argmax(rng: Generator, scores: np.ndarray) -> np.ndarray:
     if np.count_nonzero(is_best) > len(scores):
         return np.argmax(np.where(is_best, rng.random(scores.shape), -1.0), axis=1)
     return is_best.argmax(axis=1)
-
-
-def among(scores: np.ndarray, available: np.ndarray) -> np.ndarray:
-    """Return (N, K) scores with those of arms that cannot be pulled below all others."""
-    return np.where(available, np.maximum(scores, LOWEST), -np.inf)
 
 
 def share_evenly(is_chosen: np.ndarray) -> np.ndarray:

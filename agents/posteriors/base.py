@@ -15,14 +15,13 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.base import Agent
-from agents.numerics.choices import among, random_argmax, share_evenly
+from agents.numerics.choices import random_argmax, share_evenly
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
@@ -78,12 +77,6 @@ class Posterior(ABC):
         """
         return random_argmax(rng, self.sample(rng))
 
-    def draw_best_among(self, rng: Generator, available: np.ndarray | None) -> np.ndarray:
-        """Return the (N,) arms that are best in one draw among the (N, K) available ones."""
-        if available is None:
-            return self.draw_best(rng)
-        return random_argmax(rng, among(self.sample(rng), available))
-
     def mean(self) -> np.ndarray:
         """Return the (N, K) expectations of the means; inf where they are, as for improper laws."""
         return self._draws().mean().reshape(self.counts.shape)
@@ -102,27 +95,9 @@ class Posterior(ABC):
         levels = np.broadcast_to(p, self.counts.shape).reshape(len(draws.means), -1)
         return draws.quantile(levels).reshape(self.counts.shape)
 
+    @abstractmethod
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
-        return self.best_among(None)
-
-    def best_among(self, available: np.ndarray | None) -> np.ndarray:
-        """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
-        if available is None:
-            return self.best_arm_probabilities()
-        law = np.zeros(available.shape)
-        for lanes, arms in same_arms(available):
-            part = self.restrict(lanes, arms).best_arm_probabilities() if len(arms) > 1 else 1.0
-            law[np.ix_(lanes, arms)] = part
-        return law
-
-    def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> Posterior:
-        """Return what is known of some arms in some lanes, as if there were no others.
-
-        Raises:
-            NotImplementedError: if this kind cannot.
-        """
-        raise NotImplementedError(f"restrict must be asked of an exact posterior, got {self!r}.")
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means at (M,) places, where there are any.
@@ -137,13 +112,8 @@ class Posterior(ABC):
         problem = getattr(self, "problem", None)
         return copy.deepcopy(self, {id(problem): problem})
 
-    def best_arm_moments(
-        self, available: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return what to expect of every arm if a given arm is best; tables and chains can.
-
-        Args:
-            available: (N, K) True for the arms that count; what is told of others means nothing.
 
         Returns:
             (N, K) probabilities that each arm is best, and (N, K, K) expectations of the means,
@@ -225,13 +195,6 @@ class PosteriorAgent(Agent):
         if self.inner.keeps_state:
             twin.inner = self.inner.fork()
         return twin
-
-
-def same_arms(available: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the lanes, and the arms available in them, for each row that (N, K) `available` has."""
-    rows, which = np.unique(available, axis=0, return_inverse=True)
-    for number, row in enumerate(rows):
-        yield np.flatnonzero(which.ravel() == number), np.flatnonzero(row)
 
 
 def missing_first(is_missing: np.ndarray, law: np.ndarray) -> np.ndarray:

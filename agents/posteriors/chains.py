@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.choices import among
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import likelihood_coefficients
 from agents.posteriors.weighted_draws import WeightedDraws
@@ -288,17 +287,14 @@ class GibbsPosterior(Posterior):
         self._is_fresh = False
         return self._means.copy()
 
-    def best_among(self, available: np.ndarray | None) -> np.ndarray:
-        """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
-        return self._draws().best_arm_probabilities(available)
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities that each arm has the largest mean."""
+        return self._draws().best_arm_probabilities()
 
-    def best_arm_moments(
-        self, available: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) shares and (N, K, K) averages of the sweeps in which an arm won."""
         means = self._draws().means
-        rivals = means if available is None else among(means, available[:, None])
-        has_won = rivals.argmax(axis=-1)[..., None] == np.arange(self.problem.num_arms)
+        has_won = means.argmax(axis=-1)[..., None] == np.arange(self.problem.num_arms)
         found = has_won.mean(axis=1)
         totals = np.einsum("nsa,nsi->nai", has_won, means) / NUM_ANSWERS
         with np.errstate(invalid="ignore"):

@@ -242,13 +242,6 @@ class ConjugatePosterior(Posterior):
         first, second, is_missing = self._current()
         return missing_first(is_missing, find_best_arms(law_tables(self.law, first, second)))
 
-    def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> ConjugatePosterior:
-        """Return what is known of some arms in some lanes."""
-        part = ConjugatePosterior(self.likelihood, self.prior[arms])
-        cells = np.ix_(lanes, arms)
-        part.counts, part.sums = self.counts[cells], self.sums[cells]
-        return part
-
     def _ask(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:
         """Return the (N, K) results of a formula of the law, infinite without a posterior."""
         first, second, is_missing = self._current()

@@ -16,14 +16,13 @@ Letters: K arms, N lanes, M + 1 points, m places.
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.numerics.choices import random_argmax
-from agents.posteriors.base import Posterior, same_arms
+from agents.posteriors.base import Posterior
 from agents.posteriors.cells import make_cells, mean_at
 from agents.posteriors.tables import (
     DENSITY,
@@ -150,17 +149,10 @@ class GridPosterior(Posterior):
         """Return the (N, K) probabilities."""
         return find_best_arms(self.tables.points)
 
-    def best_arm_moments(
-        self, available: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities and (N, K, K) conditional means, see above."""
         num_lanes, num_arms = self.tables.keys.shape[:2]
         found, means = np.zeros((num_lanes, num_arms)), np.zeros((num_lanes, num_arms, num_arms))
-        if available is not None:
-            for lanes, arms in same_arms(available):
-                part = self.restrict(lanes, arms).best_arm_moments()
-                found[np.ix_(lanes, arms)], means[np.ix_(lanes, arms, arms)] = part
-            return found, means
         x = self._means()
         totals = np.pad(self._parts(x).cumsum(axis=-1), [(0, 0), (0, 0), (1, 0)])
         compare_tables(self.cells.ends, self.tables.points, x, totals, found, means)
@@ -180,14 +172,6 @@ class GridPosterior(Posterior):
         """Return (N,) BEYOND_TABLE where an arm's table is unreliable, see `tables`."""
         is_beyond = (self.tables.errors > LARGEST_RELIABLE_ERROR).any(axis=1)
         return np.where(is_beyond, Doubt.BEYOND_TABLE, 0)
-
-    def restrict(self, lanes: np.ndarray, arms: np.ndarray) -> GridPosterior:
-        """Return what is known of some arms in some lanes, to be asked and not to follow data."""
-        part, cells = copy.copy(self), np.ix_(lanes, arms)
-        keys, points, guides, errors, recent = self.tables
-        kept = keys[cells], points[cells], guides[cells], errors[cells]
-        part.tables, part.counts = Tables(*kept, recent), self.counts[cells]
-        return part
 
     def _means(self) -> np.ndarray:
         """Return the (N, K, M + 1) means at the points."""

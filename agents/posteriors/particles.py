@@ -163,16 +163,15 @@ class ParticlePosterior(Posterior):
         """Return (size, N, K) draws: particles by their weight."""
         return self._draws().resample(rng, size).reshape(size, *self.counts.shape)
 
-    def best_among(self, available: np.ndarray | None) -> np.ndarray:
-        """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities that each arm has the largest mean."""
         if self._size == self.problem.num_arms:
-            return self._draws().best_arm_probabilities(available)
+            return self._draws().best_arm_probabilities()
         law, (num_lanes, num_arms) = np.zeros(self.counts.shape), self.counts.shape
         means = self._means[:, :-1].reshape(num_lanes, num_arms, -1)
         weights = self._draws().weights.reshape(means.shape)
         for lane in range(num_lanes):
-            arms = slice(None) if available is None else available[lane]
-            law[lane, arms] = compare_populations(means[lane, arms], weights[lane, arms])
+            law[lane] = compare_populations(means[lane], weights[lane])
         return law
 
     def num_taking_part(self) -> np.ndarray:

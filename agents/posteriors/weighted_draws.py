@@ -14,8 +14,6 @@ from functools import cached_property
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.choices import among
-
 BLOCK = 32
 """Weights that are added up at once where one of many is searched."""
 
@@ -84,10 +82,9 @@ class WeightedDraws:
         chosen = np.take_along_axis(order, first, axis=1)
         return np.take_along_axis(self.means, chosen, axis=1)[:, 0]
 
-    def best_arm_probabilities(self, available: np.ndarray | None = None) -> np.ndarray:
-        """Return the (N, K) weights of the draws in which an available arm is the best."""
-        means = self.means if available is None else among(self.means, available[:, None])
-        is_best = means.argmax(axis=2)[..., None] == np.arange(means.shape[2])
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) weights of the draws in which an arm is the best."""
+        is_best = self.means.argmax(axis=2)[..., None] == np.arange(self.means.shape[2])
         return np.einsum("nm,nmk->nk", self.weights, is_best)
 
     def effective_sample_size(self) -> np.ndarray:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.numerics.choices import among
 from agents.racing.proposals import Proposal
 from agents.racing.stopping import Bars, Sums, is_over
 from agents.racing.weighing import TILE_SIZE, no_weight, split_lanes, weigh
@@ -75,7 +74,6 @@ class Races(NamedTuple):
         rng: Generator,
         proposal: Proposal,
         lanes: np.ndarray,
-        available: np.ndarray | None,
     ) -> None:
         """Run the races of the given (R,) lanes to their end, with draws from the proposal.
 
@@ -85,7 +83,6 @@ class Races(NamedTuple):
             rng: source of randomness.
             proposal: to draw from.
             lanes: (R,) whose races to run.
-            available: (N, K) the arms that race; None for all.
 
         Raises:
             ValueError: if a race ended at its last sample with every weight zero.
@@ -106,10 +103,7 @@ class Races(NamedTuple):
                 left = num_left[tile].max()
                 draws = proposal.draw(rng, tile, left if left < 2 * size else size)  # line 8
                 log_weights = weigh(proposal, tile, draws.means, draws.log_densities)
-                winners = draws.winners
-                if available is not None:
-                    winners = among(draws.means, available[tile][..., None]).argmax(axis=1)
-                over.append(feed_races(self, tile, log_weights, winners))  # lines 9 to 14
+                over.append(feed_races(self, tile, log_weights, draws.winners))  # lines 9 to 14
                 self._require_weight(proposal, tile[over[-1]])
             lanes = np.concatenate([part[~np.concatenate(over)], lanes[part.size :]])
 

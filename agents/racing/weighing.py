@@ -109,10 +109,9 @@ class WeighedPosterior(Posterior):
         """Return the (N, K) quantiles of the means; see `Posterior.quantile`."""
         return self._ask(WeightedDraws.quantile, np.broadcast_to(p, self.counts.shape))
 
-    def best_among(self, available: np.ndarray | None) -> np.ndarray:
-        """Return the (N, K) probabilities of being the best among the (N, K) available arms."""
-        options = [] if available is None else [available]
-        return self._ask(WeightedDraws.best_arm_probabilities, *options)
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities that each arm has the largest mean."""
+        return self._ask(WeightedDraws.best_arm_probabilities)
 
     def _ask(self, question: Callable[..., np.ndarray], *options: np.ndarray) -> np.ndarray:
         """Return (N, K) answers, given (N, K) options."""

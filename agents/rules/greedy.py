@@ -8,10 +8,8 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from numpy.random import Generator
 
 from agents.base import Agent
-from agents.numerics.choices import among, random_argmax, share_evenly
 from agents.posteriors.base import Posterior, require_forgetting
 from agents.posteriors.choosing import exact_posterior, find_methods
 from bandit_gym.checks import check_choice, check_real
@@ -24,10 +22,10 @@ class UniformRandom(Agent):
     """Pull an arm uniformly at random, whatever happened."""
 
     def _choose(self) -> np.ndarray:
-        return uniform_arms(self.rng, self.lane_counts.shape, self._available)
+        return self.rng.integers(self.problem.num_arms, size=self.num_lanes)
 
     def _law(self) -> np.ndarray:
-        return uniform_law(self.lane_counts.shape, self._available)
+        return np.full(self.lane_counts.shape, 1 / self.problem.num_arms)
 
 
 class Greedy(Agent):
@@ -109,12 +107,11 @@ class EpsilonGreedy(Greedy):
 
     def _choose(self) -> np.ndarray:
         greedy = super()._choose()
-        random = uniform_arms(self.rng, self.lane_counts.shape, self._available)
+        random = self.rng.integers(self.problem.num_arms, size=self.num_lanes)
         return np.where(self.rng.random(self.num_lanes) < self.epsilon, random, greedy)
 
     def _law(self) -> np.ndarray:
-        uniform = uniform_law(self.lane_counts.shape, self._available)
-        return self.epsilon * uniform + (1 - self.epsilon) * super()._law()
+        return self.epsilon / self.problem.num_arms + (1 - self.epsilon) * super()._law()
 
 
 def empirical_means(agent: Agent) -> np.ndarray:
@@ -127,17 +124,3 @@ def number_of_pulls(agent: Agent) -> np.ndarray:
     if agent.lane_counts.dtype == np.int64:
         return np.maximum(agent.lane_counts, 1)
     return np.where(agent.lane_counts > 0, agent.lane_counts, 1.0)
-
-
-def uniform_arms(
-    rng: Generator, shape: tuple[int, ...], available: np.ndarray | None
-) -> np.ndarray:
-    """Return (N,) random arms among the (N, K) available ones, given the shape (N, K)."""
-    if available is None:
-        return rng.integers(shape[1], size=shape[0])
-    return random_argmax(rng, among(rng.random(shape), available))
-
-
-def uniform_law(shape: tuple[int, ...], available: np.ndarray | None) -> np.ndarray:
-    """Return the (N, K) law of `uniform_arms`."""
-    return np.full(shape, 1 / shape[1]) if available is None else share_evenly(available)

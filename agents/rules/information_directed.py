@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from agents.posteriors.base import PosteriorAgent, same_arms
+from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli
@@ -67,15 +67,7 @@ class InformationDirected(PosteriorAgent):
         return (below <= self.rng.random((self.num_lanes, 1)) * below[:, -1:]).sum(axis=1)
 
     def _law(self) -> np.ndarray:
-        posterior = self.up_to_date()
-        if self._available is None:
-            return self._best_laws(*posterior.best_arm_moments())
-        best, means = posterior.best_arm_moments(self._available)
-        law = np.zeros(best.shape)
-        for lanes, arms in same_arms(self._available):
-            part = best[np.ix_(lanes, arms)], means[np.ix_(lanes, arms, arms)]
-            law[np.ix_(lanes, arms)] = self._best_laws(*part)
-        return law
+        return self._best_laws(*self.up_to_date().best_arm_moments())
 
     def _best_laws(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (N, K) laws, given (N, K) p and (N, K, K) M."""

@@ -69,8 +69,7 @@ class InformationRelaxation(PosteriorAgent):
         for num_pulls in np.unique(left):
             lanes = np.flatnonzero(left == num_pulls)
             future = self._sample_future(lanes, means[lanes], int(num_pulls))
-            available = None if self._available is None else self._available[lanes]
-            actions[lanes] = most_pulled(self.rng, future, available)
+            actions[lanes] = most_pulled(self.rng, future)
         return actions
 
     def _law(self) -> np.ndarray:
@@ -87,7 +86,7 @@ class InformationRelaxation(PosteriorAgent):
         else:
             totals = self.rng.binomial(more, np.clip(means, 0.0, 1.0)).astype(np.float64)
         self._future.follow(self.rng, self.lane_counts + more, self.lane_sums + totals)
-        return random_argmax(self.rng, self._among(self._future.mean()))
+        return random_argmax(self.rng, self._future.mean())
 
     def _sample_future(self, lanes: np.ndarray, means: np.ndarray, num_pulls: int) -> np.ndarray:
         """Return (n, H, K) posterior means after 0, ..., H - 1 pulls, given (n, K) means."""
@@ -103,9 +102,7 @@ class InformationRelaxation(PosteriorAgent):
         return self._future.mean().reshape(sums.shape)
 
 
-def most_pulled(
-    rng: Generator, means: np.ndarray, available: np.ndarray | None = None
-) -> np.ndarray:
+def most_pulled(rng: Generator, means: np.ndarray) -> np.ndarray:
     """Return the (N,) arms pulled most if each pull pays the posterior mean: IRS.V-ZERO.
 
     The order of pulls does not matter then, so that they are shared out:
@@ -114,7 +111,6 @@ def most_pulled(
     Args:
         rng: breaks ties.
         means: (N, H, K) posterior means after 0, ..., H - 1 pulls of each arm.
-        available: (N, K) bool, the arms that can be pulled now; None means all.
     """
     from agents.numerics.lookahead import allocate
 
@@ -122,8 +118,6 @@ def most_pulled(
     order = rng.permutation(num_arms)  # of equal shares the first is found
     gains = np.zeros((num_lanes, num_arms, num_pulls + 1))
     np.cumsum(means[..., order].transpose(0, 2, 1), axis=2, out=gains[..., 1:])
-    if available is not None:
-        gains[..., 1:][~available[:, order]] = -np.inf
     pulls = np.empty((num_lanes, num_arms), dtype=np.int64)
     allocate(gains, pulls)
     return order[random_argmax(rng, pulls)]

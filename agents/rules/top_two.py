@@ -50,12 +50,12 @@ class TopTwoThompson(PosteriorAgent):
 
     def _choose(self) -> np.ndarray:
         posterior = self.up_to_date()
-        leaders = posterior.draw_best_among(self.rng, self._available)
+        leaders = posterior.draw_best(self.rng)
         actions, is_open = leaders.copy(), self.rng.random(self.num_lanes) >= self.beta
         for _ in range(self.max_draws):
             if not is_open.any():
                 return actions
-            draws = posterior.draw_best_among(self.rng, self._available)
+            draws = posterior.draw_best(self.rng)
             is_found = is_open & (draws != leaders)
             actions[is_found] = draws[is_found]
             is_open &= ~is_found
@@ -67,7 +67,7 @@ class TopTwoThompson(PosteriorAgent):
         Of m draws the first other than i is arm j with probability p_j (1 - p_i^m) / (1 - p_i).
         """
         posterior = self.up_to_date()
-        best, num_arms = posterior.best_among(self._available), self.problem.num_arms
+        best, num_arms = posterior.best_arm_probabilities(), self.problem.num_arms
         with np.errstate(invalid="ignore"):
             found = np.where(best < 1, (1 - best**self.max_draws) / (1 - best), 0.0)
         drawn = best * ((best * found).sum(axis=1, keepdims=True) - best * found)
@@ -86,4 +86,4 @@ class TopTwoThompson(PosteriorAgent):
             scores = gaps / np.sqrt(variance[rows, leaders][:, None] + variance)
         scores = np.nan_to_num(scores, nan=0.0)  # of infinite moments, which tell nothing
         scores[rows, leaders] = np.inf
-        return random_argmax(self.rng, self._among(-scores))
+        return random_argmax(self.rng, -scores)

@@ -52,7 +52,6 @@ class AgentPolicy:
         state: Any = None,
         episode_start: np.ndarray | None = None,
         deterministic: bool = False,
-        action_masks: np.ndarray | None = None,
     ) -> tuple[np.ndarray, Any]:
         """Choose an action for each sub-environment, as an SB3 model does.
 
@@ -61,7 +60,6 @@ class AgentPolicy:
             state: None starts all lanes afresh; otherwise what the last call returned.
             episode_start: not needed; `dones` come in with the rewards.
             deterministic: without effect, because these agents must randomise to explore.
-            action_masks: (N, K) bool, the arms that can be pulled, as sb3-contrib tells them.
 
         Returns:
             (N,) actions, and the state for the next call: the number of steps since the start.
@@ -79,8 +77,7 @@ class AgentPolicy:
                 "pass callback=policy.callback to evaluate_policy, or call policy.learn."
             )
         self._awaits_rewards = True
-        choice = {} if action_masks is None else {"available": action_masks}
-        return self.agent.act(observation, **choice), (state or 0) + 1
+        return self.agent.act(observation), (state or 0) + 1
 
     def learn(self, actions: np.ndarray, rewards: np.ndarray, dones: np.ndarray) -> None:
         """Let the agent observe one step of all lanes, then forget those whose episode ended.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import zipfile
-from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +28,6 @@ from agents.posteriors.weighted_draws import pick
 from bandit_gym.checks import (
     as_array,
     check_actions,
-    check_available,
     check_integer,
     check_mask,
     check_path,
@@ -148,33 +146,29 @@ class SB3Agent:
         self._require_reset()
         self._is_start |= check_mask("mask", mask, self.num_lanes)
 
-    def act(self, observation: Any = None, available: Any = None) -> Any:
+    def act(self, observation: Any = None) -> Any:
         """Choose an arm in every lane.
 
         Args:
             observation: (N, ...) what the environment showed, or one observation for a single run.
-            available: (N, K) or (K,) bool, the arms that can be pulled now; None means all. Only
-                policies of sb3-contrib's MaskablePPO take it.
 
         Returns:
             (N,) int64 arms, or one `int` for a single run.
 
         Raises:
-            ValueError: if the observation is not of the model's space, or the policy knows of no
-                arms that cannot be pulled.
+            ValueError: if the observation is not of the model's space.
         """
-        law, self._next_memory = self._look(observation, available)
+        law, self._next_memory = self._look(observation)
         actions = pick(self._require_reset(), law)
         return int(actions[0]) if self.num_envs is None else actions
 
-    def action_probabilities(self, observation: Any = None, available: Any = None) -> np.ndarray:
+    def action_probabilities(self, observation: Any = None) -> np.ndarray:
         """Return the law of the next `act`, (N, K) or (K,), without moving the agent.
 
         Args:
             observation: as for `act`.
-            available: as for `act`.
         """
-        law, _ = self._look(observation, available)
+        law, _ = self._look(observation)
         return law[0] if self.num_envs is None else law
 
     def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
@@ -200,14 +194,14 @@ class SB3Agent:
         self._next_memory = None
         self._is_start = self._is_start & ~lanes
 
-    def _look(self, observation: Any, available: Any) -> tuple[np.ndarray, Memory | None]:
+    def _look(self, observation: Any) -> tuple[np.ndarray, Memory | None]:
         """Return the (N, K) law of the next actions, and the memory after this observation."""
         self._require_reset()
-        batch, masks = self._check_observation(observation), self._masks(available)
+        batch = self._check_observation(observation)
         num_threads = torch.get_num_threads()
         torch.set_num_threads(1)  # fastest for networks of this size, and the same on any machine
         try:
-            law, memory = self._law(batch, masks)
+            law, memory = self._law(batch)
         finally:
             torch.set_num_threads(num_threads)
         if self.deterministic:
@@ -215,7 +209,7 @@ class SB3Agent:
         rate = self.exploration_rate
         return rate / self.num_arms + (1 - rate) * law, memory
 
-    def _law(self, batch: np.ndarray, masks: dict[str, Any]) -> tuple[np.ndarray, Memory | None]:
+    def _law(self, batch: np.ndarray) -> tuple[np.ndarray, Memory | None]:
         """Return the policy's own law, which is a single action where it has no distribution."""
         policy, memory = self.policy, None
         if not hasattr(policy, "get_distribution"):
@@ -231,23 +225,12 @@ class SB3Agent:
                 found, last = policy.get_distribution(shown, state, is_start)
                 memory = tuple(part.cpu().numpy() for part in last)
             else:
-                found = policy.get_distribution(shown, **masks)
+                found = policy.get_distribution(shown)
             law = found.distribution.probs.cpu().numpy().astype(np.float64)
         return law / law.sum(axis=1, keepdims=True), memory
 
     def _tensor(self, values: np.ndarray) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.float32, device=self.policy.device)
-
-    def _masks(self, available: Any) -> dict[str, np.ndarray]:
-        """Return what the policy is told beside, of the arms that can be pulled."""
-        if available is None:
-            return {}
-        mask = check_available(available, (self.num_lanes, self.num_arms), self.num_envs)
-        if "action_masks" not in signature(self.policy.predict).parameters:
-            condition = "be None for a policy that knows of no masks"
-            remedy = "train one with sb3_contrib.MaskablePPO"
-            raise ValueError(message("available", condition, available, remedy))
-        return {"action_masks": mask}
 
     def _check_observation(self, observation: Any) -> np.ndarray:
         space = self.policy.observation_space

@@ -23,8 +23,8 @@ class GymnasiumVecEnv(VecEnv):
     """N lanes of a vector environment in SB3's protocol, without a Python loop over environments.
 
     Everything is as `DummyVecEnv` over the single environments gives it, with the same seeds, but
-    for the rewards, which stay float64. Lanes are not objects of their own: `set_attr` is refused,
-    and `env_method` but for `action_masks`.
+    for the rewards, which stay float64. Lanes are not objects of their own: `set_attr` and
+    `env_method` are refused.
 
     Args:
         env: made with `autoreset_mode="SameStep"`, which is how SB3 resets.
@@ -105,11 +105,8 @@ class GymnasiumVecEnv(VecEnv):
     def env_method(
         self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any
     ) -> list[Any]:
-        """Tell the arms that can be pulled, as MaskablePPO asks; lanes have no other methods."""
-        if method_name != "action_masks":
-            raise NotImplementedError(_NO_LANES)
-        masks = self.get_attr(method_name, [0])[0]()
-        return [masks[lane] for lane in self._get_indices(indices)]
+        """Refuse: lanes are no objects of their own."""
+        raise NotImplementedError(_NO_LANES)
 
     def env_is_wrapped(
         self, wrapper_class: type[gym.Wrapper], indices: VecEnvIndices = None

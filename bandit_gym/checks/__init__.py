@@ -21,13 +21,11 @@ from bandit_gym.checks.arguments import (
     check_seed,
     message,
 )
-from bandit_gym.checks.fit import check_fit, find_misbelief, find_problem, knows_of_arms
+from bandit_gym.checks.fit import check_fit, find_misbelief, find_problem
 from bandit_gym.checks.lanes import (
     check_actions,
     check_arms,
-    check_available,
     check_choices,
-    check_law,
     check_mask,
     check_rewards,
     check_statistics,

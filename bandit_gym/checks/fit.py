@@ -3,7 +3,6 @@
 import pickle
 import warnings
 from contextlib import suppress
-from inspect import signature
 from typing import Any
 
 from gymnasium.spaces import Discrete
@@ -40,29 +39,12 @@ def check_fit(agent: Any, env: Any, *, warns: bool = True) -> None:
             f"agent must have as many arms as the environment, {space.n}, got {num_arms}; "
             "build it with the environment's own problem."
         )
-    if _takes_arms_away(env) and not knows_of_arms(agent):
-        condition = "have act(observation, available=...), for arms of env come and go"
-        raise TypeError(message("agent", condition, agent))
     if hasattr(agent, "check_spaces"):
         agent.check_spaces(env)
     misbelief = find_misbelief(problem, find_problem(env)) if warns else None
     if misbelief:
         text = f"agent {misbelief}; its results are those of a misspecified agent."
         warnings.warn(text, stacklevel=3)  # the caller of what checks
-
-
-def _takes_arms_away(env: Any) -> bool:
-    while env is not None and not hasattr(type(env), "action_masks"):
-        env = vars(env).get("env") if hasattr(env, "__dict__") else None
-    return env is not None
-
-
-def knows_of_arms(agent: Any) -> bool:
-    """Say whether an agent's `act` can be told which arms are available."""
-    with suppress(ValueError, TypeError):  # which does not tell its arguments
-        parameters = signature(agent.act).parameters.values()
-        return any(p.name == "available" or p.kind is p.VAR_KEYWORD for p in parameters)
-    return True
 
 
 def find_problem(env: Any) -> Any:

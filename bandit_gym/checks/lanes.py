@@ -57,63 +57,19 @@ def check_actions(
     return values
 
 
-def check_choices(
-    name: str, choices: Any, num_arms: int, available: BoolArray | None = None
-) -> None:
-    """Refuse (N,) chosen arms that are none, or none that can be pulled.
+def check_choices(name: str, choices: Any, num_arms: int) -> None:
+    """Refuse (N,) chosen arms that are none.
 
     Args:
         name: of the function that chose.
         choices: what it returned.
         num_arms: K; a choice is one of 0, ..., K - 1.
-        available: (N, K) True for the arms that can be pulled; None if all can be.
     """
-    is_wrong, condition = (choices < 0) | (choices >= num_arms), f"arms from 0 to {num_arms - 1}"
-    if available is not None and not is_wrong.any():
-        is_wrong, condition = (
-            ~available[np.arange(len(choices)), choices],
-            "arms that are available",
-        )
+    is_wrong = (choices < 0) | (choices >= num_arms)
     if is_wrong.any():
         lane = int(np.argmax(is_wrong))
-        text = message(name, f"return {condition}", choices[lane])
+        text = message(name, f"return arms from 0 to {num_arms - 1}", choices[lane])
         raise ValueError(f"{text[:-1]} in lane {lane}.")
-
-
-def check_available(available: Any, shape: tuple[int, ...], num_envs: int | None) -> BoolArray:
-    """Return which arms can be pulled, (N, K) bool; Gymnasium's masks of 0 and 1 will do as well.
-
-    Args:
-        available: (N, K) truth values, or (K,) when `num_envs` is None.
-        shape: (N, K).
-        num_envs: N, or None for a single run.
-
-    Raises:
-        TypeError: if they are no truth values.
-        ValueError: if the shape is another, or a lane has no arm available.
-    """
-    values, condition = as_array(available), "be an array of booleans, one per arm"
-    if values is None or values.dtype.kind not in "biu":
-        raise TypeError(message("available", condition, available))
-    wanted = shape[1:] if num_envs is None else shape
-    if values.shape != wanted:
-        raise ValueError(message("available", f"have shape {wanted}", available))
-    if values.dtype.kind != "b" and not ((values == 0) | (values == 1)).all():
-        raise ValueError(message("available", condition, available))
-    mask = values.astype(np.bool_).reshape(shape)
-    is_empty = ~mask.any(axis=1)
-    if is_empty.any():
-        text = message("available", "have an arm that can be pulled", [False] * shape[1])
-        where = "" if num_envs is None else f" in lane {int(np.argmax(is_empty))}"
-        raise ValueError(f"{text[:-1]}{where}.")
-    return mask
-
-
-def check_law(name: str, law: Any, available: Any) -> None:
-    """Refuse (N, K) probabilities of which some are of arms that cannot be pulled."""
-    is_wrong = (law > 0) & ~available
-    if is_wrong.any():
-        raise ValueError(message(name, "give no probability to unavailable arms", law[is_wrong][0]))
 
 
 def check_rewards(

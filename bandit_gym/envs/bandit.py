@@ -87,7 +87,6 @@ class World:
         self._has_begun = False
         self._means = np.zeros((num_lanes, problem.num_arms))
         self._shortfalls = self._means.copy()
-        self._rivals: BoolArray | None = None  # (N, K), where a wrapper takes arms away
 
     @property
     def means(self) -> FloatArray:
@@ -99,13 +98,9 @@ class World:
         """Whether episodes are played on means from the problem's prior, and not on fixed ones."""
         return self._fixed_means is None
 
-    def change(
-        self, *, means: FloatArray | None = None, available: BoolArray | None = None
-    ) -> None:
-        """Change the (N, K) means, or the (N, K) arms that regret compares with; for wrappers."""
-        self._means = self._means if means is None else means.copy()
-        self._rivals = self._rivals if available is None else available.copy()
-        self._shortfalls = shortfalls(self._means, self._rivals)
+    def change(self, means: FloatArray) -> None:
+        """Change the (N, K) means; for wrappers."""
+        self._means, self._shortfalls = means.copy(), shortfalls(means)
 
     def check_can_step(self) -> None:
         """Refuse a step before the first reset."""

@@ -9,7 +9,7 @@ from bandit_gym.likelihoods import Likelihood
 from bandit_gym.numerics.streams import MEANS, LaneStreams
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.typing import FloatArray, IntArray
 
 LARGEST_MEAN = 1e150
 """The squares of larger rewards overflow."""
@@ -48,13 +48,9 @@ def pull(
     return likelihood.sample(take_arms(means, actions), uniforms)
 
 
-def shortfalls(means: FloatArray, available: BoolArray | None = None) -> FloatArray:
-    """Compute each arm's pseudo-regret, how far it falls short of the best: (N, K).
-
-    They are at least 0 for the arms of which the best is taken: the (N, K) available ones, or all.
-    """
-    rivals = means if available is None else np.where(available, means, -np.inf)
-    return rivals.max(axis=-1, keepdims=True) - means  # type: ignore[no-any-return]
+def shortfalls(means: FloatArray) -> FloatArray:
+    """Compute each arm's pseudo-regret, how far it falls short of the best: (N, K)."""
+    return means.max(axis=-1, keepdims=True) - means  # type: ignore[no-any-return]
 
 
 def optimal_actions(means: FloatArray) -> IntArray:

@@ -7,7 +7,6 @@ single environments with their seeds, to the last bit. All arguments are JSON-ab
 
 from bandit_gym.wrappers.delays import deliver
 from bandit_gym.wrappers.wrapping import (
-    AvailableArms,
     BatchedFeedback,
     DelayedReward,
     Drift,
@@ -16,7 +15,6 @@ from bandit_gym.wrappers.wrapping import (
 )
 
 __all__ = [
-    "AvailableArms",
     "BatchedFeedback",
     "DelayedReward",
     "Drift",

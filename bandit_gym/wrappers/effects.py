@@ -67,9 +67,6 @@ def check_place(env: Any, effect_class: type[Effect]) -> None:
     if effect_class.kind in kinds:
         condition = f"have no other wrapper that changes its {effect_class.kind}"
         raise ValueError(message("env", condition, env))
-    if effect_class.kind == "means" and "arms" in kinds:
-        condition = "not be one whose arms come and go, for Drift"
-        raise ValueError(message("env", condition, env, "let Drift go around it first"))
     space = getattr(env, "single_observation_space", env.observation_space)
     if effect_class.kind == "delays" and not isinstance(space, Discrete):
         condition = "have observation='constant', for others show rewards at once"

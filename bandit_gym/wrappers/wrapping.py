@@ -21,8 +21,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from bandit_gym.checks import check_actions, check_choice, check_keys, load_named, message
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.envs.bandit import tell
-from bandit_gym.typing import BoolArray
-from bandit_gym.wrappers.changing import AvailableDiscrete, ComingAndGoing, Moving
+from bandit_gym.wrappers.changing import Moving
 from bandit_gym.wrappers.delays import Batches, Delay
 from bandit_gym.wrappers.effects import Effect, Told, check_place
 
@@ -46,8 +45,7 @@ class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             return super().__new__(cls)
         given = signature(cls).bind(env, *args, **options)
         given.apply_defaults()
-        has_masks = hasattr(cls, "action_masks")
-        return (MaskedLaneVectorWrapper if has_masks else LaneVectorWrapper)(cls, **given.arguments)
+        return LaneVectorWrapper(cls, **given.arguments)
 
     def __init__(self, env: Any, **options: Any) -> None:
         RecordConstructorArgs.__init__(self, **options)
@@ -132,16 +130,6 @@ class LaneVectorWrapper(BaseVectorWrapper):
         return observation, rewards, terminated, truncated, info
 
 
-class MaskedLaneVectorWrapper(LaneVectorWrapper):
-    """Lanes whose arms come and go."""
-
-    effect: ComingAndGoing
-
-    def action_masks(self) -> BoolArray:
-        """Return (N, K) True for the arms that can be pulled next."""
-        return self.effect.available.copy()
-
-
 class DelayedReward(LaneWrapper):
     """Rewards arrive some steps after the pulls that earned them.
 
@@ -181,44 +169,6 @@ class BatchedFeedback(LaneWrapper):
         super().__init__(env, size=size)
 
 
-class AvailableArms(LaneWrapper):
-    """Not all arms can be pulled at every step: sleeping bandits.
-
-    An episode begins with all arms. After each step those that are there leave with one
-    probability, and the others return with another, independently; one stays in any case. Or masks
-    tell, step by step, which arms are there. Pulling an arm that is not there raises
-    `InvalidAction` and changes nothing.
-
-    Info: `action_mask`, (K,) int8, 1 for the arms that can be pulled next, in resets and steps; it
-    is what `action_masks()` returns, and what `action_space.sample()` keeps to. `regret` compares
-    with the best arm that was there.
-
-    Args:
-        env: an environment of bandit_gym's.
-        leaving: probability of an arm to leave, in [0, 1].
-        returning: probability of an arm to return, in [0, 1].
-        masks: lists of K truth values, for step 0, 1, ... of an episode, over and over, in place of
-            the two probabilities.
-    """
-
-    effect_class = ComingAndGoing
-    effect: ComingAndGoing
-
-    def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        leaving: float = 0.1,
-        returning: float = 0.5,
-        masks: Sequence[Sequence[bool]] | None = None,
-    ) -> None:
-        super().__init__(env, leaving=leaving, returning=returning, masks=masks)
-        self.action_space = AvailableDiscrete(self.effect.num_arms, self.effect)
-
-    def action_masks(self) -> BoolArray:
-        """Return (K,) True for the arms that can be pulled next, as sb3-contrib asks for it."""
-        return self.effect.available[0].copy()
-
-
 class Drift(LaneWrapper):
     """The means of the arms move while an episode goes on.
 
@@ -246,7 +196,7 @@ class Drift(LaneWrapper):
 
 
 WRAPPERS: dict[str, type[LaneWrapper]] = {
-    each.__name__: each for each in (AvailableArms, BatchedFeedback, DelayedReward, Drift)
+    each.__name__: each for each in (BatchedFeedback, DelayedReward, Drift)
 }
 NAMES = tuple(WRAPPERS)
 

@@ -21,14 +21,13 @@ from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
-from bandit_gym.wrappers import AvailableArms, DelayedReward, wrap
+from bandit_gym.wrappers import DelayedReward, wrap
 
 LATE = [
     {"name": "Drift", "std": 0.05},
-    {"name": "AvailableArms"},
     {"name": "DelayedReward", "delay": {"name": "uniform", "low": 0, "high": 7}},
 ]
-"""Worlds with everything of `bandit_gym.wrappers`: moving, sleeping, late."""
+"""Worlds with everything of `bandit_gym.wrappers`: moving, late."""
 
 
 class CountdownBandit(gym.Env):
@@ -199,12 +198,6 @@ def test_late_single_world_is_played_to_its_end():
 def test_means_that_move_are_not_told_as_those_of_the_episode():
     env = wrap(gym.make_vec("bandit_gym:BernoulliBandit-v0", 2), LATE)
     assert next(steps_of(agent_for(env, "exact"), env)).means is None
-
-
-def test_agents_that_know_of_no_available_arms_are_refused():
-    env = AvailableArms(gym.make("bandit_gym:BernoulliBandit-v0", num_arms=3))
-    with pytest.raises(TypeError, match=r"agent must have act\(observation, available=...\)"):
-        rollout(Tape(), env, seed=0)
 
 
 def test_another_likelihood_is_warned_of_where_the_rollout_was_called():

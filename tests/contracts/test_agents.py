@@ -176,11 +176,6 @@ BAD_CALLS = [
     ("warm_start", ([0, 0, 0, 0], [0, 0, 1.0, 0]), ValueError, "arm 2"),
     ("warm_start", ([2**62, 2**60, 0, 0], [0] * 4), ValueError, r"from 0 to 2\*\*53"),
     ("reset_lanes", ([True],), ValueError, "mask"),
-    ("act", (None, [[True] * 4, [False] * 4]), ValueError, r"can be pulled, got .* in lane 1\."),
-    ("act", (None, [True] * 4), ValueError, r"available must have shape \(2, 4\)"),
-    ("act", (None, [[1, 1, 1, 2]] * 2), ValueError, "available must be an array of booleans"),
-    ("act", (None, [["a"] * 4] * 2), TypeError, "available must be an array of booleans"),
-    ("action_probabilities", (None, [True] * 4), ValueError, r"must have shape \(2, 4\)"),
 ]
 
 
@@ -203,27 +198,19 @@ def test_nothing_goes_before_a_reset(name):
             call()
 
 
-AVAILABLE = np.array([[0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 1, 0], [1, 0, 1, 1]], dtype=bool)
 LAWFUL = [each for each in SETTINGS if not each.startswith("racing")]
 
 
-@pytest.mark.parametrize(
-    ("num_steps", "available"),
-    [(0, None), (6, None), (6, AVAILABLE)],
-    ids=["at first", "later", "among some arms"],
-)
+@pytest.mark.parametrize("num_steps", [0, 6], ids=["at first", "later"])
 @pytest.mark.parametrize("setting", LAWFUL)
-def test_arms_are_played_as_often_as_the_law_says(setting, num_steps, available):
+def test_arms_are_played_as_often_as_the_law_says(setting, num_steps):
     """Each lane has a law of its own, so shares are summed over lanes: four deviations."""
     is_chain = "chains" in setting  # whose answers cost milliseconds
     num_lanes, num_rounds = (20, 1) if is_chain else (200, 10)
     agent = make(setting, num_lanes, min(num_steps, 2) if is_chain else num_steps)
-    arms = None if available is None else np.tile(available, (num_lanes // 4, 1))
-    law = agent.action_probabilities(available=arms)
+    law = agent.action_probabilities()
     np.testing.assert_allclose(law.sum(axis=1), 1.0, atol=1e-12)
-    acts = np.array([agent.act(available=arms) for _ in range(num_rounds)])
-    if arms is not None:
-        assert arms[np.arange(num_lanes), acts].all() and (law[~arms] == 0).all()
+    acts = np.array([agent.act() for _ in range(num_rounds)])
     shares = (acts[..., None] == np.arange(4)).mean(axis=0)
     allowed = 4 * np.sqrt((law * (1 - law)).sum(axis=0) / num_rounds) + 1e-9
     if not agent.has_exact_law:  # a chain of 400 sweeps, worth 100 draws, answers for each lane
@@ -236,8 +223,6 @@ def test_a_law_is_a_law_and_has_one_axis_for_a_single_run(setting):
     agent = make(setting, None, 3)
     law = agent.action_probabilities()
     assert law.shape == (4,) and (law >= 0).all() and law.sum() == pytest.approx(1.0)
-    only = agent.action_probabilities(available=[False, False, True, False])
-    assert only == pytest.approx([0.0, 0.0, 1.0, 0.0], abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -319,13 +304,3 @@ def test_an_agent_of_ones_own_without_a_law_is_told_what_to_define():
     assert agent.act() == 0
     with pytest.raises(TypeError, match="Stubborn must define _choose, and _law for its propens"):
         agent.action_probabilities()
-
-
-def test_an_agent_that_plays_what_is_not_there_is_told_so_and_goes_on():
-    agent = Lawful(CONJUGATE)
-    agent.reset(seed=0)
-    with pytest.raises(ValueError, match="Lawful._choose must return arms that are available"):
-        agent.act(available=[0, 1, 1, 1])
-    with pytest.raises(ValueError, match="Lawful._law must give no probability to unavailable"):
-        agent.action_probabilities(available=[0, 1, 1, 1])
-    assert agent.act() == 0 and agent.act(available=[1, 0, 0, 0]) == 0

@@ -314,7 +314,6 @@ def test_recording_propensities_changes_no_other_number(tmp_path):
 def test_runs_in_wrappers_are_the_same_again_and_blocks_differ(tmp_path):
     wrappers = [
         {"name": "Drift", "probability": 0.2},
-        {"name": "AvailableArms", "leaving": 0.3},
         {"name": "DelayedReward", "delay": {"name": "uniform", "low": 0, "high": 3}},
     ]
     settings = {
@@ -322,13 +321,10 @@ def test_runs_in_wrappers_are_the_same_again_and_blocks_differ(tmp_path):
         "agents": ["random", {"agent": "exact", "discount": 0.9}],
         "propensities": True,
     }
-    frame = play(tmp_path / "one", **settings)
-    play(tmp_path / "two", **settings)
+    for name in ("one", "two"):
+        play(tmp_path / name, **settings)
     one, two = (files_of(tmp_path / name) for name in ("one", "two"))
     assert one == two and len(set(one.values())) == 4
-    # uniform play among the arms that are there has 1, 1 / 2 or 1 / 3 for each
-    random = frame[frame["agent"] == "random"]["propensity"]
-    assert {*np.round(random, 6)} <= {1.0, 0.5, 0.333333} and (random > 0.4).any()
     assert frame["realised_regret"].isna().all()  # of means that move there is no best one
 
 

@@ -42,7 +42,7 @@ from bandit_gym.priors import TruncatedMultivariateNormal as Joint
 from bandit_gym.problem import BanditProblem, problem_from_dict
 from bandit_gym.results import load_results, paired_differences
 from bandit_gym.rollout import rollout
-from bandit_gym.wrappers import AvailableArms, BatchedFeedback, DelayedReward, Drift, wrap
+from bandit_gym.wrappers import BatchedFeedback, DelayedReward, Drift, wrap
 
 ENV = "bandit_gym:BernoulliBandit-v0"
 PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
@@ -460,12 +460,6 @@ def test_masks(mask, text):
 
 
 WRAPPERS = [
-    ("AvailableArms", {"masks": [[1] * 4, [0] * 4]}, r"masks\[1\] must have an arm that can be"),
-    ("AvailableArms", {"masks": [[1, 1]]}, r"masks\[0\] must have shape \(4,\), got \[1, 1\]"),
-    ("AvailableArms", {"masks": []}, "masks must be a list of masks"),
-    ("AvailableArms", {"masks": "1111"}, r"masks\[0\] must be an array of booleans"),
-    ("AvailableArms", {"leaving": 1.5}, "leaving must be a finite number at least 0 and at most 1"),
-    ("AvailableArms", {"returning": "b"}, "returning must be a finite number"),
     ("BatchedFeedback", {"size": 0}, "size must be a positive integer, got 0"),
     ("DelayedReward", {"delay": -1}, "delay must be a non-negative integer, got -1"),
     ("DelayedReward", {"delay": 1.5}, "delay must be a non-negative integer, got 1.5"),
@@ -497,7 +491,7 @@ def test_wrappers(name, options, text):
         make_wrapped(name, own, **of_env)
 
 
-@pytest.mark.parametrize("wrapper", [AvailableArms, BatchedFeedback, DelayedReward, Drift])
+@pytest.mark.parametrize("wrapper", [BatchedFeedback, DelayedReward, Drift])
 def test_environments_of_others_in_wrappers(wrapper):
     with refused(TypeError, r"^env must be an environment of bandit_gym's, got <"):
         wrapper(gym.make("CartPole-v1"))
@@ -510,9 +504,7 @@ def test_environments_of_others_in_wrappers(wrapper):
 def test_wrappers_that_do_not_go_around_each_other(num_envs):
     env = make_world(PROBLEM, num_envs)
     with refused(ValueError, "env must have no other wrapper that changes its delays"):
-        BatchedFeedback(AvailableArms(DelayedReward(env)))
-    with refused(ValueError, "let Drift go around it first"):
-        Drift(AvailableArms(env), std=0.1)
+        BatchedFeedback(Drift(DelayedReward(env), std=0.1))
 
 
 LISTED = [

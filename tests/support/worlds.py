@@ -9,8 +9,6 @@ WORLDS = (
     ("DelayedReward", {"delay": {"name": "uniform", "low": 0, "high": 5}}),
     ("DelayedReward", {"delay": {"name": "geometric", "mean": 3.0, "maximum": 9}}),
     ("BatchedFeedback", {"size": 4}),
-    ("AvailableArms", {"leaving": 0.5, "returning": 0.3}),
-    ("AvailableArms", {"masks": [[1, 1, 0, 1], [0, 1, 1, 0]]}),
     ("Drift", {"std": 0.1}),
     ("Drift", {"period": 3}),
     ("Drift", {"probability": 0.3}),

@@ -72,14 +72,3 @@ def test_what_cannot_be_served_is_refused_in_a_sentence():
     for problem, options, words in cases:
         with pytest.raises(ValueError, match=words):
             InformationRelaxation(problem, **options)
-
-
-@pytest.mark.parametrize("penalty", ["fh", "v_zero"])
-@pytest.mark.parametrize("left", [1, 6])
-def test_relaxations_are_of_the_arms_that_are_there(penalty, left):
-    """Without the best arm they play, of two, the better one more; of one, that."""
-    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
-    agent = agent_after(problem, [9, 9, 9], [9, 8, 1], left, 40, penalty=penalty)
-    played = agent.act(available=np.tile([False, True, True], (40, 1)))
-    assert set(played.tolist()) <= {1, 2} and (played == 1).mean() > 0.5
-    assert (agent.act(available=np.tile([False, False, True], (40, 1))) == 2).all()

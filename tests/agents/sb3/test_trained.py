@@ -13,7 +13,6 @@ from gymnasium.error import InvalidAction, ResetNeeded
 
 pytest.importorskip("stable_baselines3")
 import torch
-from sb3_contrib import MaskablePPO
 from sb3_models import ALGORITHMS, NUM_ARMS, global_random_state, make_vec, train
 from stable_baselines3 import PPO
 
@@ -21,7 +20,6 @@ from agents.sb3 import GymnasiumVecEnv, SB3Agent, saved_model
 from bandit_gym.experiments.execution import Workers, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.rollout import rollout
-from bandit_gym.wrappers import AvailableArms
 
 every_algorithm = pytest.mark.parametrize("name", ALGORITHMS)
 
@@ -356,23 +354,3 @@ def test_ppo_on_counts_loses_less_than_random_play():
     random_regret = 20 * (means.max(axis=1) - means.mean(axis=1))
     saved = random_regret - regret
     assert saved.mean() > 4 * saved.std() / np.sqrt(len(saved))
-
-
-def test_masked_policy_pulls_the_arms_that_are_there():
-    env = AvailableArms(make_vec(max_episode_steps=30), leaving=0.5, returning=0.3)
-    vec_env = GymnasiumVecEnv(env)
-    model = MaskablePPO("MlpPolicy", vec_env, n_steps=8, batch_size=16, n_epochs=1, seed=0)
-    model.learn(32)
-    agent = SB3Agent(model)
-    assert (rollout(agent, env, seed=0, horizon=20).regret >= 0).all()
-    agent.reset(2, seed=0)
-    available = np.array([[True, False, True], [False, True, False]])
-    law = agent.action_probabilities(np.zeros(2, dtype=int), available=available)
-    assert (law[~available] == 0).all() and np.allclose(law.sum(axis=1), 1, atol=1e-6)
-
-
-def test_policy_that_knows_of_no_masks_says_so():
-    agent = SB3Agent(PPO("MlpPolicy", GymnasiumVecEnv(make_vec()), n_steps=8, batch_size=16))
-    agent.reset(2, seed=0)
-    with pytest.raises(ValueError, match="available must be None for a policy that knows of no"):
-        agent.act(np.zeros(2, dtype=int), available=[[1, 0, 1]] * 2)
