@@ -325,6 +325,7 @@ def test_runs_in_wrappers_are_the_same_again_and_blocks_differ(tmp_path):
         play(tmp_path / name, **settings)
     one, two = (files_of(tmp_path / name) for name in ("one", "two"))
     assert one == two and len(set(one.values())) == 4
+    frame = load_results(tmp_path / "two").frame()
     assert frame["realised_regret"].isna().all()  # of means that move there is no best one
 
 
