@@ -59,7 +59,7 @@ def _take_suite(parser: argparse.ArgumentParser) -> None:
     text = "fidelity-v1, or adversarial for a verdict on each case; default: %(default)s"
     parser.add_argument("--suite", default="fidelity-v1", metavar="NAME", help=text)
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
-    text = "share of 10,000 decisions a case and 50 runs a game; default: 1"
+    text = "share of 10,000 decisions a case; default: 1"
     parser.add_argument("--scale", type=parse_number, default=1.0, help=text)
     parser.add_argument("--seed", type=parse_integer, default=0)
     text = "how many; default: one per core"

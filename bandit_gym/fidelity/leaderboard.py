@@ -9,7 +9,6 @@ from bandit_gym.doubts import Doubt
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.trial import MEASURED, WRONG
 from bandit_gym.results.plots import Picture
-from bandit_gym.results.statistics import mean_interval
 from bandit_gym.styles import COLOURS
 
 MOST_MARKS = 7
@@ -27,31 +26,26 @@ TITLES = {
     "flagged": "flagged",
     "num_samples": "samples",
     "microseconds": "µs a decision",
-    "lost": "regret lost in 1,000 steps",
 }
 """Column of the text -> its heading."""
 
 
-def make_leaderboard(distances: pd.DataFrame, regrets: pd.DataFrame) -> pd.DataFrame:
+def make_leaderboard(distances: pd.DataFrame) -> pd.DataFrame:
     """Return a row per agent, those that decided most often and most truly first.
 
     The mean of the distances is over the cases in which an agent decided. Its interval adds up the
-    noise of single cases. Regret lost is the average over the problems of whole runs, paired by
-    replication, and its interval Student's over replications; `games` says over how many of them.
+    noise of single cases.
     """
-    rows = [
-        _row(str(agent), table, regrets[regrets["agent"] == agent])
-        for agent, table in distances.groupby("agent", sort=False)
-    ]
+    rows = [_row(str(agent), table) for agent, table in distances.groupby("agent", sort=False)]
     board = pd.DataFrame(rows)
     order = ["decided", "excess"]
     return board.sort_values(order, ascending=[False, True], kind="stable", ignore_index=True)
 
 
-def _row(agent: str, table: pd.DataFrame, regrets: pd.DataFrame) -> dict[str, object]:
+def _row(agent: str, table: pd.DataFrame) -> dict[str, object]:
     made = table[table["status"] == MEASURED]
     row: dict[str, object] = {"agent": agent, "decided": len(made), "cases": len(table)}
-    row |= _distance(made) | _lost(regrets)
+    row |= _distance(made)
     row |= {"flagged": made["flagged"].mean(), "doubts": _all_doubts(made)}
     row |= {"num_samples": made["num_samples"].mean()}
     return row | {"microseconds": made["microseconds"].median()}
@@ -73,17 +67,6 @@ def _distance(made: pd.DataFrame) -> dict[str, object]:
     return dict(zip(names, values, strict=True))
 
 
-def _lost(regrets: pd.DataFrame) -> dict[str, float]:
-    """Return the regret lost, over the problems that were played."""
-    played = regrets[regrets["words"] == ""]
-    games = {"games": played["world"].nunique(), "of_games": regrets["world"].nunique()}
-    if not len(played):
-        return games | dict.fromkeys(("lost", "lost_low", "lost_high"), np.nan)
-    lost = (played["regret"] - played["exact_regret"]).groupby(played["replication"]).mean()
-    interval = mean_interval(lost.to_numpy())
-    return games | dict(zip(("lost", "lost_low", "lost_high"), interval, strict=True))
-
-
 def leaderboard_cells(board: pd.DataFrame) -> list[dict[str, str]]:
     """Return the rows of a leaderboard as text under headings, each estimate with its interval."""
     return [dict(zip(TITLES.values(), _cells(row), strict=True)) for _, row in board.iterrows()]
@@ -98,14 +81,7 @@ def _cells(row: pd.Series) -> list[str]:
         _number(row["flagged"], "{:.1%}") + _reasons(row),
         _number(row["num_samples"], "{:.0f}"),
         _number(row["microseconds"], "{:,.3g}" if row["microseconds"] < 100 else "{:,.0f}"),
-        _written(row, "lost", 1) + _part_of_games(row),
     ]
-
-
-def _part_of_games(row: pd.Series) -> str:
-    """Say of how many problems an average is, if they are not all."""
-    is_all = row["games"] in (0, row["of_games"])
-    return "" if is_all else f" of {row['games']} of {row['of_games']} problems"
 
 
 def _written(row: pd.Series, name: str, digits: int) -> str:

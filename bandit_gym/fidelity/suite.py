@@ -54,7 +54,6 @@ class Case:
         name: of the case.
         world: name of the problem alone.
         kind: of the prior: conjugate, truncated, mixture, rare, independent or dependent.
-        is_game: whether whole runs of the problem are played for their regret.
         problem: likelihood, prior and number of arms.
         counts: (K,) pulls.
         sums: (K,) total rewards.
@@ -66,7 +65,6 @@ class Case:
     name: str
     world: str
     kind: str
-    is_game: bool
     problem: BanditProblem
     counts: IntArray
     sums: FloatArray
@@ -91,11 +89,6 @@ class Suite:
     digest: str
     cases: tuple[Case, ...]
     is_judged: bool = False
-
-    def games(self) -> tuple[Case, ...]:
-        """Return a case of each problem of which whole runs are played."""
-        found = {case.world: case for case in self.cases if case.is_game}
-        return tuple(found.values())
 
     def only(self, text: str) -> Suite:
         """Return the suite without the cases whose name lacks a text.
@@ -150,5 +143,5 @@ def read_case(stored: dict[str, Any]) -> Case:
     arrays = {
         key: np.array(stored[key], types.get(key, np.float64)) for key in ("counts", "sums", "law")
     }
-    others = {key: value for key, value in stored.items() if key != "density_only"}
+    others = {key: value for key, value in stored.items() if key not in ("density_only", "is_game")}
     return Case(**others | arrays | {"problem": problem})

@@ -20,7 +20,7 @@ An agent that keeps draws of the posterior for a whole run says how many, as `nu
 the average over lanes hides a collapse. So the distance of each lane's own law, averaged over
 lanes, must be right too, with the noise of as many exact draws.
 
-Letters: D decisions, K arms, N lanes, R replications.
+Letters: D decisions, K arms, N lanes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ import inspect
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial, update_wrapper
-from itertools import islice
 from time import process_time
 from typing import Any, NamedTuple, cast
 
@@ -37,7 +36,6 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from bandit_gym.checks import as_numbers, message
-from bandit_gym.envs import BanditVectorEnv
 from bandit_gym.experiments.catalogue import agent_names, is_sampler, load_agent
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.packed import unpack_options
@@ -45,7 +43,6 @@ from bandit_gym.experiments.simulation import headline
 from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case
 from bandit_gym.problem import BanditProblem
-from bandit_gym.rollout import AGENT_STREAM, play
 from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 Sampler = Callable[[BanditProblem, IntArray, FloatArray, Generator, int], FloatArray]
@@ -82,22 +79,6 @@ class Decisions(NamedTuple):
     microseconds: float
     num_kept: int = 0
     run_tv: FloatArray = np.empty(0)
-
-
-class Game(NamedTuple):
-    """Whole runs of an agent in a suite's problem.
-
-    Attributes:
-        agent: label.
-        world: of the suite.
-        regrets: (R,) pseudo-regrets of a run, per 1,000 steps; empty if it failed.
-        words: of what failed.
-    """
-
-    agent: str
-    world: str
-    regrets: FloatArray
-    words: str = ""
 
 
 def describe_case(entry: Entry, case: Case) -> dict[str, Any]:
@@ -224,28 +205,6 @@ def read_diagnostics(agent: Any, num_lanes: int) -> tuple[BoolArray, IntArray, F
     doubts = np.broadcast_to(np.asarray(told.get("doubts", 0), dtype=np.int64), num_lanes)
     flags = np.broadcast_to(told.get("is_unreliable", doubts != 0), num_lanes)
     return flags, doubts, np.broadcast_to(told.get("num_samples", np.nan), num_lanes)
-
-
-def play_game(entry: Entry, case: Case, sizes: tuple[int, int], seed: int) -> Game:
-    """Play whole runs; worlds and noise are the same for all agents, their own streams are not.
-
-    Args:
-        entry: the agent.
-        case: whose problem is played.
-        sizes: replications and horizon.
-        seed: of the worlds, and with the agent's label of the agent.
-    """
-    replications, horizon = sizes
-    key = (AGENT_STREAM, zlib.crc32(f"{entry.label}/{case.world}".encode()))
-    try:
-        agent = make_agent(entry, case.problem, horizon, case.world)
-        env = BanditVectorEnv(replications, case.problem, max_episode_steps=horizon)
-        seeds = SeedSequence(seed, spawn_key=key)
-        steps = islice(play(agent, env, env_seed=seed, agent_seed=seeds), horizon)
-        regrets = np.array([step.regrets for step in steps], dtype=np.float64).sum(axis=0)
-    except (Exception, SystemExit) as error:
-        return Game(entry.label, case.world, np.empty(0), headline(error))
-    return Game(entry.label, case.world, regrets * 1000 / horizon)
 
 
 def find_sampler(entry: Entry) -> Sampler | None:

@@ -42,7 +42,6 @@ def _measure(task: Task, suite: str, label: str) -> dict[str, Any]:
     return {
         "agent": label,
         "suite": suite,
-        "horizon": found.horizon,
         "row": _plain(found.leaderboard())[0],
         "cases": _plain(found.distances[KEPT]),
         "failures": found.failures,
