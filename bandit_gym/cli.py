@@ -8,6 +8,7 @@ and 129 stopped by SIGTERM and SIGHUP, to be continued with `resume`.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
@@ -17,13 +18,11 @@ from typing import Any
 from bandit_gym.checks import check_folder, check_path
 from bandit_gym.experiments.catalogue import describe_catalogue, find_own_code
 from bandit_gym.experiments.command_line import (
-    NobodyReadsError,
     OneLineParser,
     fit_terminal,
     parse_agent,
     parse_environment,
     parse_integer,
-    reader_may_leave,
     take_world,
     terminal_width,
 )
@@ -60,9 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     fit_terminal()
     options = _make_parser().parse_args(arguments)
     try:
-        with stopping_in_order(), reader_may_leave():
-            return int(options.command(options))
-    except NobodyReadsError:
+        with stopping_in_order():
+            code = int(options.command(options))
+            sys.stdout.flush()
+            return code
+    except BrokenPipeError:  # the reader has gone, as `head` does; what is left goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOBODY_READS
     except KeyboardInterrupt as stop:
         return _interrupted(stop)

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,24 +24,6 @@ LEFTOVER = ".bandit-gym.tmp"
 def to_json(content: Any) -> bytes:
     """Write what JSON can hold, for people to read as well."""
     return (json.dumps(content, indent=2) + "\n").encode()
-
-
-def from_json(text: str) -> Any:
-    """Read JSON in which no key is there twice.
-
-    Raises:
-        ValueError: if it is anything else; a `json.JSONDecodeError` if it is no JSON at all.
-    """
-    return json.loads(text, object_pairs_hook=without_repeats)
-
-
-def without_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a dict of pairs; refuse a key that is there twice."""
-    found = dict(pairs)
-    for key, _ in pairs if len(found) < len(pairs) else ():
-        if sum(key == other for other, _ in pairs) > 1:
-            raise ValueError(f"options must have each key once, got {key!r} twice.")
-    return found
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -15,6 +15,7 @@ was told where the mass lies found them, and `error` has their distance from tho
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from agents.oracle import ToleranceError, action_probabilities_with_error
-from bandit_gym.files import from_json, to_json, write_atomically
+from bandit_gym.files import to_json, write_atomically
 from bandit_gym.problem import problem_from_dict
 from bandit_gym.typing import FloatArray
 
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("suite", type=Path, help="its file")
     file = parser.parse_args(arguments).suite
-    suite = from_json(file.read_text(encoding="utf-8"))
+    suite = json.loads(file.read_text(encoding="utf-8"))
     words = [answer(case) for case in suite["cases"]]
     for case, told in zip(suite["cases"], words, strict=True):
         if told != AGREES:

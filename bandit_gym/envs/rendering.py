@@ -64,14 +64,6 @@ class Belief(NamedTuple):
     draw: Callable[[Range], FloatArray]
 
 
-class Curve(NamedTuple):
-    """Pseudo-regret so far, in reward units."""
-
-    horizon: int
-    steps: IntArray  # (S,) shown ones
-    regrets: FloatArray  # (S,) up to each of these
-
-
 @dataclass(frozen=True)
 class Frame:
     """What there is to see after one step.
@@ -84,7 +76,6 @@ class Frame:
         belief: what is known of the arms.
         cells: lowest and highest mean of the range that the heights stand on.
         heights: (K, C) in [0, 1] over the cells of that range.
-        curve: regret, None where it is not told.
     """
 
     title: tuple[str, ...]
@@ -94,7 +85,6 @@ class Frame:
     belief: Belief
     cells: Range
     heights: FloatArray
-    curve: Curve | None = None
 
     @property
     def best_arm(self) -> int | None:
@@ -244,20 +234,12 @@ def draw(figure: Figure, frame: Frame, title: str) -> None:
     figure.clear()
     figure.text(0.1, 0.985, title, va="top", fontsize=10, parse_math=False)
     top = 0.89 - LINE_HEIGHT * title.count("\n")
-    space = {"left": 0.1, "right": 0.98, "bottom": 0.09, "top": top, "hspace": 0.42, "wspace": 0.04}
-    has_curve = frame.curve is not None
-    axes = figure.subplot_mosaic(
-        "kp;rr" if has_curve else "kp",
-        height_ratios=(3, 1) if has_curve else (1,),
-        width_ratios=(3, 1),
-        gridspec_kw=space,
-    )
+    space = {"left": 0.1, "right": 0.98, "bottom": 0.09, "top": top, "wspace": 0.04}
+    known, pulled = figure.subplots(1, 2, width_ratios=(3, 1), gridspec_kw=space)
     arms = most_pulled(frame.pulls, frame.best_arm, MOST_ARMS)
-    _draw_known(axes["k"], frame, arms)
-    _draw_pulls(axes["p"], frame, arms)
-    if frame.curve is not None:
-        _draw_regret(axes["r"], frame.curve)
-    for each in axes.values():
+    _draw_known(known, frame, arms)
+    _draw_pulls(pulled, frame, arms)
+    for each in (known, pulled):
         each.spines[["top", "right"]].set_visible(False)
         each.tick_params(labelsize=9)
 
@@ -290,10 +272,3 @@ def _draw_pulls(axes: Axes, frame: Frame, arms: IntArray) -> None:
     left = len(frame.pulls) - len(arms)
     more = f"pulls ({left:,} arms more)" if left else "pulls; orange: the last"
     axes.set_title(more, fontsize=10, loc="left")
-
-
-def _draw_regret(axes: Axes, curve: Curve) -> None:
-    axes.plot([0, *curve.steps], [0, *curve.regrets], color=LAST_COLOUR)
-    axes.set(xlim=(0, curve.horizon), ylim=(0, 1.05 * max(1.0, curve.regrets[-1])))
-    axes.set_xlabel("step", fontsize=10)
-    axes.set_title("regret so far", fontsize=10, loc="left")

@@ -8,17 +8,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import re
-import select
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from bandit_gym.checks import message
-from bandit_gym.files import from_json, without_repeats
 from bandit_gym.registration import ENV_IDS
 
 DEFAULT_ENVIRONMENT = "BernoulliBandit-v0"
@@ -46,7 +42,7 @@ def parse_agent(text: str) -> dict[str, Any]:
     name, _, first = head.rpartition(":") if equals else (text, "", "")
     listed = first + equals + values
     pairs = re.split(r",(?=\w+=)", listed) if listed else []
-    return _named("agent", name, without_repeats([_parse_pair(pair) for pair in pairs]))
+    return _named("agent", name, dict(map(_parse_pair, pairs)))
 
 
 def parse_integer(text: str) -> int | str:
@@ -76,14 +72,14 @@ def _parse_pair(pair: str) -> tuple[str, Any]:
     if not equals:
         raise ValueError(message("agent options", "read option=value", pair))
     try:
-        return option, from_json(value)
+        return option, json.loads(value)
     except json.JSONDecodeError:
         return option, value
 
 
 def _parse_json(text: str) -> dict[str, Any]:
     try:
-        found = from_json(text)
+        found = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(message("--env-options", "be JSON", text, str(error))) from error
     if not isinstance(found, dict):
@@ -97,10 +93,6 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the line and end."""
         self.exit(2, f"bandit-gym: error: {message}; see {self.prog} --help.\n")
-
-
-class NobodyReadsError(Exception):
-    """The reader of the standard output has gone, as `head` does; there is nobody to be told."""
 
 
 def terminal_width() -> int:
@@ -128,24 +120,3 @@ def fit_terminal() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError):  # somebody's own stream
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-
-
-@contextlib.contextmanager
-def reader_may_leave() -> Iterator[None]:
-    """Raise NobodyReadsError instead of BrokenPipeError, if it is the standard output's."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        if not _is_unread(sys.stdout.fileno()):
-            raise
-        # what is still to be flushed at the end of the process goes nowhere
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise NobodyReadsError from None
-
-
-def _is_unread(handle: int) -> bool:
-    """Say whether a pipe has no reader left."""
-    poll = select.poll()
-    poll.register(handle, 0)  # errors are told of in any case
-    return any(event & select.POLLERR for _, event in poll.poll(0))

@@ -9,6 +9,7 @@ neither the number of replications nor who simulates a block can change its resu
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -22,7 +23,6 @@ from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_choice, check_integer, check_keys, check_path, message
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
-from bandit_gym.files import from_json
 from bandit_gym.typing import IntArray
 
 FORMAT = 3
@@ -202,7 +202,7 @@ def load_experiment(path: str | Path) -> Experiment:
     path = check_path("path", path)
     try:
         text = path.read_bytes().decode()
-        settings = from_json(text) if path.suffix == ".json" else tomllib.loads(text)
+        settings = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         condition = "lead to a file that can be read"
         raise type(error)(message("path", condition, str(path), error.strerror or "")) from error

@@ -20,7 +20,6 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import gymnasium as gym
-import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from bandit_gym.checks import check_fit, find_misbelief, message
@@ -37,7 +36,6 @@ from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
 from bandit_gym.files import RESULTS_VERSION
-from bandit_gym.likelihoods.base import lai_robbins_slope
 from bandit_gym.rollout import BanditAgent, Step, play
 from bandit_gym.wrappers import wrap
 
@@ -56,8 +54,7 @@ class Outcome:
         data: its results as the bytes of a Parquet file, None if it failed.
         facts: what may differ from time to time: `agent_seconds` spent in `act` and `observe`,
             `seconds` in all, `decisions` taken, `process`, `host`, `versions` of packages and the
-            `results_version` of the engine; and `lai_robbins_slope` and `misbelief`, for the
-            report.
+            `results_version` of the engine; and `misbelief`, for the report.
         failure: one line and then the traceback, None if all went well.
     """
 
@@ -207,7 +204,6 @@ def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
     return data, {
         "agent_seconds": seconds,
         "decisions": recorder.num_decisions,
-        "lai_robbins_slope": _lai_robbins_slope(run, env),
     }
 
 
@@ -260,16 +256,6 @@ def _warm_up(run: Run) -> str | None:
         pass
     env.close()
     return find_misbelief(getattr(agent, "problem", None), _problem(env))
-
-
-def _lai_robbins_slope(run: Run, env: gym.vector.VectorEnv) -> float | None:
-    """Return what a report draws of a fixed instance; None for others, and where it fails."""
-    means = run.environment.options.get("means")
-    if means is None or run.environment.options.get("wrappers"):
-        return None
-    with contextlib.suppress(Exception):  # what others call `means` may be anything
-        return lai_robbins_slope(_problem(env).likelihood, np.asarray(means, dtype=float))
-    return None
 
 
 def headline(error: BaseException) -> str:

@@ -9,6 +9,7 @@ Letters: K arms.
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +19,6 @@ import numpy as np
 from numpy.random import Generator
 
 from bandit_gym.checks import check_choice, check_object, message
-from bandit_gym.files import from_json
 from bandit_gym.problem import BanditProblem, problem_from_dict
 from bandit_gym.typing import FloatArray, IntArray
 
@@ -126,7 +126,7 @@ def load_suite(name: str = DEFAULT_SUITE) -> Suite:
 @cache
 def _read_suite(name: str) -> Suite:
     text = suite_file(name).read_text(encoding="utf-8")
-    stored = from_json(text)
+    stored = json.loads(text)
     cases = tuple(read_case(case) for case in stored["cases"])
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Suite(name, digest, cases, stored.get("is_judged", False))

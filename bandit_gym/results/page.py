@@ -94,7 +94,7 @@ pre { white-space: pre-wrap; background: var(--mark); padding: .7rem; font-size:
 }
 @media print {
   body { font-size: 10pt; padding: 0; }
-  .updatemenu-container, .modebar-container { display: none !important; }
+  .modebar-container { display: none !important; }
   .plot, tr, li { break-inside: avoid; }
   h2, .title, figcaption { break-after: avoid; }
   .scroll { overflow: visible; }
@@ -374,7 +374,6 @@ def _draw(chart: Chart) -> Any:
     figure.update_layout(
         **_layout(340 + 12 * len(chart.curves)),
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
-        updatemenus=[_switch("x" in chart.log)],
     )
     figure.update_xaxes(**_axis(chart.x_title), **_scale("x" in chart.log))
     figure.update_yaxes(**_axis(chart.y_title), **_scale("y" in chart.log))
@@ -408,20 +407,6 @@ def _axis(title: str) -> dict[str, Any]:
 
 def _scale(is_log: bool) -> dict[str, Any]:
     return {"type": "log", "dtick": "D2"} if is_log else {"type": "linear", "dtick": None}
-
-
-def _switch(is_log: bool) -> dict[str, Any]:
-    """Return the buttons that choose the scale of time."""
-    buttons = [
-        {
-            "label": f"{name} x",
-            "method": "relayout",
-            "args": [{f"xaxis.{key}": value for key, value in _scale(number == 1).items()}],
-        }
-        for number, name in enumerate(("linear", "log"))
-    ]
-    place = {"x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "direction": "right"}
-    return {"type": "buttons", "buttons": buttons, "active": int(is_log), **place}
 
 
 def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:

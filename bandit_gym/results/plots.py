@@ -23,8 +23,8 @@ from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths, performance_profile
 from bandit_gym.results.stored import RunResults, paired_differences
-from bandit_gym.results.summary import lower_bound_slope, normalised_scores, regret_name
-from bandit_gym.styles import FORMATS, GREY, STYLES, Look, literal, look, wrapped
+from bandit_gym.results.summary import normalised_scores, regret_name
+from bandit_gym.styles import FORMATS, STYLES, Look, literal, look, wrapped
 from bandit_gym.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -93,22 +93,12 @@ class Chart(NamedTuple):
 
 
 def chart_regret(results: Results, environment: Entry) -> Chart:
-    """Return the mean regret of each agent over time.
-
-    For a fixed instance the Lai-Robbins rate C log t is drawn as well. It holds in the long run and
-    may lie far above at first: the axis ends where the agents do.
-    """
+    """Return the mean regret of each agent over time."""
     runs = results.usable(environment)
     curves = [_band(results, run, run.steps, run.curves("cumulative_regret")) for run in runs]
-    highest = max(float(np.max(curve.y + _half(curve))) for curve in curves)
-    slope = lower_bound_slope(runs[0])
-    if slope is not None:
-        label = f"Lai-Robbins rate, {slope:.1f} log t"
-        steps = runs[0].steps
-        curves.append(Curve(label, Look(GREY, "dot"), steps, slope * np.log(steps)))
     name = f"{regret_name(environment)} so far"
     chart = _over_time(runs, "Regret over time", f"{name}\n{DEFINITION}", curves)
-    return chart._replace(bottom=0.0, top=1.05 * highest or 1.0)
+    return chart._replace(bottom=0.0)
 
 
 def chart_differences(results: Results, environment: Entry) -> Chart | None:
@@ -230,10 +220,6 @@ def _band(
     agent = found.run.agent
     number = results.experiment.agents.index(agent)
     return Curve(agent.label, look(number), x, values.mean(axis=0), half)
-
-
-def _half(curve: Curve) -> FloatArray:
-    return np.zeros(len(curve.y)) if curve.half is None else curve.half
 
 
 def draw_all(

@@ -58,15 +58,6 @@ def regret_name(environment: Entry) -> str:
     return title if "means" in environment.options else f"Bayesian {title}"
 
 
-def lower_bound_slope(found: RunResults) -> float | None:
-    """Return the Lai-Robbins constant C of a fixed instance; None where means are drawn afresh.
-
-    It was stored with the results, since to compute it again would be to run the world's code.
-    """
-    slope = found.blocks[0].receipt.get("lai_robbins_slope")
-    return slope if isinstance(slope, float) and math.isfinite(slope) else None
-
-
 def _describe(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
     regret, differences = found.final("cumulative_regret"), _final_differences(found, reference)
     doubts = {name: _share_of_decisions(found, name) for name in DOUBTED}

@@ -20,6 +20,7 @@ from bandit_gym.experiments.command_line import (
 )
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.provenance import HERE, importing_from
+from bandit_gym.experiments.simulation import headline
 from bandit_gym.results.commands import FAILED, OK
 
 if TYPE_CHECKING:
@@ -45,10 +46,13 @@ def watch(options: argparse.Namespace) -> int:
                 for frame in showing.watch(run):
                     for paint in painters:
                         paint(frame)
-        except showing.PlayError as error:
+        except (ValueError, TypeError, ImportError, OSError):
+            raise
+        except (Exception, SystemExit) as error:  # of the agent or the world
             if options.traceback:
                 raise
-            print(f"bandit-gym: {error}", file=sys.stderr)
+            names = f"{run.agent.label} failed in {run.environment.label}"
+            print(f"bandit-gym: {names}: {headline(error)}", file=sys.stderr)
             return FAILED
     if path is not None:
         print(f"Animation: {path}")

@@ -26,7 +26,6 @@ from bandit_gym.checks import check_fit, check_seed, find_problem
 from bandit_gym.envs.rendering import (
     NUM_CELLS,
     Belief,
-    Curve,
     Frame,
     Range,
     averages,
@@ -36,7 +35,7 @@ from bandit_gym.envs.rendering import (
     render_picture,
 )
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.experiments.simulation import build, headline
+from bandit_gym.experiments.simulation import build
 from bandit_gym.files import replacing
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.rollout import AGENT_STREAM, Step, play
@@ -60,7 +59,6 @@ ASCII = str.maketrans(HEIGHTS + PLACE, " .:-=+*%#|")
 MOST_ROWS = 30
 """Of a page that is printed; a terminal has as many as it has."""
 
-CURVE_ROWS = 4
 LEAST_ARMS = 2
 WIDE, BAR_WIDTH = 70, 16
 """Columns from which on pulls have bars, and how long these are."""
@@ -74,10 +72,6 @@ TITLE_WIDTH = 50
 # -- Frames ----------------------------------------------------------------------------------------
 
 
-class PlayError(RuntimeError):
-    """The agent or the world raised something while it was watched."""
-
-
 def watch(run: Run) -> Iterator[Frame]:
     """Play one episode, that of `rollout` at one lane with the run's seed, and yield its frames.
 
@@ -88,10 +82,10 @@ def watch(run: Run) -> Iterator[Frame]:
 
     Raises:
         TypeError, ValueError: if agent and world cannot be built or do not fit each other.
-        PlayError: if one of them raises something while it is at work.
     """
     check_seed("seed", run.seed)
-    agent, env = _build(run)
+    agent, env = build(run)
+    check_fit(agent, env, warns=run.agent.told is None)
     agent_seed = SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
     steps = play(agent, env, env_seed=run.seed, agent_seed=agent_seed)
     shown, view, step = set(run.steps.tolist()), _View(run, agent, env), 0
@@ -102,26 +96,8 @@ def watch(run: Run) -> Iterator[Frame]:
                 yield view.frame(step, played)
         if step not in shown:  # the world ended the episode
             yield view.frame(step, played)
-    except (Exception, SystemExit) as error:
-        raise _failed(run, step, error) from error
     finally:
         env.close()
-
-
-def _build(run: Run) -> tuple[Any, Any]:
-    try:
-        agent, env = build(run)
-        check_fit(agent, env, warns=run.agent.told is None)
-    except (ValueError, TypeError, ImportError):
-        raise
-    except (Exception, SystemExit) as error:
-        raise _failed(run, 0, error) from error
-    return agent, env
-
-
-def _failed(run: Run, step: int, error: BaseException) -> PlayError:
-    names = f"{run.agent.label} failed in {run.environment.label}"
-    return PlayError(f"{names} after {step} steps: {headline(error)}")
 
 
 class _View:
@@ -134,7 +110,6 @@ class _View:
         self.pulls = np.zeros(problem.num_arms, dtype=np.int64)
         self.sums = np.zeros(problem.num_arms)
         self.regret = 0.0  # NaN where it is not told
-        self.curve: list[tuple[int, float]] = []
         self.cells: Range | None = None
 
     def add(self, played: Step) -> None:
@@ -147,17 +122,14 @@ class _View:
         belief = find_belief(self.agent, self.likelihood, self.pulls, self.sums)
         means = self._means(played)
         self.cells = find_range(means, belief, self.likelihood, self.cells)
-        self.curve.append((step, self.regret))
         label, horizon = self.run.agent.label, self.run.horizon
         action = int(played.actions[0])
         status = f"step {step:,} of {horizon:,}, arm {action}"
-        curve = None
         if not np.isnan(self.regret):
             status += f", regret {self.regret:,.1f}"
-            curve = Curve(horizon, *map(np.array, zip(*self.curve, strict=True)))
         title = self.run.environment.label, label, status
         heights = belief.draw(self.cells)
-        return Frame(title, action, self.pulls.copy(), means, belief, self.cells, heights, curve)
+        return Frame(title, action, self.pulls.copy(), means, belief, self.cells, heights)
 
     def _means(self, played: Step) -> FloatArray | None:
         """Return the true means now; where they move, the world itself is asked."""
@@ -254,10 +226,9 @@ def lay_out(frame: Frame, console: Console, num_rows: int) -> Text:
         [line for text in texts for line in text.wrap(console, console.width)]
         for texts in (heads, [_key(frame)])
     )
-    curve = [] if frame.curve is None else _draw_curve(frame.curve, console.width)
-    room = num_rows - len(top) - len(key) - len(curve) - 2  # scale, and arms left out
+    room = num_rows - len(top) - len(key) - 2  # scale, and arms left out
     arms = most_pulled(frame.pulls, frame.best_arm, max(LEAST_ARMS, room))
-    lines = [*top, *_table(frame, arms, console.width), *key, *curve]
+    lines = [*top, *_table(frame, arms, console.width), *key]
     for line in lines:
         line.rstrip()
         if console.options.ascii_only:
@@ -321,18 +292,6 @@ def _drawn(shares: FloatArray) -> str:
 def _key(frame: Frame) -> Text:
     true = "" if frame.means is None else f"; {PLACE} true mean, * best arm"
     return Text(f"{frame.belief.name}{true}; < pulled last", style="dim")
-
-
-def _draw_curve(curve: Curve, width: int) -> list[Text]:
-    """Draw regret over time, as far as it goes."""
-    places = np.linspace(1, curve.horizon, width)
-    places = places[places <= curve.steps[-1]]
-    shares = np.interp(places, curve.steps, curve.regrets) / (curve.regrets[-1] or 1.0)
-    rows = [Text(f"regret up to step {curve.horizon:,}", style="dim")]
-    for row in reversed(range(CURVE_ROWS)):
-        heights = np.clip(CURVE_ROWS * shares - row, 0.0, 1.0)
-        rows.append(Text(_drawn(heights), style="magenta"))
-    return rows
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from typing import Any
 from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.executor import Workers
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.files import RESULTS_VERSION, from_json, to_json, write_atomically
+from bandit_gym.files import RESULTS_VERSION, to_json, write_atomically
 from bandit_gym.results.results import load_results
 from bandit_gym.results.stored import RunResults
 
@@ -129,7 +129,7 @@ def _numbers(parts: Mapping[str, Callable[[], Any]], folder: Path) -> Iterator[t
         if not file.exists():
             write_atomically(file, to_json(part()))
         print(f"{number} of {len(parts)}: {name}", flush=True)
-        yield name, from_json(file.read_text(encoding="utf-8"))
+        yield name, json.loads(file.read_text(encoding="utf-8"))
 
 
 def play(
@@ -155,7 +155,7 @@ def play(
 def tell_pages() -> list[Path]:
     """Write all pages anew whose numbers are stored, and return them."""
     return [
-        _write_page(Study(name), DOCS, from_json((DOCS / f"{name}.json").read_text()))
+        _write_page(Study(name), DOCS, json.loads((DOCS / f"{name}.json").read_text()))
         for name in NAMES
         if (DOCS / f"{name}.json").exists()
     ]

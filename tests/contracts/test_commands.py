@@ -86,8 +86,6 @@ def test_a_good_call_of_each_command_exits_0(
         ("compare --agents racing:delta=2", "delta must be a finite number above 0 and below 1"),
         ("compare --agents :delta=1", "agent must"),
         ("compare --agents random:agent=ucb1", "must not have the key 'agent'"),
-        ("compare --agents racing:delta=0.1,delta=0.2", "each key once, got 'delta' twice"),
-        ('compare --agents exact:prior={"name":"a","name":"b"}', "each key once, got 'name' twice"),
         ("compare --env-options {num_arms:3}", "--env-options must be JSON"),
         ("compare --env-options [3]", '--env-options must be like {"num_arms": 5}'),
         ('compare --env-options {"num_arm":3}', "the nearest known one is 'num_arms'"),

@@ -9,7 +9,7 @@ import pytest
 from families import ALL_LIKELIHOODS
 from geometric import Geometric
 from scipy import stats
-from surface import averages, lai_robbins_slope
+from surface import averages
 
 from bandit_gym.likelihoods import (
     Bernoulli,
@@ -208,35 +208,6 @@ def test_gaussian_log_likelihood_keeps_its_digits_after_a_million_pulls():
     count, total = 10**6, 10.0**6 * 1e6
     at_average, beside = Gaussian().log_likelihood(np.array([1e6, 1e6 + 1e-3]), count, total)
     assert at_average - beside == pytest.approx(0.5, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("likelihood", "worse", "best"),
-    [
-        (Bernoulli(), 0.2, 0.5),
-        (Exponential(), 0.5, 2.0),
-        (Gaussian(2.0), 0.0, 1.0),
-        (Poisson(), 0.7, 4.0),
-        (Geometric(), 0.3, 2.0),
-    ],
-    ids=repr,
-)
-def test_lai_robbins_slope_is_the_gap_over_the_divergence_for_each_worse_arm(
-    likelihood, worse, best
-):
-    """The divergence is the mean of log p / q under the worse arm, summed or by quadrature."""
-
-    def log_ratio(x):
-        return log_probability(likelihood, worse, x) - log_probability(likelihood, best, x)
-
-    law = law_of(likelihood, worse)
-    if is_discrete(likelihood):
-        counts = np.arange(2 if isinstance(likelihood, Bernoulli) else 200)
-        divergence = np.sum(law.pmf(counts) * log_ratio(counts))
-    else:
-        divergence = law.expect(log_ratio)
-    slope = lai_robbins_slope(likelihood, np.array([worse, best, worse, best]))
-    assert slope == pytest.approx(2 * (best - worse) / divergence, rel=1e-6)
 
 
 @pytest.mark.filterwarnings("error")

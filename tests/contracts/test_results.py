@@ -422,28 +422,6 @@ def test_flagged_decisions_are_drawn_for_agents_that_flag_some(results, rows):
     assert not set(found) & {"random", "ucb1"}
 
 
-def test_rate_of_lai_and_robbins_is_drawn_for_fixed_means_only(results):
-    """Gaps 0.7 and 0.4 over the divergences of 0.2 and 0.5 from 0.9."""
-    slope = sum(
-        (0.9 - p) / (p * math.log(p / 0.9) + (1 - p) * math.log((1 - p) / 0.1)) for p in (0.2, 0.5)
-    )
-    fixed, drawn = (lines_of(results.plot(env=env)) for env in ("fixed", "drawn"))
-    line = fixed[f"Lai-Robbins rate, {slope:.1f} log t"]
-    assert line.get_ydata() == pytest.approx(slope * np.log(range(1, 41)))
-    assert not any("Lai-Robbins" in name for name in drawn)
-
-
-def test_rate_of_lai_and_robbins_does_not_squeeze_the_curves(tmp_path):
-    """Means this close make its slope about 37; uniform play loses 30 * 0.01."""
-    world = {"env": ENV, "num_arms": 3, "means": [0.49, 0.50, 0.51]}
-    run_experiment(
-        Experiment([world], ["random"], replications=5, horizon=30), tmp_path, workers=SERIAL
-    )
-    axes = load_results(tmp_path).plot().axes[0]
-    assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] < 1
-    assert max(axes.lines[-1].get_ydata()) > 100
-
-
 def test_many_steps_are_drawn_as_rates_between_those_recorded(tmp_path):
     """Samples told of after t steps are t (t + 1) / 2; of arms 0 and 2 in turn half are best."""
     agent = {"agent": "stub_agents:Scripted", "arms": [0, 2], "label": "mine"}

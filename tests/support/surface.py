@@ -17,7 +17,6 @@ from agents import make_agent
 from agents.base.agent import Agent
 from bandit_gym.envs.rendering import averages as averages
 from bandit_gym.experiments import Experiment, Workers, run_experiment
-from bandit_gym.likelihoods.base import lai_robbins_slope as lai_robbins_slope
 from bandit_gym.priors import CAPABILITIES, Prior
 from bandit_gym.priors.base import offers
 from bandit_gym.priors.checker import find_drift as find_drift

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from bandit_gym.envs.rendering import NUM_CELLS, SIZE, Belief, Curve, Frame, draw
+from bandit_gym.envs.rendering import NUM_CELLS, SIZE, Belief, Frame, draw
 from bandit_gym.watching.showing import fit_title
 
 LABELS = ("[/red]<script>$x_1^2$ \\alpha", "שלום [bold]&amp; _%", "i" * 100 + "W" * 100)
@@ -22,13 +22,12 @@ def make_frame(num_arms=3, world="World", agent="Agent", **changes):
         "belief": Belief("posterior", unknown, lambda cells: heights),
         "cells": (0.0, 1.0),
         "heights": heights,
-        "curve": Curve(4, np.array([1, 2, 3]), np.array([0.5, 0.5, 1.0])),
     }
     return Frame(**{**fields, **changes})
 
 
 def draw_axes(**changes):
-    """Return the picture of a frame and its axes: what is known, pulls, and regret."""
+    """Return the picture of a frame and its axes: what is known, and pulls."""
     figure, frame = Figure(figsize=SIZE), make_frame(**changes)
     draw(figure, frame, fit_title(frame))
     return figure, figure.axes

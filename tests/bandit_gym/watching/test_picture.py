@@ -7,25 +7,24 @@ import pytest
 from watched import LABELS, draw_axes
 
 
-def test_a_picture_has_the_heights_the_true_means_the_pulls_and_the_regret():
-    _, (known, pulls, regret) = draw_axes()
+def test_a_picture_has_the_heights_the_true_means_and_the_pulls():
+    _, (known, pulls) = draw_axes()
     tops = [patch.get_paths()[0].vertices[:, 1].max() for patch in known.collections]
     np.testing.assert_allclose(tops, [-row - 0.5 + 0.85 for row in range(3)])
     assert [line.get_xdata()[0] for line in known.lines] == [0.0, 1.0, 0.5]
     assert [label.get_text() for label in known.get_yticklabels()] == ["arm 0", "arm 1", "arm 2"]
     assert [bar.get_width() for bar in pulls.patches] == [0, 1, 2]
     assert [text.get_text() for text in pulls.texts] == ["0", "1", "2"]
-    assert regret.lines[0].get_xydata().tolist() == [[0, 0], [1, 0.5], [2, 0.5], [3, 1.0]]
 
 
 def test_of_many_arms_twenty_are_drawn_and_the_rest_is_counted():
-    _, (known, pulls, _) = draw_axes(num_arms=1000)
+    _, (known, pulls) = draw_axes(num_arms=1000)
     assert len(known.collections) == len(pulls.patches) == 20
     assert "(980 arms more)" in pulls.get_title(loc="left")
 
 
 def test_what_is_not_told_is_left_out():
-    _, (known, _) = draw_axes(means=None, curve=None)
+    _, (known, _) = draw_axes(means=None)
     assert not known.lines
 
 
