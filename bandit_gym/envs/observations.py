@@ -49,16 +49,6 @@ class Plays(NamedTuple):
     last_actions: IntArray  # (N,) -1 before the first
 
 
-class Rule(NamedTuple):
-    """What observations show, in the terms of a compiled loop."""
-
-    shows_counts: bool
-    shows_history: bool
-    low: float  # end of the support of the likelihood's mean
-    per_unit: float  # one over the width of that, 0 where it is infinite; saves divisions
-    horizon: float
-
-
 class PlayRecord:
     """The pulls and rewards of every lane's episode so far, and what an agent sees of them.
 
@@ -88,9 +78,7 @@ class PlayRecord:
             lengths=np.zeros(num_envs, dtype=np.int64),
             last_actions=np.full(num_envs, -1, dtype=np.int64),
         )
-        shows = observation == "counts", observation == "history"
-        low, high = support
-        self._rule = Rule(*shows, float(low), 1 / (high - low), float(horizon))
+        self._observation, self._support, self._horizon = observation, support, horizon
         blank = {
             "constant": [],
             "counts": [0.0] * num_arms + [NOTHING_YET] * num_arms + [1.0],
@@ -113,10 +101,21 @@ class PlayRecord:
 
     def add(self, actions: IntArray, rewards: FloatArray) -> None:
         """Add one pull per lane: (N,) actions and (N,) rewards."""
-        from bandit_gym.envs.plays import add_plays  # compiled: only where something is recorded
-
-        paid = np.ascontiguousarray(rewards, dtype=np.float64)
-        add_plays(self.plays, self._rule, actions, paid, self._shown)
+        plays, shown, lanes = self.plays, self._shown, np.arange(len(actions))
+        plays.lengths[:] += 1
+        plays.pulls[lanes, actions] += 1
+        plays.reward_sums[lanes, actions] += rewards
+        num_arms, per_pull = plays.pulls.shape[1], 1.0 / self._horizon
+        if self._observation == "counts":
+            pulls = plays.pulls[lanes, actions]
+            means = plays.reward_sums[lanes, actions] / pulls
+            shown[lanes, actions] = np.minimum(pulls * per_pull, 1.0)
+            shown[lanes, num_arms + actions] = scale_rewards(means, *self._support)
+        elif self._observation == "history":
+            shown[:, :num_arms] = actions[:, None] == np.arange(num_arms)
+            shown[:, num_arms] = scale_rewards(rewards, *self._support)
+        shown[:, -1:] = np.maximum((self._horizon - plays.lengths) * per_pull, 0.0)[:, None]
+        plays.last_actions[:] = actions
 
     def forget(self, lanes: IntArray | BoolArray) -> None:
         """Start the listed or masked lanes afresh."""
@@ -130,6 +129,15 @@ class PlayRecord:
         if not len(self._blank):
             return np.zeros(len(self._shown), dtype=np.int64)
         return self._shown.copy()
+
+
+def scale_rewards(rewards: FloatArray, low: float, high: float) -> FloatArray:
+    """Map rewards increasingly into [0, 1], by the support of the mean; see the module."""
+    if np.isfinite(high):
+        return (rewards - low) * (1.0 / (high - low))
+    if np.isfinite(low):
+        return (rewards - low) / (1.0 + rewards - low)
+    return 0.5 * (1.0 + rewards / (1.0 + np.abs(rewards)))
 
 
 def split(observations: NDArray[Any]) -> list[Any]:
