@@ -10,12 +10,9 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -46,9 +43,6 @@ from bandit_gym.priors import prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.registration import ENV_IDS
 
-LARGEST_GRID = 10_000
-"""Points that a grid of an experiment may have."""
-
 LONGEST_LABEL = 200
 
 EXPECTED = {
@@ -60,12 +54,6 @@ EXPECTED = {
 """What the settings of an experiment, and what each entry of these, must do."""
 
 Settings = Mapping[str, Any]
-_UNWRITABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters for control, ends of lines, and halves of others: no terminal or file shows them.
-
-Those that turn the direction of writing would turn what stands beside a label as well; letters that
-are written from right to left need none of them.
-"""
 
 
 @dataclass(frozen=True)
@@ -86,11 +74,10 @@ class Entry:
         for name, kind in (("target", str), ("options", dict), ("label", str)):
             if not isinstance(getattr(self, name), kind):
                 raise TypeError(message(name, f"be a {kind.__name__}", getattr(self, name)))
-        if not 0 < len(self.label) <= LONGEST_LABEL or _UNWRITABLE.search(self.label):
-            condition = f"have 1 to {LONGEST_LABEL} characters, none of them for control"
+        if not 0 < len(self.label) <= LONGEST_LABEL or not self.label.isprintable():
+            condition = f"have 1 to {LONGEST_LABEL} characters that can be printed"
             raise ValueError(message("label", condition, self.label))
-
-        if not self.target or _UNWRITABLE.search(self.target):
+        if not self.target or not self.target.isprintable():
             raise ValueError(message("target", "read module:name", self.target))
         if not all(isinstance(name, str) for name in self.options):
             raise TypeError(message("options", "have names as their keys", self.options))
@@ -191,16 +178,13 @@ def _expand(kind: str, item: Any) -> Iterator[Entry]:
 
 
 def _check_grid(kind: str, grid: Any) -> None:
-    """Refuse what is no grid, and before anything is made of it, one that is too large."""
+    """Refuse what is no grid."""
     is_table = isinstance(grid, Mapping) and all(isinstance(v, list) and v for v in grid.values())
     if not is_table:
         raise TypeError(f"grid of {kind} must be a table of non-empty lists, got {grid!r}.")
     for key in (kind, *ENTRY_KEYS):
         if key in grid:
             raise ValueError(f"grid of {kind} must be of options, got the key {key!r}.")
-    size = math.prod(map(len, grid.values()))
-    if size > LARGEST_GRID:
-        raise ValueError(f"grid of {kind} must have at most {LARGEST_GRID} points, got {size}.")
 
 
 def _label(settings: Settings, point: Settings) -> str | None:
@@ -249,25 +233,15 @@ def _written(options: Settings) -> str:
 def _written_value(value: Any) -> str:
     if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
         return f"{shown(value['name'])}{_written({k: v for k, v in value.items() if k != 'name'})}"
-    is_word = isinstance(value, str) and not _UNWRITABLE.search(value)
+    is_word = isinstance(value, str) and value.isprintable()
     return value if is_word else json.dumps(value, separators=(",", ":"))
 
 
 def _jsonable(kind: str, options: dict[str, Any]) -> dict[str, Any]:
     try:
-        text = json.dumps(options, allow_nan=False, default=_plain_number)
-        return json.loads(text)  # type: ignore[no-any-return]
+        return json.loads(json.dumps(options, allow_nan=False))  # type: ignore[no-any-return]
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(message(f"{kind} options", "be JSON-able", options)) from error
-
-
-def _plain_number(value: Any) -> int | float:
-    """Return a number of NumPy's, or of anybody's, as one of Python's."""
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        return float(value)
-    raise TypeError
 
 
 def content_digest(content: Any) -> str:
@@ -323,9 +297,9 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    if isinstance(value, str | bool | int | float | np.generic | None):
+    if isinstance(value, str | bool | int | float | None):
         return value
     return _described(value) or {"name": pack(value)}
 
