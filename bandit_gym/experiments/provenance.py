@@ -22,8 +22,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from importlib.machinery import ModuleSpec
-from modulefinder import ModuleFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -229,17 +229,17 @@ def _entry_modules(spec: Any) -> Iterator[str]:
 def _follow(first: str) -> dict[str, Module]:
     """Return by name the module and all that it imports from its own top-level folder."""
     home = _home(first.partition(".")[0])
-    if home is None:
-        return {}
-    finder = ModuleFinder(path=[str(home)], excludes=[*OURS, *sys.stdlib_module_names])
-    with suppress(ImportError, SyntaxError):  # which whoever imports it will be told
-        finder.import_hook(first)
-    named = ((name, getattr(each, "__file__", None)) for name, each in finder.modules.items())
-    files = {name: Path(file) for name, file in named if file}
-    return {
-        name: Module(file, file.relative_to(home).as_posix(), _digest_of(file.read_bytes()))
-        for name, file in files.items()
-    }
+    found, waiting, seen = {}, {first}, set()
+    while home and waiting:
+        name = waiting.pop()
+        seen.add(name)
+        spec = _find(name) if _home(name.partition(".")[0]) == home else None
+        if spec and spec.origin and spec.has_location:
+            digest, imports = _read(Path(spec.origin).read_bytes())
+            path = Path(spec.origin).absolute()
+            found[name] = Module(path, path.relative_to(home).as_posix(), digest)
+            waiting |= {name.rpartition(".")[0] or name, *_absolute(imports, spec)} - seen
+    return found
 
 
 def _home(top: str) -> Path | None:
@@ -254,18 +254,42 @@ def _home(top: str) -> Path | None:
 
 
 def _find(name: str) -> ModuleSpec | None:
-    """Find a top-level module as an import would; nothing is imported."""
+    """Find a module as an import would; nothing is imported."""
+    parent = name.rpartition(".")[0]
+    if parent:
+        package = _find(parent)
+        places = package and package.submodule_search_locations
+        return PathFinder.find_spec(name, list(places)) if places else None
     found = (finder.find_spec(name, None) for finder in sys.meta_path)
     return next((spec for spec in found if spec is not None), None)
 
 
 @lru_cache(maxsize=4096)
-def _digest_of(data: bytes) -> str:
-    """Return the digest of a module's syntax tree, or of its bytes where it has none."""
+def _read(data: bytes) -> tuple[str, tuple[str, ...]]:
+    """Return the digest of a module, and what it imports; relative names begin with dots."""
     try:
-        return _digest(ast.dump(ast.parse(data)).encode())
+        tree = ast.parse(data)
+        return _digest(ast.dump(tree).encode()), tuple({*_imports(tree)})
     except (SyntaxError, ValueError, RecursionError):  # compiled, or beyond this Python
-        return _digest(data)
+        return _digest(data), ()
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    """Yield what may be modules among the names of a syntax tree."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            joint = "" if base.endswith(".") else "."
+            yield from (base, *(f"{base}{joint}{alias.name}" for alias in node.names))
+
+
+def _absolute(names: Iterable[str], spec: ModuleSpec) -> Iterator[str]:
+    package = spec.name if spec.submodule_search_locations else spec.parent
+    for name in names:
+        with suppress(ImportError, ValueError):  # beyond the top
+            yield resolve_name(name, package)
 
 
 def _digest(data: bytes) -> str:
