@@ -1,4 +1,4 @@
-"""The command `bandit-gym`: list, compare, run, resume, watch, report, export, diff, fidelity.
+"""The command `bandit-gym`: list, compare, run, resume, watch, report, export, fidelity.
 
 Exit codes: 0 all went well; 1 an agent failed, results could not be written, or two folders differ
 where they must not; 2 bad input, a folder in use or a scheduler out of reach; 130 interrupted, 143

@@ -1,6 +1,5 @@
 """What an experiment has shown: stored blocks in, estimates, tables and figures out."""
 
-from bandit_gym.results.comparison import Comparison, compare, describe_comparison
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import describe, write_report
 from bandit_gym.results.results import Results, load_results
@@ -8,13 +7,10 @@ from bandit_gym.results.stored import RunResults, paired_differences
 from bandit_gym.results.summary import aggregate, summarise
 
 __all__ = [
-    "Comparison",
     "Results",
     "RunResults",
     "aggregate",
-    "compare",
     "describe",
-    "describe_comparison",
     "load_results",
     "paired_differences",
     "summarise",

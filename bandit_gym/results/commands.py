@@ -1,4 +1,4 @@
-"""The commands that read folders of results: report, export and diff.
+"""The commands that read folders of results: report and export.
 
 Nothing heavy is loaded before a command is carried out: the parser of every command is made first.
 """
@@ -13,7 +13,6 @@ from typing import Any
 from bandit_gym.checks import check_choice, check_file, check_folder, message
 from bandit_gym.experiments.command_line import terminal_width
 from bandit_gym.files import replacing
-from bandit_gym.results.comparison import compare, describe_comparison
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import describe, write_report
 from bandit_gym.results.results import load_results
@@ -59,19 +58,6 @@ def export(options: argparse.Namespace) -> int:
     return OK
 
 
-def diff(options: argparse.Namespace) -> int:
-    """Compare two folders, and say by the exit code whether they differ, if that is asked."""
-    found = [load_results(folder) for folder in (options.first, options.second)]
-    comparison = compare(*found)
-    print(describe_comparison(comparison))
-    if not options.fail_on_difference:
-        return OK
-    if not comparison.is_tested:
-        condition = "have 10 replications of each pair for --fail-on-difference"
-        raise ValueError(f"the two folders must {condition}; see the verdicts.")
-    return FAILED if comparison.is_different else OK
-
-
 def take_directory(parser: argparse.ArgumentParser) -> None:
     """Declare the folder of an experiment."""
     parser.add_argument("directory")
@@ -98,19 +84,11 @@ def _take_csv(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", nargs="?", metavar="FILE", help="DIR/results.csv")
 
 
-def _take_two(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("first", help="folder of results")
-    parser.add_argument("second", help="folder that is compared with it")
-    text = "exit code 1 if a verdict is better or worse, or a run of the first has no partner"
-    parser.add_argument("--fail-on-difference", action="store_true", help=text)
-
-
 COMMANDS: dict[Callable[[argparse.Namespace], int], tuple[Any, ...]] = {
     report: (
         "tables and figures of what is stored so far",
         *(take_directory, take_columns, _take_report),
     ),
     export: ("write all stored rows into one file", take_directory, _take_csv),
-    diff: ("compare two folders, pairwise where seeds match", _take_two),
 }
 """Every command, what it does, and which arguments it takes."""

@@ -146,7 +146,7 @@ def write_part(part: Table | str) -> str:
 
 
 def _write_page(results: Results, library: str) -> Iterator[str]:
-    from bandit_gym.results.plots import chart_profile, make_charts
+    from bandit_gym.results.plots import make_charts
 
     rows = summarise(results)
     records = rows.to_dict("records")
@@ -181,7 +181,7 @@ def _write_page(results: Results, library: str) -> Iterator[str]:
     else:
         yield _note("No block is stored so far that can be reported.")
     yield "".join(map(_note, closing_notes(results, records)))
-    yield from _write_overall(results, rows, chart_profile(results))
+    yield from _write_overall(results, rows)
     for environment, (estimates, spread) in tables.items():
         number = experiment.environments.index(environment)
         name, _, options = environment.label.partition("(")
@@ -240,7 +240,7 @@ def _list(words: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def _write_overall(results: Results, rows: pd.DataFrame, profile: Chart | None) -> Iterator[str]:
+def _write_overall(results: Results, rows: pd.DataFrame) -> Iterator[str]:
     """Yield the scores over all worlds, beside how often each agent was better or worse."""
     for table in make_aggregate(results):
         verdicts = pd.crosstab(rows["agent"], rows["verdict"])
@@ -255,7 +255,6 @@ def _write_overall(results: Results, rows: pd.DataFrame, profile: Chart | None) 
         note = "The mean counts the tail that the interquartile mean drops. Lower is better."
         yield "<section><h2>All worlds</h2>"
         yield _write_table(table._replace(header=header, lines=lines, notes=[*table.notes, note]))
-        yield from _write_charts(filter(None, [profile]), "chart-all")
         yield "</section>"
 
 

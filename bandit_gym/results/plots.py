@@ -21,9 +21,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
-from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths, performance_profile
+from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths
 from bandit_gym.results.stored import RunResults, paired_differences
-from bandit_gym.results.summary import normalised_scores, regret_name
+from bandit_gym.results.summary import regret_name
 from bandit_gym.styles import FORMATS, STYLES, Look, literal, look, wrapped
 from bandit_gym.typing import FloatArray, IntArray
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size
 NUM_SPANS = 40
-NUM_LEVELS = 200
 
 CUMULATIVE_REGRET = COLUMNS["cumulative_regret"]
 DEFINITION = f"({CUMULATIVE_REGRET.definition.replace('-', '−')}, summed)"
@@ -151,30 +150,6 @@ def chart_flagged(results: Results, environment: Entry) -> Chart | None:
     return chart and chart._replace(log="x", bottom=0.0)
 
 
-def chart_profile(results: Results) -> Chart | None:
-    """Return the share of replications, over all environments, that score below each level."""
-    scores, count = normalised_scores(results), len(results.experiment.environments)
-    if count < 2 or not scores:
-        return None
-    highest = max(float(np.quantile(values, 0.99)) for values in scores.values())
-    levels = np.linspace(0, highest, NUM_LEVELS)
-    labels = [agent.label for agent in results.experiment.agents]
-    curves = [
-        Curve(label, look(labels.index(label)), levels, performance_profile(values, levels))
-        for label, values in scores.items()
-    ]
-    return Chart(
-        "Performance profile",
-        "Performance profile",
-        f"all replications in {count} environments",
-        f"{CUMULATIVE_REGRET.title}, as a share of what uniform play loses\n{DEFINITION}",
-        "share of replications\nin all environments below",
-        curves,
-        bottom=0.0,
-        top=1.0,
-    )
-
-
 FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
     "regret": chart_regret,
     "differences": chart_differences,
@@ -182,8 +157,6 @@ FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
     "samples": chart_samples,
     "flagged": chart_flagged,
 }
-PROFILE = "performance-profile"
-KINDS = (*FIGURES, PROFILE)
 
 
 def make_charts(results: Results, environment: Entry) -> Iterator[Chart]:
@@ -223,7 +196,7 @@ def _band(
 
 
 def draw_all(
-    results: Results, style: str = "screen", kinds: Collection[str] = KINDS
+    results: Results, style: str = "screen", kinds: Collection[str] = tuple(FIGURES)
 ) -> Iterator[tuple[str, Figure]]:
     """Yield the figures that the results allow, with a name for the file of each."""
     for number, environment in enumerate(results.experiment.environments):
@@ -231,9 +204,6 @@ def draw_all(
             figure = draw_one(results, environment, kind, style)
             if figure is not None:
                 yield f"{number:02d}-{kind}", figure
-    profile = chart_profile(results) if PROFILE in kinds else None
-    if profile is not None:
-        yield PROFILE, draw(profile, style)
 
 
 def draw_one(

@@ -190,15 +190,6 @@ def interquartile_mean(scores: FloatArray) -> FloatArray:
     return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)  # type: ignore[no-any-return]
 
 
-def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """Return for each threshold the share of (R, E) scores that are at most it, (len(thresholds),).
-
-    Regrets are scores of which less is better, hence "at most".
-    """
-    ordered = np.sort(scores, axis=None)
-    return np.searchsorted(ordered, thresholds, side="right") / ordered.size
-
-
 def half_widths(values: FloatArray) -> FloatArray:
     """Return half the width of Student's 95 % intervals of the means of (R, ...) values, (...)."""
     return _student_quantile(0.975, len(values)) * _standard_error(values)

@@ -498,7 +498,6 @@ def small(tmp_path_factory):
 
 def test_report_writes_its_tables_text_and_a_figure_of_each_kind(report, results, folder):
     figures = [f"{number:02d}-{kind}" for number in (0, 1) for kind in KINDS]
-    figures.append("performance-profile")
     tables = ["summary.csv", "aggregate.csv", "timing.csv", "report.txt", "tables.tex"]
     expected = tables + [f"{name}.svg" for name in figures]
     assert sorted(path.name for path in report.iterdir()) == sorted(expected)
@@ -663,7 +662,7 @@ def test_page_of_agents_that_tell_samples_and_flags_has_charts_of_them(folder, t
     pytest.importorskip("plotly", reason="the extra html is not installed")
     assert main(["report", str(folder), "--html", "--out", str(tmp_path)]) == 0
     text = (tmp_path / "report.html").read_text("utf-8")
-    assert charts_in(text) == 2 * 5 + 2  # of each world two more, and the profile over all
+    assert charts_in(text) == 2 * 5 + 1  # the forest, and those of each world
 
 
 def test_page_begins_with_an_answer_for_each_world_and_counts_verdicts(tmp_path):
@@ -782,7 +781,7 @@ def test_text_and_tables_show_every_label_as_it_is(harmful, tmp_path):
     assert r"\$x\$ \%\{y\} \&lt;b\&gt; {[}/red{]} \_a\_ &" in latex
 
 
-# -- The commands export and diff ---------------------------------------------------------------
+# -- The command export -------------------------------------------------------------------------
 
 
 def test_export_writes_every_row_that_was_asked_for(folder, results, tmp_path, capsys):
@@ -812,111 +811,3 @@ def test_export_leaves_an_existing_file_as_it_is_when_the_disk_is_full(
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
     assert main(["export", str(folder), "--csv", str(tmp_path / "all.csv")]) == 1
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    """`worst` and `best` lose 7 and nothing in 10 steps, `few` is 3 replications of the first.
-
-    `half` and `chance` play at random, one of them with half of its steps greedy.
-    """
-    folder = tmp_path_factory.mktemp("folders")
-    worst = {"agent": "stub_agents:Constant", "label": "mine"}
-    drawn = [{"env": ENV, "num_arms": num_arms} for num_arms in (2, 3, 5)]
-    greedy = {"agent": "epsilon_greedy", "label": "mine"}
-    plans = {
-        "worst": ([FIXED], [worst, "random"], {}),
-        "best": ([FIXED], [{**worst, "arm": 2}, "random"], {"replications": 15}),
-        "few": ([FIXED], [worst], {"replications": 3}),
-        "seeded": ([FIXED], [worst], {"seed": 1}),
-        "longer": ([FIXED], [worst], {"horizon": 11}),
-        "half": (drawn, [{**greedy, "epsilon": 0.5}], {}),
-        "chance": (drawn, [{**greedy, "epsilon": 1.0}], {}),
-        "other": ([FIXED], [{**worst, "label": "other"}], {}),
-        "failing": ([FIXED], [{"agent": "stub_agents:Raising", "at": 9, "label": "mine"}], {}),
-    }
-    for name, (worlds, agents, changes) in plans.items():
-        sizes = {"replications": 12, "horizon": 10} | changes
-        run_experiment(Experiment(worlds, agents, **sizes), folder / name, workers=SERIAL)
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "options", "code"),
-    [
-        ("worst", "best", [], 0),
-        ("worst", "best", ["--fail-on-difference"], 1),
-        ("worst", "few", ["--fail-on-difference"], 1),  # `random` has no partner
-        ("best", "best", ["--fail-on-difference"], 0),
-        ("few", "few", ["--fail-on-difference"], 0),  # not one replication differs
-        ("few", "best", ["--fail-on-difference"], 2),  # too few to tell
-        ("best", "nothing", [], 2),
-        ("worst", "other", [], 2),
-    ],
-)
-def test_diff_tells_differences_by_its_exit_code_if_asked(folders, first, second, options, code):
-    assert main(["diff", str(folders / first), str(folders / second), *options]) == code
-
-
-def test_diff_pairs_agents_of_a_label_on_their_common_replications(folders, capsys):
-    main(["diff", str(folders / "worst"), str(folders / "best")])
-    text = capsys.readouterr().out
-    lines = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
-    assert lines["mine"] == "mine 7.0 0.0 -7.0 ± 0.0 <0.001 better".split()
-    assert lines["random"][-1] == "same"
-    assert "pseudo-regret of up to 12 common replications" in text
-    main(["diff", str(folders / "best"), str(folders / "worst")])
-    assert "mine 0.0 7.0 7.0 ± 0.0 <0.001 worse" in " ".join(capsys.readouterr().out.split())
-    main(["diff", str(folders / "few"), str(folders / "best")])
-    text = capsys.readouterr().out
-    assert "untested" in text and ": only in the second." in text
-
-
-def test_diff_corrects_for_all_pairs(folders, capsys):
-    frames = [load_results(folders / name).frame() for name in ("half", "chance")]
-    first, second = (
-        frame[frame["step"] == 10].pivot(
-            index="replication", columns="env", values=CUMULATIVE_REGRET
-        )
-        for frame in frames
-    )
-    raw = sorted(paired_p_value((second - first)[env].to_numpy()) for env in first)
-    corrected = np.minimum(np.maximum.accumulate(np.array(raw) * [3, 2, 1]), 1.0)
-    main(["diff", str(folders / "half"), str(folders / "chance")])
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    told = sorted(float(line[-2]) for line in lines if line[:1] == ["mine"])
-    assert told == pytest.approx(corrected, abs=0.0005)
-
-
-@pytest.mark.parametrize(
-    ("second", "reason"),
-    [
-        ("seeded", "seed 0 in the first, 1 in the second"),
-        ("longer", "horizon 10 in the first, 11 in the second"),
-        ("half", "only in the first"),
-        ("failing", "failed in the second"),
-    ],
-)
-def test_diff_says_why_runs_are_no_partners(folders, capsys, second, reason):
-    assert main(["diff", str(folders / "few"), str(folders / second)]) == 2
-    told = capsys.readouterr().err
-    assert (
-        f"must have a run in common, with the same world, seed and horizon; mine in {ENV}" in told
-    )
-    assert reason in told
-
-
-@pytest.mark.parametrize(
-    ("version", "of_worlds", "reason"),
-    [
-        (RESULTS_VERSION - 1, {}, f"results version {RESULTS_VERSION} in the first"),
-        (RESULTS_VERSION, {"a.py": "1"}, "the world's code differs"),
-    ],
-)
-def test_diff_pairs_nothing_that_another_engine_or_world_drew(
-    folders, tmp_path, capsys, version, of_worlds, reason
-):
-    copy = shutil.copytree(folders / "few", tmp_path / "copy")
-    pretend(copy, version=version, of_worlds=of_worlds)
-    assert main(["diff", str(folders / "few"), str(copy)]) == 2
-    assert reason in capsys.readouterr().err

@@ -13,7 +13,6 @@ from bandit_gym.results.statistics import (
     is_normality_doubtful,
     mean_interval,
     paired_p_value,
-    performance_profile,
     proportion_interval,
 )
 
@@ -184,11 +183,6 @@ def test_interquartile_mean_leaves_out_the_outer_quarters():
     assert interquartile_mean(np.array([[-100.0, 1.0], [3.0, 100.0]])) == 2.0
 
 
-def test_performance_profile_counts_scores_at_most_each_level():
-    scores = np.array([[0.1, 0.2], [0.3, 0.4]])
-    assert performance_profile(scores, np.array([0.0, 0.2, 1.0])).tolist() == [0.0, 0.5, 1.0]
-
-
 SKEWED = np.array([0.0] * 10 + [1.0] * 5 + [2.0] * 3 + [9.0, 30.0])
 
 
@@ -239,7 +233,3 @@ def test_interquartile_mean_drops_whole_scores_only_and_takes_many_tables():
     tables = np.array([[[9.0, 1.0, 2.0], [3.0, 4.0, -50.0]], [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]])
     assert interquartile_mean(tables).tolist() == [2.5, 2.5]
     assert interquartile_mean(np.arange(8.0).reshape(2, 4) ** 2) == (4 + 9 + 16 + 25) / 4
-
-
-def test_profile_is_a_share_of_all_scores():
-    assert performance_profile(np.array([[1.0, 2.0, 4.0]]), np.array([2.0]))[0] == 2 / 3
