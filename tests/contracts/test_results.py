@@ -16,7 +16,6 @@ from surface import (
     CUMULATIVE_REGRET,
     SERIAL,
     charts_in,
-    pretend,
     receipts_of,
     rewrite_receipt,
     tables_of,
@@ -25,7 +24,6 @@ from surface import (
 from bandit_gym import load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
-from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.results import write_html
 from bandit_gym.results.statistics import mean_interval, paired_p_value
 
