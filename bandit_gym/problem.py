@@ -44,12 +44,17 @@ class BanditProblem:
         if not self.offers("log_density"):
             condition = "be a prior such as Beta(1, 1), or have the methods sample and log_density"
             raise TypeError(message("prior", condition, self.prior))
-        object.__setattr__(self, "num_arms", _check_num_arms(self.num_arms))
-        _check_number(self.prior, self.num_arms)
+        num_arms = check_integer("num_arms", self.num_arms, minimum=2, maximum=MOST_ARMS)
+        object.__setattr__(self, "num_arms", num_arms)
+        own = getattr(self.prior, "num_arms", None)
+        if isinstance(own, int) and own != num_arms:
+            condition = f"have {num_arms} values in its per-arm parameters, one per arm"
+            raise ValueError(message("prior", condition, own))
         if is_built_in(self.prior):
             _check_built_in(self.prior, self.likelihood)
         else:
-            check_draws(self.prior, self.likelihood, self.num_arms)
+            rule = self.likelihood.name, self.likelihood.contains
+            check_draws(self.prior, rule, self.num_arms)
 
     def offers(self, capability: str) -> bool:
         """Say whether the prior has a capability, one of `bandit_gym.priors.CAPABILITIES`."""
@@ -92,18 +97,6 @@ def problem_from_dict(settings: Mapping[str, Any]) -> BanditProblem:
     check_keys("problem", settings, required=["likelihood", "prior", "num_arms"])
     likelihood = likelihood_from_dict(settings["likelihood"])
     return BanditProblem(likelihood, prior_from_dict(settings["prior"]), settings["num_arms"])
-
-
-def _check_num_arms(num_arms: Any) -> int:
-    return check_integer("num_arms", num_arms, minimum=2, maximum=MOST_ARMS)
-
-
-def _check_number(prior: Any, num_arms: int) -> None:
-    """Refuse a prior that says that it is for another number of arms."""
-    own = getattr(prior, "num_arms", None)
-    if isinstance(own, int) and own != num_arms:
-        condition = f"have {num_arms} values in its per-arm parameters, one per arm"
-        raise ValueError(message("prior", condition, own))
 
 
 def _check_built_in(prior: BuiltInPrior, likelihood: Likelihood) -> None:

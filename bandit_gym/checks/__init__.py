@@ -41,7 +41,6 @@ from bandit_gym.checks.settings import (
     check_path,
     check_same_length,
     load_named,
-    make_folder,
     make_named,
     split_name,
 )

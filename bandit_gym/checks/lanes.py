@@ -1,28 +1,15 @@
 """Checks of what agents and environments exchange: one value per lane, or statistics per arm."""
 
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 from gymnasium.error import InvalidAction
 
 from bandit_gym.checks.arguments import as_array, as_numbers, message
-from bandit_gym.typing import BoolArray, FloatArray, IntArray, RealArray
+from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 MOST_PULLS = 2**53
 """Pulls of an arm at most: larger numbers are no longer exact as floats."""
-
-
-class RewardRule(Protocol):
-    """What says which rewards there are, and in which words; a likelihood does."""
-
-    name: ClassVar[str]
-    reward_rule: ClassVar[str]
-
-    def is_possible(self, rewards: RealArray) -> BoolArray:
-        """Return which rewards can occur."""
-
-    def is_possible_sum(self, counts: RealArray, sums: RealArray) -> BoolArray:
-        """Return where `counts` rewards can add up to `sums`."""
 
 
 def check_actions(
@@ -73,13 +60,13 @@ def check_choices(name: str, choices: Any, num_arms: int) -> None:
 
 
 def check_rewards(
-    rewards: Any, rule: RewardRule, num_envs: int | None, mask: BoolArray | None = None
+    rewards: Any, rule: Any, num_envs: int | None, mask: BoolArray | None = None
 ) -> FloatArray:
     """Return the observed rewards as an array, one per lane.
 
     Args:
         rewards: (N,) rewards, or one reward when `num_envs` is None.
-        rule: says which rewards are possible.
+        rule: the likelihood, which says what rewards are possible.
         num_envs: N, or None for a single run.
         mask: (N,) lanes to look at; the others come back as 0, whatever they hold.
 
@@ -106,14 +93,14 @@ def check_rewards(
 
 
 def check_statistics(
-    counts: Any, sums: Any, rule: RewardRule, shape: tuple[int, ...]
+    counts: Any, sums: Any, rule: Any, shape: tuple[int, ...]
 ) -> tuple[IntArray, FloatArray]:
     """Return pull counts and reward sums as arrays of one shape, (..., K).
 
     Args:
         counts: number of pulls of each arm, whole numbers; anything that broadcasts to `shape`.
         sums: total reward of those pulls, in reward units; anything that broadcasts to `shape`.
-        rule: says which sums are possible.
+        rule: the likelihood, which says what sums are possible.
         shape: (..., K), the shape to return.
 
     Returns:

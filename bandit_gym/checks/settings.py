@@ -147,12 +147,11 @@ def check_folder(name: str, value: Any) -> Path:
     """Return the path of a folder, or of one that can still be made.
 
     Raises:
-        FileExistsError: if something else stands there, or on the way there.
+        FileExistsError: if something else stands there.
     """
     path = check_path(name, value)
-    for place in (path, *path.parents):
-        if place.exists() and not place.is_dir():
-            raise FileExistsError(message(name, "be a folder", str(value)))
+    if path.exists() and not path.is_dir():
+        raise FileExistsError(message(name, "be a folder", str(value)))
     return path
 
 
@@ -165,18 +164,5 @@ def check_file(name: str, value: Any) -> Path:
     path = check_path(name, value)
     if path.is_dir():
         raise IsADirectoryError(message(name, "be a file, and no folder", str(value)))
-    make_folder(name, check_folder(name, path.parent))
+    path.parent.mkdir(parents=True, exist_ok=True)
     return path
-
-
-def make_folder(name: str, path: Path) -> None:
-    """Make a folder, unless it is there.
-
-    Raises:
-        OSError: if it cannot be made; says which folder, and why.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        condition = "be a folder that can be made"
-        raise type(error)(message(name, condition, str(path), error.strerror or "")) from error

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from bandit_gym.checks import check_keys, make_folder, message
+from bandit_gym.checks import check_keys, message
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
 from bandit_gym.experiments.provenance import Stamp
@@ -76,7 +76,7 @@ class Store:
         from filelock import FileLock, Timeout
 
         _read_part_of(experiment, directory)  # which refuses others before anything is written
-        make_folder("directory", directory)
+        directory.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(directory / LOCK, timeout=0):
                 stored = _read_part_of(experiment, directory)  # now that nobody can change it

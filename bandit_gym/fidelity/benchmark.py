@@ -18,19 +18,15 @@ from bandit_gym.checks import (
     check_folder,
     check_integer,
     check_real,
-    make_folder,
 )
 from bandit_gym.experiments.entries import Entry, read_entries
 from bandit_gym.experiments.executor import Call, Died, Executor, Workers
-from bandit_gym.experiments.simulation import headline
 from bandit_gym.fidelity.leaderboard import draw_leaderboard, make_leaderboard
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, Suite, load_suite
 from bandit_gym.fidelity.trial import (
     FAILED,
     describe_case,
     describe_failure,
-    is_refusal,
-    make_agent,
     measure_distance,
 )
 from bandit_gym.files import RESULTS_VERSION, write_atomically
@@ -71,7 +67,7 @@ class FidelityResults:
             folder: made if it is not there.
         """
         folder = check_folder("out", folder)
-        make_folder("out", folder)
+        folder.mkdir(parents=True, exist_ok=True)
         files = [folder / "distances.parquet", folder / "leaderboard.csv"]
         buffer = io.BytesIO()
         self.distances.to_parquet(buffer, index=False)
@@ -117,9 +113,6 @@ def run_suite(
     calls = list(_calls(entries, chosen, scale, seed))
     found: list[Any] = [None] * len(calls)
     with Executor(chosen_workers) as executor:
-        for (entry, _), words in executor.call(_refusal, [(entry, chosen) for entry in entries]):
-            if isinstance(words, str):
-                raise ValueError(f"agent {entry.label} must fit a case of the suite, got {words}")
         numbered = ((number, *call) for number, call in enumerate(calls))
         for done, (call, result) in enumerate(executor.call(_carry_out, numbered), start=1):
             found[call[0]] = _lost(call, result) if isinstance(result, Died) else result
@@ -127,22 +120,6 @@ def run_suite(
                 on_progress(done, len(calls))
     told = {"suite": chosen.name, "results_version": RESULTS_VERSION}
     return FidelityResults(chosen.name, pd.DataFrame(found, columns=COLUMNS).assign(**told))
-
-
-def _refusal(entry: Entry, suite: Suite) -> str | None:
-    """Say why an agent declines all cases, as one with a wrong option does; None if it does not."""
-    for case in suite.cases:
-        try:
-            make_agent(entry, case.problem, NUM_DECISIONS, case.name)
-        except (TypeError, ValueError) as error:
-            if is_refusal(error, entry):  # which its rows will tell
-                return None
-            words = headline(error)
-        except (Exception, SystemExit):  # of an agent's own making, which its rows will tell
-            return None
-        else:
-            return None
-    return words
 
 
 def _calls(entries: Sequence[Entry], suite: Suite, scale: float, seed: int) -> Iterator[Call]:

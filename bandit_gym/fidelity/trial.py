@@ -2,8 +2,7 @@
 
 A *sampler* is a function `(problem, counts, sums, rng, size)` that returns (size, K) means, drawn
 independently from what it takes the posterior to be, with `rng` as the only source of randomness.
-Data are (K,) counts and sums. Where `sampler.is_batched` is true, whole runs hand it all lanes at
-once: (size, K) data, from each row of which one row of means is to be drawn.
+Data are (K,) counts and sums.
 
 An agent decides once in each of many fresh lanes that know the case's data. The *excess* of its
 decisions is the total variation distance between the frequencies of their arms and the truth, less
@@ -28,7 +27,7 @@ from __future__ import annotations
 import inspect
 import zlib
 from collections.abc import Callable, Iterator
-from functools import partial, update_wrapper
+from functools import partial
 from time import process_time
 from typing import Any, NamedTuple, cast
 
@@ -83,8 +82,8 @@ class Decisions(NamedTuple):
 
 def describe_case(entry: Entry, case: Case) -> dict[str, Any]:
     """Return what a row of the table of distances says of the agent and the case."""
-    row = {"agent": entry.label, "case": case.name, "kind": case.kind, "arms": len(case.law)}
-    return row | {"pulls": int(case.counts.sum())}
+    sizes = {"arms": len(case.law), "pulls": int(case.counts.sum())}
+    return {"agent": entry.label, "case": case.name, "kind": case.kind} | sizes
 
 
 def describe_failure(words: str) -> dict[str, Any]:
@@ -207,15 +206,6 @@ def read_diagnostics(agent: Any, num_lanes: int) -> tuple[BoolArray, IntArray, F
     return flags, doubts, np.broadcast_to(told.get("num_samples", np.nan), num_lanes)
 
 
-def find_sampler(entry: Entry) -> Sampler | None:
-    """Return the sampler that an entry names, with its options; None if it names an agent."""
-    code = load_agent(entry.target)
-    if not is_sampler(code):
-        return None
-    found = partial(cast(Sampler, code), **unpack_options(entry.options))
-    return update_wrapper(found, code)  # with its `is_batched`
-
-
 def make_agent(entry: Entry, problem: BanditProblem, horizon: int, where: str) -> Any:
     """Make an agent, of a sampler if that is what the entry names.
 
@@ -225,17 +215,16 @@ def make_agent(entry: Entry, problem: BanditProblem, horizon: int, where: str) -
         horizon: pulls of the run, told to agents that ask.
         where: name of the problem, for messages.
     """
-    sampler = find_sampler(entry)
-    if sampler is not None:
-        return SamplerAgent(problem, sampler, where)
     code, options = load_agent(entry.target), unpack_options(entry.options)
+    if is_sampler(code):
+        return SamplerAgent(problem, partial(cast(Sampler, code), **options), where)
     if "horizon" in inspect.signature(code).parameters:
         options = {"horizon": horizon} | options
     return code(problem, **options)
 
 
 class SamplerAgent:
-    """Thompson sampling from a sampler: the best arm of one draw, lane by lane.
+    """Thompson sampling from a sampler, in lanes that know the same: the best arm of one draw each.
 
     Args:
         problem: likelihood, prior and number of arms.
@@ -246,62 +235,30 @@ class SamplerAgent:
     def __init__(self, problem: BanditProblem, sampler: Sampler, where: str) -> None:
         self.problem, self.sampler, self.where = problem, sampler, where
 
-    def reset(self, num_envs: int | None = None, seed: SeedSequence | int | None = None) -> None:
-        """Forget everything and prepare for lanes."""
-        self.rng = np.random.default_rng(seed)
-        self.counts = np.zeros((num_envs or 1, self.problem.num_arms), dtype=np.int64)
-        self.sums = np.zeros(self.counts.shape)
+    def reset(self, num_envs: int, seed: SeedSequence) -> None:
+        """Prepare for N lanes."""
+        self.num_lanes, self.rng = num_envs, np.random.default_rng(seed)
 
     def warm_start(self, counts: IntArray, sums: FloatArray) -> None:
         """Let every lane know (K,) data."""
-        self.counts += counts
-        self.sums += sums
+        self.data = counts, sums
 
-    def act(self, observation: Any = None) -> IntArray:
-        """Return (N,) arms: of one call where all lanes know the same, or of a call each."""
-        draw = partial(draw_means, self.sampler, self.problem, rng=self.rng, where=self.where)
-        num_lanes, data = len(self.counts), (self.counts, self.sums)
-        if all((each == each[0]).all() for each in data):
-            return best_arms(draw((data[0][0], data[1][0]), size=num_lanes), self.rng)
-        if getattr(self.sampler, "is_batched", False):
-            return best_arms(draw(data, size=num_lanes), self.rng)
-        draws = [draw(each, size=1) for each in zip(*data, strict=True)]
-        return best_arms(np.concatenate(draws), self.rng)
+    def act(self) -> IntArray:
+        """Return the (N,) best arms of a sampler's means, ties broken at random.
 
-    def observe(self, action: Any, reward: Any, mask: Any = None) -> None:
-        """Count (N,) rewards."""
-        lanes = np.arange(len(self.counts)) if mask is None else np.flatnonzero(mask)
-        self.counts[lanes, np.asarray(action)[lanes]] += 1
-        self.sums[lanes, np.asarray(action)[lanes]] += np.asarray(reward)[lanes]
-
-
-def draw_means(
-    sampler: Sampler,
-    problem: BanditProblem,
-    data: tuple[IntArray, FloatArray],
-    rng: Generator,
-    size: int,
-    where: str,
-) -> FloatArray:
-    """Return a sampler's (size, K) means, and refuse what are none.
-
-    Raises:
-        ValueError: if they have another shape, are no finite numbers or lie outside the support;
-            names the problem.
-    """
-    found = sampler(problem, data[0].copy(), data[1].copy(), rng, size)
-    name, shape = f"what the sampler returns in {where!r}", (size, problem.num_arms)
-    means = as_numbers(found)
-    if means is None or means.shape != shape or not np.isfinite(means).all():
-        raise ValueError(message(name, f"be finite numbers of shape {shape}", found))
-    low, high = problem.arm_support().T
-    is_outside = (means < low) | (means > high)
-    if is_outside.any():
-        raise ValueError(message(name, "lie in the support of the prior", means[is_outside][0]))
-    return means
-
-
-def best_arms(means: FloatArray, rng: Generator) -> IntArray:
-    """Return the (N,) best arms of (N, K) means, ties broken at random."""
-    is_best = means == means.max(axis=1, keepdims=True)
-    return np.asarray((is_best * (1 + rng.random(means.shape))).argmax(axis=1))
+        Raises:
+            ValueError: if they have another shape, are no finite numbers or lie outside the
+                support; names the problem.
+        """
+        data = self.data[0].copy(), self.data[1].copy()
+        found = self.sampler(self.problem, *data, self.rng, self.num_lanes)
+        name = f"what the sampler returns in {self.where!r}"
+        means, shape = as_numbers(found), (self.num_lanes, self.problem.num_arms)
+        if means is None or means.shape != shape or not np.isfinite(means).all():
+            raise ValueError(message(name, f"be finite numbers of shape {shape}", found))
+        low, high = self.problem.arm_support().T
+        is_outside = (means < low) | (means > high)
+        if is_outside.any():
+            raise ValueError(message(name, "lie in the support of the prior", means[is_outside][0]))
+        is_best = means == means.max(axis=1, keepdims=True)
+        return np.asarray((is_best * (1 + self.rng.random(means.shape))).argmax(axis=1))

@@ -5,14 +5,14 @@ Letters: K arms, n draws, F functions.
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from bandit_gym.checks import call, check_integer, message
 from bandit_gym.priors.base import Prior, offers, stated_support, support_name
-from bandit_gym.typing import BoolArray, FloatArray, RealArray
+from bandit_gym.typing import BoolArray, FloatArray
 
 NUM_DRAWS, NUM_STEPS = 1000, 20
 LEVEL = 1e-6
@@ -22,30 +22,13 @@ SMALLEST_STEP, LARGEST_STEP = 0.1, 3.0
 """Steps of the random walk in standard deviations, drawn evenly on the log scale."""
 
 LogDensity = Callable[[FloatArray], FloatArray]
+Rule = tuple[str, Callable[[FloatArray], BoolArray]]
+"""What rewards are called, and which means they can have."""
+
+ANY_MEAN: Rule = "finite", np.isfinite
 
 
-class MeanRule(Protocol):
-    """What says which means there are; a likelihood does."""
-
-    name: ClassVar[str]
-
-    def contains(self, means: RealArray) -> BoolArray:
-        """Return which means are possible."""
-
-
-class AnyMean:
-    """All finite means are possible."""
-
-    name: ClassVar[str] = "finite"
-
-    def contains(self, means: RealArray) -> BoolArray:
-        """Return which means are finite."""
-        return np.isfinite(means)
-
-
-def check_prior(
-    prior: Prior, likelihood: MeanRule | None = None, num_arms: int | None = None
-) -> None:
+def check_prior(prior: Prior, likelihood: Any = None, num_arms: int | None = None) -> None:
     """Try a prior of your own, and raise at the first fault that is found.
 
     A problem checks shapes, NaN and supports when it is made. This function also asks whether
@@ -62,7 +45,7 @@ def check_prior(
     """
     if not offers(prior, "log_density"):
         raise TypeError(message("prior", "have the methods sample and log_density", prior))
-    rule = AnyMean() if likelihood is None else likelihood
+    rule = ANY_MEAN if likelihood is None else (likelihood.name, likelihood.contains)
     if num_arms is None:
         num_arms = getattr(prior, "num_arms", None) or 3
     num_arms = check_integer("num_arms", num_arms, minimum=1)
@@ -70,18 +53,18 @@ def check_prior(
     _check_agreement(prior, rule, num_arms)
 
 
-def check_draws(prior: Prior, rule: MeanRule, num_arms: int) -> None:
+def check_draws(prior: Prior, rule: Rule, num_arms: int) -> None:
     """Refuse a prior that returns wrong shapes, NaN, or means outside of its support.
 
     Raises:
         ValueError: saying in one sentence what is wrong.
     """
-    rng = np.random.default_rng(0)
+    rng, (rewards, contains) = np.random.default_rng(0), rule
     for shape in ((num_arms,), (50, num_arms), (3, 2, num_arms)):
         means = call(f"prior.sample(rng, {shape})", shape, prior.sample, rng, shape)
-        is_possible = rule.contains(means)
+        is_possible = contains(means)
         if not is_possible.all():
-            condition = f"draw means that {rule.name} rewards can have"
+            condition = f"draw means that {rewards} rewards can have"
             raise ValueError(message("prior.sample", condition, means[~is_possible][0]))
         densities = _ask(prior, means)
         if (densities == -np.inf).all():
@@ -130,11 +113,11 @@ def _check_arms(prior: Any, means: FloatArray, densities: FloatArray) -> None:
         raise ValueError(message("prior.arm_log_density", condition, gaps[:3]))
 
 
-def _check_agreement(prior: Prior, rule: MeanRule, num_arms: int) -> None:
+def _check_agreement(prior: Prior, rule: Rule, num_arms: int) -> None:
     """Refuse a prior whose `sample` does not draw from the law of its `log_density`."""
 
     def log_density(means: FloatArray) -> FloatArray:
-        is_possible = rule.contains(means).all(axis=1)
+        is_possible = rule[1](means).all(axis=1)
         values = np.full(len(means), -np.inf)
         if is_possible.any():
             values[is_possible] = _ask(prior, means[is_possible])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from bandit_gym.checks import check_choice, check_folder, make_folder
+from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.experiments.command_line import ENDLESS, shorten, wrap
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.statistics import LEVEL
@@ -96,7 +96,7 @@ def write_report(
     for name in formats:
         check_choice("formats", name, FORMATS)
     directory = check_folder("directory", directory)
-    make_folder("directory", directory)
+    directory.mkdir(parents=True, exist_ok=True)
     tables = {
         "summary": summarise(results),
         "aggregate": aggregate(results),
@@ -117,7 +117,6 @@ def draw_regret(results: Results, directory: Path) -> list[Path]:
     from bandit_gym.results import plots
 
     directory = check_folder("directory", directory)
-    make_folder("directory", directory)
     figures = plots.draw_all(results, kinds=["regret"])
     return [
         path for name, figure in figures for path in plots.save(figure, directory / name, ["png"])

@@ -21,7 +21,6 @@ from scipy import special, stats
 from agents import ExactThompson
 from agents.base import Agent
 from agents.numerics.choices import random_argmax
-from bandit_gym.fidelity.trial import SamplerAgent
 from bandit_gym.problem import BanditProblem
 
 SLOPE_STEP = 1e-4
@@ -132,9 +131,6 @@ def laplace(
     return target.means(mode + noise / np.sqrt(-curvature))
 
 
-laplace.is_batched = True  # type: ignore[attr-defined]
-
-
 STEP, NUM_STEPS = 0.1, 50
 """In units of the inverse curvature at the mode; 50 steps are 5 times of relaxation."""
 
@@ -160,9 +156,6 @@ def langevin(
     return target.means(line)
 
 
-langevin.is_batched = True  # type: ignore[attr-defined]
-
-
 NUM_POINTS, NUM_ROUNDS = 30, 20
 
 
@@ -182,9 +175,6 @@ def mean_field(
     centre, curvature = fit(target)
     noise = rng.standard_normal((size, problem.num_arms))
     return target.means(centre + noise / np.sqrt(-curvature))
-
-
-mean_field.is_batched = True  # type: ignore[attr-defined]
 
 
 def fit(target: Target) -> tuple[np.ndarray, np.ndarray]:
@@ -218,9 +208,6 @@ def moment_matched(
     centre = (mean / variance + sums / noise) / precision
     draws = rng.normal(centre, precision**-0.5, (size, problem.num_arms))
     return np.clip(draws, *problem.arm_support().T)
-
-
-moment_matched.is_batched = True  # type: ignore[attr-defined]
 
 
 NUM_MODELS = 30
@@ -277,7 +264,7 @@ WAVERING = 0.1
 """Share of pulls of an arm drawn evenly from all."""
 
 
-class Outsider(SamplerAgent):
+class Outsider(Agent):
     """Thompson sampling from another project's approximation.
 
     Args:
@@ -286,7 +273,13 @@ class Outsider(SamplerAgent):
     """
 
     def __init__(self, problem: BanditProblem, *, sampler: str) -> None:
-        super().__init__(problem, globals()[sampler], sampler)
+        super().__init__(problem)
+        self.sampler = sampler
+
+    def _choose(self) -> np.ndarray:
+        draw, data = globals()[self.sampler], (self.lane_counts, self.lane_sums)
+        means = draw(self.problem, *data, self.rng, self.num_lanes)
+        return random_argmax(self.rng, means)
 
 
 class Again(ExactThompson):

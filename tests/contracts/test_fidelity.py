@@ -48,16 +48,6 @@ def spoiling(problem, counts, sums, rng, size):
     return found
 
 
-def batched(problem, counts, sums, rng, size):
-    """Draw from the posteriors of many lanes at once, or often from that of one."""
-    prior = problem.prior
-    shape = (size, problem.num_arms)
-    return rng.beta(prior.alpha + sums, prior.beta + counts - sums, shape)
-
-
-batched.is_batched = True
-
-
 class First:
     """Plays the first arm."""
 
@@ -84,7 +74,6 @@ def found():
         "uniform": uniform,
         "spoilt": spoilt,
         "spoiling": spoiling,
-        "batched": batched,
         "first": First,
     }
     return run_suite(agents, **SMALL)
@@ -236,7 +225,7 @@ def test_the_law_of_two_opposed_arms_is_that_of_a_sum_over_a_fine_grid():
 # -- Distances ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("agent", ["own", "spoiling", "batched"])
+@pytest.mark.parametrize("agent", ["own", "spoiling"])
 def test_samplers_of_the_posterior_are_within_noise(found, agent):
     """Intervals of 95 % begin above 0 once in twenty cases, so that the noise itself is the bar."""
     for pulls in (100, 10_000):
