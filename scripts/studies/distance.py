@@ -59,15 +59,15 @@ def _measure(task: Task, label: str) -> dict[str, Any]:
     steps = [max(1, round(t * sizes["horizon"] / longest)) for t in settings["horizons"]]
     rows: dict[str, list[tuple[Any, ...]]] = {}
     failed = {}
+    envs = [{"env": cases[0].problem, "label": world} for world, cases in worlds.items()]
+    references, runs = (play(task, envs, agents, **sizes) for agents in (exact, [entry]))
     for world, cases in worlds.items():
-        env = {"env": cases[0].problem, "label": world}
-        references = play(task, [env], exact, **sizes)[world].values()
-        run = play(task, [env], [entry], **sizes)[world][label]
+        run = runs[world][label]
         if not run.is_usable:
             failed[world] = next(iter(run.failures.values()), "not played").splitlines()[-1]
             continue
         distances = [_distance(task, entry, case) for case in cases]
-        reference = np.mean([_at(steps, each) for each in references], axis=0)
+        reference = np.mean([_at(steps, each) for each in references[world].values()], axis=0)
         lost = (_at(steps, run) - reference) / reference.mean(axis=0)
         for kind in (cases[0].kind, ALL):
             rows.setdefault(kind, []).append((*np.mean(distances, axis=0), lost))

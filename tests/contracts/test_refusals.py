@@ -5,7 +5,6 @@ family; wrong priors and likelihoods of users in `test_users_laws.py`.
 """
 
 import re
-import sys
 
 import gymnasium as gym
 import numpy as np
