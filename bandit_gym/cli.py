@@ -81,23 +81,13 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    sizes = ("replications", "horizon", "seed", "propensities")
+    settings: dict[str, Any] = {name: getattr(options, name) for name in sizes}
+    settings["environments"] = [parse_environment(options.env, options.env_options)]
+    settings["agents"] = [parse_agent(text) for text in options.agents]
     with importing_from(HERE):
-        return _compare_here(options)
-
-
-def _compare_here(options: argparse.Namespace) -> int:
-    experiment = Experiment.from_dict(
-        {
-            "environments": [parse_environment(options.env, options.env_options)],
-            "agents": [parse_agent(text) for text in options.agents],
-            "replications": options.replications,
-            "horizon": options.horizon,
-            "seed": options.seed,
-            "propensities": options.propensities,
-        }
-    )
-    folder = _folder(options, options.env, experiment)
-    return _carry_out(experiment, folder, options)
+        experiment = Experiment.from_dict(settings)
+        return _carry_out(experiment, _folder(options, options.env, experiment), options)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -105,8 +95,7 @@ def _run(options: argparse.Namespace) -> int:
     beside = str(file.absolute().parent)
     with importing_from(beside, HERE):
         experiment = load_experiment(file)
-        folder = _folder(options, file.stem, experiment)
-        return _carry_out(experiment, folder, options)
+        return _carry_out(experiment, _folder(options, file.stem, experiment), options)
 
 
 def _resume(options: argparse.Namespace) -> int:

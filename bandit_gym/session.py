@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,13 +46,11 @@ def make(env: str | BanditProblem, **options: Any) -> MadeEnv:
         options: of the environment, and `max_episode_steps`, 1,000 unless given.
     """
     if isinstance(env, str):
-        with _naming(env):
-            return gym.make(env, **options)  # type: ignore[return-value]
+        return gym.make(env, **options)  # type: ignore[return-value]
     from gymnasium.wrappers import TimeLimit
 
     from bandit_gym.envs import BanditEnv
 
-    _check_problem(env)
     steps = options.pop("max_episode_steps", MAX_EPISODE_STEPS)
     check_integer("max_episode_steps", steps, minimum=1)
     return TimeLimit(BanditEnv(env, **options), steps)  # type: ignore[return-value]
@@ -61,11 +59,9 @@ def make(env: str | BanditProblem, **options: Any) -> MadeEnv:
 def make_vec(env: str | BanditProblem, num_envs: int = 1, **options: Any) -> BanditVectorEnv:
     """Make N lanes of an environment, stepped as one batch; see `make`."""
     if isinstance(env, str):
-        with _naming(env):
-            return gym.make_vec(env, num_envs=num_envs, **options)  # type: ignore[return-value]
+        return gym.make_vec(env, num_envs=num_envs, **options)  # type: ignore[return-value]
     from bandit_gym.envs import BanditVectorEnv
 
-    _check_problem(env)
     return BanditVectorEnv(num_envs, env, **{"max_episode_steps": MAX_EPISODE_STEPS} | options)
 
 
@@ -145,25 +141,6 @@ def compare(
         if shows_progress:
             running["on_progress"] = stack.enter_context(progress_on_stderr())
         return run_experiment(experiment, folder, **running)
-
-
-@contextlib.contextmanager
-def _naming(env: str) -> Iterator[None]:
-    """Say what Gymnasium says of an id that there is not as everything else here is said."""
-    try:
-        yield
-    except gym.error.Error as error:
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(
-            message("env", "be an id that gymnasium.make takes", env, reason)
-        ) from error
-
-
-def _check_problem(env: Any) -> None:
-    from bandit_gym.problem import BanditProblem
-
-    if not isinstance(env, BanditProblem):
-        raise TypeError(message("env", "be an id or a BanditProblem", env))
 
 
 def _warn_of_own_code(experiment: Experiment) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bandit_gym.checks import check_callback, check_folder, check_object, message
 from bandit_gym.experiments.blocks import open_parquet
 from bandit_gym.experiments.catalogue import find_own_code, load
-from bandit_gym.experiments.executor import Call, Died, Executor, Workers
+from bandit_gym.experiments.executor import Died, Executor, Workers
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import (
     OutdatedError,
@@ -170,7 +170,10 @@ def run_experiment(
         tasks = _tasks(store, experiment, found.complete, seconds)
         calls = ((run, block, stamps[run]["sources"]) for run, block in tasks)
         for done, (call, result) in enumerate(executor.call(simulate_block, calls), start=1):
-            outcome = _lost(call, result) if isinstance(result, Died) else result
+            outcome = result
+            if isinstance(result, Died):
+                line = f"WorkerDied: the process that simulated this alone died: {result.reason}"
+                outcome = Outcome(call[0], call[1], None, {}, line)
             seconds[outcome.run.agent.digest] = outcome.facts.get("seconds", 0.0)
             _store(store, outcome, stamps[outcome.run])
             on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
@@ -245,12 +248,6 @@ def _tasks(
             yield run, block
     again = (task for task in failed if task[1] < experiment.num_blocks)
     yield from sorted(again, key=lambda task: task[1])
-
-
-def _lost(call: Call, found: Died) -> Outcome:
-    run, block, _ = call
-    line = f"WorkerDied: the process that simulated this block alone died: {found.reason}"
-    return Outcome(run, block, None, {}, line)
 
 
 def _store(store: Store, outcome: Outcome, stamp: Stamp) -> None:

@@ -19,7 +19,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,7 +109,7 @@ class Store:
         path, receipt_path = (self._place(kind, run, block) for kind in ("blocks", "receipts"))
         try:
             receipt = _read_receipt(receipt_path)
-            data = _map(path)
+            data = pa.memory_map(path).read_buffer()
         except OSError as error:
             is_there = os.path.exists(path) or os.path.exists(receipt_path)
             if isinstance(error, FileNotFoundError) and not is_there:
@@ -253,13 +252,6 @@ def _numbers(folders: Iterable[Path]) -> set[int]:
     names = (name for folder in folders if folder.is_dir() for name in os.listdir(folder))
     stems = (name.partition(".")[0] for name in names)
     return {int(stem) for stem in stems if stem.isascii() and stem.isdigit()}
-
-
-def _map(path: str) -> pa.Buffer:
-    """Return a file's bytes; pyarrow's own map takes no name that is not UTF-8."""
-    with open(path, "rb") as file:
-        is_empty = os.fstat(file.fileno()).st_size == 0  # which cannot be mapped
-        return pa.py_buffer(b"" if is_empty else mmap(file.fileno(), 0, access=ACCESS_READ))
 
 
 def _identity(run: Run, block: int) -> dict[str, Any]:

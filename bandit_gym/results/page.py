@@ -19,7 +19,7 @@ import pandas as pd
 
 from bandit_gym.checks import check_file
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.files import RESULTS_VERSION, VERSION, replacing
+from bandit_gym.files import VERSION, replacing
 from bandit_gym.results.report import closing_notes, version_notes
 from bandit_gym.results.summary import normalised_scores, summarise
 from bandit_gym.results.tables import (
@@ -197,7 +197,7 @@ def _write_page(results: Results, library: str) -> Iterator[str]:
         "Saved as experiment.json, these settings give the same numbers again: "
         "bandit-gym run experiment.json --out DIR; bandit-gym report DIR --html"
     )
-    yield f"{_write_table(_list_versions(results))}</section>"
+    yield "</section>"
     citation = escape(CITATION.replace("{version}", str(results.version)))
     yield f"<section><h2>How to cite</h2><pre>{citation}</pre></section>"
     yield "<noscript>Charts need JavaScript.</noscript></main>"
@@ -261,16 +261,6 @@ def _write_overall(results: Results, rows: pd.DataFrame) -> Iterator[str]:
 def _tell_counts(counts: pd.Series) -> list[str]:
     """Write how often an agent was better, worse and undecided; nothing of the reference."""
     return [str(count) if counts.any() else NOTHING for count in counts]
-
-
-def _list_versions(results: Results) -> Table:
-    """Tabulate what the blocks were made with; several where they differ."""
-    blocks = [block.receipt["versions"] for run in results.runs for block in run.blocks]
-    lines = [["results", str(results.version)], ["bandit-gym, of this report", VERSION]]
-    for package, found in sorted(pd.DataFrame(blocks).items()):
-        lines.append([str(package), " and ".join(sorted(found.dropna().astype(str).unique()))])
-    title = f"Versions; this package draws results of version {RESULTS_VERSION}"
-    return Table(title, ["package", "version"], lines, [])
 
 
 # -- Pieces -------------------------------------------------------------------------------------

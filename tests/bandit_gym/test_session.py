@@ -65,7 +65,7 @@ def test_any_problem_is_made_a_world():
     env.reset(seed=0), lanes.reset(seed=0)
     ends = [(env.step(0)[3], lanes.step([0] * 4)[3].tolist()) for _ in range(2)]
     assert ends == [(False, [False] * 4), (True, [True] * 4)]
-    with pytest.raises(TypeError, match="env must be an id or a BanditProblem"):
+    with pytest.raises(TypeError, match="problem must be a BanditProblem"):
         bg.make(7)
 
 

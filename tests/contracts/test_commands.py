@@ -111,7 +111,6 @@ def test_a_good_call_of_each_command_exits_0(
         ("fidelity --suite v9", "suite must be one of"),
         ("fidelity --only x?", "only must be part of a case's name"),
         ("fidelity --agents nobody", "agent must be"),
-        ("fidelity --agents exact racing:delta=x", "delta must be"),
         ("fidelity --seed a", "seed must be"),
     ],
     ids=lambda value: value[:50],

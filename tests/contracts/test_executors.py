@@ -173,14 +173,6 @@ def test_a_second_run_in_the_folder_is_refused_and_the_first_unharmed(tmp_path, 
     assert files_of(tmp_path) == serial
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere names of files are texts")
-def test_a_folder_whose_name_is_no_text_is_like_any_other(tmp_path, serial):
-    folder = tmp_path / os.fsdecode(b"out\xff")
-    run_experiment(make_experiment(), folder, workers=SERIAL)
-    assert files_of(folder) == serial
-    assert len(load_results(folder).frame()) == 3 * 12 * 60
-
-
 def test_stored_files_follow_the_umask_and_a_folder_that_is_a_link_is_followed(tmp_path):
     (tmp_path / "scratch").mkdir()
     (tmp_path / "results").symlink_to(tmp_path / "scratch")
