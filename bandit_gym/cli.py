@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym.checks import check_folder, check_path
-from bandit_gym.experiments.catalogue import describe_catalogue, find_own_code
+from bandit_gym.experiments.catalogue import KINDS, describe_catalogue, find_own_code
 from bandit_gym.experiments.command_line import (
     OneLineParser,
     fit_terminal,
@@ -50,7 +50,6 @@ EXAMPLES = """examples:
   bandit-gym report results/experiment-1a2b3c4d5e6f
 """
 
-KINDS = "environments, wrappers, agents, priors, likelihoods"
 DEFAULT_AGENTS = ("racing", "racing_paper", "exact", "smc", "ucb1")
 
 
@@ -176,7 +175,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
 
 def _take_what(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="*", metavar="KIND", help=f"{KINDS}; default: all")
+    parser.add_argument("what", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)}; default: all")
 
 
 def _take_agents(parser: argparse.ArgumentParser) -> None:

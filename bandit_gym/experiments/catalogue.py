@@ -23,7 +23,7 @@ from bandit_gym.experiments.packed import is_packed, shown, unpack
 from bandit_gym.experiments.provenance import find_code, find_module, find_sources
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
-from bandit_gym.wrappers.wrapping import NAMES, check_wrappers
+from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers
 
 Parameters = dict[str, inspect.Parameter]
 PRIOR = "prior"
@@ -206,71 +206,50 @@ def describe_belief(options: Mapping[str, Any]) -> str:
     return f", told {describe_prior(told)}"
 
 
+KINDS = ("environments", "wrappers", "agents", "priors", "likelihoods")
+
+
 def describe_catalogue(*kinds: str) -> str:
     """List what the project has by name, with options and defaults, as text.
 
     Args:
         kinds: of `KINDS`; none are all.
     """
-    chosen = [check_choice("what", kind, KINDS) for kind in kinds] or [*KINDS]
-    return "\n\n".join(text for kind in chosen for text in (kind.upper(), *KINDS[kind]()))
+    chosen = [check_choice("what", kind, KINDS) for kind in kinds] or KINDS
+    return "\n\n".join(text for kind in chosen for text in (kind.upper(), *_describe_kind(kind)))
 
 
-def _describe_environments() -> Iterator[str]:
-    for name in ENV_IDS:
-        target = f"bandit_gym:{name}"
-        yield _describe(name, _find_environment(target), environment_options(target))
+def _describe_kind(kind: str) -> Iterator[str]:
+    if kind == "environments":
+        for name in ENV_IDS:
+            target = f"bandit_gym:{name}"
+            yield _describe(name, _find_environment(target), environment_options(target))
+    elif kind == "agents":
+        known = agent_names()
+        for group, names in import_module("agents").GROUPS.items():
+            yield f"-- {group} --"
+            for name in names:
+                yield _describe(name, load_agent(known[name]), agent_options(known[name]))
+    else:
+        from bandit_gym.likelihoods import LIKELIHOODS
+        from bandit_gym.priors import PRIORS  # brings SciPy, which settings do not need
+
+        if kind == "priors":
+            yield wrap(PRIORS_READ, terminal_width())
+        makers: dict[str, Mapping[str, Any]] = {
+            "wrappers": WRAPPERS,
+            "priors": PRIORS,
+            "likelihoods": LIKELIHOODS,
+        }
+        for name, make in makers[kind].items():
+            told = {key: value for key, value in _parameters(make).items() if key != "env"}
+            yield _describe(name, make, told)
 
 
-def _describe_wrappers() -> Iterator[str]:
-    for name, (make, parameters) in wrappers_by_name().items():
-        yield _describe(name, make, parameters)
-
-
-def _describe_agents() -> Iterator[str]:
-    known = agent_names()
-    for group, names in import_module("agents").GROUPS.items():
-        yield f"-- {group} --"
-        for name in names:
-            yield _describe(name, load_agent(known[name]), agent_options(known[name]))
-
-
-def _describe_priors() -> Iterator[str]:
-    from bandit_gym.priors import PRIORS  # brings SciPy, which settings do not need
-
-    yield wrap(
-        'Each is a dict of its "name" and of these; a number may be a list, one per arm. '
-        'A list of dicts is a law for each arm; the name of one\'s own reads "module:name".',
-        terminal_width(),
-    )
-    for name, make in PRIORS.items():
-        yield _describe(name, make, _parameters(make))
-
-
-def _describe_likelihoods() -> Iterator[str]:
-    from bandit_gym.likelihoods import LIKELIHOODS
-
-    for name, make in LIKELIHOODS.items():
-        yield _describe(name, make, _parameters(make))
-
-
-KINDS: Mapping[str, Callable[[], Iterator[str]]] = {
-    "environments": _describe_environments,
-    "wrappers": _describe_wrappers,
-    "agents": _describe_agents,
-    "priors": _describe_priors,
-    "likelihoods": _describe_likelihoods,
-}
-"""What is listed, by what comes under each heading."""
-
-
-def wrappers_by_name() -> dict[str, tuple[Any, Parameters]]:
-    """Return by name what environments may be wrapped in, and the options of each."""
-    found = {name: make for name in NAMES for make, _ in check_wrappers([{"name": name}])}
-    return {
-        name: (make, {k: p for k, p in _parameters(make).items() if k != "env"})
-        for name, make in found.items()
-    }
+PRIORS_READ = (
+    'Each is a dict of its "name" and of these; a number may be a list, one per arm. '
+    'A list of dicts is a law for each arm; the name of one\'s own reads "module:name".'
+)
 
 
 def _find_environment(target: str) -> Any:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.random import SeedSequence
 from PIL import Image
 from rich.console import Console
@@ -54,15 +55,10 @@ Paint = Callable[[Frame], None]
 HEIGHTS, PLACE = " ▁▂▃▄▅▆▇█", "│"
 """Signs for heights from nothing to all, and for a place."""
 
-ASCII = str.maketrans(HEIGHTS + PLACE, " .:-=+*%#|")
-
 MOST_ROWS = 30
 """Of a page that is printed; a terminal has as many as it has."""
 
 LEAST_ARMS = 2
-WIDE, BAR_WIDTH = 70, 16
-"""Columns from which on pulls have bars, and how long these are."""
-
 BEST, LAST, TRUE = "green", "bold", "bold red"
 
 TITLE_WIDTH = 50
@@ -231,49 +227,35 @@ def lay_out(frame: Frame, console: Console, num_rows: int) -> Text:
     lines = [*top, *_table(frame, arms, console.width), *key]
     for line in lines:
         line.rstrip()
-        if console.options.ascii_only:
-            line.plain = line.plain.translate(ASCII)
     return Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
 
 
 def _table(frame: Frame, arms: IntArray, width: int) -> Iterator[Text]:
     """Yield the scale of means and a row for each arm; say how many are left out."""
-    bar = BAR_WIDTH if width >= WIDE else 0
     numbers = [f"{value:.3g}" if np.isfinite(value) else "-" for value in frame.belief.centre[arms]]
-    columns = [
-        _column("arm", [str(arm) for arm in arms]),
-        _column("pulls", [f"{pulls:,}" for pulls in frame.pulls[arms]]),
-        _column("mean", numbers),
-    ]
-    left = [" ".join(cells) for cells in zip(*columns, strict=True)]
-    strip = max(1, width - len(left[0]) - bar - 4)
+    pulls = [f"{count:,}" for count in frame.pulls[arms]]
+    columns = pd.DataFrame({"arm": arms, "pulls": pulls, "mean": numbers})
+    head, *left = columns.to_string(index=False).splitlines()
+    strip = max(1, width - len(head) - 4)
     low, high = (f"{end:.3g}" for end in frame.cells)
-    space = " " * (bar + 4)
-    yield Text(f"{left[0]}{space}{low}{high.rjust(strip - len(low))}", style="dim")
-    longest = max(1, frame.pulls.max())
-    for arm, words in zip(arms.tolist(), left[1:], strict=True):
+    yield Text(f"{head}    {low}{high.rjust(strip - len(low))}", style="dim")
+    for arm, words in zip(arms.tolist(), left, strict=True):
         marks = ("*" if arm == frame.best_arm else " ") + ("<" if arm == frame.action else " ")
-        row = Text(f"{words}{marks} ")
+        row = Text(f"{words}{marks}  ")
         row.stylize(BEST if arm == frame.best_arm else "")
         row.stylize(LAST if arm == frame.action else "")
-        row.append(HEIGHTS[-1] * round(bar * frame.pulls[arm] / longest), style="dim")
-        row.pad_right(len(left[0]) + bar + 4 - len(row))
         yield row.append_text(_strip(frame, arm, strip))
     left_out = len(frame.pulls) - len(arms)
     if left_out:
         yield Text(f"and {left_out:,} arms pulled less", style="dim")
 
 
-def _column(head: str, cells: list[str]) -> list[str]:
-    width = max(map(len, [head, *cells]))
-    return [cell.rjust(width) for cell in (head, *cells)]
-
-
 def _strip(frame: Frame, arm: int, width: int) -> Text:
     """Draw an arm's heights in so many letters, and a sign in the place of its true mean."""
     heights = frame.heights[arm]
     starts = np.linspace(0, len(heights), width + 1)[:-1].astype(int)
-    strip = Text(_drawn(np.maximum.reduceat(heights, starts)), style="cyan")
+    levels = np.rint(np.maximum.reduceat(heights, starts) * (len(HEIGHTS) - 1)).astype(int)
+    strip = Text("".join(HEIGHTS[level] for level in levels), style="cyan")
     if frame.means is None:
         return strip
     low, high = frame.cells
@@ -281,12 +263,6 @@ def _strip(frame: Frame, arm: int, width: int) -> Text:
     strip.plain = strip.plain[:place] + PLACE + strip.plain[place + 1 :]
     strip.stylize(TRUE, place, place + 1)
     return strip
-
-
-def _drawn(shares: FloatArray) -> str:
-    """Return the signs for shares of all."""
-    levels = np.rint(shares * (len(HEIGHTS) - 1)).astype(int)
-    return "".join(HEIGHTS[level] for level in levels)
 
 
 def _key(frame: Frame) -> Text:
