@@ -117,6 +117,6 @@ def _import_tensorboard() -> tuple[Any, Any]:
         from tensorboard.compat.proto import event_pb2
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
     except ModuleNotFoundError as error:
-        text = 'TensorBoard needs its package: pip install "bayesian-bandit-gym[tensorboard]".'
+        text = 'TensorBoard needs its package: pip install ".[tensorboard]".'
         raise ImportError(text) from error
     return event_pb2, EventFileWriter

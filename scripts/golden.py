@@ -2,7 +2,6 @@
 
     python scripts/golden.py            says which numbers differ from the stored ones
     python scripts/golden.py --renew    stores the present ones, once RESULTS_VERSION was raised
-    python scripts/golden.py --measured docs/optimal.md   notes that this was measured anew
 
 A digest covers actions, and rewards to six digits, so that another processor's last bit does not
 matter; other versions of NumPy and its like may draw other numbers, so that the stored digests hold
@@ -16,7 +15,6 @@ import hashlib
 import json
 import re
 import sys
-import tomllib
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -34,7 +32,6 @@ from bandit_gym.rollout import rollout
 
 ROOT = Path(__file__).parent.parent
 STORED = ROOT / "tests" / "golden.json"
-MEASURED, STALE = ROOT / "docs" / "measured.toml", ROOT / "docs" / "stale.toml"
 NUM_ENVS, HORIZON, NUM_ARMS = 3, 40, 4
 PACKAGES = ("numpy", "scipy", "numba", "gymnasium")
 """Those whose versions decide what numbers come out."""
@@ -122,50 +119,11 @@ def renew(found: Mapping[str, str], stored: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def digest_of(agents: Sequence[str], worlds: Sequence[str]) -> str:
-    """Return one digest of all stored ones that are of these agents in these worlds."""
-    digests = load()["digests"]
-    chosen = [
-        digests[name_case(*case)] for case in CASES if case[0] in worlds and case[2] in agents
-    ]
-    return hashlib.sha256("".join(chosen).encode()).hexdigest()[:16]
-
-
-def stale_pages() -> set[str]:
-    """Return the pages and pictures whose agents or worlds draw other numbers today."""
-    measured = tomllib.loads(MEASURED.read_text())
-    return {
-        page
-        for page, entry in measured.items()
-        if entry["digest"] != digest_of(entry["agents"], entry["worlds"])
-    }
-
-
-def stamp(page: str) -> None:
-    """Note that a page was measured with what the stored digests are of.
-
-    Raises:
-        ValueError: if it is none of the pages that are kept book of.
-    """
-    text = MEASURED.read_text()
-    measured = tomllib.loads(text)
-    if page not in measured:
-        raise ValueError(f"measured must be one of {', '.join(measured)}, got {page!r}.")
-    before, heading, rest = text.partition(f'["{page}"]\n')
-    fresh = digest_of(measured[page]["agents"], measured[page]["worlds"])
-    rest = re.sub(r'^digest = "\w*"', f'digest = "{fresh}"', rest, count=1, flags=re.M)
-    MEASURED.write_text(before + heading + rest)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare, or store; return 1 if something differs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--renew", action="store_true", help="store the present digests")
-    parser.add_argument("--measured", metavar="PAGE", help="note that a page is up to date")
     options = parser.parse_args(arguments)
-    if options.measured:
-        stamp(options.measured)
-        return 0
     stored, found = load(), compute()
     differing = differences(found, stored)
     for name in differing:

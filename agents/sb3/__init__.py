@@ -4,7 +4,7 @@
 - `as_policy`: an agent behind SB3's `predict`, for `evaluate_policy`.
 - `GymnasiumVecEnv`: a Gymnasium vector environment as an SB3 `VecEnv`, for fast training.
 
-Needs the extra: pip install "bayesian-bandit-gym[sb3]".
+Needs the extra: pip install ".[sb3]".
 """
 
 try:
@@ -12,9 +12,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("stable_baselines3", "torch"):
         raise
-    raise ImportError(
-        'agents.sb3 needs Stable-Baselines3: pip install "bayesian-bandit-gym[sb3]".'
-    ) from None
+    raise ImportError('agents.sb3 needs Stable-Baselines3: pip install ".[sb3]".') from None
 
 from agents.sb3.policy import AgentPolicy, as_policy
 from agents.sb3.trained import SB3Agent, saved_model

@@ -223,7 +223,7 @@ def _dask(workers: Workers) -> Iterator[Pool]:
     try:
         dask, distributed = import_module("dask"), import_module("distributed")
     except ImportError as error:
-        text = "the backend 'dask' needs its extra: pip install \"bayesian-bandit-gym[dask]\"."
+        text = "the backend 'dask' needs its extra: pip install \".[dask]\"."
         raise ImportError(text) from error
     with contextlib.ExitStack() as stack:
         # What is under way when a worker dies is told of at once.

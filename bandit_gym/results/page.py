@@ -132,7 +132,7 @@ def write_html(results: Results, path: str | Path) -> Path:
     try:
         from plotly.offline import get_plotlyjs
     except ModuleNotFoundError as error:
-        text = 'a report in HTML needs plotly: pip install "bayesian-bandit-gym[html]".'
+        text = 'a report in HTML needs plotly: pip install ".[html]".'
         raise ModuleNotFoundError(text) from error
     page = "\n".join(_write_page(results, get_plotlyjs())).encode()
     with replacing(path, is_typed=True) as file:

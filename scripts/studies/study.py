@@ -24,6 +24,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import matplotlib
+
 from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.executor import Workers
 from bandit_gym.experiments.experiment import Experiment
@@ -35,7 +37,6 @@ HERE = Path(__file__).parent
 DOCS, BUILD = HERE.parents[1] / "docs", Path("build/studies")
 NAMES = tuple(sorted(path.stem for path in HERE.glob("*.toml")))
 MOST_SCALE = 1000.0
-DPI = 150
 PLACE = re.compile(r"(<!-- study: (\w+) -->\n).*?(<!-- study: end -->)", re.S)
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 
@@ -117,8 +118,6 @@ def measure(study: Study, scale: float, folder: Path, kept: Path, workers: Worke
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / f"{study.name}.json", to_json(found))
-    for name, figure in study.module.draw(found).items():
-        figure.savefig(folder / f"{name}.png", dpi=DPI)
     return _write_page(study, folder, found)
 
 
@@ -153,7 +152,7 @@ def play(
 
 
 def tell_pages() -> list[Path]:
-    """Write all pages anew whose numbers are stored, and return them."""
+    """Write all pages and pictures anew whose numbers are stored, and return the pages."""
     return [
         _write_page(Study(name), DOCS, json.loads((DOCS / f"{name}.json").read_text()))
         for name in NAMES
@@ -162,6 +161,9 @@ def tell_pages() -> list[Path]:
 
 
 def _write_page(study: Study, folder: Path, found: Found) -> Path:
+    for name, figure in study.module.draw(found).items():
+        with matplotlib.rc_context({"svg.hashsalt": name}):
+            figure.savefig(folder / f"{name}.svg", transparent=True, metadata={"Date": None})
     page = folder / f"{study.name}.md"
     text = (DOCS / f"{study.name}.md").read_text(encoding="utf-8")
     write_atomically(page, fill(text, study.module.tell(found) | {"made": made(found)}).encode())

@@ -109,7 +109,7 @@ def test_a_missing_package_is_named_with_what_installs_it(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError) as raised:
         TensorBoard("logs")
-    expected = 'TensorBoard needs its package: pip install "bayesian-bandit-gym[tensorboard]".'
+    expected = 'TensorBoard needs its package: pip install ".[tensorboard]".'
     assert str(raised.value) == expected
 
 

@@ -703,7 +703,7 @@ def test_page_of_nothing_says_so_and_shows_the_experiment(harmful, tmp_path):
 def test_page_without_plotly_says_what_to_install(harmful, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     assert main(["report", str(harmful), "--html", "--out", str(tmp_path)]) == 2
-    assert 'pip install "bayesian-bandit-gym[html]"' in capsys.readouterr().err
+    assert 'pip install ".[html]"' in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
