@@ -20,7 +20,7 @@ from bandit_gym.typing import FloatArray, IntArray
 
 MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES = range(6)
 """Purposes: the means of an episode's arms and the noise of its rewards; and what wrappers draw,
-delays of rewards, arms that come and go, and means that move a little or are drawn anew."""
+delays of rewards, and means that move a little or are drawn anew; one is kept free."""
 
 LARGEST_SEED = 2**64 - 1
 WORTH_COMPILING = 10_000

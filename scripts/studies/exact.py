@@ -127,7 +127,7 @@ def _by_case(hard: pd.DataFrame) -> str:
     """Return a row per hard case: each agent's verdict, its distance, and how much it flags."""
     rows: dict[str, dict[str, str]] = {}
     for row in hard.itertuples():
-        distance = "" if row.excess is None else f" {row.excess:.3f}"
-        flagged = f", {row.flagged:.0%} flagged" if row.flagged else ""
+        distance = "" if pd.isna(row.excess) else f" {row.excess:.3f}"
+        flagged = f", {row.flagged:.0%} flagged" if row.flagged >= 0.005 else ""
         rows.setdefault(row.case, {"case": row.case})[row.agent] = row.verdict + distance + flagged
     return table(list(rows.values()))

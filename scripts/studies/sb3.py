@@ -244,7 +244,7 @@ def _cells(row: Mapping[str, Any]) -> dict[str, str]:
 
 def draw(found: Found) -> dict[str, Figure]:
     """Draw the mean return of each variant against the pulls that it was trained on."""
-    figure = Figure(figsize=(7.2, 3.8), layout="constrained")
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.subplots()
     for label, value in found["numbers"]["bounds"].items():
         axes.axhline(value, color="0.4", linewidth=1, linestyle="--")
@@ -255,6 +255,6 @@ def draw(found: Found) -> dict[str, Figure]:
         axes.plot(pulls, returns.mean(axis=0), color=colour, label=label)
         axes.fill_between(pulls, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=0.2)
     axes.set(xscale="log", xlabel="pulls trained on", ylabel="mean return")
-    axes.legend(frameon=False, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize="small")
     axes.spines[["top", "right"]].set_visible(False)
     return {"sb3": figure}
