@@ -24,7 +24,7 @@ UNIFORM = {"name": "beta", "alpha": 1.0, "beta": 1.0}
 
 
 def parts(task: Task) -> dict[str, Callable[[], Any]]:
-    """Return a part for each prior, each agent, and each number of arms that Racing plays."""
+    """Return a part for each prior, each agent, and each number of arms that races are played with."""
     settings = task.settings
     tables = {f"prior: {name}": partial(_ratios, task, name) for name in settings["priors"]}
     costs = {f"agent: {label}": partial(_cost, task, label) for label in settings["agents"]}
@@ -80,7 +80,7 @@ def _cost(task: Task, label: str) -> dict[str, Any]:
 
 
 def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[str, Any]:
-    """Return regrets of exact Thompson sampling and Racing, and the bounds of the least."""
+    """Return regrets of exact Thompson sampling and the paper's race, and the bounds of the least."""
     world = _problem(UNIFORM, num_arms)
     env = {"env": "BernoulliBandit-v0", "num_arms": num_arms, "label": "uniform arms"}
     agents = [{"agent": "exact", "label": "exact"}, {"agent": "racing_paper", "label": "racing"}]
@@ -135,7 +135,7 @@ def _played_cells(row: Mapping[str, Any]) -> dict[str, str]:
     cells = {"world": row["world"], "least": _range(least, "{:.2f}")}
     cells |= {"Thompson": _interval(row["exact"])}
     cells |= {"times the least": _range([played / each for each in least[::-1]], "{:.2f}")}
-    cells |= {"Racing": _interval(row["racing"]), "Racing's gain": _interval(row["gain"])}
+    cells |= {"paper's race": _interval(row["racing"]), "its gain": _interval(row["gain"])}
     shares = [gain / (played - each) for each in least]
     return cells | {"of the avoidable": _range(shares, "{:.0%}")}
 
