@@ -24,7 +24,7 @@ UNIFORM = {"name": "beta", "alpha": 1.0, "beta": 1.0}
 
 
 def parts(task: Task) -> dict[str, Callable[[], Any]]:
-    """Return a part for each prior, each agent, and each number of arms that races are played with."""
+    """Return a part for each prior, each agent, and each number of arms in races."""
     settings = task.settings
     tables = {f"prior: {name}": partial(_ratios, task, name) for name in settings["priors"]}
     costs = {f"agent: {label}": partial(_cost, task, label) for label in settings["agents"]}
@@ -80,7 +80,7 @@ def _cost(task: Task, label: str) -> dict[str, Any]:
 
 
 def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[str, Any]:
-    """Return regrets of exact Thompson sampling and the paper's race, and the bounds of the least."""
+    """Return regrets of exact Thompson sampling and the paper's race, and the least there is."""
     world = _problem(UNIFORM, num_arms)
     env = {"env": "BernoulliBandit-v0", "num_arms": num_arms, "label": "uniform arms"}
     agents = [{"agent": "exact", "label": "exact"}, {"agent": "racing_paper", "label": "racing"}]
