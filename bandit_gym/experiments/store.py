@@ -107,20 +107,27 @@ class Store:
                 elsewhere.
         """
         path, receipt_path = (self._place(kind, run, block) for kind in ("blocks", "receipts"))
+        if not (os.path.exists(path) or os.path.exists(receipt_path)):
+            raise FileNotFoundError(path)
         try:
-            receipt = _read_receipt(receipt_path)
+            receipt = json.loads(Path(receipt_path).read_bytes())
             data = pa.memory_map(path).read_buffer()
-        except OSError as error:
-            is_there = os.path.exists(path) or os.path.exists(receipt_path)
-            if isinstance(error, FileNotFoundError) and not is_there:
-                raise
-            raise ValueError(f"{path} must be there together with its receipt.") from error
-        is_its = all(receipt.get(key) == value for key, value in _identity(run, block).items())
-        if not (is_its and _has_stamp(receipt)):
-            raise ValueError(f"{receipt_path} must be the receipt of block {block} of {run.name}.")
-        if hashlib.sha256(data).hexdigest() != receipt.get("sha256"):
-            raise ValueError(f"{path} must match its checksum.")
-        return StoredBlock(data, receipt)
+            expected = _identity(run, block) | {"sha256": hashlib.sha256(data).hexdigest()}
+            is_its = {name: receipt[name] for name in expected} == expected
+            stored = StoredBlock(data, receipt)
+            is_stamped = all(isinstance(each, dict) for each in stored.stamp["sources"].values())
+        except (
+            OSError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            ValueError,
+            RecursionError,
+        ) as error:
+            raise ValueError(f"{path} must be whole, with its receipt, got {error!r}.") from error
+        if not (is_its and is_stamped):
+            raise ValueError(f"{path} must be what its receipt says, block {block} of {run.name}.")
+        return stored
 
     def blocks(self, run: Run, num_blocks: int) -> list[int]:
         """Return, sorted, which of a run's first blocks may be there: some file of theirs is."""
@@ -218,28 +225,6 @@ def _read_part_of(experiment: Experiment, directory: Path) -> Experiment | None:
             f"another one (for example the run {min(lost)}); choose another folder."
         )
     return stored
-
-
-def _read_receipt(path: str) -> dict[str, Any]:
-    """Read what is known of a block beside its results.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is torn, or no receipt.
-    """
-    try:
-        receipt = json.loads(Path(path).read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} must be valid JSON, got an error: {error}.") from error
-    if not isinstance(receipt, dict):
-        raise ValueError(message(path, "be a receipt", receipt))
-    return receipt
-
-
-def _has_stamp(receipt: dict[str, Any]) -> bool:
-    sources = receipt.get("sources")
-    is_table = isinstance(sources, dict) and all(isinstance(s, dict) for s in sources.values())
-    return is_table and "results_version" in receipt
 
 
 def has_receipts(directory: Path, run: Run) -> bool:
