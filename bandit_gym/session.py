@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from bandit_gym.checks import check_folder, check_integer, check_object, message
-from bandit_gym.experiments.entries import own_names
+from bandit_gym.checks import check_folder, check_integer, check_object
 from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.progress import progress_on_stderr
@@ -109,9 +107,6 @@ def compare(
     Raises:
         TypeError: if an argument is of the wrong kind.
         ValueError: if a name is unknown, or an agent cannot play in a world.
-
-    Warns:
-        UserWarning: if with `out` there is code in the settings that only this session has.
     """
     shows_progress = check_object("progress", progress, bool)
     settings = {
@@ -137,15 +132,6 @@ def compare(
             folder = Path(stack.enter_context(temporary))
         else:
             folder = check_folder("out", out)
-            _warn_of_own_code(experiment)
         if shows_progress:
             running["on_progress"] = stack.enter_context(progress_on_stderr())
         return run_experiment(experiment, folder, **running)
-
-
-def _warn_of_own_code(experiment: Experiment) -> None:
-    names = own_names(experiment)
-    if names:
-        condition = "be importable to be run again from the folder alone"
-        remedy = "what is stored is a digest; put them into a module, from which you import them"
-        warnings.warn(message("agents and priors", condition, names, remedy), stacklevel=3)

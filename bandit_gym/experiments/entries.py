@@ -31,7 +31,6 @@ from bandit_gym.experiments.catalogue import (
 from bandit_gym.experiments.packed import (
     importable_name,
     pack,
-    packed_names,
     pickles_of,
     shown,
     sources_of,
@@ -248,13 +247,6 @@ def content_digest(content: Any) -> str:
     """Return the content hash of what JSON can hold, as hexadecimal digits."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def own_names(experiment: Any) -> list[str]:
-    """Return what people call the code and the objects of an experiment without importable name."""
-    entries = (*experiment.environments, *experiment.agents)
-    names = [name for entry in entries for name in packed_names([entry.target, entry.options])]
-    return [shown(name) for name in dict.fromkeys(names)]
 
 
 def _plain_settings(kind: str, item: Any) -> dict[str, Any]:

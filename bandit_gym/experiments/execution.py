@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bandit_gym.checks import check_callback, check_folder, check_object, message
 from bandit_gym.experiments.blocks import open_parquet
@@ -145,7 +145,9 @@ def run_experiment(
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
     check_callback("on_progress", on_progress)
     check_object("recompute", recompute, bool)
-    callbacks = _check_callbacks(callbacks)
+    if not isinstance(callbacks, Sequence) or not all(isinstance(c, Callback) for c in callbacks):
+        condition = "be a list of objects of subclasses of bandit_gym.callbacks.Callback"
+        raise TypeError(message("callbacks", condition, callbacks))
     stamps = {run: make_stamp(run.sources()) for run in experiment.runs}
     with contextlib.ExitStack() as stack:
         executor = stack.enter_context(Executor(workers))
@@ -175,7 +177,11 @@ def run_experiment(
                 line = f"WorkerDied: the process that simulated this alone died: {result.reason}"
                 outcome = Outcome(call[0], call[1], None, {}, line)
             seconds[outcome.run.agent.digest] = outcome.facts.get("seconds", 0.0)
-            _store(store, outcome, stamps[outcome.run])
+            if outcome.data is None:
+                store.write_failure(outcome.run, outcome.block, outcome.failure or "")
+            else:
+                stamp = stamps[outcome.run]
+                store.write_block(outcome.run, outcome.block, outcome.data, stamp, outcome.facts)
             on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
             for callback in callbacks:
                 callback.on_block(outcome)
@@ -248,19 +254,3 @@ def _tasks(
             yield run, block
     again = (task for task in failed if task[1] < experiment.num_blocks)
     yield from sorted(again, key=lambda task: task[1])
-
-
-def _store(store: Store, outcome: Outcome, stamp: Stamp) -> None:
-    if outcome.data is None:
-        store.write_failure(outcome.run, outcome.block, outcome.failure or "")
-    else:
-        store.write_block(outcome.run, outcome.block, outcome.data, stamp, outcome.facts)
-
-
-def _check_callbacks(callbacks: Any) -> tuple[Callback, ...]:
-    """Return a list of callbacks as a tuple."""
-    condition = "be a list of callbacks, objects of subclasses of bandit_gym.callbacks.Callback"
-    is_listed = isinstance(callbacks, Sequence) and not isinstance(callbacks, str | bytes)
-    if not is_listed or not all(isinstance(each, Callback) for each in callbacks):
-        raise TypeError(message("callbacks", condition, callbacks))
-    return tuple(callbacks)

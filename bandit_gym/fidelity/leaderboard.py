@@ -46,13 +46,12 @@ def _row(agent: str, table: pd.DataFrame) -> dict[str, object]:
     made = table[table["status"] == MEASURED]
     row: dict[str, object] = {"agent": agent, "decided": len(made), "cases": len(table)}
     row |= _distance(made)
-    row |= {"flagged": made["flagged"].mean(), "doubts": _all_doubts(made)}
+    row |= {
+        "flagged": made["flagged"].mean(),
+        "doubts": int(np.bitwise_or.reduce(made["doubts"].to_numpy(np.int64))),
+    }
     row |= {"num_samples": made["num_samples"].mean()}
     return row | {"microseconds": made["microseconds"].median()}
-
-
-def _all_doubts(made: pd.DataFrame) -> int:
-    return int(np.bitwise_or.reduce(made["doubts"].to_numpy(dtype=np.int64)))
 
 
 def _distance(made: pd.DataFrame) -> dict[str, object]:

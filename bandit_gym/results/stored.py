@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bandit_gym.checks import check_choice, message
+from bandit_gym.checks import check_choice
 from bandit_gym.experiments.blocks import COLUMNS, OWN, open_parquet, read_map
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.store import Store
@@ -161,9 +161,6 @@ def paired_differences(
     Returns:
         (R,) replications that both runs have, and (R, S) differences.
     """
-    for name, run in (("found", found), ("reference", reference)):
-        if not callable(getattr(run, "curves", None)):
-            raise TypeError(message(name, "be what is stored of a run, a RunResults", run))
     common, rows, reference_rows = np.intersect1d(
         found.replications, reference.replications, assume_unique=True, return_indices=True
     )

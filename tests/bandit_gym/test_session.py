@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import warnings
 
 import pytest
 from documents import run as run_code
@@ -133,8 +132,7 @@ def test_session_code_goes_to_workers_and_draws_the_same_there():
 
 def test_folder_keeps_a_digest_and_says_how_to_run_it_again(session, tmp_path):
     setting = {"agents": {"mine": session["Stubborn"]}, "out": tmp_path / "out", **SERIAL}
-    with pytest.warns(UserWarning, match=r"importable .* got \['Stubborn'\]; .* into a module"):
-        first = bg.compare(**setting)
+    first = bg.compare(**setting)
     assert session["Stubborn"].__name__ in (tmp_path / "out" / "experiment.json").read_text()
     again = bg.load_results(tmp_path / "out")
     assert curves_of(again, "mine").tolist() == curves_of(first, "mine").tolist()
@@ -153,10 +151,8 @@ def test_folder_goes_on_when_the_cell_is_run_again(session, tmp_path):
     names = {"__name__": "__notebook__"}
     run_code(SESSION, names)
     for number, known in enumerate((session, names)):
-        with pytest.warns(UserWarning):
-            results = bg.compare(
-                {"mine": known["Stubborn"]}, out=tmp_path, **SERIAL | {"replications": 4 + number}
-            )
+        sizes = SERIAL | {"replications": 4 + number}
+        results = bg.compare({"mine": known["Stubborn"]}, out=tmp_path, **sizes)
     assert len(curves_of(results, "mine")) == 5
     assert len([*tmp_path.glob("blocks/*")]) == 1
 
@@ -167,13 +163,6 @@ def test_results_in_memory_can_be_saved(session, tmp_path):
     kept = bg.load_results(tmp_path / "kept")
     assert kept.experiment == results.experiment and not kept.damaged
     assert kept.frame().equals(results.frame()) and len(kept.frame()) == 2 * 4 * 6
-
-
-def test_names_alone_are_stored_without_a_warning(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        results = bg.compare({"exact": "exact"}, out=tmp_path / "out", **SERIAL)
-    assert repr(results).startswith("BernoulliBandit-v0: 4 replications of 6 steps")
 
 
 def test_own_code_that_cannot_be_sent_is_refused(session):

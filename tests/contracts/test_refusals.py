@@ -39,7 +39,7 @@ from bandit_gym.priors import (
 )
 from bandit_gym.priors import TruncatedMultivariateNormal as Joint
 from bandit_gym.problem import BanditProblem, problem_from_dict
-from bandit_gym.results import load_results, paired_differences
+from bandit_gym.results import load_results
 from bandit_gym.rollout import rollout
 from bandit_gym.wrappers import BatchedFeedback, DelayedReward, Drift, wrap
 
@@ -649,7 +649,6 @@ def test_workers(options, text):
 RESULTS = {
     "folder": (load_results, (5,), "directory must be a path, as a string or a Path, got 5"),
     "nowhere": (load_results, ("nowhere",), "the folder must exist, got 'nowhere'"),
-    "paired": (paired_differences, (3, 3, "samples"), "found must be what is stored of a run"),
 }
 
 

@@ -79,6 +79,6 @@ def test_callback_has_only_to_say_what_it_is_interested_in(tmp_path, recwarn):
 
 @pytest.mark.parametrize("callbacks", [Listener(), [Listener], [print], "TensorBoard", None, [3]])
 def test_what_is_no_list_of_callbacks_is_refused_before_anything_is_done(tmp_path, callbacks):
-    with pytest.raises(TypeError, match="callbacks must be a list of callbacks, objects of sub"):
+    with pytest.raises(TypeError, match="callbacks must be a list of objects of sub"):
         run_experiment(EXPERIMENT, tmp_path / "new", workers=SERIAL, callbacks=callbacks)
     assert not (tmp_path / "new").exists()
