@@ -145,7 +145,8 @@ def run_experiment(
     workers = Workers() if workers is None else check_object("workers", workers, Workers)
     check_callback("on_progress", on_progress)
     check_object("recompute", recompute, bool)
-    if not isinstance(callbacks, Sequence) or not all(isinstance(c, Callback) for c in callbacks):
+    given: Any = callbacks
+    if not isinstance(given, Sequence) or not all(isinstance(each, Callback) for each in given):
         condition = "be a list of objects of subclasses of bandit_gym.callbacks.Callback"
         raise TypeError(message("callbacks", condition, callbacks))
     stamps = {run: make_stamp(run.sources()) for run in experiment.runs}
