@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks import check_callback, check_folder, check_object, message
 from bandit_gym.experiments.blocks import open_parquet

@@ -105,7 +105,7 @@ pre { white-space: pre-wrap; background: var(--mark); padding: .7rem; font-size:
 }
 """
 
-CITATION = f"""@software{{bandit_gym,
+CITATION = f"""@misc{{bandit_gym,
   author = {{{{The bandit-gym developers}}}},
   title = {{bandit-gym: Bayesian bandits for Gymnasium}},
   year = {{2026}},

@@ -3,6 +3,7 @@
 import math
 import re
 import shutil
+import subprocess
 import sys
 import warnings
 from html import escape, unescape
@@ -547,6 +548,30 @@ def test_tables_for_latex_have_the_rules_of_booktabs_and_a_row_for_each_agent(re
         lines = [line for line in text.splitlines() if line.endswith(r"\\")]
         assert {line.count(" & ") for line in lines} == {len(text.partition("}")[0]) - 1}
         assert [line.partition(" & ")[0] for line in lines][1:] == LABELS
+
+
+PAPER = r"""\documentclass{article}
+\usepackage{booktabs}
+\begin{document}
+\input{tables}
+\cite{bandit_gym}
+\bibliographystyle{plain}
+\bibliography{cited}
+\end{document}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")
+def test_tables_and_citation_compile(report, page, tmp_path):
+    shutil.copy(report / "tables.tex", tmp_path)
+    cited = re.search(r"@misc.*?\n}", unescape(page.read_text("utf-8")), re.S)[0]
+    (tmp_path / "cited.bib").write_text(cited, encoding="utf-8")
+    (tmp_path / "paper.tex").write_text(PAPER, encoding="utf-8")
+    draw = ["pdflatex", "-halt-on-error", "paper"]
+    for command in (draw, ["bibtex", "paper"], draw, draw):
+        told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert told.returncode == 0 and "Warning--" not in told.stdout, told.stdout
+    assert "undefined" not in (tmp_path / "paper.log").read_text("utf-8", "replace")
 
 
 def test_a_report_is_the_same_bytes_again_and_is_written_through_no_link(usual, small, tmp_path):
