@@ -38,9 +38,9 @@ class ExactThompson(PosteriorAgent):
             improper (Gaussian, Poisson) every arm is pulled once first, in random order.
         method: one of the above, or "auto", which takes the first that can treat the problem; the
             attribute `method` then says which.
-        discount: in (0, 1]; with each reward of a lane its earlier ones count so many times as
-            much, so that the last 1 / (1 - discount) of them decide: for worlds that change. The
-            prior stays as it is. Not for gibbs.
+        discount: in (0, 1]; each reward multiplies the weight of the lane's earlier ones by it, so
+            that about the last 1 / (1 - discount) of them matter: for worlds that change. The prior
+            stays as it is. Not for gibbs.
 
     Attributes:
         method: "conjugate", "grid" or "gibbs".

@@ -47,9 +47,9 @@ class RacingThompson(Agent):
 
     Where the proposal is the posterior itself, a conjugate law or tables of independent arms, all
     weights are equal and this is exact Thompson sampling: a self-normalised race draws one sample
-    (`Fixed` and `Paper` draw what they say). By default the race samples from a proposal that
-    resembles the prior, and ends by a stop that knows no scale; `RacingThompson.paper` is the
-    paper's own setting.
+    (`Fixed` and `Paper` draw what they say). By default the race samples from a posterior that
+    resembles the problem's, and ends by a stop that does not depend on the scale of the weights;
+    `RacingThompson.paper` is the paper's own setting.
 
     Arguments:
         problem: likelihood and prior. The prior's density may be unnormalised.
@@ -62,8 +62,8 @@ class RacingThompson(Agent):
             Algorithm 2, and a number is that of the samples of each race. A dict such as `{"name":
             "paper", "sigma": 0.2}` or a `SelfNormalised`, `Paper` or `Fixed` of
             `agents.racing.stopping` says all at once.
-        unpulled_arms: the Gaussian and Poisson references of Table 1 are improper, hence no
-            posterior for an arm without data. "matched" draws such an arm from the conjugate prior
+        unpulled_arms: the Gaussian and Poisson reference priors of Table 1 are improper, so that an
+            arm without data has no posterior. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random
             order. Of no effect where the proposal is proper, as "matched" is.
         options: of the stop that is named, such as `delta` and `effective_samples` of

@@ -30,7 +30,7 @@ MOST_VALUES = 5 * 10**8
 
 
 class SMCThompson(PosteriorAgent):
-    """Draw particles in proportion to their likelihood and pull the arm that is best under them.
+    """For each decision draw a vector of means from weighted particles, and pull its best arm.
 
     Arguments:
         problem: likelihood and prior.
@@ -52,10 +52,10 @@ class SMCThompson(PosteriorAgent):
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
     (of the lane's poorest population), `is_degenerate` (in some population every particle rules out
-    the data; it is treated as if all were equally likely), `doubts` and `is_unreliable` (the law of
-    this run's particles may be farther from the posterior's than that of as many independent draws:
-    few of them or of their ancestors carry the weight, they may have missed a part of the prior, or
-    data came too many at once).
+    the data; it is treated as if all were equally likely), `doubts` and `is_unreliable` (this run's
+    particles may describe the posterior worse than as many independent draws would: few of them or
+    of their ancestors carry the weight, a part of the prior may be missed, or too many data came at
+    once).
 
     References:
         Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).

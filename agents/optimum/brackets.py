@@ -75,7 +75,7 @@ def optimal_bracket(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Bracket:
-    """Return bounds on the Bayes-optimal value: of an information relaxation, and of a policy.
+    """Return bounds of the Bayes-optimal value: above by a relaxation, below by a policy.
 
     Both are averages over simulated futures, compared with T E max_i mu_i, which is known.
 
@@ -89,7 +89,7 @@ def optimal_bracket(
 
     Raises:
         TypeError: if an argument is of the wrong kind.
-        ValueError: if the problem is another one, or of another agent.
+        ValueError: if the problem is of another kind, or the agent was made for another one.
     """
     check_solvable(problem, horizon)
     check_integer("num_samples", num_samples, minimum=2)

@@ -149,7 +149,8 @@ class BanditEnv(World, gym.Env[Any, Any]):
         Chosen by `observation`, bounded, and never a trace of the true means:
 
         - "constant": Discrete(1), always 0; the agent keeps its own statistics.
-        - "counts": Box(0, 1, (2K + 1,)), pulls / horizon of each arm, scaled means, time left.
+        - "counts": Box(0, 1, (2K + 1,)), each arm's pulls / horizon, each arm's scaled average
+          reward so far, and the time left.
         - "history": Box(0, 1, (K + 2,)), last action one-hot, scaled reward, time left.
 
         `bandit_gym.envs.observations` says what can be learned from each, and how rewards that may
@@ -163,7 +164,8 @@ class BanditEnv(World, gym.Env[Any, Any]):
         pseudo-regret of this pull: max(means) - means[action].
 
     Episode end:
-        Truncated after 1,000 pulls, or the `max_episode_steps` of `gym.make`; never terminated.
+        Never terminated. An environment made by its id is truncated after 1,000 pulls, or the
+        `max_episode_steps` of `gym.make`; a `BanditEnv` made directly never is.
 
     Arguments:
         problem: the likelihood and the prior. The ids take `num_arms`, K >= 2, and `prior` in its
@@ -172,8 +174,8 @@ class BanditEnv(World, gym.Env[Any, Any]):
         means: list of K true means, the same in every episode, while the prior goes on being what
             agents are told. None draws them from the prior at each reset.
         observation: "constant", "counts" or "history".
-        horizon: pulls over which the time left that "counts" and "history" show falls to 0; they
-            need it, since `gym.make` keeps `max_episode_steps` from the environment.
+        horizon: pulls after which the time left in an observation is 0. "counts" and "history" need
+            it, for `gym.make` does not pass `max_episode_steps` on to the environment.
         render_mode: None, "ansi" (text) or "rgb_array" (picture); both show the true means.
 
     Version history:

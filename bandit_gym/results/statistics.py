@@ -70,11 +70,10 @@ def is_coverage_doubtful(values: FloatArray) -> bool:
 def mean_interval(values: FloatArray, *, confidence: float = 0.95) -> Interval:
     """Estimate a mean from (R,) independent values.
 
-    Student's interval, or where `is_normality_doubtful` the farther of its ends and those of the
-    studentised bootstrap: that covers better on skewed values than the percentile and BCa
-    bootstraps, and Student's does on heavy tails to both sides, whose samples look skewed as well.
-    The bootstrap has no finite ends where nearly all values are equal; then the percentile
-    bootstrap has to do, whose interval may be too short.
+    Student's interval. Where `is_normality_doubtful`, each end is the farther one of Student's and
+    the studentised bootstrap's: the bootstrap covers better on skewed values, and Student's on two
+    heavy tails, whose samples can look skewed too. The bootstrap has no finite ends where nearly
+    all values are equal; then the percentile bootstrap has to do, whose interval may be too short.
     With fewer than 10 values there is no interval.
 
     References:
