@@ -1,7 +1,10 @@
 """Files, modules and names that a page or a docstring speaks of are there."""
 
+import io
 import pkgutil
 import re
+import token
+import tokenize
 
 import pytest
 from documents import PAGES, ROOT
@@ -9,6 +12,7 @@ from documents import PAGES, ROOT
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 PATH = re.compile(r"`((?:agents|bandit_gym|docs|scripts|tests)/[\w./-]*)`")
 NAME = re.compile(r"`((?:agents|bandit_gym)(?:\.\w+)+)[`(]")
+SOURCE_ROOMS = ("agents", "bandit_gym", "scripts", "tests")
 SOURCES = tuple(path for room in ("agents", "bandit_gym") for path in (ROOT / room).rglob("*.py"))
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -44,3 +48,36 @@ def test_there_are_pages_with_links_and_paths():
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert len(LINK.findall(text)) > 20
     assert len(PATH.findall(text)) > 20
+
+
+CODE = re.compile(r"^```.*?^```", re.M | re.S)
+SPAN = re.compile(r"`([A-Za-z_]\w*(?:\.(?!md|toml|tex|cff)[A-Za-z_]\w*)*)(?:\([^`]*\))?`")
+OTHERS = {"PUBLISH", "coba", "mypy", "pmap", "pytest", "ruff", "RecordVideo", "q₀"}
+"""Names in prose that are not ours."""
+
+
+@pytest.fixture(scope="module")
+def known():
+    """All names of our code, and words in its strings, as short names are."""
+    words = set(OTHERS)
+    for path in (path for room in SOURCE_ROOMS for path in (ROOT / room).rglob("*.py")):
+        words |= {path.stem, path.parent.name}
+        source = io.StringIO(path.read_text(encoding="utf-8"))
+        for kind, text, *_ in tokenize.generate_tokens(source.readline):
+            if kind == token.NAME:
+                words.add(text)
+            elif kind == token.STRING:
+                words |= {*re.findall(r"[\w.-]+", text)}
+    return words
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "CHANGELOG.md"],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_names_in_prose_are_those_of_code(page, known):
+    text = page.read_text(encoding="utf-8")
+    own = known | {*re.findall(r"\w+", " ".join(CODE.findall(text)))}
+    named = {*SPAN.findall(CODE.sub("", text))}
+    assert sorted(name for name in named if name.rpartition(".")[2] not in own) == []
