@@ -1,6 +1,7 @@
 """Why a decision is flagged: the reasons for which an agent doubts its own posterior."""
 
 from enum import IntFlag, auto
+from typing import Any
 
 
 class Doubt(IntFlag):
@@ -22,6 +23,10 @@ class Doubt(IntFlag):
     """A Markov chain has not mixed, or may have missed a camp; compare it with `SMCThompson`."""
     PARTICLES_COLLAPSED = auto()
     """The particles rest on a few distinct values; take more of them, or resample and move."""
+
+    @classmethod
+    def _missing_(cls, value: Any) -> Any:
+        return super()._missing_(int(value))  # numbers of NumPy too
 
     @property
     def words(self) -> str:
