@@ -183,23 +183,17 @@ def draw(found: Found) -> dict[str, Figure]:
     """Draw what is lost against distance at the last horizon."""
     figure = Figure(figsize=(6.8, 4.4), layout="constrained")
     axes, rows = figure.subplots(), _rows(found)
-    rows = rows[rows["kind"] == ALL].set_index("agent")
-    for agent, side in found["settings"]["named"].items():
-        if agent not in rows.index:
-            continue
-        row = rows.loc[agent]
-        share, low, high = row["lost"][-1]
+    rows, named = rows[rows["kind"] == ALL].set_index("agent"), found["settings"]["named"]
+    for agent, row in rows.loc[rows.index.isin(list(named))].iterrows():
+        (share, low, high), side = row["lost"][-1], named[agent]
         colour = COLOURS[0] if row["lean"] > 0 else COLOURS[1]
-        axes.errorbar(
-            row["excess"], share, [[share - low], [high - share]], fmt="o", color=colour, capsize=2
-        )
+        point, ends = (row["excess"], share), [[share - low], [high - share]]
+        axes.errorbar(*point, ends, fmt="o", color=colour, capsize=2)
         place: dict[str, Any] = {"xytext": (7 * side, 4), "ha": "left" if side > 0 else "right"}
-        point = row["excess"], share
         axes.annotate(agent, point, textcoords="offset points", color=colour, **place)
     axes.axhline(0, color="#888888", lw=0.8, ls=":")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_xlabel("distance from exact Thompson sampling (TV over noise)")
     axes.set_ylabel("regret lost, of exact Thompson sampling's")
     axes.margins(x=0.12)
-    axes.spines[["top", "right"]].set_visible(False)
     return {"distance": figure}

@@ -17,7 +17,7 @@ from bandit_gym.priors import prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.styles import COLOURS
-from scripts.studies.study import Found, Task, play, table
+from scripts.studies.study import Found, Task, parts_of, play, table
 
 ARMS = (2, 3, 5)
 UNIFORM = {"name": "beta", "alpha": 1.0, "beta": 1.0}
@@ -103,18 +103,13 @@ def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[
 
 def tell(found: Found) -> dict[str, str]:
     """Return the three tables of the page."""
-    numbers = found["numbers"]
-    rows = [row for name, part in numbers.items() if name.startswith("prior") for row in part]
-    costs = sorted(_costs(found), key=lambda row: row["ratio"])
+    rows = [row for part in parts_of(found, "prior").values() for row in part]
+    costs = sorted(parts_of(found, "agent").values(), key=lambda row: row["ratio"])
     return {
         "ratios": table([_ratio_cells(row) for row in rows]),
         "costs": table([_cost_cells(row) for row in costs]),
-        "played": table([_played_cells(numbers[name]) for name in ("played: 2", "played: 10")]),
+        "played": table([_played_cells(row) for row in parts_of(found, "played").values()]),
     }
-
-
-def _costs(found: Found) -> list[dict[str, Any]]:
-    return [part for name, part in found["numbers"].items() if name.startswith("agent")]
 
 
 def _cost_cells(row: Mapping[str, Any]) -> dict[str, str]:
@@ -152,7 +147,7 @@ def draw(found: Found) -> dict[str, Figure]:
     """Draw regret over the least against the cost of a decision."""
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()
-    for row in _costs(found):
+    for row in parts_of(found, "agent").values():
         if row["is_drawn"]:
             place = row["microseconds"], row["ratio"]
             axes.plot(*place, "o", color=COLOURS[0], markersize=7)
@@ -161,5 +156,4 @@ def draw(found: Found) -> dict[str, Figure]:
     axes.set(xscale="log", xlabel="microseconds per decision", ylabel="regret, times the least")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.margins(x=0.25, y=0.1)
-    axes.spines[["top", "right"]].set_visible(False)
     return {"optimal": figure}

@@ -161,7 +161,9 @@ def tell_pages() -> list[Path]:
 
 
 def _write_page(study: Study, folder: Path, found: Found) -> Path:
-    for name, figure in study.module.draw(found).items():
+    with matplotlib.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
+        figures = study.module.draw(found)
+    for name, figure in figures.items():
         with matplotlib.rc_context({"svg.hashsalt": name}):
             figure.savefig(folder / f"{name}.svg", transparent=True, metadata={"Date": None})
     page = folder / f"{study.name}.md"
@@ -189,6 +191,12 @@ def fill(page: str, blocks: Mapping[str, str]) -> str:
     if sorted(places) != sorted(blocks):
         raise ValueError(f"page must have the places {sorted(blocks)}, got {sorted(places)}.")
     return PLACE.sub(lambda place: f"{place[1]}{blocks[place[2]]}\n{place[3]}", page)
+
+
+def parts_of(found: Found, kind: str) -> dict[str, Any]:
+    """Return the numbers of the parts that are called `kind: NAME`, by NAME."""
+    names = [name.partition(": ") for name in found["numbers"]]
+    return {own: found["numbers"][f"{kind}: {own}"] for first, _, own in names if first == kind}
 
 
 def table(rows: Sequence[Mapping[str, str]]) -> str:

@@ -228,7 +228,8 @@ def test_training_is_compared_with_what_is_known_exactly(sb3):
 
 
 def test_return_of_a_policy_is_the_exact_one(sb3):
-    model = sb3.make_model(Study("sb3").settings, "PPO, ended", SHORT, SHORT["horizon"], 0)
+    told = sb3.described(Study("sb3").settings, "PPO, ended")
+    model = sb3.make_model(told, SHORT, SHORT["horizon"], 0)
     world = sb3.make_world(SHORT, SHORT["horizon"], "counts", 1)
     agent = sb3.SB3Agent(model)
 
@@ -249,18 +250,21 @@ def test_return_of_a_policy_is_the_exact_one(sb3):
 
 
 def test_scaled_counts_are_posterior_means_precisions_and_the_time_left(sb3):
+    from scripts.studies import models
+
     space = sb3.make_world(SHORT, 20, "counts", 1).single_observation_space
     counts = [[0.1, 0.4, 0.0, 0.5, 0.75, 0.5, 0.5]]  # 1 of 2, 6 of 8, none of none
     expected = [4 * 2 / 4 - 2, 4 * 7 / 10 - 2, 0, 2 / 3**0.5 - 1, 2 / 3 - 1, 1, 0]
-    found = sb3.ScaledCounts(space, 20)(sb3.torch.tensor(counts))
+    found = models.ScaledCounts(space, 20)(models.torch.tensor(counts))
     assert found[0].tolist() == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("label", Study("sb3").settings["models"])
 def test_every_model_of_the_settings_can_be_built(sb3, label):
     settings = Study("sb3").settings
-    model = sb3.make_model(settings, label, settings["worlds"][0]["env"], 50, 0)
-    assert model.n_envs == sb3.described(settings, label)["num_envs"]
+    told = sb3.described(settings, label)
+    model = sb3.make_model(told, settings["worlds"][0]["env"], 50, 0)
+    assert model.n_envs == told["num_envs"]
 
 
 # -- Does the paper hold? -----------------------------------------------------------------------
