@@ -29,6 +29,7 @@ import matplotlib
 from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.executor import Workers
 from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.files import RESULTS_VERSION, to_json, write_atomically
 from bandit_gym.results.results import load_results
 from bandit_gym.results.stored import RunResults
@@ -144,7 +145,8 @@ def play(
     sizes["block_size"] = min(sizes.get("block_size", 100), sizes["replications"])
     experiment = Experiment(tuple(environments), tuple(agents), **sizes)
     folder = task.folder / replace(experiment, replications=experiment.block_size).name
-    run_experiment(experiment, folder, workers=task.workers)
+    with progress_on_stderr() as report:
+        run_experiment(experiment, folder, workers=task.workers, on_progress=report)
     found: dict[str, dict[str, RunResults]] = {}
     for each in load_results(folder, experiment).runs:
         found.setdefault(each.run.environment.label, {})[each.run.agent.label] = each
