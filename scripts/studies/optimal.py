@@ -26,22 +26,22 @@ UNIFORM = {"name": "beta", "alpha": 1.0, "beta": 1.0}
 def parts(task: Task) -> dict[str, Callable[[], Any]]:
     """Return a part for each prior, each agent, and each number of arms in races."""
     settings = task.settings
-    tables = {f"prior: {name}": partial(_ratios, task, name) for name in settings["priors"]}
+    tables = {f"prior: {name}": partial(ratios, task, name) for name in settings["priors"]}
     costs = {f"agent: {label}": partial(_cost, task, label) for label in settings["agents"]}
     few = partial(_played, task, 2, task.size("horizon_short"), task.size("players"))
     many = partial(_played, task, 10, task.size("horizon_many"), task.size("replications"))
     return tables | costs | {"played: 2": few, "played: 10": many}
 
 
-def _problem(prior: Mapping[str, Any], num_arms: int) -> BanditProblem:
+def make_problem(prior: Mapping[str, Any], num_arms: int) -> BanditProblem:
     return BanditProblem(Bernoulli(), prior_from_dict(dict(prior)), num_arms)
 
 
-def _ratios(task: Task, name: str) -> list[dict[str, Any]]:
+def ratios(task: Task, name: str) -> list[dict[str, Any]]:
     """Return the rules' regrets over the least, of three horizons for each number of arms."""
     rows = []
     for num_arms in ARMS:
-        world = _problem(task.settings["priors"][name], num_arms)
+        world = make_problem(task.settings["priors"][name], num_arms)
         longest = task.size(f"horizon_{num_arms}")
         curves = {
             label: expected_regret(world, rule, longest)
@@ -59,7 +59,7 @@ def _ratios(task: Task, name: str) -> list[dict[str, Any]]:
 
 def _cost(task: Task, label: str) -> dict[str, Any]:
     """Return an agent's regret over the least with two uniform arms, and what a decision costs."""
-    world, horizon = _problem(UNIFORM, 2), task.size("horizon_costs")
+    world, horizon = make_problem(UNIFORM, 2), task.size("horizon_costs")
     options = dict(task.settings["agents"][label])
     is_drawn, name = options.pop("is_drawn", False), options.pop("agent")
     if "horizon" in options:
@@ -81,7 +81,7 @@ def _cost(task: Task, label: str) -> dict[str, Any]:
 
 def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[str, Any]:
     """Return regrets of exact Thompson sampling and the paper's race, and the least there is."""
-    world = _problem(UNIFORM, num_arms)
+    world = make_problem(UNIFORM, num_arms)
     env = {"env": "BernoulliBandit-v0", "num_arms": num_arms, "label": "uniform arms"}
     agents = [{"agent": "exact", "label": "exact"}, {"agent": "racing_paper", "label": "racing"}]
     sizes = {"horizon": horizon, "replications": max(10, replications)}
