@@ -20,6 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 from cosmic_ray import mutating, plugins
 from cosmic_ray.work_db import WorkDB
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult
@@ -90,7 +91,7 @@ def table(sessions: list[Path]) -> None:
         left = [r for r in results if not r.is_killed]
         killed = [r for r in results if r.is_killed]
         late = sum("timeout" in str(r.output) for r in killed)
-        score = proportion_interval([1.0] * len(killed) + [0.0] * len(left))
+        score = proportion_interval(np.repeat([1.0, 0.0], [len(killed), len(left)]))
         shares = "{:.0%} ({:.0%} to {:.0%})".format(*score)
         cells = (session.stem, len(results), len(killed), late, len(left), shares)
         print("|", " | ".join(map(str, cells)), "|")
@@ -110,7 +111,10 @@ def main() -> None:
     runner.add_argument("--again", action="store_true", help="judge survivors once more")
     commands.add_parser("table").add_argument("sessions", type=Path, nargs="+")
     options = vars(parser.parse_args())
-    {"run": run, "table": table}[options.pop("command")](**options)
+    if options.pop("command") == "run":
+        run(**options)
+    else:
+        table(**options)
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ class Tree:
         os.chdir(self.folder)
         sys.path.insert(0, str(self.folder))
         os.environ.update(NUMBA_DISABLE_JIT=str(int(mode == "plain")), PYTHONPATH=str(self.folder))
-        numba.config.reload_config()
+        numba.config.reload_config()  # type: ignore[no-untyped-call]
 
     def notices(self, source: Path) -> str:
         """Return what became of the tests nearest to a source file, "" if they all passed."""

@@ -71,7 +71,7 @@ def _measure(task: Task, label: str) -> dict[str, Any]:
         lost = (_at(steps, run) - reference) / reference.mean(axis=0)
         for kind in (cases[0].kind, ALL):
             rows.setdefault(kind, []).append((*np.mean(distances, axis=0), lost))
-    pooled = [_pool(task, kind, found) for kind, found in rows.items()]
+    pooled = [pool(task, kind, found) for kind, found in rows.items()]
     return {"agent": label, "pooled": pooled, "failed": failed}
 
 
@@ -99,7 +99,7 @@ def _distance(task: Task, entry: Mapping[str, Any], case: Case) -> tuple[float, 
     return float(excess), float(shares[leader] - case.law[leader])
 
 
-def _pool(task: Task, kind: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
+def pool(task: Task, kind: str, found: list[tuple[Any, ...]]) -> dict[str, Any]:
     """Average over worlds, in each replication: worlds share their seeds, and luck with them.
 
     Intervals hold together for all agents, kinds of priors and horizons (Bonferroni).
@@ -123,7 +123,7 @@ def tell(found: Found) -> dict[str, str]:
         for world, words in part["failed"].items()
     ]
     return {
-        "verdicts": table(list(_verdicts(rows[rows["kind"] != ALL], settings))),
+        "verdicts": table(list(verdicts(rows[rows["kind"] != ALL], settings))),
         "lost": table([_cells(row, settings) for _, row in rows[rows["kind"] == ALL].iterrows()]),
         "failed": "\n".join(failed) or "Nothing.",
     }
@@ -146,7 +146,7 @@ def judge(interval: list[float], margin: float) -> str:
     return COSTS if low > 0 else GAINS if high < 0 else OPEN
 
 
-def _verdicts(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def verdicts(rows: pd.DataFrame, settings: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     near, last = settings["near"], max(settings["horizons"])
     words = rows["lost"].map(lambda lost: judge(lost[-1], settings["margin"]))
     is_far = rows["excess"] > near
@@ -183,23 +183,17 @@ def draw(found: Found) -> dict[str, Figure]:
     """Draw what is lost against distance at the last horizon."""
     figure = Figure(figsize=(6.8, 4.4), layout="constrained")
     axes, rows = figure.subplots(), _rows(found)
-    rows = rows[rows["kind"] == ALL].set_index("agent")
-    for agent, side in found["settings"]["named"].items():
-        if agent not in rows.index:
-            continue
-        row = rows.loc[agent]
-        share, low, high = row["lost"][-1]
+    rows, named = rows[rows["kind"] == ALL].set_index("agent"), found["settings"]["named"]
+    for agent, row in rows.loc[rows.index.isin(list(named))].iterrows():
+        (share, low, high), side = row["lost"][-1], named[agent]
         colour = COLOURS[0] if row["lean"] > 0 else COLOURS[1]
-        axes.errorbar(
-            row["excess"], share, [[share - low], [high - share]], fmt="o", color=colour, capsize=2
-        )
+        point, ends = (row["excess"], share), [[share - low], [high - share]]
+        axes.errorbar(*point, ends, fmt="o", color=colour, capsize=2)
         place: dict[str, Any] = {"xytext": (7 * side, 4), "ha": "left" if side > 0 else "right"}
-        point = row["excess"], share
         axes.annotate(agent, point, textcoords="offset points", color=colour, **place)
     axes.axhline(0, color="#888888", lw=0.8, ls=":")
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.set_xlabel("distance from exact Thompson sampling (TV over noise)")
     axes.set_ylabel("regret lost, of exact Thompson sampling's")
     axes.margins(x=0.12)
-    axes.spines[["top", "right"]].set_visible(False)
     return {"distance": figure}

@@ -17,7 +17,7 @@ from bandit_gym.priors import prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.styles import COLOURS
-from scripts.studies.study import Found, Task, play, table
+from scripts.studies.study import Found, Task, parts_of, play, table
 
 ARMS = (2, 3, 5)
 UNIFORM = {"name": "beta", "alpha": 1.0, "beta": 1.0}
@@ -26,22 +26,22 @@ UNIFORM = {"name": "beta", "alpha": 1.0, "beta": 1.0}
 def parts(task: Task) -> dict[str, Callable[[], Any]]:
     """Return a part for each prior, each agent, and each number of arms in races."""
     settings = task.settings
-    tables = {f"prior: {name}": partial(_ratios, task, name) for name in settings["priors"]}
+    tables = {f"prior: {name}": partial(ratios, task, name) for name in settings["priors"]}
     costs = {f"agent: {label}": partial(_cost, task, label) for label in settings["agents"]}
     few = partial(_played, task, 2, task.size("horizon_short"), task.size("players"))
     many = partial(_played, task, 10, task.size("horizon_many"), task.size("replications"))
     return tables | costs | {"played: 2": few, "played: 10": many}
 
 
-def _problem(prior: Mapping[str, Any], num_arms: int) -> BanditProblem:
+def make_problem(prior: Mapping[str, Any], num_arms: int) -> BanditProblem:
     return BanditProblem(Bernoulli(), prior_from_dict(dict(prior)), num_arms)
 
 
-def _ratios(task: Task, name: str) -> list[dict[str, Any]]:
+def ratios(task: Task, name: str) -> list[dict[str, Any]]:
     """Return the rules' regrets over the least, of three horizons for each number of arms."""
     rows = []
     for num_arms in ARMS:
-        world = _problem(task.settings["priors"][name], num_arms)
+        world = make_problem(task.settings["priors"][name], num_arms)
         longest = task.size(f"horizon_{num_arms}")
         curves = {
             label: expected_regret(world, rule, longest)
@@ -59,7 +59,7 @@ def _ratios(task: Task, name: str) -> list[dict[str, Any]]:
 
 def _cost(task: Task, label: str) -> dict[str, Any]:
     """Return an agent's regret over the least with two uniform arms, and what a decision costs."""
-    world, horizon = _problem(UNIFORM, 2), task.size("horizon_costs")
+    world, horizon = make_problem(UNIFORM, 2), task.size("horizon_costs")
     options = dict(task.settings["agents"][label])
     is_drawn, name = options.pop("is_drawn", False), options.pop("agent")
     if "horizon" in options:
@@ -81,7 +81,7 @@ def _cost(task: Task, label: str) -> dict[str, Any]:
 
 def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[str, Any]:
     """Return regrets of exact Thompson sampling and the paper's race, and the least there is."""
-    world = _problem(UNIFORM, num_arms)
+    world = make_problem(UNIFORM, num_arms)
     env = {"env": "BernoulliBandit-v0", "num_arms": num_arms, "label": "uniform arms"}
     agents = [{"agent": "exact", "label": "exact"}, {"agent": "racing_paper", "label": "racing"}]
     sizes = {"horizon": horizon, "replications": max(10, replications)}
@@ -103,18 +103,13 @@ def _played(task: Task, num_arms: int, horizon: int, replications: int) -> dict[
 
 def tell(found: Found) -> dict[str, str]:
     """Return the three tables of the page."""
-    numbers = found["numbers"]
-    rows = [row for name, part in numbers.items() if name.startswith("prior") for row in part]
-    costs = sorted(_costs(found), key=lambda row: row["ratio"])
+    rows = [row for part in parts_of(found, "prior").values() for row in part]
+    costs = sorted(parts_of(found, "agent").values(), key=lambda row: row["ratio"])
     return {
         "ratios": table([_ratio_cells(row) for row in rows]),
         "costs": table([_cost_cells(row) for row in costs]),
-        "played": table([_played_cells(numbers[name]) for name in ("played: 2", "played: 10")]),
+        "played": table([_played_cells(row) for row in parts_of(found, "played").values()]),
     }
-
-
-def _costs(found: Found) -> list[dict[str, Any]]:
-    return [part for name, part in found["numbers"].items() if name.startswith("agent")]
 
 
 def _cost_cells(row: Mapping[str, Any]) -> dict[str, str]:
@@ -152,7 +147,7 @@ def draw(found: Found) -> dict[str, Figure]:
     """Draw regret over the least against the cost of a decision."""
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.subplots()
-    for row in _costs(found):
+    for row in parts_of(found, "agent").values():
         if row["is_drawn"]:
             place = row["microseconds"], row["ratio"]
             axes.plot(*place, "o", color=COLOURS[0], markersize=7)
@@ -161,5 +156,4 @@ def draw(found: Found) -> dict[str, Figure]:
     axes.set(xscale="log", xlabel="microseconds per decision", ylabel="regret, times the least")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.margins(x=0.25, y=0.1)
-    axes.spines[["top", "right"]].set_visible(False)
     return {"optimal": figure}

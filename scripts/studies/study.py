@@ -29,6 +29,7 @@ import matplotlib
 from bandit_gym.experiments.execution import run_experiment
 from bandit_gym.experiments.executor import Workers
 from bandit_gym.experiments.experiment import Experiment
+from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.files import RESULTS_VERSION, to_json, write_atomically
 from bandit_gym.results.results import load_results
 from bandit_gym.results.stored import RunResults
@@ -144,7 +145,8 @@ def play(
     sizes["block_size"] = min(sizes.get("block_size", 100), sizes["replications"])
     experiment = Experiment(tuple(environments), tuple(agents), **sizes)
     folder = task.folder / replace(experiment, replications=experiment.block_size).name
-    run_experiment(experiment, folder, workers=task.workers)
+    with progress_on_stderr() as report:
+        run_experiment(experiment, folder, workers=task.workers, on_progress=report)
     found: dict[str, dict[str, RunResults]] = {}
     for each in load_results(folder, experiment).runs:
         found.setdefault(each.run.environment.label, {})[each.run.agent.label] = each
@@ -161,7 +163,9 @@ def tell_pages() -> list[Path]:
 
 
 def _write_page(study: Study, folder: Path, found: Found) -> Path:
-    for name, figure in study.module.draw(found).items():
+    with matplotlib.rc_context({"axes.spines.top": False, "axes.spines.right": False}):
+        figures = study.module.draw(found)
+    for name, figure in figures.items():
         with matplotlib.rc_context({"svg.hashsalt": name}):
             figure.savefig(folder / f"{name}.svg", transparent=True, metadata={"Date": None})
     page = folder / f"{study.name}.md"
@@ -189,6 +193,12 @@ def fill(page: str, blocks: Mapping[str, str]) -> str:
     if sorted(places) != sorted(blocks):
         raise ValueError(f"page must have the places {sorted(blocks)}, got {sorted(places)}.")
     return PLACE.sub(lambda place: f"{place[1]}{blocks[place[2]]}\n{place[3]}", page)
+
+
+def parts_of(found: Found, kind: str) -> dict[str, Any]:
+    """Return the numbers of the parts that are called `kind: NAME`, by NAME."""
+    names = [name.partition(": ") for name in found["numbers"]]
+    return {own: found["numbers"][f"{kind}: {own}"] for first, _, own in names if first == kind}
 
 
 def table(rows: Sequence[Mapping[str, str]]) -> str:

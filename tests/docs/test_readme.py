@@ -21,10 +21,6 @@ def shown_by_an_index():
     return text
 
 
-def test_readme_is_short():
-    assert len(read("README.md").splitlines()) <= 120
-
-
 def test_readme_has_at_most_two_pictures():
     assert len(re.findall(r"!\[", read("README.md"))) <= 2
 

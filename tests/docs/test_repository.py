@@ -36,6 +36,12 @@ def test_every_python_that_is_claimed_is_tested():
     assert f">={PYTHONS[0]}" == PROJECT["requires-python"]
 
 
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_names_only_what_its_matrix_has(name):
+    matrix = JOBS[name].get("strategy", {}).get("matrix", {})
+    assert set(re.findall(r"matrix\.(\w+)", str(JOBS[name]))) == set(matrix)
+
+
 @pytest.mark.parametrize("script", [path.name for path in (ROOT / ".ci").iterdir()])
 def test_every_script_of_the_gate_is_a_job(script):
     assert f".ci/{script}" in [command for job in JOBS.values() for command in commands(job)]

@@ -29,6 +29,11 @@ from scripts.studies.study import (
 )
 
 LONG = {"table2": 1000, "1a": 1000, "1b": 10000, "2": 10000}
+SIMILAR = (
+    *("printed, weight", "printed, supremum", "shortened, value", "shortened, supremum"),
+    *("printed, weight, matched", "shortened, weight, matched"),
+)
+"""Readings of the paper that differ from others by one option, as their agents are tested for."""
 FEWER = {
     "exact": [
         ('fidelity-v1]\nonly = ""', 'fidelity-v1]\nonly = "Beta(5, 5), 100 pulls"'),
@@ -41,8 +46,10 @@ FEWER = {
         ("sigmas = [0.1, 0.3, 0.5, 0.7]", "sigmas = [0.1, 0.7]"),
         ("early = 100", "early = 5"),
         ("races = 10000", "races = 100"),
+        *((f'\n"{name}" = ', f'\n# "{name}" = ') for name in SIMILAR),
     ],
     "optimal": [
+        ("horizon_3 = 30", "horizon_3 = 8"),
         ("horizon_5 = 12", "horizon_5 = 4"),
         ("horizon_many = 1000", "horizon_many = 200"),
     ],
@@ -159,13 +166,13 @@ def test_worlds_are_averaged_in_each_replication_which_they_share():
     luck = np.random.default_rng(0).normal(0.0, 1.0, (40, 1))
     settings = {"agents": ["a", "b"], "level": 0.05}
     task = studies.Task(settings, 1.0, DOCS, studies.Workers("serial"))
-    alike = distance._pool(task, "rare", [(0.1, 0.2, luck), (0.3, 0.4, luck)])
+    alike = distance.pool(task, "rare", [(0.1, 0.2, luck), (0.3, 0.4, luck)])
     assert (alike["excess"], alike["lean"]) == (pytest.approx(0.2), pytest.approx(0.3))
     tail = 0.05 / (2 * (5 + 1) * 1) / 2  # of two agents, five kinds and all, one horizon
     half = stats.t.ppf(1 - tail, 39) * luck.std(ddof=1) / np.sqrt(40)  # as of one world
     middle = luck.mean()
     np.testing.assert_allclose(alike["lost"], [[middle, middle - half, middle + half]])
-    opposed = distance._pool(task, "rare", [(0.1, 0.2, 0.5 + luck), (0.1, 0.2, 0.5 - luck)])
+    opposed = distance.pool(task, "rare", [(0.1, 0.2, 0.5 + luck), (0.1, 0.2, 0.5 - luck)])
     np.testing.assert_allclose(opposed["lost"], [[0.5] * 3])  # luck that cancels out
 
 
@@ -185,12 +192,12 @@ def test_a_claim_fails_by_what_is_against_it(intervals, word):
     row = {"agent": "a", "kind": "rare", "excess": 0.0, "lean": 0.0}
     settings = {"near": 0.02, "horizons": [9], "margin": 0.1, "most": 0.75}
     rows = pd.DataFrame([row | {"lost": [each]} for each in intervals])
-    assert next(distance._verdicts(rows, settings))["verdict"] == word
+    assert next(distance.verdicts(rows, settings))["verdict"] == word
 
 
 # -- How much is avoidable? ---------------------------------------------------------------------
 
-UNIFORM = optimal._problem(optimal.UNIFORM, 2)
+UNIFORM = optimal.make_problem(optimal.UNIFORM, 2)
 
 
 def test_agent_as_a_rule_loses_what_its_law_does():
@@ -203,7 +210,7 @@ def test_no_rule_is_below_the_least_and_one_pull_leaves_no_choice():
     settings = Study("optimal").settings
     sizes = {"sizes": dict.fromkeys(settings["sizes"], 5)}
     task = studies.Task(settings | sizes, 1.0, DOCS, studies.Workers("serial"))
-    first, *_, last = [row for row in optimal._ratios(task, "uniform") if row["arms"] == 2]
+    first, *_, last = [row for row in optimal.ratios(task, "uniform") if row["arms"] == 2]
     assert first["horizon"] == 1 and first["ratios"] == pytest.approx(
         dict.fromkeys(first["ratios"], 1)
     )
@@ -228,7 +235,8 @@ def test_training_is_compared_with_what_is_known_exactly(sb3):
 
 
 def test_return_of_a_policy_is_the_exact_one(sb3):
-    model = sb3.make_model(Study("sb3").settings, "PPO, ended", SHORT, SHORT["horizon"], 0)
+    told = sb3.described(Study("sb3").settings, "PPO, ended")
+    model = sb3.make_model(told, SHORT, SHORT["horizon"], 0)
     world = sb3.make_world(SHORT, SHORT["horizon"], "counts", 1)
     agent = sb3.SB3Agent(model)
 
@@ -249,18 +257,21 @@ def test_return_of_a_policy_is_the_exact_one(sb3):
 
 
 def test_scaled_counts_are_posterior_means_precisions_and_the_time_left(sb3):
+    from scripts.studies import models
+
     space = sb3.make_world(SHORT, 20, "counts", 1).single_observation_space
     counts = [[0.1, 0.4, 0.0, 0.5, 0.75, 0.5, 0.5]]  # 1 of 2, 6 of 8, none of none
     expected = [4 * 2 / 4 - 2, 4 * 7 / 10 - 2, 0, 2 / 3**0.5 - 1, 2 / 3 - 1, 1, 0]
-    found = sb3.ScaledCounts(space, 20)(sb3.torch.tensor(counts))
+    found = models.ScaledCounts(space, 20)(models.torch.tensor(counts))
     assert found[0].tolist() == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize("label", Study("sb3").settings["models"])
 def test_every_model_of_the_settings_can_be_built(sb3, label):
     settings = Study("sb3").settings
-    model = sb3.make_model(settings, label, settings["worlds"][0]["env"], 50, 0)
-    assert model.n_envs == sb3.described(settings, label)["num_envs"]
+    told = sb3.described(settings, label)
+    model = sb3.make_model(told, settings["worlds"][0]["env"], 50, 0)
+    assert model.n_envs == told["num_envs"]
 
 
 # -- Does the paper hold? -----------------------------------------------------------------------

@@ -6,6 +6,7 @@ import geometric
 import numpy as np
 import pytest
 from scipy import stats
+from surface import started
 
 from agents import ExactThompson, RacingThompson, SMCThompson
 from agents.numerics.laws import Law
@@ -67,11 +68,10 @@ def test_a_law_from_outside_is_played_by_the_oracles_probabilities(make):
 
 
 def test_a_law_from_outside_is_conjugate_and_has_the_probabilities_of_the_oracle():
-    agent = ExactThompson(PROBLEM)
-    play(agent)
+    agent = started("exact", PROBLEM, None, COUNTS, SUMS)
     assert agent.method == "conjugate"
     expected = action_probabilities(PROBLEM, COUNTS, SUMS)
-    assert agent.action_probabilities()[0] == pytest.approx(expected, abs=1e-5)
+    assert agent.action_probabilities() == pytest.approx(expected, abs=1e-5)
 
 
 def test_particles_learn_geometric_rewards():

@@ -32,12 +32,6 @@ def test_fh_plays_the_largest_final_mean_whatever_was_paid_in_all():
 
 
 @pytest.mark.parametrize("penalty", ["fh", "v_zero"])
-def test_last_pull_is_greedy(penalty):
-    agent = agent_after(UNIFORM, [10, 1], [6, 0], 1, 20, penalty=penalty)
-    assert (agent.act() == 0).all()
-
-
-@pytest.mark.parametrize("penalty", ["fh", "v_zero"])
 @pytest.mark.parametrize(
     "problem",
     [

@@ -1,0 +1,94 @@
+"""The models of Stable-Baselines3 that the study trains, and the worlds that they train in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import process_time
+from typing import Any
+
+import gymnasium as gym
+import sb3_contrib
+import stable_baselines3
+import torch
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.utils import LinearSchedule
+
+from agents.sb3 import GymnasiumVecEnv
+
+FIRST_CHECKPOINT = 10_000
+
+
+class ScaledCounts(BaseFeaturesExtractor):
+    """Turn counts into posterior means under a uniform prior, their precision, and the time left.
+
+    The first few pulls matter most, and among counts over the horizon they are next to nothing.
+
+    Args:
+        space: of the observation mode `counts`, (2 K + 1,).
+        horizon: T, by which the pulls in it were divided.
+    """
+
+    def __init__(self, space: Any, horizon: int) -> None:
+        super().__init__(space, space.shape[0])
+        self.num_arms, self.horizon = space.shape[0] // 2, horizon
+
+    def forward(self, counts: torch.Tensor) -> torch.Tensor:
+        """Return (B, 2 K + 1) features of (B, 2 K + 1) observations."""
+        pulls, averages, left = torch.split(counts, [self.num_arms, self.num_arms, 1], dim=1)
+        pulls = pulls * self.horizon
+        means = (pulls * averages + 1) / (pulls + 2)
+        return torch.cat([4 * means - 2, 2 / (pulls + 1).sqrt() - 1, 2 * left - 1], dim=1)
+
+
+class Checkpoints(BaseCallback):
+    """Evaluates the model at the start, at `FIRST_CHECKPOINT` pulls, and when they doubled."""
+
+    def __init__(self, evaluate: Callable[[Any], float]) -> None:
+        super().__init__()
+        self._evaluate, self._next, self._since = evaluate, 0, process_time()
+        self.found: dict[str, Any] = {"pulls": [], "returns": [], "seconds": 0.0}
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_start(self) -> None:
+        if self.num_timesteps >= self._next:
+            self.evaluate()
+            self._next = max(2 * self._next, FIRST_CHECKPOINT)
+
+    def evaluate(self) -> None:
+        """Note the mean return of the policy as it is now."""
+        self.found["seconds"] += process_time() - self._since
+        self.found["pulls"].append(self.num_timesteps)
+        self.found["returns"].append(self._evaluate(self.model))
+        self._since = process_time()
+
+
+def make_world(env: Mapping[str, Any], horizon: int, observation: str, num_envs: int) -> Any:
+    """Build lanes of a world, which start anew in the step in which they end."""
+    options: dict[str, Any] = {**env, "max_episode_steps": horizon, "observation": observation}
+    name = f"bandit_gym:{options.pop('env')}"
+    options.pop("horizon", None)
+    return gym.make_vec(name, num_envs=num_envs, autoreset_mode="SameStep", **options)
+
+
+def described(settings: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """Return a model's settings, with those of the model that it is like."""
+    told = settings["models"][label]
+    return settings["models"].get(told.get("like"), {}) | told
+
+
+def make_model(told: Mapping[str, Any], env: Mapping[str, Any], horizon: int, seed: int) -> Any:
+    """Build an untrained model and its environments, stepped as one batch."""
+    lanes = make_world(env, horizon, told["observation"], told["num_envs"])
+    options = dict(told["options"])
+    if told.get("is_scaled"):
+        features = {"features_extractor_class": ScaledCounts}
+        options["policy_kwargs"] = features | {"features_extractor_kwargs": {"horizon": horizon}}
+    options["learning_rate"] = LinearSchedule(options["learning_rate"], 0.0, end_fraction=1.0)
+    home = stable_baselines3 if hasattr(stable_baselines3, told["algorithm"]) else sb3_contrib
+    ended = GymnasiumVecEnv(lanes, ends_at_horizon=told.get("ends_at_horizon", True))
+    torch.set_num_threads(1)  # fastest for networks of this size, and results do not depend on it
+    make = getattr(home, told["algorithm"])
+    return make(told["policy"], ended, seed=seed, device="cpu", **options)
