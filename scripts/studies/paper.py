@@ -223,7 +223,7 @@ def _look(
 ) -> list[dict[str, RunResults]]:
     """Play agents in the worlds of a figure at a look, unless they were played before."""
     figure = task.settings["figures"][name]
-    sizes = {"horizon": task.size(f"horizon_{figure['of']}"), "block_size": 25}
+    sizes = {"horizon": task.size(f"horizon_{figure['of']}"), "block_size": 8}
     sizes["seed"] = task.settings["seed"]
     if figure["of"] == "1b":
         worlds = [{"env": "BernoulliBandit-v0", "prior": figure["prior"], "label": name}]
@@ -321,7 +321,7 @@ def _table_2(task: Task, reading: str) -> dict[str, Any]:
     def look(number: int) -> Look:
         if number not in kept:
             sizes = {"horizon": task.size("horizon_table2"), "seed": settings["seed"]}
-            sizes |= {"replications": number * task.size("replications_table2"), "block_size": 25}
+            sizes |= {"replications": number * task.size("replications_table2"), "block_size": 8}
             kept[number] = Look([play(task, [world], [*agents, EXACT], **sizes)["Beta(5, 5)"]])
         return kept[number]
 
