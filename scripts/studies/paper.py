@@ -231,7 +231,7 @@ def _look(
     else:
         make = drawn_beta_world if figure["of"] == "1a" else topics_world
         worlds = [make(each) for each in range(number * task.size(f"worlds_{figure['of']}"))]
-        sizes["replications"] = 4
+        sizes["replications"] = 2
     return list(play(task, worlds, agents, **sizes).values())
 
 
@@ -472,7 +472,7 @@ def _theorem_1(task: Task, reading: str) -> dict[str, Any]:
         def errors(look: int, case: Case = case, kept: list[np.ndarray] = kept) -> Measure:
             while len(kept) < look:
                 seed = SeedSequence(task.settings["seed"], spawn_key=(len(kept),))
-                kept.append(race(case, task.settings, reading, task.size("races") // 4, seed))
+                kept.append(race(case, task.settings, reading, task.size("races"), seed))
             return Measure(np.concatenate(kept, axis=1)[0], high=PROMISE, are_outcomes=True)
 
         cells[f"problem {number + 1}"] = settle(task, errors)
