@@ -223,7 +223,7 @@ def _look(
 ) -> list[dict[str, RunResults]]:
     """Play agents in the worlds of a figure at a look, unless they were played before."""
     figure = task.settings["figures"][name]
-    sizes = {"horizon": task.size(f"horizon_{figure['of']}"), "block_size": 25}
+    sizes = {"horizon": task.size(f"horizon_{figure['of']}"), "block_size": 8}
     sizes["seed"] = task.settings["seed"]
     if figure["of"] == "1b":
         worlds = [{"env": "BernoulliBandit-v0", "prior": figure["prior"], "label": name}]
@@ -231,7 +231,7 @@ def _look(
     else:
         make = drawn_beta_world if figure["of"] == "1a" else topics_world
         worlds = [make(each) for each in range(number * task.size(f"worlds_{figure['of']}"))]
-        sizes["replications"] = 4
+        sizes["replications"] = 2
     return list(play(task, worlds, agents, **sizes).values())
 
 
@@ -321,7 +321,7 @@ def _table_2(task: Task, reading: str) -> dict[str, Any]:
     def look(number: int) -> Look:
         if number not in kept:
             sizes = {"horizon": task.size("horizon_table2"), "seed": settings["seed"]}
-            sizes |= {"replications": number * task.size("replications_table2"), "block_size": 25}
+            sizes |= {"replications": number * task.size("replications_table2"), "block_size": 8}
             kept[number] = Look([play(task, [world], [*agents, EXACT], **sizes)["Beta(5, 5)"]])
         return kept[number]
 
@@ -472,7 +472,7 @@ def _theorem_1(task: Task, reading: str) -> dict[str, Any]:
         def errors(look: int, case: Case = case, kept: list[np.ndarray] = kept) -> Measure:
             while len(kept) < look:
                 seed = SeedSequence(task.settings["seed"], spawn_key=(len(kept),))
-                kept.append(race(case, task.settings, reading, task.size("races") // 4, seed))
+                kept.append(race(case, task.settings, reading, task.size("races"), seed))
             return Measure(np.concatenate(kept, axis=1)[0], high=PROMISE, are_outcomes=True)
 
         cells[f"problem {number + 1}"] = settle(task, errors)
