@@ -10,39 +10,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bandit_gym.checks import check_choice, check_file, check_folder, message
+from bandit_gym.checks import check_file, check_folder
 from bandit_gym.experiments.command_line import terminal_width
 from bandit_gym.files import replacing
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import describe, write_report
 from bandit_gym.results.results import load_results
+from bandit_gym.styles import FORMATS, STYLES
 
 OK, FAILED = 0, 1
-FOLDER_ONLY = ("format", "style", "latex")
-FORMATS, STYLES = ("png", "svg", "pdf"), ("screen", "paper")
 
 
 def report(options: argparse.Namespace) -> int:
     """Print the tables of a folder and write its report."""
     found = load_results(options.directory)
-    typed = None if options.out is None else check_folder("out", options.out)
-    folder = typed or Path(options.directory) / "report"
-    given = {name: getattr(options, name) for name in FOLDER_ONLY}
-    chosen = {name: value for name, value in given.items() if value not in (None, False)}
-    for name in chosen.get("format", ()):
-        check_choice("format", name, FORMATS)
-    check_choice("style", chosen.get("style", STYLES[0]), STYLES)
-    if options.html and chosen:
-        condition = "stand without --format, --style and --latex"
-        raise ValueError(message("--html", condition, ", ".join(f"--{name}" for name in chosen)))
+    default = Path(options.directory) / "report"
+    folder = default if options.out is None else check_folder("out", options.out)
+    if options.html and (options.format or options.style or options.latex):
+        raise ValueError("--html must stand without --format, --style and --latex, got both.")
     print(describe(found, details=True, columns=options.columns, width=terminal_width()))
     if options.html:
         print(f"\nReport: {write_html(found, folder / 'report.html')}")
-        return FAILED if found.failed else OK
-    if "format" in chosen:
-        chosen["formats"] = chosen.pop("format")
-    write_report(found, folder, **chosen)
-    print(f"\nTables and figures: {folder}")
+    else:
+        formats, style = options.format or ("png", "svg"), options.style or "screen"
+        write_report(found, folder, formats=formats, style=style, latex=options.latex)
+        print(f"\nTables and figures: {folder}")
     return FAILED if found.failed else OK
 
 
@@ -73,10 +65,10 @@ def _take_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", help="folder of tables and figures; default: DIR/report")
     text = "one file, OUT/report.html, instead: opens in a browser, without a network"
     parser.add_argument("--html", action="store_true", help=text)
-    text = f"of figures: {', '.join(FORMATS)}; may be given again; default: png and svg"
-    parser.add_argument("--format", action="append", help=text)
-    text = "of figures: screen, or paper, a column wide, serif, without titles"
-    parser.add_argument("--style", help=text)
+    text = "of figures; may be given again; default: png and svg"
+    parser.add_argument("--format", action="append", choices=FORMATS, help=text)
+    text = "of figures: screen (default), or paper, a column wide, serif, without titles"
+    parser.add_argument("--style", choices=STYLES, help=text)
     parser.add_argument("--latex", action="store_true", help="tables.tex too, for booktabs")
 
 

@@ -21,13 +21,13 @@ from bandit_gym.checks import check_file
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import VERSION, replacing
 from bandit_gym.results.report import closing_notes, version_notes
-from bandit_gym.results.summary import normalised_scores, summarise
+from bandit_gym.results.stored import Stored
 from bandit_gym.results.tables import (
-    NOTHING,
     Row,
     Table,
     make_aggregate,
     make_tables,
+    summarise,
     write_estimate,
     write_p_value,
 )
@@ -35,7 +35,6 @@ from bandit_gym.styles import look
 
 if TYPE_CHECKING:
     from bandit_gym.results.plots import Chart, Curve
-    from bandit_gym.results.results import Results
 
 MOST_POINTS = 120
 """Of a curve: more are not told apart on a screen."""
@@ -55,7 +54,7 @@ LONGEST_NAME, LONGEST_WORLD = 28, 44
 WIDTH = 40
 """Characters beside each other, of which a phone shows no more."""
 
-GROUND, RULE = "rgba(0,0,0,0)", "#d0d0d0"
+GROUND, RULE, ERROR_COLOUR = "rgba(0,0,0,0)", "#d0d0d0", "#6b6b6b"
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -114,7 +113,7 @@ CITATION = f"""@misc{{bandit_gym,
 }}"""
 
 
-def write_html(results: Results, path: str | Path) -> Path:
+def write_html(results: Stored, path: str | Path) -> Path:
     """Write a report in one file, which shows all there is so far.
 
     Args:
@@ -145,7 +144,7 @@ def write_part(part: Table | str) -> str:
     return _note(part) if isinstance(part, str) else _write_table(part)
 
 
-def _write_page(results: Results, library: str) -> Iterator[str]:
+def _write_page(results: Stored, library: str) -> Iterator[str]:
     from bandit_gym.results.plots import make_charts
 
     rows = summarise(results)
@@ -181,7 +180,8 @@ def _write_page(results: Results, library: str) -> Iterator[str]:
     else:
         yield _note("No block is stored so far that can be reported.")
     yield "".join(map(_note, closing_notes(results, records)))
-    yield from _write_overall(results, rows)
+    for table in make_aggregate(results, records):
+        yield f"<section><h2>All worlds</h2>{_write_table(table)}</section>"
     for environment, (estimates, spread) in tables.items():
         number = experiment.environments.index(environment)
         name, _, options = environment.label.partition("(")
@@ -204,7 +204,7 @@ def _write_page(results: Results, library: str) -> Iterator[str]:
     yield "<footer>Drawn by plotly.js, MIT licence.</footer></body></html>\n"
 
 
-def _answer(results: Results, rows: Sequence[Row], environment: Entry) -> str:
+def _answer(results: Stored, rows: Sequence[Row], environment: Entry) -> str:
     """Write a sentence: which agents have less regret than the first one, and which more."""
     own = [row for row in rows if row["env"] == environment.label]
     judged = {word: [row for row in own if row["verdict"] == word] for word in VERDICTS}
@@ -238,29 +238,6 @@ def _list(words: list[str]) -> str:
     if len(words) > MOST_NAMED + 1:
         words = [*words[:MOST_NAMED], f"{len(words) - MOST_NAMED} others"]
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
-def _write_overall(results: Results, rows: pd.DataFrame) -> Iterator[str]:
-    """Yield the scores over all worlds, beside how often each agent was better or worse."""
-    for table in make_aggregate(results):
-        verdicts = pd.crosstab(rows["agent"], rows["verdict"])
-        counts = verdicts.reindex(columns=list(VERDICTS), fill_value=0)
-        scores = normalised_scores(results)
-        agents = [line[0] for line in table.lines]
-        lines = [
-            [*line, f"{scores[agent].mean():.3f}", *_tell_counts(counts.loc[agent])]
-            for agent, line in zip(agents, table.lines, strict=True)
-        ]
-        header = [table.header[0], "interquartile mean", "mean", "wins", "losses", "undecided"]
-        note = "The mean counts the tail that the interquartile mean drops. Lower is better."
-        yield "<section><h2>All worlds</h2>"
-        yield _write_table(table._replace(header=header, lines=lines, notes=[*table.notes, note]))
-        yield "</section>"
-
-
-def _tell_counts(counts: pd.Series) -> list[str]:
-    """Write how often an agent was better, worse and undecided; nothing of the reference."""
-    return [str(count) if counts.any() else NOTHING for count in counts]
 
 
 # -- Pieces -------------------------------------------------------------------------------------
@@ -398,7 +375,7 @@ def _scale(is_log: bool) -> dict[str, Any]:
     return {"type": "log", "dtick": "D2"} if is_log else {"type": "linear", "dtick": None}
 
 
-def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:
+def _write_forest(results: Stored, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:
     """Draw the regret of each agent in each world with its interval, its verdict beside it."""
     from plotly import subplots
 
@@ -412,34 +389,20 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
         vertical_spacing=min(60 / height, 0.9 / len(own)),
         subplot_titles=[_shorten(each.label, LONGEST_WORLD) for each in environments],
     )
+    figure.update_annotations(x=0, xanchor="left", font_size=13)
     for place, found in enumerate(own, start=1):
-        for level, row in enumerate(found.to_dict("records")):
-            ends = {end: row[f"cumulative_regret_{end}"] for end in ("low", "high")}
-            middle = row["cumulative_regret"]
-            figure.add_scatter(
-                x=[middle],
-                y=[level],
-                error_x={"array": [ends["high"] - middle], "arrayminus": [middle - ends["low"]]},
-                marker={"color": look(labels.index(row["agent"])).colour, "size": 8},
-                hovertemplate="%{x:.4g}<extra></extra>",
-                row=place,
-                col=1,
-            )
-            figure.add_annotation(
-                text=row["verdict"],
-                x=1,
-                xref="x domain" if place == 1 else f"x{place} domain",
-                xanchor="left",
-                y=level,
-                yref=f"y{place}" if place > 1 else "y",
-                showarrow=False,
-            )
-        ticks = {"tickvals": list(range(len(found))), "ticktext": [*map(_shorten, found["agent"])]}
+        low, middle, high = (found[f"cumulative_regret{end}"] for end in ("_low", "", "_high"))
+        levels, numbers = list(range(len(found))), map(labels.index, found["agent"])
+        colours = [look(number).colour for number in numbers]
+        errors = {"array": high - middle, "arrayminus": middle - low, "color": ERROR_COLOUR}
+        shown = {"y": levels, "row": place, "col": 1, "hovertemplate": "%{x:.4g}<extra></extra>"}
+        marks = {"mode": "markers", "marker": {"color": colours, "size": 8}}
+        figure.add_scatter(x=middle, error_x=errors, **marks, **shown)
+        words = {"mode": "text", "text": " " + found["verdict"], "textposition": "middle right"}
+        figure.add_scatter(x=high, cliponaxis=False, **words, **shown)
+        ticks = {"tickvals": levels, "ticktext": [*map(_shorten, found["agent"])]}
         figure.update_yaxes(**_axis(""), **ticks, range=[len(found) - 0.5, -0.5], row=place, col=1)
         figure.update_xaxes(**_axis(""), rangemode="tozero", row=place, col=1)
-    figure.update_annotations(
-        {"x": 0, "xanchor": "left", "font_size": 13}, selector={"xref": "paper"}
-    )
     figure.update_layout(**_layout(height), showlegend=False)
     figure.update_layout(margin_r=80)
     title = "Regret at the horizon with 95 % intervals: lower is better"

@@ -9,9 +9,9 @@ replications there are none.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -22,13 +22,10 @@ from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths
-from bandit_gym.results.stored import RunResults, paired_differences
-from bandit_gym.results.summary import regret_name
+from bandit_gym.results.stored import RunResults, Stored, paired_differences
+from bandit_gym.results.tables import regret_name
 from bandit_gym.styles import FORMATS, STYLES, Look, literal, look, wrapped
 from bandit_gym.typing import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from bandit_gym.results.results import Results
 
 SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size
@@ -91,7 +88,7 @@ class Chart(NamedTuple):
     top: float | None = None
 
 
-def chart_regret(results: Results, environment: Entry) -> Chart:
+def chart_regret(results: Stored, environment: Entry) -> Chart:
     """Return the mean regret of each agent over time."""
     runs = results.usable(environment)
     curves = [_band(results, run, run.steps, run.curves("cumulative_regret")) for run in runs]
@@ -100,7 +97,7 @@ def chart_regret(results: Results, environment: Entry) -> Chart:
     return chart._replace(bottom=0.0)
 
 
-def chart_differences(results: Results, environment: Entry) -> Chart | None:
+def chart_differences(results: Stored, environment: Entry) -> Chart | None:
     """Return each agent's regret less that of the first agent, paired by replication."""
     runs, reference = results.usable(environment), results.reference(environment)
     if reference is None or len(runs) < 2:
@@ -120,7 +117,7 @@ def chart_differences(results: Results, environment: Entry) -> Chart | None:
     return _over_time(runs, "Paired differences over time", y_title, curves)
 
 
-def chart_best_arm(results: Results, environment: Entry) -> Chart:
+def chart_best_arm(results: Stored, environment: Entry) -> Chart:
     """Return how often each agent plays the best arm, averaged over spans of steps."""
     runs = results.usable(environment)
     curves = []
@@ -135,7 +132,7 @@ def chart_best_arm(results: Results, environment: Entry) -> Chart:
     return chart._replace(log="x", bottom=0.0, top=1.0)
 
 
-def chart_samples(results: Results, environment: Entry) -> Chart | None:
+def chart_samples(results: Stored, environment: Entry) -> Chart | None:
     """Return how many samples a decision takes, over time; None if no agent draws any."""
     chart = _chart_rates(
         results, environment, "num_samples", "Samples per decision", "samples per decision"
@@ -143,14 +140,14 @@ def chart_samples(results: Results, environment: Entry) -> Chart | None:
     return chart and chart._replace(log="xy")
 
 
-def chart_flagged(results: Results, environment: Entry) -> Chart | None:
+def chart_flagged(results: Stored, environment: Entry) -> Chart | None:
     """Return the share of decisions flagged as unreliable, over time; None if none was."""
     name = "Decisions flagged as unreliable"
     chart = _chart_rates(results, environment, "is_unreliable", name, "share of decisions")
     return chart and chart._replace(log="x", bottom=0.0)
 
 
-FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
+FIGURES: dict[str, Callable[[Stored, Entry], Chart | None]] = {
     "regret": chart_regret,
     "differences": chart_differences,
     "best-arm": chart_best_arm,
@@ -159,13 +156,13 @@ FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
 }
 
 
-def make_charts(results: Results, environment: Entry) -> Iterator[Chart]:
+def make_charts(results: Stored, environment: Entry) -> Iterator[Chart]:
     """Yield all charts of an environment with results that have something to show."""
     yield from filter(None, (make(results, environment) for make in FIGURES.values()))
 
 
 def _chart_rates(
-    results: Results, environment: Entry, column: str, name: str, y_title: str
+    results: Stored, environment: Entry, column: str, name: str, y_title: str
 ) -> Chart | None:
     """Return means per step of what is stored as sums; None if all of it is 0."""
     runs, curves = results.usable(environment), []
@@ -186,7 +183,7 @@ def _over_time(runs: list[RunResults], name: str, y_title: str, curves: list[Cur
 
 
 def _band(
-    results: Results, found: RunResults, x: FloatArray | IntArray, values: FloatArray
+    results: Stored, found: RunResults, x: FloatArray | IntArray, values: FloatArray
 ) -> Curve:
     """Average (R, S) values of a run."""
     half = half_widths(values) if len(values) >= MIN_REPLICATIONS else None
@@ -195,19 +192,26 @@ def _band(
     return Curve(agent.label, look(number), x, values.mean(axis=0), half)
 
 
-def draw_all(
-    results: Results, style: str = "screen", kinds: Collection[str] = tuple(FIGURES)
-) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures that the results allow, with a name for the file of each."""
+def save_all(
+    results: Stored,
+    directory: Path,
+    *,
+    kinds: Sequence[str] = tuple(FIGURES),
+    style: str = "screen",
+    formats: Sequence[str] = ("png", "svg"),
+) -> list[Path]:
+    """Draw the figures that the results allow, save each in all formats, and return the files."""
+    files = []
     for number, environment in enumerate(results.experiment.environments):
-        for kind in (each for each in FIGURES if each in kinds):
+        for kind in kinds:
             figure = draw_one(results, environment, kind, style)
             if figure is not None:
-                yield f"{number:02d}-{kind}", figure
+                files += save(figure, directory / f"{number:02d}-{kind}", formats)
+    return files
 
 
 def draw_one(
-    results: Results, environment: Entry, kind: str, style: str = "screen"
+    results: Stored, environment: Entry, kind: str, style: str = "screen"
 ) -> Figure | None:
     """Draw one of FIGURES for an environment, where there is something to draw."""
     chart = FIGURES[kind](results, environment) if results.usable(environment) else None

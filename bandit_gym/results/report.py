@@ -6,20 +6,14 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.experiments.command_line import ENDLESS, shorten, wrap
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.statistics import LEVEL
-from bandit_gym.results.summary import aggregate, summarise
-from bandit_gym.results.tables import Row, Table, make_aggregate, make_tables, timing
-
-if TYPE_CHECKING:
-    from bandit_gym.results.results import Results
-
+from bandit_gym.results.stored import Stored
+from bandit_gym.results.tables import Row, Table, aggregate, make_aggregate, make_tables, summarise
+from bandit_gym.styles import FORMATS, STYLES
 
 PREAMBLE = "% Needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX where labels are not Latin.\n"
 WRITTEN = {
@@ -35,7 +29,7 @@ NEGATIVE = re.compile(r"(?<![\w-])-(?=\d)")
 
 
 def describe(
-    results: Results, *, details: bool = False, columns: Sequence[str] = (), width: int = ENDLESS
+    results: Stored, *, details: bool = False, columns: Sequence[str] = (), width: int = ENDLESS
 ) -> str:
     """Write what `contents` yields as plain text.
 
@@ -52,7 +46,7 @@ def describe(
 
 
 def contents(
-    results: Results, *, details: bool = False, columns: Sequence[str] = ()
+    results: Stored, *, details: bool = False, columns: Sequence[str] = ()
 ) -> Iterator[Table | str]:
     """Yield one table per environment, then the scores over all, then what is missing or failed.
 
@@ -64,12 +58,12 @@ def contents(
         yield estimates
         if details:
             yield spread
-    yield from make_aggregate(results)
+    yield from make_aggregate(results, rows)
     yield from closing_notes(results, rows)
 
 
 def write_report(
-    results: Results,
+    results: Stored,
     directory: Path,
     *,
     formats: Sequence[str] = ("png", "svg"),
@@ -89,46 +83,36 @@ def write_report(
         ValueError: if a format or the style is another.
         OSError: if the folder cannot be made or written to.
     """
-    from bandit_gym.results import plots  # brings matplotlib, which a table does not need
-    from bandit_gym.styles import FORMATS, STYLES
+    from bandit_gym.results.plots import save_all  # brings matplotlib, which tables do not need
 
     check_choice("style", style, STYLES)
     for name in formats:
         check_choice("formats", name, FORMATS)
     directory = check_folder("directory", directory)
     directory.mkdir(parents=True, exist_ok=True)
-    tables = {
-        "summary": summarise(results),
-        "aggregate": aggregate(results),
-        "timing": pd.DataFrame(timing(results)),
-    }
-    for name, table in tables.items():
+    for name, table in {"summary": summarise(results), "aggregate": aggregate(results)}.items():
         write_atomically(directory / f"{name}.csv", table.to_csv(index=False).encode())
     text = describe(results, details=True)
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     if latex:
         write_atomically(directory / "tables.tex", write_latex(results).encode())
-    for name, figure in plots.draw_all(results, style):
-        plots.save(figure, directory / name, formats)
+    save_all(results, directory, style=style, formats=formats)
 
 
-def draw_regret(results: Results, directory: Path) -> list[Path]:
+def draw_regret(results: Stored, directory: Path) -> list[Path]:
     """Draw the regret over time, one picture per environment, and return the PNG files."""
-    from bandit_gym.results import plots
+    from bandit_gym.results.plots import save_all
 
-    directory = check_folder("directory", directory)
-    figures = plots.draw_all(results, kinds=["regret"])
-    return [
-        path for name, figure in figures for path in plots.save(figure, directory / name, ["png"])
-    ]
+    folder = check_folder("directory", directory)
+    return save_all(results, folder, kinds=["regret"], formats=["png"])
 
 
-def closing_notes(results: Results, rows: Sequence[Row]) -> list[str]:
+def closing_notes(results: Stored, rows: Sequence[Row]) -> list[str]:
     """Say how verdicts are reached, and what is missing."""
     return [*_verdict_note(results, rows), *_warnings(results)]
 
 
-def _verdict_note(results: Results, rows: Sequence[Row]) -> Iterator[str]:
+def _verdict_note(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
     count = sum(not math.isnan(row["p_holm"]) for row in rows)
     if count:
         yield (
@@ -138,7 +122,7 @@ def _verdict_note(results: Results, rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def version_notes(results: Results) -> Iterator[str]:
+def version_notes(results: Stored) -> Iterator[str]:
     """Say what a reader must know before any number: that another version drew them."""
     if results.version != RESULTS_VERSION:
         yield (
@@ -147,7 +131,7 @@ def version_notes(results: Results) -> Iterator[str]:
         )
 
 
-def _warnings(results: Results) -> Iterator[str]:
+def _warnings(results: Stored) -> Iterator[str]:
     made_with = {str(block.receipt["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
         yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
@@ -191,11 +175,11 @@ def _align(cells: Sequence[str], most: int, justify: Callable[[str, int], str]) 
     return [justify(cell, max(map(len, short))) for cell in short]
 
 
-def write_latex(results: Results) -> str:
+def write_latex(results: Stored) -> str:
     """Write the table of each environment, and that over all of them, ready to be included."""
     rows = summarise(results).to_dict("records")
     tables = [estimates for estimates, _ in make_tables(results, rows).values()]
-    written = [_write_latex_table(table) for table in (*tables, *make_aggregate(results))]
+    written = [_write_latex_table(table) for table in (*tables, *make_aggregate(results, rows))]
     return "\n".join([PREAMBLE, *written])
 
 
