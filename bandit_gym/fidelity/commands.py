@@ -13,8 +13,7 @@ from typing import Any
 from bandit_gym.checks import check_folder
 from bandit_gym.experiments.command_line import parse_agent, parse_integer, parse_number
 from bandit_gym.experiments.provenance import HERE, importing_from
-from bandit_gym.fidelity.benchmark import run_suite
-from bandit_gym.fidelity.leaderboard import describe_leaderboard, describe_verdicts
+from bandit_gym.fidelity.benchmark import describe_leaderboard, describe_verdicts, run_suite
 from bandit_gym.fidelity.suite import load_suite
 from bandit_gym.results.commands import FAILED, OK
 
@@ -35,15 +34,13 @@ def fidelity(options: argparse.Namespace) -> int:
             workers=options.workers,
         )
     is_judged = load_suite(found.suite).is_judged
-    if is_judged:
-        print(describe_verdicts(found.distances))
-    else:
-        print(describe_leaderboard(found.leaderboard()))
+    board, distances = found.leaderboard(), found.distances
+    print(describe_verdicts(distances) if is_judged else describe_leaderboard(board))
     for failure in found.failures:
         print(f"bandit-gym: {failure}", file=sys.stderr)
     found.write(folder)
     print(f"\nTables and picture: {folder}")
-    is_wrong = is_judged and (found.distances["verdict"] == "WRONG").any()
+    is_wrong = is_judged and (distances["verdict"] == "WRONG").any()
     return FAILED if found.failures or is_wrong else OK
 
 
