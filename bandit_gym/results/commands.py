@@ -16,6 +16,7 @@ from bandit_gym.files import replacing
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import describe, write_report
 from bandit_gym.results.results import load_results
+from bandit_gym.results.tables import DETAILS
 from bandit_gym.styles import FORMATS, STYLES
 
 OK, FAILED = 0, 1
@@ -28,7 +29,7 @@ def report(options: argparse.Namespace) -> int:
     folder = default if options.out is None else check_folder("out", options.out)
     if options.html and (options.format or options.style or options.latex):
         raise ValueError("--html must stand without --format, --style and --latex, got both.")
-    print(describe(found, details=True, columns=options.columns, width=terminal_width()))
+    print(describe(found, columns=options.columns or DETAILS, width=terminal_width()))
     if options.html:
         print(f"\nReport: {write_html(found, folder / 'report.html')}")
     else:

@@ -23,6 +23,7 @@ from bandit_gym.files import VERSION, replacing
 from bandit_gym.results.report import closing_notes, version_notes
 from bandit_gym.results.stored import Stored
 from bandit_gym.results.tables import (
+    DETAILS,
     Row,
     Table,
     make_aggregate,
@@ -63,37 +64,26 @@ POLICY = (
 """By which a browser itself sees to it that the page asks no network for anything."""
 
 STYLE = """
-:root { --back: #fff; --front: #1a1a1a; --faint: #5a5a5a; --rule: #ccc; --mark: #f3f3f3;
-  --link: #0072b2; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 0 1rem 2rem; max-width: 80rem; background: var(--back);
-  color: var(--front); font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.5rem; line-height: 1.25; margin-bottom: .3rem; }
-h2 { font-size: 1.2rem; margin: 2.5rem 0 .3rem; }
-a { color: var(--link); }
-.note { color: var(--faint); font-size: .875rem; margin: .4rem 0; white-space: pre-line; }
+body { margin: 0 auto; padding: 0 1rem 2rem; max-width: 80rem; overflow-wrap: anywhere;
+  font: 1rem/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; }
+h2 { margin: 2.5rem 0 .3rem; }
+.note, summary { opacity: .8; font-size: .875rem; margin: .4rem 0; white-space: pre-line; }
 .scroll { overflow-x: auto; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; }
 figure { margin: 1rem 0; width: 38rem; max-width: 100%; }
-figcaption { font-weight: 600; }
-table { border: 0; border-collapse: collapse; font-size: .8125rem; line-height: 1.4;
-  font-variant-numeric: tabular-nums; }
-th, td { border: 0; padding: .2rem .5rem; text-align: right; overflow-wrap: normal; }
+table { border-collapse: collapse; font-size: .8125rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .5rem; text-align: right; overflow-wrap: normal; font-weight: normal; }
 td { white-space: nowrap; }
-thead th { border-block: 1px solid var(--rule); vertical-align: bottom; font-weight: 500; }
-tr > th:first-child { position: sticky; left: 0; background: var(--back); text-align: left;
-  font-weight: 500; overflow-wrap: anywhere; min-width: 7rem; max-width: 16rem; }
-tbody tr:nth-child(even) > * { background: var(--mark); }
-summary { cursor: pointer; color: var(--faint); font-size: .875rem; }
-pre { white-space: pre-wrap; background: var(--mark); padding: .7rem; font-size: .8125rem; }
-@media screen and (prefers-color-scheme: dark) {
-  :root { --back: #16181c; --front: #e8e8e8; --faint: #a8a8a8; --rule: #444; --mark: #24272d;
-    --link: #42b4f4; }
-  .plot { filter: invert(1) hue-rotate(180deg); }
-}
+thead th { border-block: 1px solid GrayText; vertical-align: bottom; }
+tr > th:first-child { position: sticky; left: 0; background: Canvas; text-align: left;
+  overflow-wrap: anywhere; min-width: 7rem; max-width: 16rem; }
+tbody tr:nth-child(even) > * { background: color-mix(in srgb, CanvasText 6%, Canvas); }
+pre { white-space: pre-wrap; font-size: .8125rem; }
+@media screen and (prefers-color-scheme: dark) { .plot { filter: invert(1) hue-rotate(180deg); } }
 @media print {
   body { font-size: 10pt; padding: 0; }
-  .modebar-container { display: none !important; }
   .plot, tr, li { break-inside: avoid; }
   h2, .title, figcaption { break-after: avoid; }
   .scroll { overflow: visible; }
@@ -149,7 +139,7 @@ def _write_page(results: Stored, library: str) -> Iterator[str]:
 
     rows = summarise(results)
     records = rows.to_dict("records")
-    tables = make_tables(results, records)
+    tables = make_tables(results, records, DETAILS)
     experiment = results.experiment
     title = (
         f"{_count(len(experiment.agents), 'agent')} in {_count(len(tables), 'world')}: "
@@ -182,15 +172,15 @@ def _write_page(results: Stored, library: str) -> Iterator[str]:
     yield "".join(map(_note, closing_notes(results, records)))
     for table in make_aggregate(results, records):
         yield f"<section><h2>All worlds</h2>{_write_table(table)}</section>"
-    for environment, (estimates, spread) in tables.items():
+    for environment, table in tables.items():
         number = experiment.environments.index(environment)
         name, _, options = environment.label.partition("(")
         heading = _literal(name or environment.label)
         yield f'<section id="world-{number}"><h2>{heading}</h2>'
         yield _note(options.removesuffix(")")) if name and options else ""
-        yield _write_table(estimates)
+        yield _write_table(table)
         yield from _write_charts(make_charts(results, environment), f"chart-{number}")
-        yield f"{_write_table(spread)}</section>"
+        yield "</section>"
     settings = escape(json.dumps(experiment.to_dict(), indent=2))
     yield f"<section><h2>The experiment</h2><pre>{settings}</pre>"
     yield _note(
@@ -288,14 +278,9 @@ def _write_figure(name: str, title: str, text: str, figure: Any) -> str:
     """Write a figure of plotly, without its end."""
     import plotly.io
 
-    config = {
-        "responsive": True,
-        "displaylogo": False,
-        "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
-    }
     html = plotly.io.to_html(
         figure,
-        config=config,
+        config={"responsive": True, "displayModeBar": False},
         include_plotlyjs=False,
         full_html=False,
         default_height=f"{figure.layout.height}px",
@@ -341,7 +326,7 @@ def _draw(chart: Chart) -> Any:
         **_layout(340 + 12 * len(chart.curves)),
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
     )
-    figure.update_xaxes(**_axis(chart.x_title), **_scale("x" in chart.log))
+    figure.update_xaxes(**_axis("step"), **_scale("x" in chart.log))
     figure.update_yaxes(**_axis(chart.y_title), **_scale("y" in chart.log))
     if chart.top is not None or chart.bottom is not None:
         figure.update_yaxes(range=[chart.bottom, chart.top])
@@ -421,8 +406,7 @@ def _describe(chart: Chart) -> str:
     """Say in a sentence what a chart shows, for people who do not see it."""
     last = sorted((float(curve.y[-1]), curve.label) for curve in chart.curves)
     told = ", ".join(f"{label} {value:.4g}" for value, label in last)
-    axes = f"{chart.y_title} by {chart.x_title}"
-    return f"{chart.name}: {axes}. At the end, from low to high: {told}."
+    return f"{chart.name}: {chart.y_title} by step. At the end, from low to high: {told}."
 
 
 def _tabulate(chart: Chart) -> Table:
@@ -430,7 +414,7 @@ def _tabulate(chart: Chart) -> Table:
     x = chart.curves[0].x
     kept = np.unique(np.geomspace(1, len(x), PLACES).round().astype(int)) - 1
     lines = [[curve.label, *(_value(curve, place) for place in kept)] for curve in chart.curves]
-    title = f"{chart.y_title}, by {chart.x_title}; {chart.subtitle}"
+    title = f"{chart.y_title}, by step; {chart.subtitle}"
     return Table(title.replace("\n", " "), ["", *(f"{place:.4g}" for place in x[kept])], lines, [])
 
 

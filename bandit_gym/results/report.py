@@ -12,7 +12,15 @@ from bandit_gym.experiments.command_line import ENDLESS, shorten, wrap
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.statistics import LEVEL
 from bandit_gym.results.stored import Stored
-from bandit_gym.results.tables import Row, Table, aggregate, make_aggregate, make_tables, summarise
+from bandit_gym.results.tables import (
+    DETAILS,
+    Row,
+    Table,
+    aggregate,
+    make_aggregate,
+    make_tables,
+    summarise,
+)
 from bandit_gym.styles import FORMATS, STYLES
 
 PREAMBLE = "% Needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX where labels are not Latin.\n"
@@ -28,36 +36,28 @@ WRITTEN = {
 NEGATIVE = re.compile(r"(?<![\w-])-(?=\d)")
 
 
-def describe(
-    results: Stored, *, details: bool = False, columns: Sequence[str] = (), width: int = ENDLESS
-) -> str:
+def describe(results: Stored, *, columns: Sequence[str] = (), width: int = ENDLESS) -> str:
     """Write what `contents` yields as plain text.
 
     Args:
         results: what to write about.
-        details: add to each environment how the regret is spread and what it became in rewards.
         columns: names of those to show beside the usual ones, such as "last_switch".
         width: characters that a line may have.
     """
     return "\n\n".join(
         wrap(part, width) if isinstance(part, str) else write_text(part, width)
-        for part in contents(results, details=details, columns=columns)
+        for part in contents(results, columns)
     )
 
 
-def contents(
-    results: Stored, *, details: bool = False, columns: Sequence[str] = ()
-) -> Iterator[Table | str]:
+def contents(results: Stored, columns: Sequence[str] = ()) -> Iterator[Table | str]:
     """Yield one table per environment, then the scores over all, then what is missing or failed.
 
     If another version of the engine drew the numbers, that is said before all.
     """
     rows = summarise(results).to_dict("records")
     yield from version_notes(results)
-    for estimates, spread in make_tables(results, rows, columns).values():
-        yield estimates
-        if details:
-            yield spread
+    yield from make_tables(results, rows, columns).values()
     yield from make_aggregate(results, rows)
     yield from closing_notes(results, rows)
 
@@ -92,7 +92,7 @@ def write_report(
     directory.mkdir(parents=True, exist_ok=True)
     for name, table in {"summary": summarise(results), "aggregate": aggregate(results)}.items():
         write_atomically(directory / f"{name}.csv", table.to_csv(index=False).encode())
-    text = describe(results, details=True)
+    text = describe(results, columns=DETAILS)
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     if latex:
         write_atomically(directory / "tables.tex", write_latex(results).encode())
@@ -178,8 +178,8 @@ def _align(cells: Sequence[str], most: int, justify: Callable[[str, int], str]) 
 def write_latex(results: Stored) -> str:
     """Write the table of each environment, and that over all of them, ready to be included."""
     rows = summarise(results).to_dict("records")
-    tables = [estimates for estimates, _ in make_tables(results, rows).values()]
-    written = [_write_latex_table(table) for table in (*tables, *make_aggregate(results, rows))]
+    tables = *make_tables(results, rows).values(), *make_aggregate(results, rows)
+    written = [_write_latex_table(table) for table in tables]
     return "\n".join([PREAMBLE, *written])
 
 

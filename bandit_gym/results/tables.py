@@ -33,7 +33,10 @@ DOUBTFUL = "*"
 Row = Mapping[Any, Any]
 Cells = dict[str, Callable[[Row], str]]  # title -> what a row has below it
 TITLED = [name for name, column in COLUMNS.items() if column.title]
-"""The columns of which there are estimates."""
+"""The columns of which there are estimates, that of the regret first."""
+
+DETAILS = [name for name in TITLED if COLUMNS[name].table != "estimates"]
+"""Those that a printed table shows where it is asked to, and a report always."""
 
 
 class Table(NamedTuple):
@@ -173,13 +176,13 @@ def _scores(found: RunResults) -> FloatArray:
 
 def make_tables(
     results: Stored, rows: Sequence[Row], columns: Sequence[str] = ()
-) -> dict[Entry, tuple[Table, Table]]:
-    """Make two tables of each environment that there are results of: estimates, and the spread.
+) -> dict[Entry, Table]:
+    """Make a table of each environment that there are results of.
 
     Args:
         results: what is stored.
         rows: those of `summarise`.
-        columns: names of those that the estimates are to show beside their own.
+        columns: names of those to show beside the usual ones.
 
     Raises:
         ValueError: if there is no estimate of one of them.
@@ -190,8 +193,7 @@ def make_tables(
     for environment in results.experiment.environments:
         own = [row for row in rows if row["env"] == environment.label]
         if own:
-            estimates = _make_estimates(results, environment, own, columns)
-            made[environment] = estimates, _make_spread(own)
+            made[environment] = _make_estimates(results, environment, own, columns)
     return made
 
 
@@ -214,23 +216,19 @@ def _make_estimates(
         ),
         "verdict": lambda row: row["verdict"] or NOTHING,
         "p (Holm)": lambda row: write_p_value(row["p_holm"]),
-        **_cells([name for name in _shown("estimates") if name != "cumulative_regret"]),
+        **_cells(name for name in TITLED[1:] if name not in DETAILS),
         **_cells(columns),
         "samples/decision": lambda row: write_number(row["samples_per_decision"], "{:.1f}"),
         "µs/decision": lambda row: f"{row['microseconds_per_decision']:.2f}",
     }
     notes = [
         _define_regret(environment),
+        *(f"{COLUMNS[name].title.capitalize()}: {COLUMNS[name].meaning}." for name in columns),
         *interval_notes(rows, ("cumulative_regret", "difference", *columns)),
         *_flag_notes(rows),
         *_belief_notes(results, environment),
     ]
     return fill(title, rows, cells, notes)
-
-
-def _shown(table: str) -> list[str]:
-    """Return the columns that a printed table has unasked."""
-    return [name for name, column in COLUMNS.items() if column.table == table]
 
 
 def _cells(names: Iterable[str]) -> Cells:
@@ -250,23 +248,6 @@ def _define_regret(environment: Entry) -> str:
         f"{regret_name(environment).capitalize()}: sum over steps of "
         f"{COLUMNS['cumulative_regret'].definition}, averaged over {over}."
     )
-
-
-def _make_spread(rows: Sequence[Row]) -> Table:
-    names = _shown("spread")
-    realised, simple = (COLUMNS[name] for name in names)
-    title = (
-        f"{realised.title.capitalize()}: sum over steps of {realised.definition}. "
-        f"{simple.title.capitalize()}: {simple.definition}.\n"
-        "Quantiles are those of the pseudo-regret over replications."
-    )
-    cells: Cells = {
-        "agent": lambda row: row["agent"],
-        **_cells(names),
-        **{name: partial(write_quantile, name) for name in QUANTILES},
-    }
-    notes = interval_notes(rows, names)
-    return fill(title, rows, cells, notes)
 
 
 def _flag_notes(rows: Sequence[Row]) -> Iterator[str]:
@@ -351,14 +332,14 @@ def write_estimate(row: Row, name: str, digits: int = 1) -> str:
     if math.isnan(mean):
         return NOTHING
     if is_missing(row, name):
-        return f"{mean:.{digits}f} ± {NOTHING}"
+        return f"{mean:z.{digits}f} ± {NOTHING}"
     mark = DOUBTFUL if _is_marked(row, name) else ""
     half = max(high - mean, mean - low)
     if half > 0:
         digits = max(0, 1 - math.floor(math.log10(half)))
     if abs(high + low - 2 * mean) < 0.5 * 10**-digits:
-        return f"{mean:.{digits}f} ± {high - mean:.{digits}f}{mark}"
-    return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{mark}"
+        return f"{mean:z.{digits}f} ± {high - mean:.{digits}f}{mark}"
+    return f"{mean:z.{digits}f} [{low:z.{digits}f}, {high:z.{digits}f}]{mark}"
 
 
 def write_share(share: float) -> str:
@@ -369,11 +350,6 @@ def write_share(share: float) -> str:
 def write_number(value: float, form: str) -> str:
     """Write a number in a form of `str.format`, or that there is none."""
     return NOTHING if math.isnan(value) else form.format(value)
-
-
-def write_quantile(name: str, row: Row) -> str:
-    """Write a quantile of the pseudo-regret."""
-    return f"{row[name]:.1f}"
 
 
 def write_p_value(value: float) -> str:

@@ -284,8 +284,8 @@ def written(found, name):
     half = max(high - mean, mean - low)
     digits = 1 if half == 0 else max(0, 1 - math.floor(math.log10(half)))
     if abs(high + low - 2 * mean) < 0.5 / 10**digits:
-        return f"{mean:.{digits}f} ± {high - mean:.{digits}f}{star}"
-    return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{star}"
+        return f"{mean:z.{digits}f} ± {high - mean:.{digits}f}{star}"
+    return f"{mean:z.{digits}f} [{low:z.{digits}f}, {high:z.{digits}f}]{star}"
 
 
 def test_text_tells_the_numbers_of_the_table(results, table):
@@ -508,7 +508,8 @@ def test_report_writes_its_tables_text_and_a_figure_of_each_kind(report, results
         pd.testing.assert_frame_equal(found, table, check_dtype=False)
     text = (report / "report.txt").read_text("utf-8")
     assert str(results).partition("\n\n")[0] in text
-    assert "Realised regret: sum over steps of best mean - reward." in text and "median" in text
+    assert "Realised regret: sum over steps of max(means) - reward." in text
+    assert "last switch" in text
 
 
 def test_time_of_a_decision_is_that_of_all_blocks_over_all_their_decisions(report, folder):
