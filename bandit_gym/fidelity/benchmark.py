@@ -16,7 +16,7 @@ import pandas as pd
 from bandit_gym.checks import check_folder, check_integer, check_real
 from bandit_gym.doubts import Doubt
 from bandit_gym.experiments.entries import read_entries
-from bandit_gym.experiments.executor import Call, Died, Executor, Workers
+from bandit_gym.experiments.executor import Died, Executor, Workers
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, load_suite
 from bandit_gym.fidelity.trial import (
@@ -29,7 +29,7 @@ from bandit_gym.fidelity.trial import (
 )
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.plots import Picture, save
-from bandit_gym.styles import COLOURS
+from bandit_gym.styles import COLOURS, literal
 
 NUM_DECISIONS, FEWEST_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""
@@ -44,11 +44,8 @@ COLUMNS = (
 """Of the table of distances; `docs/exact.md` says what they are."""
 
 MOST_MARKS = 7
-HIGHEST = 0.02
-"""Distance that the axis reaches at least, so that it has a number beside 0."""
-
-LEAST_RATIO = 100.0
-"""Of the ends of the axis of costs: wide enough for two powers of ten."""
+LEAST_COST, LARGEST_COST = 0.1, 1e5
+"""Microseconds that the axis of costs reaches at least, so that pictures can be compared."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +67,15 @@ class FidelityResults:
         return [f"{row.agent} failed in {row.case}: {row.words}" for row in failed.itertuples()]
 
     def leaderboard(self) -> pd.DataFrame:
-        """Return a row per agent, those that decided most often and most truly first."""
-        return make_leaderboard(self.distances)
+        """Return a row per agent, those that decided most often and most truly first.
+
+        The mean of the distances is over the cases in which an agent decided. Its interval adds up
+        the noise of single cases.
+        """
+        groups = self.distances.groupby("agent", sort=False)
+        board = pd.DataFrame([_row(str(agent), table) for agent, table in groups])
+        order = ["decided", "excess"]
+        return board.sort_values(order, ascending=[False, True], kind="stable", ignore_index=True)
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write the distances as Parquet, the leaderboard as CSV, and the picture; return files.
@@ -119,38 +123,18 @@ def run_suite(
     chosen_workers = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
     size = max(FEWEST_DECISIONS, round(scale * NUM_DECISIONS))
     calls = [(entry, case, size, seed) for entry in entries for case in chosen.cases]
-    found: list[Any] = [None] * len(calls)
+    found = {}
     with Executor(chosen_workers) as executor:
-        numbered = ((number, *call) for number, call in enumerate(calls))
-        for call, result in executor.call(_carry_out, numbered):
-            found[call[0]] = _lost(call, result) if isinstance(result, Died) else result
+        for (entry, case, *_), row in executor.call(measure_distance, calls):
+            if isinstance(row, Died):
+                row = describe_case(entry, case) | describe_failure(f"WorkerDied: {row.reason}")
+            found[entry.label, case.name] = row
+    rows = [found[entry.label, case.name] for entry, case, *_ in calls]
     told = {"suite": chosen.name, "results_version": RESULTS_VERSION}
-    return FidelityResults(chosen.name, pd.DataFrame(found, columns=COLUMNS).assign(**told))
-
-
-def _carry_out(number: int, *arguments: Any) -> Any:
-    return measure_distance(*arguments)
-
-
-def _lost(call: Call, died: Died) -> Any:
-    """Return what stands for a trial that has taken its process down."""
-    _, entry, case, *_ = call
-    return describe_case(entry, case) | describe_failure(f"WorkerDied: {died.reason}")
+    return FidelityResults(chosen.name, pd.DataFrame(rows, columns=COLUMNS).assign(**told))
 
 
 # -- Leaderboards and verdicts ---------------------------------------------------------------------
-
-
-def make_leaderboard(distances: pd.DataFrame) -> pd.DataFrame:
-    """Return a row per agent, those that decided most often and most truly first.
-
-    The mean of the distances is over the cases in which an agent decided. Its interval adds up the
-    noise of single cases.
-    """
-    rows = [_row(str(agent), table) for agent, table in distances.groupby("agent", sort=False)]
-    board = pd.DataFrame(rows)
-    order = ["decided", "excess"]
-    return board.sort_values(order, ascending=[False, True], kind="stable", ignore_index=True)
 
 
 def _row(agent: str, table: pd.DataFrame) -> dict[str, object]:
@@ -235,21 +219,16 @@ def draw_leaderboard(board: pd.DataFrame) -> Picture:
     for (_, row), colour in zip(shown.iterrows(), COLOURS, strict=False):
         below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
         errors = [[below], [above]]
-        name = str(row["agent"]).replace("$", r"\$")
+        name = literal(str(row["agent"]))
         point = row["microseconds"], row["excess"]
         axes.errorbar(*point, errors, fmt="o", color=colour, capsize=2, lw=1, label=name)
     axes.axhline(0, color="#888888", lw=0.8, ls=":")
     axes.set_xscale("log")
     axes.set_yscale("symlog", linthresh=0.01)
-    axes.margins(y=0.15)
-    for axis in axes.xaxis, axes.yaxis:
-        axis.set_major_formatter("{x:,g}")
-        axis.set_minor_formatter("")
-    axes.set_ylim(top=max(axes.get_ylim()[1], HIGHEST))
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, LEAST_COST), max(high, LARGEST_COST))
+    axes.set_ylim(top=1.0)
     if len(shown):
-        low, high = axes.get_xlim()
-        apart = max(1.0, LEAST_RATIO / (high / low)) ** 0.5
-        axes.set_xlim(low / apart, high * apart)
         axes.legend(fontsize="small")
     axes.set_xlabel("processor time of a decision, µs (median over cases)")
     axes.set_ylabel("distance from exact Thompson sampling\n(TV over noise, mean over cases)")

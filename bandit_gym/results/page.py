@@ -83,6 +83,7 @@ tbody tr:nth-child(even) > * { background: color-mix(in srgb, CanvasText 6%, Can
 pre { white-space: pre-wrap; font-size: .8125rem; }
 @media screen and (prefers-color-scheme: dark) { .plot { filter: invert(1) hue-rotate(180deg); } }
 @media print {
+  :root { color-scheme: light; }
   body { font-size: 10pt; padding: 0; }
   .plot, tr, li { break-inside: avoid; }
   h2, .title, figcaption { break-after: avoid; }
@@ -197,26 +198,23 @@ def _write_page(results: Stored, library: str) -> Iterator[str]:
 def _answer(results: Stored, rows: Sequence[Row], environment: Entry) -> str:
     """Write a sentence: which agents have less regret than the first one, and which more."""
     own = [row for row in rows if row["env"] == environment.label]
-    judged = {word: [row for row in own if row["verdict"] == word] for word in VERDICTS}
     reference = _literal(results.experiment.agents[0].label)
     parts = []
-    for word in ("better", "worse"):
+    for verdict, word in (("better", "less"), ("worse", "more")):
+        judged = [row for row in own if row["verdict"] == verdict]
         parts += [
-            f"{_literal(row['agent'])} has {VERDICTS[word]} regret than {reference} "
+            f"{_literal(row['agent'])} has {word} regret than {reference} "
             f"({escape(write_estimate(row, 'difference'))}, {_p_value(row)})"
-            for row in judged[word][:MOST_NAMED]
+            for row in judged[:MOST_NAMED]
         ]
-        if (left := len(judged[word]) - MOST_NAMED) > 0:
-            parts.append(f"{left} more {'has' if left == 1 else 'have'} {VERDICTS[word]} regret")
-    undecided = [_literal(row["agent"]) for row in judged["undecided"]]
+        if len(judged) > MOST_NAMED:
+            parts.append(f"{len(judged) - MOST_NAMED} more with {word} regret")
+    undecided = [_literal(row["agent"]) for row in own if row["verdict"] == "undecided"]
     if undecided:
         parts.append(f"{_list(undecided)} {'is' if len(undecided) == 1 else 'are'} undecided")
     number = results.experiment.environments.index(environment)
     link = f'<a href="#world-{number}">{_literal(environment.label)}</a>'
     return f"<li>{link}: {'; '.join(parts) or 'there is nothing to compare'}.</li>"
-
-
-VERDICTS = {"better": "less", "worse": "more", "undecided": ""}
 
 
 def _p_value(row: Row) -> str:

@@ -107,21 +107,6 @@ def draw_regret(results: Stored, directory: Path) -> list[Path]:
     return save_all(results, folder, kinds=["regret"], formats=["png"])
 
 
-def closing_notes(results: Stored, rows: Sequence[Row]) -> list[str]:
-    """Say how verdicts are reached, and what is missing."""
-    return [*_verdict_note(results, rows), *_warnings(results)]
-
-
-def _verdict_note(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
-    count = sum(not math.isnan(row["p_holm"]) for row in rows)
-    if count:
-        yield (
-            f"Verdicts: regret below or above {results.experiment.agents[0].label}'s with "
-            f"p < {LEVEL} after Holm's correction for the {count} comparisons of this report; "
-            "undecided otherwise."
-        )
-
-
 def version_notes(results: Stored) -> Iterator[str]:
     """Say what a reader must know before any number: that another version drew them."""
     if results.version != RESULTS_VERSION:
@@ -131,7 +116,15 @@ def version_notes(results: Stored) -> Iterator[str]:
         )
 
 
-def _warnings(results: Stored) -> Iterator[str]:
+def closing_notes(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
+    """Say how verdicts are reached, and what is missing."""
+    count = sum(not math.isnan(row["p_holm"]) for row in rows)
+    if count:
+        yield (
+            f"Verdicts: regret below or above {results.experiment.agents[0].label}'s with "
+            f"p < {LEVEL} after Holm's correction for the {count} comparisons of this report; "
+            "undecided otherwise."
+        )
     made_with = {str(block.receipt["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
         yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
@@ -201,7 +194,7 @@ def _write_latex_table(table: Table) -> str:
             r"\toprule",
             _write_line(table.header),
             r"\midrule",
-            *(_write_line(_with_minus(line)) for line in table.lines),
+            *map(_write_line, table.lines),
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
@@ -211,9 +204,6 @@ def _write_latex_table(table: Table) -> str:
 
 
 def _write_line(cells: Sequence[str]) -> str:
-    return " & ".join(map(escape_latex, cells)) + r" \\"
-
-
-def _with_minus(line: Sequence[str]) -> list[str]:
-    """Put a minus for the hyphen of negative numbers; the label stays as it is."""
-    return [line[0], *(NEGATIVE.sub("−", cell) for cell in line[1:])]
+    """Write a row, with a minus for the hyphen of its numbers."""
+    label, *values = map(escape_latex, cells)
+    return " & ".join([label, *(NEGATIVE.sub("$-$", value) for value in values)]) + r" \\"

@@ -507,7 +507,7 @@ def test_report_writes_its_tables_text_and_a_figure_of_each_kind(report, results
         found = found.assign(**{n: found[n].fillna("") for n in found if n == "verdict"})
         pd.testing.assert_frame_equal(found, table, check_dtype=False)
     text = (report / "report.txt").read_text("utf-8")
-    assert str(results).partition("\n\n")[0] in text
+    assert str(results).partition("\n")[0] in text and text.count("\ndoubting ") == 3
     assert "Realised regret: sum over steps of max(means) - reward." in text
     assert "last switch" in text
 
