@@ -227,6 +227,7 @@ def draw_leaderboard(board: pd.DataFrame) -> Picture:
     axes.set_yscale("symlog", linthresh=0.01)
     low, high = axes.get_xlim()
     axes.set_xlim(min(low, LEAST_COST), max(high, LARGEST_COST))
+    axes.margins(y=0.15)
     axes.set_ylim(top=1.0)
     if len(shown):
         axes.legend(fontsize="small")
