@@ -15,7 +15,9 @@ from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Any
 
+from bandit_gym import commands as reading
 from bandit_gym.checks import check_folder, check_path
+from bandit_gym.commands import FAILED, OK
 from bandit_gym.experiments.catalogue import KINDS, describe_catalogue, find_own_code
 from bandit_gym.experiments.command_line import (
     OneLineParser,
@@ -33,12 +35,8 @@ from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.experiments.provenance import HERE, check_trust, importing_from
 from bandit_gym.experiments.simulation import least_regrets
 from bandit_gym.experiments.store import read_manifest
-from bandit_gym.fidelity import commands as fidelity
 from bandit_gym.files import VERSION
-from bandit_gym.results import commands as reading
-from bandit_gym.results.commands import FAILED, OK
 from bandit_gym.results.report import describe, draw_regret
-from bandit_gym.watching import commands as watching
 
 BAD_INPUT, INTERRUPTED, NOBODY_READS = 2, 130, 141
 
@@ -184,15 +182,16 @@ def _take_agents(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=DEFAULT_AGENTS,
         metavar="NAME[:OPTION=VALUE,...]",
-        help="the first is the reference of the differences",
+        help=f"first the reference of the differences; default: {' '.join(DEFAULT_AGENTS)}",
     )
-    parser.add_argument("--replications", type=parse_integer, default=100)
+    text = "episodes of each agent; default: %(default)s"
+    parser.add_argument("--replications", type=parse_integer, default=100, help=text)
     text = "store every step, with the probability of its action"
     parser.add_argument("--propensities", action="store_true", help=text)
 
 
 def _take_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file")
+    parser.add_argument("file", help="settings of the experiment")
 
 
 def _take_out(parser: argparse.ArgumentParser) -> None:
@@ -243,8 +242,6 @@ COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
         "go on with an experiment that was interrupted",
         *(reading.take_directory, _take_trust, _take_workers, *_ENDING),
     ),
-    **watching.COMMANDS,
     **reading.COMMANDS,
-    **fidelity.COMMANDS,
 }
 """Every command, what it does, and which arguments it takes."""

@@ -11,7 +11,6 @@ COLOURS = (
 )
 """Okabe and Ito's and a wine red, told apart by colour-blind eyes, also on the page's dark side."""
 
-GREY = "#6b6b6b"
 DASHES = {"solid": "-", "dash": "--", "dashdot": "-.", "dot": ":"}
 """As plotly and as matplotlib call them; they repeat what the colours say."""
 

@@ -25,10 +25,13 @@ WIDTH, ENDLESS = 100, 10**6
 
 def take_world(parser: argparse.ArgumentParser) -> None:
     """Declare a world, how long an agent plays in it, and the seed."""
-    parser.add_argument("--env", default=DEFAULT_ENVIRONMENT, help=", ".join(ENV_IDS))
-    parser.add_argument("--env-options", default="{}", metavar="JSON", help="its arguments")
-    for option, default in (("--horizon", 1000), ("--seed", 0)):
-        parser.add_argument(option, type=parse_integer, default=default)
+    text = f"{', '.join(ENV_IDS)}; default: %(default)s"
+    parser.add_argument("--env", default=DEFAULT_ENVIRONMENT, help=text)
+    text = "its arguments; default: none"
+    parser.add_argument("--env-options", default="{}", metavar="JSON", help=text)
+    for option, default, text in (("--horizon", 1000, "steps"), ("--seed", 0, "of all draws")):
+        text += "; default: %(default)s"
+        parser.add_argument(option, type=parse_integer, default=default, help=text)
 
 
 def parse_environment(name: str, options: str) -> dict[str, Any]:

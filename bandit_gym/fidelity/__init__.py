@@ -5,8 +5,12 @@ are stored: `fidelity-v1` is the open benchmark, `adversarial` has priors and hi
 hard. Agents are reached by name, through the catalogue.
 """
 
-from bandit_gym.fidelity.benchmark import FidelityResults, run_suite
-from bandit_gym.fidelity.leaderboard import describe_leaderboard, describe_verdicts
+from bandit_gym.fidelity.benchmark import (
+    FidelityResults,
+    describe_leaderboard,
+    describe_verdicts,
+    run_suite,
+)
 from bandit_gym.fidelity.suite import load_suite
 
 __all__ = [

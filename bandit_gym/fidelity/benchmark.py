@@ -1,41 +1,51 @@
 """The open benchmark: agents and samplers put to a suite, and what is found of them.
 
-Everything but the cost depends on suite, agents, labels, scale and seed alone.
+Everything but the cost depends on suite, agents, labels, scale and seed alone. A leaderboard tells
+it by agent, the verdicts by case.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from bandit_gym.checks import (
-    check_callback,
-    check_folder,
-    check_integer,
-    check_real,
-)
-from bandit_gym.experiments.entries import Entry, read_entries
-from bandit_gym.experiments.executor import Call, Died, Executor, Workers
-from bandit_gym.fidelity.leaderboard import draw_leaderboard, make_leaderboard
-from bandit_gym.fidelity.suite import DEFAULT_SUITE, Suite, load_suite
+from bandit_gym.checks import check_folder, check_integer, check_real
+from bandit_gym.doubts import Doubt
+from bandit_gym.experiments.entries import read_entries
+from bandit_gym.experiments.executor import Died, Executor, Workers
+from bandit_gym.fidelity.distance import HALF_WIDTH
+from bandit_gym.fidelity.suite import DEFAULT_SUITE, load_suite
 from bandit_gym.fidelity.trial import (
     FAILED,
+    MEASURED,
+    WRONG,
     describe_case,
     describe_failure,
     measure_distance,
 )
 from bandit_gym.files import RESULTS_VERSION, write_atomically
-from bandit_gym.results.plots import save
+from bandit_gym.results.plots import Picture, save
+from bandit_gym.styles import COLOURS, literal
 
 NUM_DECISIONS, FEWEST_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""
 
 MOST_SCALE = 1000.0
+
+COLUMNS = (
+    *("agent", "case", "kind", "arms", "pulls", "status", "verdict", "words", "decisions"),
+    *("tv", "floor", "excess", "std", "low", "high", "run_excess"),
+    *("flagged", "doubts", "num_samples", "microseconds"),
+)
+"""Of the table of distances; `docs/exact.md` says what they are."""
+
+MOST_MARKS = 7
+LEAST_COST, LARGEST_COST = 0.1, 1e5
+"""Microseconds that the axis of costs reaches at least, so that pictures can be compared."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +67,15 @@ class FidelityResults:
         return [f"{row.agent} failed in {row.case}: {row.words}" for row in failed.itertuples()]
 
     def leaderboard(self) -> pd.DataFrame:
-        """Return a row per agent, those that decided most often and most truly first."""
-        return make_leaderboard(self.distances)
+        """Return a row per agent, those that decided most often and most truly first.
+
+        The mean of the distances is over the cases in which an agent decided. Its interval adds up
+        the noise of single cases.
+        """
+        groups = self.distances.groupby("agent", sort=False)
+        board = pd.DataFrame([_row(str(agent), table) for agent, table in groups])
+        order = ["decided", "excess"]
+        return board.sort_values(order, ascending=[False, True], kind="stable", ignore_index=True)
 
     def write(self, folder: str | Path) -> list[Path]:
         """Write the distances as Parquet, the leaderboard as CSV, and the picture; return files.
@@ -69,9 +86,7 @@ class FidelityResults:
         folder = check_folder("out", folder)
         folder.mkdir(parents=True, exist_ok=True)
         files = [folder / "distances.parquet", folder / "leaderboard.csv"]
-        buffer = io.BytesIO()
-        self.distances.to_parquet(buffer, index=False)
-        write_atomically(files[0], buffer.getvalue())
+        write_atomically(files[0], self.distances.to_parquet(index=False))
         write_atomically(files[1], self.leaderboard().to_csv(index=False).encode())
         return files + save(draw_leaderboard(self.leaderboard()), folder / "leaderboard", ["png"])
 
@@ -84,7 +99,6 @@ def run_suite(
     scale: float = 1.0,
     seed: int = 0,
     workers: Workers | int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> FidelityResults:
     """Put agents and samplers to a suite.
 
@@ -97,7 +111,6 @@ def run_suite(
         scale: 1 is 10,000 decisions a case. There are 1,000 at least.
         seed: of agents and noise.
         workers: who computes, or how many processes; default one per core.
-        on_progress: told how many of all trials are done.
 
     Raises:
         TypeError, ValueError: if an argument has a wrong value. What agents raise is in the tables.
@@ -107,42 +120,118 @@ def run_suite(
     chosen = load_suite(suite).only(only)
     scale = check_real("scale", scale, above=0.0, maximum=MOST_SCALE)
     seed = check_integer("seed", seed, minimum=0)
-    if on_progress is not None:
-        check_callback("on_progress", on_progress)
     chosen_workers = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
-    calls = list(_calls(entries, chosen, scale, seed))
-    found: list[Any] = [None] * len(calls)
+    size = max(FEWEST_DECISIONS, round(scale * NUM_DECISIONS))
+    calls = [(entry, case, size, seed) for entry in entries for case in chosen.cases]
+    found = {}
     with Executor(chosen_workers) as executor:
-        numbered = ((number, *call) for number, call in enumerate(calls))
-        for done, (call, result) in enumerate(executor.call(_carry_out, numbered), start=1):
-            found[call[0]] = _lost(call, result) if isinstance(result, Died) else result
-            if on_progress is not None:
-                on_progress(done, len(calls))
+        for (entry, case, *_), row in executor.call(measure_distance, calls):
+            if isinstance(row, Died):
+                row = describe_case(entry, case) | describe_failure(f"WorkerDied: {row.reason}")
+            found[entry.label, case.name] = row
+    rows = [found[entry.label, case.name] for entry, case, *_ in calls]
     told = {"suite": chosen.name, "results_version": RESULTS_VERSION}
-    return FidelityResults(chosen.name, pd.DataFrame(found, columns=COLUMNS).assign(**told))
+    return FidelityResults(chosen.name, pd.DataFrame(rows, columns=COLUMNS).assign(**told))
 
 
-def _calls(entries: Sequence[Entry], suite: Suite, scale: float, seed: int) -> Iterator[Call]:
-    """Yield the trials."""
-    num_decisions = max(FEWEST_DECISIONS, round(scale * NUM_DECISIONS))
-    for entry in entries:
-        for case in suite.cases:
-            yield entry, case, num_decisions, seed
+# -- Leaderboards and verdicts ---------------------------------------------------------------------
 
 
-def _carry_out(number: int, *arguments: Any) -> Any:
-    return measure_distance(*arguments)
+def _row(agent: str, table: pd.DataFrame) -> dict[str, object]:
+    made = table[table["status"] == MEASURED].sort_values("excess", ascending=False)
+    noise = HALF_WIDTH * made["std"]
+    both = float(np.sqrt((noise**2).sum())) / max(1, len(made))
+    return {
+        "agent": agent,
+        "decided": len(made),
+        "cases": len(table),
+        "excess": made["excess"].mean(),
+        "excess_low": made["excess"].mean() - both,
+        "excess_high": (made["high"] - noise).mean() + both,
+        "worst": made["excess"].max(),
+        "worst_case": next(iter(made["case"]), np.nan),
+        "flagged": made["flagged"].mean(),
+        "doubts": int(np.bitwise_or.reduce(made["doubts"].to_numpy(np.int64))),
+        "num_samples": made["num_samples"].mean(),
+        "microseconds": made["microseconds"].median(),
+    }
 
 
-def _lost(call: Call, died: Died) -> Any:
-    """Return what stands for a trial that has taken its process down."""
-    _, entry, case, *_ = call
-    return describe_case(entry, case) | describe_failure(f"WorkerDied: {died.reason}")
+def leaderboard_cells(board: pd.DataFrame) -> list[dict[str, str]]:
+    """Return the rows of a leaderboard as text under headings, each estimate with its interval."""
+    return [_cells(row) for _, row in board.iterrows()]
 
 
-COLUMNS = (
-    *("agent", "case", "kind", "arms", "pulls", "status", "verdict", "words", "decisions"),
-    *("tv", "floor", "excess", "std", "low", "high", "run_excess"),
-    *("flagged", "doubts", "num_samples", "microseconds"),
-)
-"""Of the table of distances; `docs/exact.md` says what they are."""
+def _cells(row: pd.Series) -> dict[str, str]:
+    mean, decides = "{excess:.4f} [{excess_low:.4f}, {excess_high:.4f}]", row["decided"] > 0
+    return {
+        "agent": str(row["agent"]),
+        "cases decided": f"{row['decided']} of {row['cases']}",
+        "TV over noise, mean": mean.format(**row) if decides else "",
+        "TV over noise, largest": f"{row['worst']:.3f}, {row['worst_case']}" if decides else "",
+        "flagged": _number(row["flagged"], "{:.1%}") + _reasons(row),
+        "samples": _number(row["num_samples"], "{:.0f}"),
+        "µs a decision": _number(
+            row["microseconds"], "{:,.3g}" if row["microseconds"] < 100 else "{:,.0f}"
+        ),
+    }
+
+
+def _number(value: float, form: str) -> str:
+    return "" if np.isnan(value) else form.format(value)
+
+
+def _reasons(row: pd.Series) -> str:
+    """Return the doubts behind a share of flagged decisions, in words."""
+    return f": {Doubt(int(row['doubts'])).words}" if row["doubts"] > 0 else ""
+
+
+def describe_leaderboard(board: pd.DataFrame) -> str:
+    """Return a leaderboard as a table of plain text."""
+    return pd.DataFrame(leaderboard_cells(board)).to_string(index=False)
+
+
+def _verdict(row: pd.Series) -> str:
+    excess = np.fmax(row["excess"], row["run_excess"])
+    flagged = f", {row['flagged']:.0%} flagged{_reasons(row)}" if row["flagged"] >= 0.005 else ""
+    return str(row["verdict"]) + _number(excess, " {:.3f}") + flagged
+
+
+def describe_verdicts(distances: pd.DataFrame) -> str:
+    """Return the verdicts and their counts as tables of plain text, and what is said of WRONG.
+
+    Beside a verdict are the excess, of lanes' own laws where it is larger, and the flags.
+    """
+    agents, cases = distances["agent"].unique(), distances["case"].unique()
+    told = distances.assign(cell=[_verdict(row) for _, row in distances.iterrows()])
+    cells = told.pivot(index="case", columns="agent", values="cell").loc[cases, agents]
+    counts = pd.crosstab(distances["agent"], distances["verdict"]).loc[agents]
+    wrong = distances[(distances["verdict"] == WRONG) & (distances["words"] == "")]
+    lines = [f"WRONG: {row.agent} in {row.case}" for row in wrong.itertuples()]
+    return "\n\n".join([cells.to_string(), counts.to_string(), *lines])
+
+
+def draw_leaderboard(board: pd.DataFrame) -> Picture:
+    """Draw distance against cost with a mark for each agent, the first seven at most."""
+    figure = Picture(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    shown = board[board["decided"] > 0].head(MOST_MARKS)
+    for (_, row), colour in zip(shown.iterrows(), COLOURS, strict=False):
+        below, above = row["excess"] - row["excess_low"], row["excess_high"] - row["excess"]
+        errors = [[below], [above]]
+        name = literal(str(row["agent"]))
+        point = row["microseconds"], row["excess"]
+        axes.errorbar(*point, errors, fmt="o", color=colour, capsize=2, lw=1, label=name)
+    axes.axhline(0, color="#888888", lw=0.8, ls=":")
+    axes.set_xscale("log")
+    axes.set_yscale("symlog", linthresh=0.01)
+    low, high = axes.get_xlim()
+    axes.set_xlim(min(low, LEAST_COST), max(high, LARGEST_COST))
+    axes.margins(y=0.15)
+    axes.set_ylim(top=1.0)
+    if len(shown):
+        axes.legend(fontsize="small")
+    axes.set_xlabel("processor time of a decision, µs (median over cases)")
+    axes.set_ylabel("distance from exact Thompson sampling\n(TV over noise, mean over cases)")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure

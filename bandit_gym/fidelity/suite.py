@@ -8,7 +8,6 @@ Letters: K arms.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, replace
 from functools import cache
@@ -79,14 +78,12 @@ class Suite:
 
     Attributes:
         name: of the suite.
-        digest: of its file, as hexadecimal digits.
         cases: all of them.
         is_judged: whether the command tells the verdict on each case instead of a leaderboard, and
             fails where one is WRONG.
     """
 
     name: str
-    digest: str
     cases: tuple[Case, ...]
     is_judged: bool = False
 
@@ -108,11 +105,6 @@ def suite_file(name: str) -> Path:
     return FOLDER / f"{name}.json"
 
 
-def suite_names() -> list[str]:
-    """Return the names of all suites."""
-    return sorted(file.stem for file in FOLDER.glob("*.json"))
-
-
 def load_suite(name: str = DEFAULT_SUITE) -> Suite:
     """Read a suite.
 
@@ -120,16 +112,15 @@ def load_suite(name: str = DEFAULT_SUITE) -> Suite:
         TypeError: if the name is no string.
         ValueError: if there is no such suite; names the nearest.
     """
-    return _read_suite(check_choice("suite", name, suite_names()))
+    names = sorted(file.stem for file in FOLDER.glob("*.json"))
+    return _read_suite(check_choice("suite", name, names))
 
 
 @cache
 def _read_suite(name: str) -> Suite:
-    text = suite_file(name).read_text(encoding="utf-8")
-    stored = json.loads(text)
+    stored = json.loads(suite_file(name).read_text(encoding="utf-8"))
     cases = tuple(read_case(case) for case in stored["cases"])
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return Suite(name, digest, cases, stored.get("is_judged", False))
+    return Suite(name, cases, stored.get("is_judged", False))
 
 
 def read_case(stored: dict[str, Any]) -> Case:

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.random import Generator, SeedSequence
 
-from bandit_gym.checks import as_numbers, message
+from bandit_gym.checks import as_numbers, check_actions, message
 from bandit_gym.experiments.catalogue import agent_names, is_sampler, load_agent
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.packed import unpack_options
@@ -154,7 +154,7 @@ def is_refusal(error: BaseException, entry: Entry) -> bool:
 
 def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> Decisions:
     """Decide once in each of many fresh lanes; in fewer where that takes too many samples."""
-    agent = make_agent(entry, case.problem, num_decisions, case.name)
+    agent = make_agent(entry, case.problem, num_decisions)
     num_arms, num_samples, microseconds = len(case.law), 0.0, 0.0
     tells_law = hasattr(agent, "action_probabilities")
     num_kept = int(np.max(getattr(agent, "num_particles", 0))) if tells_law else 0
@@ -165,7 +165,7 @@ def decide(entry: Entry, case: Case, num_decisions: int, seed: SeedSequence) -> 
         agent.reset(num_envs=size, seed=lane_seed)
         agent.warm_start(case.counts, case.sums)
         begin = process_time()
-        arms = check_arms(agent.act(), size, num_arms, case.name)
+        arms = check_actions(agent.act(), num_arms, size)
         microseconds = 1e6 * (process_time() - begin) / size
         told = read_diagnostics(agent, size)
         laws = agent.action_probabilities() if num_kept else np.full((size, num_arms), np.nan)
@@ -188,16 +188,6 @@ def batches(
         num_decisions, size = num_decisions - size, min(10 * size, MOST_LANE_ARMS // num_arms)
 
 
-def check_arms(arms: Any, num_lanes: int, num_arms: int, where: str) -> Any:
-    """Return (N,) arms; refuse what are none, naming the problem."""
-    found = np.asarray(arms)
-    is_right = found.shape == (num_lanes,) and found.dtype.kind in "iu"
-    if not is_right or (found < 0).any() or (found >= num_arms).any():
-        name, condition = f"what act returns in {where!r}", f"be {num_lanes} arms below {num_arms}"
-        raise ValueError(f"{name} must {condition}, got {arms!r}.")
-    return found
-
-
 def read_diagnostics(agent: Any, num_lanes: int) -> tuple[BoolArray, IntArray, FloatArray]:
     """Return (N,) flags, doubts and samples of the last decision; False, 0 and NaN if not told."""
     told = agent.diagnostics() if hasattr(agent, "diagnostics") else {}
@@ -206,18 +196,17 @@ def read_diagnostics(agent: Any, num_lanes: int) -> tuple[BoolArray, IntArray, F
     return flags, doubts, np.broadcast_to(told.get("num_samples", np.nan), num_lanes)
 
 
-def make_agent(entry: Entry, problem: BanditProblem, horizon: int, where: str) -> Any:
+def make_agent(entry: Entry, problem: BanditProblem, horizon: int) -> Any:
     """Make an agent, of a sampler if that is what the entry names.
 
     Args:
         entry: the agent.
         problem: it is told.
         horizon: pulls of the run, told to agents that ask.
-        where: name of the problem, for messages.
     """
     code, options = load_agent(entry.target), unpack_options(entry.options)
     if is_sampler(code):
-        return SamplerAgent(problem, partial(cast(Sampler, code), **options), where)
+        return SamplerAgent(problem, partial(cast(Sampler, code), **options))
     if "horizon" in inspect.signature(code).parameters:
         options = {"horizon": horizon} | options
     return code(problem, **options)
@@ -229,11 +218,10 @@ class SamplerAgent:
     Args:
         problem: likelihood, prior and number of arms.
         sampler: of its posterior.
-        where: name of the problem, for messages.
     """
 
-    def __init__(self, problem: BanditProblem, sampler: Sampler, where: str) -> None:
-        self.problem, self.sampler, self.where = problem, sampler, where
+    def __init__(self, problem: BanditProblem, sampler: Sampler) -> None:
+        self.problem, self.sampler = problem, sampler
 
     def reset(self, num_envs: int, seed: SeedSequence) -> None:
         """Prepare for N lanes."""
@@ -248,12 +236,12 @@ class SamplerAgent:
 
         Raises:
             ValueError: if they have another shape, are no finite numbers or lie outside the
-                support; names the problem.
+                support.
         """
         data = self.data[0].copy(), self.data[1].copy()
         found = self.sampler(self.problem, *data, self.rng, self.num_lanes)
-        name = f"what the sampler returns in {self.where!r}"
-        means, shape = as_numbers(found), (self.num_lanes, self.problem.num_arms)
+        name, shape = "what the sampler returns", (self.num_lanes, self.problem.num_arms)
+        means = as_numbers(found)
         if means is None or means.shape != shape or not np.isfinite(means).all():
             raise ValueError(message(name, f"be finite numbers of shape {shape}", found))
         low, high = self.problem.arm_support().T

@@ -4,7 +4,7 @@ from bandit_gym.results.page import write_html
 from bandit_gym.results.report import describe, write_report
 from bandit_gym.results.results import Results, load_results
 from bandit_gym.results.stored import RunResults, paired_differences
-from bandit_gym.results.summary import aggregate, summarise
+from bandit_gym.results.tables import aggregate, summarise
 
 __all__ = [
     "Results",

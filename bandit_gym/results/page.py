@@ -21,13 +21,14 @@ from bandit_gym.checks import check_file
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import VERSION, replacing
 from bandit_gym.results.report import closing_notes, version_notes
-from bandit_gym.results.summary import normalised_scores, summarise
+from bandit_gym.results.stored import Stored
 from bandit_gym.results.tables import (
-    NOTHING,
+    DETAILS,
     Row,
     Table,
     make_aggregate,
     make_tables,
+    summarise,
     write_estimate,
     write_p_value,
 )
@@ -35,7 +36,6 @@ from bandit_gym.styles import look
 
 if TYPE_CHECKING:
     from bandit_gym.results.plots import Chart, Curve
-    from bandit_gym.results.results import Results
 
 MOST_POINTS = 120
 """Of a curve: more are not told apart on a screen."""
@@ -55,7 +55,7 @@ LONGEST_NAME, LONGEST_WORLD = 28, 44
 WIDTH = 40
 """Characters beside each other, of which a phone shows no more."""
 
-GROUND, RULE = "rgba(0,0,0,0)", "#d0d0d0"
+GROUND, RULE, ERROR_COLOUR = "rgba(0,0,0,0)", "#d0d0d0", "#6b6b6b"
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
@@ -64,37 +64,27 @@ POLICY = (
 """By which a browser itself sees to it that the page asks no network for anything."""
 
 STYLE = """
-:root { --back: #fff; --front: #1a1a1a; --faint: #5a5a5a; --rule: #ccc; --mark: #f3f3f3;
-  --link: #0072b2; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 0 1rem 2rem; max-width: 80rem; background: var(--back);
-  color: var(--front); font: 1rem/1.5 system-ui, sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.5rem; line-height: 1.25; margin-bottom: .3rem; }
-h2 { font-size: 1.2rem; margin: 2.5rem 0 .3rem; }
-a { color: var(--link); }
-.note { color: var(--faint); font-size: .875rem; margin: .4rem 0; white-space: pre-line; }
+body { margin: 0 auto; padding: 0 1rem 2rem; max-width: 80rem; overflow-wrap: anywhere;
+  font: 1rem/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; }
+h2 { margin: 2.5rem 0 .3rem; }
+.note, summary { opacity: .8; font-size: .875rem; margin: .4rem 0; white-space: pre-line; }
 .scroll { overflow-x: auto; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; }
 figure { margin: 1rem 0; width: 38rem; max-width: 100%; }
-figcaption { font-weight: 600; }
-table { border: 0; border-collapse: collapse; font-size: .8125rem; line-height: 1.4;
-  font-variant-numeric: tabular-nums; }
-th, td { border: 0; padding: .2rem .5rem; text-align: right; overflow-wrap: normal; }
+table { border-collapse: collapse; font-size: .8125rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .5rem; text-align: right; overflow-wrap: normal; font-weight: normal; }
 td { white-space: nowrap; }
-thead th { border-block: 1px solid var(--rule); vertical-align: bottom; font-weight: 500; }
-tr > th:first-child { position: sticky; left: 0; background: var(--back); text-align: left;
-  font-weight: 500; overflow-wrap: anywhere; min-width: 7rem; max-width: 16rem; }
-tbody tr:nth-child(even) > * { background: var(--mark); }
-summary { cursor: pointer; color: var(--faint); font-size: .875rem; }
-pre { white-space: pre-wrap; background: var(--mark); padding: .7rem; font-size: .8125rem; }
-@media screen and (prefers-color-scheme: dark) {
-  :root { --back: #16181c; --front: #e8e8e8; --faint: #a8a8a8; --rule: #444; --mark: #24272d;
-    --link: #42b4f4; }
-  .plot { filter: invert(1) hue-rotate(180deg); }
-}
+thead th { border-block: 1px solid GrayText; vertical-align: bottom; }
+tr > th:first-child { position: sticky; left: 0; background: Canvas; text-align: left;
+  overflow-wrap: anywhere; min-width: 7rem; max-width: 16rem; }
+tbody tr:nth-child(even) > * { background: color-mix(in srgb, CanvasText 6%, Canvas); }
+pre { white-space: pre-wrap; font-size: .8125rem; }
+@media screen and (prefers-color-scheme: dark) { .plot { filter: invert(1) hue-rotate(180deg); } }
 @media print {
+  :root { color-scheme: light; }
   body { font-size: 10pt; padding: 0; }
-  .modebar-container { display: none !important; }
   .plot, tr, li { break-inside: avoid; }
   h2, .title, figcaption { break-after: avoid; }
   .scroll { overflow: visible; }
@@ -114,7 +104,7 @@ CITATION = f"""@misc{{bandit_gym,
 }}"""
 
 
-def write_html(results: Results, path: str | Path) -> Path:
+def write_html(results: Stored, path: str | Path) -> Path:
     """Write a report in one file, which shows all there is so far.
 
     Args:
@@ -145,12 +135,12 @@ def write_part(part: Table | str) -> str:
     return _note(part) if isinstance(part, str) else _write_table(part)
 
 
-def _write_page(results: Results, library: str) -> Iterator[str]:
+def _write_page(results: Stored, library: str) -> Iterator[str]:
     from bandit_gym.results.plots import make_charts
 
     rows = summarise(results)
     records = rows.to_dict("records")
-    tables = make_tables(results, records)
+    tables = make_tables(results, records, DETAILS)
     experiment = results.experiment
     title = (
         f"{_count(len(experiment.agents), 'agent')} in {_count(len(tables), 'world')}: "
@@ -181,16 +171,17 @@ def _write_page(results: Results, library: str) -> Iterator[str]:
     else:
         yield _note("No block is stored so far that can be reported.")
     yield "".join(map(_note, closing_notes(results, records)))
-    yield from _write_overall(results, rows)
-    for environment, (estimates, spread) in tables.items():
+    for table in make_aggregate(results, records):
+        yield f"<section><h2>All worlds</h2>{_write_table(table)}</section>"
+    for environment, table in tables.items():
         number = experiment.environments.index(environment)
         name, _, options = environment.label.partition("(")
         heading = _literal(name or environment.label)
         yield f'<section id="world-{number}"><h2>{heading}</h2>'
         yield _note(options.removesuffix(")")) if name and options else ""
-        yield _write_table(estimates)
+        yield _write_table(table)
         yield from _write_charts(make_charts(results, environment), f"chart-{number}")
-        yield f"{_write_table(spread)}</section>"
+        yield "</section>"
     settings = escape(json.dumps(experiment.to_dict(), indent=2))
     yield f"<section><h2>The experiment</h2><pre>{settings}</pre>"
     yield _note(
@@ -204,29 +195,26 @@ def _write_page(results: Results, library: str) -> Iterator[str]:
     yield "<footer>Drawn by plotly.js, MIT licence.</footer></body></html>\n"
 
 
-def _answer(results: Results, rows: Sequence[Row], environment: Entry) -> str:
+def _answer(results: Stored, rows: Sequence[Row], environment: Entry) -> str:
     """Write a sentence: which agents have less regret than the first one, and which more."""
     own = [row for row in rows if row["env"] == environment.label]
-    judged = {word: [row for row in own if row["verdict"] == word] for word in VERDICTS}
     reference = _literal(results.experiment.agents[0].label)
     parts = []
-    for word in ("better", "worse"):
+    for verdict, word in (("better", "less"), ("worse", "more")):
+        judged = [row for row in own if row["verdict"] == verdict]
         parts += [
-            f"{_literal(row['agent'])} has {VERDICTS[word]} regret than {reference} "
+            f"{_literal(row['agent'])} has {word} regret than {reference} "
             f"({escape(write_estimate(row, 'difference'))}, {_p_value(row)})"
-            for row in judged[word][:MOST_NAMED]
+            for row in judged[:MOST_NAMED]
         ]
-        if (left := len(judged[word]) - MOST_NAMED) > 0:
-            parts.append(f"{left} more {'has' if left == 1 else 'have'} {VERDICTS[word]} regret")
-    undecided = [_literal(row["agent"]) for row in judged["undecided"]]
+        if len(judged) > MOST_NAMED:
+            parts.append(f"{len(judged) - MOST_NAMED} more with {word} regret")
+    undecided = [_literal(row["agent"]) for row in own if row["verdict"] == "undecided"]
     if undecided:
         parts.append(f"{_list(undecided)} {'is' if len(undecided) == 1 else 'are'} undecided")
     number = results.experiment.environments.index(environment)
     link = f'<a href="#world-{number}">{_literal(environment.label)}</a>'
     return f"<li>{link}: {'; '.join(parts) or 'there is nothing to compare'}.</li>"
-
-
-VERDICTS = {"better": "less", "worse": "more", "undecided": ""}
 
 
 def _p_value(row: Row) -> str:
@@ -238,29 +226,6 @@ def _list(words: list[str]) -> str:
     if len(words) > MOST_NAMED + 1:
         words = [*words[:MOST_NAMED], f"{len(words) - MOST_NAMED} others"]
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
-def _write_overall(results: Results, rows: pd.DataFrame) -> Iterator[str]:
-    """Yield the scores over all worlds, beside how often each agent was better or worse."""
-    for table in make_aggregate(results):
-        verdicts = pd.crosstab(rows["agent"], rows["verdict"])
-        counts = verdicts.reindex(columns=list(VERDICTS), fill_value=0)
-        scores = normalised_scores(results)
-        agents = [line[0] for line in table.lines]
-        lines = [
-            [*line, f"{scores[agent].mean():.3f}", *_tell_counts(counts.loc[agent])]
-            for agent, line in zip(agents, table.lines, strict=True)
-        ]
-        header = [table.header[0], "interquartile mean", "mean", "wins", "losses", "undecided"]
-        note = "The mean counts the tail that the interquartile mean drops. Lower is better."
-        yield "<section><h2>All worlds</h2>"
-        yield _write_table(table._replace(header=header, lines=lines, notes=[*table.notes, note]))
-        yield "</section>"
-
-
-def _tell_counts(counts: pd.Series) -> list[str]:
-    """Write how often an agent was better, worse and undecided; nothing of the reference."""
-    return [str(count) if counts.any() else NOTHING for count in counts]
 
 
 # -- Pieces -------------------------------------------------------------------------------------
@@ -311,14 +276,9 @@ def _write_figure(name: str, title: str, text: str, figure: Any) -> str:
     """Write a figure of plotly, without its end."""
     import plotly.io
 
-    config = {
-        "responsive": True,
-        "displaylogo": False,
-        "modeBarButtons": [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
-    }
     html = plotly.io.to_html(
         figure,
-        config=config,
+        config={"responsive": True, "displayModeBar": False},
         include_plotlyjs=False,
         full_html=False,
         default_height=f"{figure.layout.height}px",
@@ -364,7 +324,7 @@ def _draw(chart: Chart) -> Any:
         **_layout(340 + 12 * len(chart.curves)),
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom"},
     )
-    figure.update_xaxes(**_axis(chart.x_title), **_scale("x" in chart.log))
+    figure.update_xaxes(**_axis("step"), **_scale("x" in chart.log))
     figure.update_yaxes(**_axis(chart.y_title), **_scale("y" in chart.log))
     if chart.top is not None or chart.bottom is not None:
         figure.update_yaxes(range=[chart.bottom, chart.top])
@@ -398,7 +358,7 @@ def _scale(is_log: bool) -> dict[str, Any]:
     return {"type": "log", "dtick": "D2"} if is_log else {"type": "linear", "dtick": None}
 
 
-def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:
+def _write_forest(results: Stored, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:
     """Draw the regret of each agent in each world with its interval, its verdict beside it."""
     from plotly import subplots
 
@@ -412,34 +372,20 @@ def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[E
         vertical_spacing=min(60 / height, 0.9 / len(own)),
         subplot_titles=[_shorten(each.label, LONGEST_WORLD) for each in environments],
     )
+    figure.update_annotations(x=0, xanchor="left", font_size=13)
     for place, found in enumerate(own, start=1):
-        for level, row in enumerate(found.to_dict("records")):
-            ends = {end: row[f"cumulative_regret_{end}"] for end in ("low", "high")}
-            middle = row["cumulative_regret"]
-            figure.add_scatter(
-                x=[middle],
-                y=[level],
-                error_x={"array": [ends["high"] - middle], "arrayminus": [middle - ends["low"]]},
-                marker={"color": look(labels.index(row["agent"])).colour, "size": 8},
-                hovertemplate="%{x:.4g}<extra></extra>",
-                row=place,
-                col=1,
-            )
-            figure.add_annotation(
-                text=row["verdict"],
-                x=1,
-                xref="x domain" if place == 1 else f"x{place} domain",
-                xanchor="left",
-                y=level,
-                yref=f"y{place}" if place > 1 else "y",
-                showarrow=False,
-            )
-        ticks = {"tickvals": list(range(len(found))), "ticktext": [*map(_shorten, found["agent"])]}
+        low, middle, high = (found[f"cumulative_regret{end}"] for end in ("_low", "", "_high"))
+        levels, numbers = list(range(len(found))), map(labels.index, found["agent"])
+        colours = [look(number).colour for number in numbers]
+        errors = {"array": high - middle, "arrayminus": middle - low, "color": ERROR_COLOUR}
+        shown = {"y": levels, "row": place, "col": 1, "hovertemplate": "%{x:.4g}<extra></extra>"}
+        marks = {"mode": "markers", "marker": {"color": colours, "size": 8}}
+        figure.add_scatter(x=middle, error_x=errors, **marks, **shown)
+        words = {"mode": "text", "text": " " + found["verdict"], "textposition": "middle right"}
+        figure.add_scatter(x=high, cliponaxis=False, **words, **shown)
+        ticks = {"tickvals": levels, "ticktext": [*map(_shorten, found["agent"])]}
         figure.update_yaxes(**_axis(""), **ticks, range=[len(found) - 0.5, -0.5], row=place, col=1)
         figure.update_xaxes(**_axis(""), rangemode="tozero", row=place, col=1)
-    figure.update_annotations(
-        {"x": 0, "xanchor": "left", "font_size": 13}, selector={"xref": "paper"}
-    )
     figure.update_layout(**_layout(height), showlegend=False)
     figure.update_layout(margin_r=80)
     title = "Regret at the horizon with 95 % intervals: lower is better"
@@ -458,8 +404,7 @@ def _describe(chart: Chart) -> str:
     """Say in a sentence what a chart shows, for people who do not see it."""
     last = sorted((float(curve.y[-1]), curve.label) for curve in chart.curves)
     told = ", ".join(f"{label} {value:.4g}" for value, label in last)
-    axes = f"{chart.y_title} by {chart.x_title}"
-    return f"{chart.name}: {axes}. At the end, from low to high: {told}."
+    return f"{chart.name}: {chart.y_title} by step. At the end, from low to high: {told}."
 
 
 def _tabulate(chart: Chart) -> Table:
@@ -467,7 +412,7 @@ def _tabulate(chart: Chart) -> Table:
     x = chart.curves[0].x
     kept = np.unique(np.geomspace(1, len(x), PLACES).round().astype(int)) - 1
     lines = [[curve.label, *(_value(curve, place) for place in kept)] for curve in chart.curves]
-    title = f"{chart.y_title}, by {chart.x_title}; {chart.subtitle}"
+    title = f"{chart.y_title}, by step; {chart.subtitle}"
     return Table(title.replace("\n", " "), ["", *(f"{place:.4g}" for place in x[kept])], lines, [])
 
 

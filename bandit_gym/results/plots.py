@@ -9,9 +9,10 @@ replications there are none.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -22,13 +23,10 @@ from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.files import replacing
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths
-from bandit_gym.results.stored import RunResults, paired_differences
-from bandit_gym.results.summary import regret_name
+from bandit_gym.results.stored import RunResults, Stored, paired_differences
+from bandit_gym.results.tables import regret_name
 from bandit_gym.styles import FORMATS, STYLES, Look, literal, look, wrapped
-from bandit_gym.typing import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from bandit_gym.results.results import Results
+from bandit_gym.typing import FloatArray
 
 SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size
@@ -66,13 +64,12 @@ class Curve(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """What a figure shows, before it is drawn.
+    """What a figure shows over the steps, before it is drawn.
 
     Attributes:
         name: what is shown.
         world: the label of the world that it was measured in.
         subtitle: what the numbers rest on.
-        x_title: what the horizontal axis shows.
         y_title: what the vertical axis shows.
         curves: at least one.
         log: letters of the logarithmic axes, of "xy".
@@ -83,7 +80,6 @@ class Chart(NamedTuple):
     name: str
     world: str
     subtitle: str
-    x_title: str
     y_title: str
     curves: list[Curve]
     log: str = ""
@@ -91,66 +87,48 @@ class Chart(NamedTuple):
     top: float | None = None
 
 
-def chart_regret(results: Results, environment: Entry) -> Chart:
+def chart_regret(results: Stored, environment: Entry) -> Chart | None:
     """Return the mean regret of each agent over time."""
-    runs = results.usable(environment)
-    curves = [_band(results, run, run.steps, run.curves("cumulative_regret")) for run in runs]
-    name = f"{regret_name(environment)} so far"
-    chart = _over_time(runs, "Regret over time", f"{name}\n{DEFINITION}", curves)
-    return chart._replace(bottom=0.0)
+    y_title = f"{regret_name(environment)} so far\n{DEFINITION}"
+    return _chart(results, environment, "Regret over time", y_title, _regret, bottom=0.0)
 
 
-def chart_differences(results: Results, environment: Entry) -> Chart | None:
+def chart_differences(results: Stored, environment: Entry) -> Chart | None:
     """Return each agent's regret less that of the first agent, paired by replication."""
-    runs, reference = results.usable(environment), results.reference(environment)
-    if reference is None or len(runs) < 2:
+    reference = results.reference(environment)
+    if reference is None or len(results.usable(environment)) < 2:
         return None
-    curves = []
-    for run in runs:
-        common, values = paired_differences(run, reference, "cumulative_regret")
-        if run is reference:
-            flat = _band(results, run, run.steps, values)
-            label = f"{flat.label} (reference)"
-            curves.append(flat._replace(label=label, half=None))
-        elif len(common):
-            curves.append(_band(results, run, run.steps, values))
     y_title = (
         f"{regret_name(environment)} so far\n{DEFINITION},\nless that of the reference, paired"
     )
-    return _over_time(runs, "Paired differences over time", y_title, curves)
+    measure = partial(_differences, reference)
+    chart = _chart(results, environment, "Paired differences over time", y_title, measure)
+    if chart is not None:
+        flat = chart.curves[0]
+        chart.curves[0] = flat._replace(label=f"{flat.label} (reference)", half=None)
+    return chart
 
 
-def chart_best_arm(results: Results, environment: Entry) -> Chart:
+def chart_best_arm(results: Stored, environment: Entry) -> Chart | None:
     """Return how often each agent plays the best arm, averaged over spans of steps."""
-    runs = results.usable(environment)
-    curves = []
-    for run in runs:
-        is_best = run.curves("action_rank") == 0
-        num_spans = min(NUM_SPANS, len(run.steps))
-        spans = np.array_split(np.arange(len(run.steps)), num_spans)
-        times = np.array([np.exp(np.log(run.steps[span]).mean()) for span in spans])
-        shares = np.stack([is_best[:, span].mean(axis=1) for span in spans], axis=1)
-        curves.append(_band(results, run, times, shares))
-    chart = _over_time(runs, "Pulls of the best arm", "share of pulls of the best arm", curves)
-    return chart._replace(log="x", bottom=0.0, top=1.0)
+    axes = {"log": "x", "bottom": 0.0, "top": 1.0}
+    y_title = "share of pulls of the best arm"
+    return _chart(results, environment, "Pulls of the best arm", y_title, _shares, **axes)
 
 
-def chart_samples(results: Results, environment: Entry) -> Chart | None:
+def chart_samples(results: Stored, environment: Entry) -> Chart | None:
     """Return how many samples a decision takes, over time; None if no agent draws any."""
-    chart = _chart_rates(
-        results, environment, "num_samples", "Samples per decision", "samples per decision"
-    )
-    return chart and chart._replace(log="xy")
+    measure = partial(_rates, "num_samples")
+    return _chart(results, environment, "Samples per decision", "samples", measure, log="xy")
 
 
-def chart_flagged(results: Results, environment: Entry) -> Chart | None:
+def chart_flagged(results: Stored, environment: Entry) -> Chart | None:
     """Return the share of decisions flagged as unreliable, over time; None if none was."""
-    name = "Decisions flagged as unreliable"
-    chart = _chart_rates(results, environment, "is_unreliable", name, "share of decisions")
-    return chart and chart._replace(log="x", bottom=0.0)
+    name, measure = "Decisions flagged as unreliable", partial(_rates, "is_unreliable")
+    return _chart(results, environment, name, "share of decisions", measure, log="x", bottom=0.0)
 
 
-FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
+FIGURES: dict[str, Callable[[Stored, Entry], Chart | None]] = {
     "regret": chart_regret,
     "differences": chart_differences,
     "best-arm": chart_best_arm,
@@ -159,55 +137,85 @@ FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
 }
 
 
-def make_charts(results: Results, environment: Entry) -> Iterator[Chart]:
+def make_charts(results: Stored, environment: Entry) -> Iterator[Chart]:
     """Yield all charts of an environment with results that have something to show."""
     yield from filter(None, (make(results, environment) for make in FIGURES.values()))
 
 
-def _chart_rates(
-    results: Results, environment: Entry, column: str, name: str, y_title: str
+Measured = tuple[np.ndarray, FloatArray]
+"""(S,) steps and (R, S) values, of no replication where there is nothing to show."""
+
+
+def _chart(
+    results: Stored,
+    environment: Entry,
+    name: str,
+    y_title: str,
+    measure: Callable[[RunResults], Measured],
+    **axes: Any,
 ) -> Chart | None:
-    """Return means per step of what is stored as sums; None if all of it is 0."""
-    runs, curves = results.usable(environment), []
+    """Return the means of what is measured of each run; None if there are none."""
+    runs, agents = results.usable(environment), results.experiment.agents
+    curves = []
     for run in runs:
-        sums = run.curves(column)
-        if not np.isnan(sums).any() and sums[:, -1].any():
-            rates = np.diff(sums, axis=1, prepend=0) / np.diff(run.steps, prepend=0)
-            curves.append(_band(results, run, run.steps, rates))
-    return _over_time(runs, name, y_title, curves) if curves else None
-
-
-def _over_time(runs: list[RunResults], name: str, y_title: str, curves: list[Curve]) -> Chart:
+        steps, values = measure(run)
+        if len(values):
+            half = half_widths(values) if len(values) >= MIN_REPLICATIONS else None
+            number = agents.index(run.run.agent)
+            means = values.mean(axis=0)
+            curves.append(Curve(agents[number].label, look(number), steps, means, half))
+    if not curves:
+        return None
     count = max(len(run.replications) for run in runs)
     is_banded = count >= MIN_REPLICATIONS
     bands = "bands: 95 % interval of the mean" if is_banded else "no bands below 10"
     subtitle = f"{count} replications; {bands}"
-    return Chart(name, runs[0].run.environment.label, subtitle, "step", y_title, curves)
+    return Chart(name, environment.label, subtitle, y_title, curves, **axes)
 
 
-def _band(
-    results: Results, found: RunResults, x: FloatArray | IntArray, values: FloatArray
-) -> Curve:
-    """Average (R, S) values of a run."""
-    half = half_widths(values) if len(values) >= MIN_REPLICATIONS else None
-    agent = found.run.agent
-    number = results.experiment.agents.index(agent)
-    return Curve(agent.label, look(number), x, values.mean(axis=0), half)
+def _regret(run: RunResults) -> Measured:
+    return run.steps, run.curves("cumulative_regret")
 
 
-def draw_all(
-    results: Results, style: str = "screen", kinds: Collection[str] = tuple(FIGURES)
-) -> Iterator[tuple[str, Figure]]:
-    """Yield the figures that the results allow, with a name for the file of each."""
+def _differences(reference: RunResults, run: RunResults) -> Measured:
+    return run.steps, paired_differences(run, reference, "cumulative_regret")[1]
+
+
+def _shares(run: RunResults) -> Measured:
+    is_best = run.curves("action_rank") == 0
+    spans = np.array_split(np.arange(len(run.steps)), min(NUM_SPANS, len(run.steps)))
+    times = np.array([np.exp(np.log(run.steps[span]).mean()) for span in spans])
+    return times, np.stack([is_best[:, span].mean(axis=1) for span in spans], axis=1)
+
+
+def _rates(column: str, run: RunResults) -> Measured:
+    """Return means per step of what is stored as sums; none if all of it is 0."""
+    sums = run.curves(column)
+    if np.isnan(sums).any() or not sums[:, -1].any():
+        sums = sums[:0]
+    return run.steps, np.diff(sums, axis=1, prepend=0) / np.diff(run.steps, prepend=0)
+
+
+def save_all(
+    results: Stored,
+    directory: Path,
+    *,
+    kinds: Sequence[str] = tuple(FIGURES),
+    style: str = "screen",
+    formats: Sequence[str] = ("png", "svg"),
+) -> list[Path]:
+    """Draw the figures that the results allow, save each in all formats, and return the files."""
+    files = []
     for number, environment in enumerate(results.experiment.environments):
-        for kind in (each for each in FIGURES if each in kinds):
+        for kind in kinds:
             figure = draw_one(results, environment, kind, style)
             if figure is not None:
-                yield f"{number:02d}-{kind}", figure
+                files += save(figure, directory / f"{number:02d}-{kind}", formats)
+    return files
 
 
 def draw_one(
-    results: Results, environment: Entry, kind: str, style: str = "screen"
+    results: Stored, environment: Entry, kind: str, style: str = "screen"
 ) -> Figure | None:
     """Draw one of FIGURES for an environment, where there is something to draw."""
     chart = FIGURES[kind](results, environment) if results.usable(environment) else None
@@ -226,7 +234,7 @@ def draw(chart: Chart, style: str = "screen") -> Figure:
                 axes.fill_between(curve.x, *ends, color=curve.look.colour, alpha=0.2, linewidth=0)
         axes.spines[["top", "right"]].set_visible(False)
         axes.margins(x=0)
-        axes.set(xlabel=chart.x_title, ylabel=chart.y_title)
+        axes.set(xlabel="step", ylabel=chart.y_title)
         axes.set_ylim(chart.bottom, chart.top)
         if "x" in chart.log:
             axes.set_xscale("log")

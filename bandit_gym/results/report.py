@@ -6,20 +6,22 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.experiments.command_line import ENDLESS, shorten, wrap
 from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.statistics import LEVEL
-from bandit_gym.results.summary import aggregate, summarise
-from bandit_gym.results.tables import Row, Table, make_aggregate, make_tables, timing
-
-if TYPE_CHECKING:
-    from bandit_gym.results.results import Results
-
+from bandit_gym.results.stored import Stored
+from bandit_gym.results.tables import (
+    DETAILS,
+    Row,
+    Table,
+    aggregate,
+    make_aggregate,
+    make_tables,
+    summarise,
+)
+from bandit_gym.styles import FORMATS, STYLES
 
 PREAMBLE = "% Needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX where labels are not Latin.\n"
 WRITTEN = {
@@ -34,42 +36,34 @@ WRITTEN = {
 NEGATIVE = re.compile(r"(?<![\w-])-(?=\d)")
 
 
-def describe(
-    results: Results, *, details: bool = False, columns: Sequence[str] = (), width: int = ENDLESS
-) -> str:
+def describe(results: Stored, *, columns: Sequence[str] = (), width: int = ENDLESS) -> str:
     """Write what `contents` yields as plain text.
 
     Args:
         results: what to write about.
-        details: add to each environment how the regret is spread and what it became in rewards.
         columns: names of those to show beside the usual ones, such as "last_switch".
         width: characters that a line may have.
     """
     return "\n\n".join(
         wrap(part, width) if isinstance(part, str) else write_text(part, width)
-        for part in contents(results, details=details, columns=columns)
+        for part in contents(results, columns)
     )
 
 
-def contents(
-    results: Results, *, details: bool = False, columns: Sequence[str] = ()
-) -> Iterator[Table | str]:
+def contents(results: Stored, columns: Sequence[str] = ()) -> Iterator[Table | str]:
     """Yield one table per environment, then the scores over all, then what is missing or failed.
 
     If another version of the engine drew the numbers, that is said before all.
     """
     rows = summarise(results).to_dict("records")
     yield from version_notes(results)
-    for estimates, spread in make_tables(results, rows, columns).values():
-        yield estimates
-        if details:
-            yield spread
-    yield from make_aggregate(results)
+    yield from make_tables(results, rows, columns).values()
+    yield from make_aggregate(results, rows)
     yield from closing_notes(results, rows)
 
 
 def write_report(
-    results: Results,
+    results: Stored,
     directory: Path,
     *,
     formats: Sequence[str] = ("png", "svg"),
@@ -89,56 +83,31 @@ def write_report(
         ValueError: if a format or the style is another.
         OSError: if the folder cannot be made or written to.
     """
-    from bandit_gym.results import plots  # brings matplotlib, which a table does not need
-    from bandit_gym.styles import FORMATS, STYLES
+    from bandit_gym.results.plots import save_all  # brings matplotlib, which tables do not need
 
     check_choice("style", style, STYLES)
     for name in formats:
         check_choice("formats", name, FORMATS)
     directory = check_folder("directory", directory)
     directory.mkdir(parents=True, exist_ok=True)
-    tables = {
-        "summary": summarise(results),
-        "aggregate": aggregate(results),
-        "timing": pd.DataFrame(timing(results)),
-    }
-    for name, table in tables.items():
+    for name, table in {"summary": summarise(results), "aggregate": aggregate(results)}.items():
         write_atomically(directory / f"{name}.csv", table.to_csv(index=False).encode())
-    text = describe(results, details=True)
+    text = describe(results, columns=DETAILS)
     write_atomically(directory / "report.txt", f"{text}\n".encode())
     if latex:
         write_atomically(directory / "tables.tex", write_latex(results).encode())
-    for name, figure in plots.draw_all(results, style):
-        plots.save(figure, directory / name, formats)
+    save_all(results, directory, style=style, formats=formats)
 
 
-def draw_regret(results: Results, directory: Path) -> list[Path]:
+def draw_regret(results: Stored, directory: Path) -> list[Path]:
     """Draw the regret over time, one picture per environment, and return the PNG files."""
-    from bandit_gym.results import plots
+    from bandit_gym.results.plots import save_all
 
-    directory = check_folder("directory", directory)
-    figures = plots.draw_all(results, kinds=["regret"])
-    return [
-        path for name, figure in figures for path in plots.save(figure, directory / name, ["png"])
-    ]
+    folder = check_folder("directory", directory)
+    return save_all(results, folder, kinds=["regret"], formats=["png"])
 
 
-def closing_notes(results: Results, rows: Sequence[Row]) -> list[str]:
-    """Say how verdicts are reached, and what is missing."""
-    return [*_verdict_note(results, rows), *_warnings(results)]
-
-
-def _verdict_note(results: Results, rows: Sequence[Row]) -> Iterator[str]:
-    count = sum(not math.isnan(row["p_holm"]) for row in rows)
-    if count:
-        yield (
-            f"Verdicts: regret below or above {results.experiment.agents[0].label}'s with "
-            f"p < {LEVEL} after Holm's correction for the {count} comparisons of this report; "
-            "undecided otherwise."
-        )
-
-
-def version_notes(results: Results) -> Iterator[str]:
+def version_notes(results: Stored) -> Iterator[str]:
     """Say what a reader must know before any number: that another version drew them."""
     if results.version != RESULTS_VERSION:
         yield (
@@ -147,7 +116,15 @@ def version_notes(results: Results) -> Iterator[str]:
         )
 
 
-def _warnings(results: Results) -> Iterator[str]:
+def closing_notes(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
+    """Say how verdicts are reached, and what is missing."""
+    count = sum(not math.isnan(row["p_holm"]) for row in rows)
+    if count:
+        yield (
+            f"Verdicts: regret below or above {results.experiment.agents[0].label}'s with "
+            f"p < {LEVEL} after Holm's correction for the {count} comparisons of this report; "
+            "undecided otherwise."
+        )
     made_with = {str(block.receipt["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
         yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
@@ -191,11 +168,11 @@ def _align(cells: Sequence[str], most: int, justify: Callable[[str, int], str]) 
     return [justify(cell, max(map(len, short))) for cell in short]
 
 
-def write_latex(results: Results) -> str:
+def write_latex(results: Stored) -> str:
     """Write the table of each environment, and that over all of them, ready to be included."""
     rows = summarise(results).to_dict("records")
-    tables = [estimates for estimates, _ in make_tables(results, rows).values()]
-    written = [_write_latex_table(table) for table in (*tables, *make_aggregate(results))]
+    tables = *make_tables(results, rows).values(), *make_aggregate(results, rows)
+    written = [_write_latex_table(table) for table in tables]
     return "\n".join([PREAMBLE, *written])
 
 
@@ -217,7 +194,7 @@ def _write_latex_table(table: Table) -> str:
             r"\toprule",
             _write_line(table.header),
             r"\midrule",
-            *(_write_line(_with_minus(line)) for line in table.lines),
+            *map(_write_line, table.lines),
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
@@ -227,9 +204,6 @@ def _write_latex_table(table: Table) -> str:
 
 
 def _write_line(cells: Sequence[str]) -> str:
-    return " & ".join(map(escape_latex, cells)) + r" \\"
-
-
-def _with_minus(line: Sequence[str]) -> list[str]:
-    """Put a minus for the hyphen of negative numbers; the label stays as it is."""
-    return [line[0], *(NEGATIVE.sub("−", cell) for cell in line[1:])]
+    """Write a row, with a minus for the hyphen of its numbers."""
+    label, *values = map(escape_latex, cells)
+    return " & ".join([label, *(NEGATIVE.sub("$-$", value) for value in values)]) + r" \\"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,14 +10,13 @@ import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder, check_object, check_path
 from bandit_gym.experiments.blocks import OWN, columns_of
-from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.store import Store, read_manifest
 from bandit_gym.results.page import write_part
 from bandit_gym.results.report import contents, describe
 from bandit_gym.results.statistics import mean_interval
-from bandit_gym.results.stored import RunResults, check_origin, open_run
-from bandit_gym.results.summary import summarise
+from bandit_gym.results.stored import Stored, check_origin, open_run
+from bandit_gym.results.tables import summarise
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,8 +25,7 @@ CURVES = "environment", "agent", "step", "mean", "low", "high"
 """The columns of `Results.curves`."""
 
 
-@dataclass(frozen=True, repr=False)
-class Results:
+class Results(Stored):
     """What is stored of an experiment; blocks that are missing or damaged are left out.
 
     Attributes:
@@ -37,11 +34,6 @@ class Results:
         runs: what there is of each of its runs, in its order.
         damaged: names of the blocks that are torn, altered, or just being written.
     """
-
-    experiment: Experiment
-    version: int
-    runs: tuple[RunResults, ...]
-    damaged: tuple[str, ...] = ()
 
     def frames(self) -> Iterator[pd.DataFrame]:
         """Yield the tidy rows of block after block, all with the same columns."""
@@ -58,26 +50,6 @@ class Results:
         return (
             pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns_of(()))
         )
-
-    @property
-    def num_missing(self) -> int:
-        """Blocks that are still to come."""
-        return sum(self.experiment.num_blocks - len(found.blocks) for found in self.runs)
-
-    @property
-    def failed(self) -> list[RunResults]:
-        """Runs in which a block raised."""
-        return [found for found in self.runs if found.failures]
-
-    def usable(self, environment: Entry) -> list[RunResults]:
-        """Return the runs in an environment that can be reported."""
-        check_object("environment", environment, Entry)
-        return [r for r in self.runs if r.run.environment == environment and r.is_usable]
-
-    def reference(self, environment: Entry) -> RunResults | None:
-        """Return the first agent's run in an environment; None if it cannot be reported."""
-        first = self.experiment.agents[0]
-        return next((r for r in self.usable(environment) if r.run.agent == first), None)
 
     def __repr__(self) -> str:
         return describe(self)

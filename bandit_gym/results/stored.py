@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from bandit_gym.checks import check_choice
 from bandit_gym.experiments.blocks import COLUMNS, OWN, open_parquet, read_map
+from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.store import Store
 from bandit_gym.files import RESULTS_VERSION
@@ -43,19 +44,14 @@ class Block:
         Raises:
             ValueError: if nobody declared or told it.
         """
-        self._require(name)
-        if name in self.own:
-            values = self.own[name]
+        if name not in COLUMNS or name == OWN:
+            known = [other for other in COLUMNS if other != OWN]
+            values = self.own[check_choice("column", name, [*known, *self.own])]
         elif name in self.file.schema_arrow.names:
             values = self._read([name])[name].to_numpy()
         else:  # a column that was not there when the block was stored
             values = np.full(self.file.metadata.num_rows, np.nan)
         return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
-
-    def _require(self, name: str) -> None:
-        known = [other for other in COLUMNS if other != OWN]
-        if name not in known:
-            check_choice("column", name, [*known, *self.own])
 
     def frame(self) -> pd.DataFrame:
         """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
@@ -134,6 +130,42 @@ class RunResults:
         return float(seconds / sum(receipt["decisions"] for receipt in receipts))
 
 
+@dataclass(frozen=True, repr=False)
+class Stored:
+    """What is stored of an experiment, for tables and figures to read.
+
+    Attributes:
+        experiment: what was asked for.
+        version: of the engine that drew the numbers; see `files.RESULTS_VERSION`.
+        runs: what there is of each of its runs, in its order.
+        damaged: names of the blocks that are torn, altered, or just being written.
+    """
+
+    experiment: Experiment
+    version: int
+    runs: tuple[RunResults, ...]
+    damaged: tuple[str, ...] = ()
+
+    @property
+    def num_missing(self) -> int:
+        """Blocks that are still to come."""
+        return sum(self.experiment.num_blocks - len(found.blocks) for found in self.runs)
+
+    @property
+    def failed(self) -> list[RunResults]:
+        """Runs in which a block raised."""
+        return [found for found in self.runs if found.failures]
+
+    def usable(self, environment: Entry) -> list[RunResults]:
+        """Return the runs in an environment that can be reported."""
+        return [r for r in self.runs if r.run.environment == environment and r.is_usable]
+
+    def reference(self, environment: Entry) -> RunResults | None:
+        """Return the first agent's run in an environment; None if it cannot be reported."""
+        first = self.experiment.agents[0]
+        return next((r for r in self.usable(environment) if r.run.agent == first), None)
+
+
 def check_origin(folder: Path, blocks: Sequence[Block]) -> int:
     """Return the results version of all blocks; refuse those of two versions, or of two codes."""
     seen: dict[str, Any] = {}
@@ -167,45 +199,25 @@ def paired_differences(
     return common, found.curves(column)[rows] - reference.curves(column)[reference_rows]
 
 
-def line_up(tables: Sequence[tuple[IntArray, FloatArray]]) -> FloatArray:
-    """Stack what E environments have of the replications that all of them have.
-
-    A replication has the same seed in every environment, so these are no E-fold evidence: whoever
-    averages over environments takes a replication, a row of the result, for one value.
-
-    Args:
-        tables: of each environment the (R_e,) replications, sorted, and (R_e, ...) values.
-
-    Returns:
-        (R, E, ...) values.
-    """
-    common = reduce(np.intersect1d, [replications for replications, _ in tables])
-    kept = [values[np.isin(replications, common)] for replications, values in tables]
-    return np.stack(kept, axis=1)
-
-
 def open_run(store: Store, experiment: Experiment, run: Run) -> tuple[RunResults, list[str]]:
     """Return what is stored of a run, and the names of the blocks that are not what they claim."""
     blocks, refused = {}, []
     for number in store.blocks(run, experiment.num_blocks):
         try:
-            blocks[number] = _open_block(store, experiment, run, number)
+            data, receipt = store.read_block(run, number)
+            every = run.replications(number)
+            wanted = every[: experiment.replications - every.start]
+            block = Block(run, wanted, data, receipt)
+            _ = block.file  # which is refused if it is no file of the run's
         except FileNotFoundError:
             continue
         except ValueError:
             refused.append(f"{run.name}/{number:05d}")
+        else:
+            blocks[number] = block
     failures = {
         number: text
         for number, text in store.read_failures(run).items()
         if number not in blocks and number < experiment.num_blocks
     }
     return RunResults(run, tuple(blocks.values()), failures), refused
-
-
-def _open_block(store: Store, experiment: Experiment, run: Run, number: int) -> Block:
-    data, receipt = store.read_block(run, number)
-    every = run.replications(number)
-    wanted = range(every.start, min(every.stop, experiment.replications))
-    block = Block(run, wanted, data, receipt)
-    _ = block.file  # which is refused if it is no file of the run's
-    return block

@@ -1,27 +1,42 @@
-"""The tables of a report, before anybody writes them as text, HTML or LaTeX."""
+"""Tables of estimates, as numbers with intervals and as the cells that a report shows.
+
+Bayesian pseudo-regret is the sum over steps of max(means) - means[action], averaged over instances
+drawn from the prior (over the noise alone where the means are fixed). Realised regret has the
+reward in place of the pulled arm's mean; its expectation is the same and its variance is larger.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
 
 from bandit_gym.checks import check_choice
 from bandit_gym.experiments.blocks import COLUMNS, DOUBTED
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.results.statistics import FEW_REPLICATIONS, MIN_REPLICATIONS
-from bandit_gym.results.summary import QUANTILES, aggregate, regret_name
+from bandit_gym.results import statistics
+from bandit_gym.results.statistics import FEW_REPLICATIONS, MIN_REPLICATIONS, Interval
+from bandit_gym.results.stored import RunResults, Stored, paired_differences
+from bandit_gym.typing import FloatArray
 
-if TYPE_CHECKING:
-    from bandit_gym.results.results import Results
+QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
+COUNTED = {"wins": "better", "losses": "worse", "undecided": "undecided"}
+"""Title -> the verdict that is counted below it."""
 
 NOTHING = "-"
 DOUBTFUL = "*"
 Row = Mapping[Any, Any]
 Cells = dict[str, Callable[[Row], str]]  # title -> what a row has below it
 TITLED = [name for name, column in COLUMNS.items() if column.title]
-"""The columns of which there are estimates."""
+"""The columns of which there are estimates, that of the regret first."""
+
+DETAILS = [name for name in TITLED if COLUMNS[name].table != "estimates"]
+"""Those that a printed table shows where it is asked to, and a report always."""
 
 
 class Table(NamedTuple):
@@ -40,51 +55,152 @@ class Table(NamedTuple):
     notes: list[str]
 
 
+def summarise(results: Stored) -> pd.DataFrame:
+    """Tabulate the state at the horizon, one row per run that can be reported.
+
+    Columns: `env`, `agent`, `replications`; `cumulative_regret`, `realised_regret`, `last_switch`,
+    `simple_regret`, `best_arm_found` and `samples_per_decision` as estimates of means, each
+    followed by the ends `_low` and `_high` of its 95 % interval, NaN below 10 replications, and but
+    for shares by `_is_doubtful`: whether a heavy tail may make it too short; `flagged`, the share
+    of decisions whose agent called its posterior unreliable, and `doubts_...`, where it tells them,
+    those of each `Doubt`; quantiles of the pseudo-regret; `difference`, the mean pseudo-regret less
+    that of the environment's first agent, paired by replication, with its interval, its `p_holm`,
+    corrected for all comparisons of the table, and what follows from that: the `verdict` "better",
+    "worse" or "undecided".
+
+    The table depends on the results alone, to the last bit, but for `microseconds_per_decision`.
+    """
+    rows: list[dict[str, Any]] = []
+    for environment in results.experiment.environments:
+        reference = results.reference(environment)
+        rows += [_describe(found, reference) for found in results.usable(environment)]
+    table = pd.DataFrame(rows)
+    if rows:
+        table["p_holm"] = statistics.holm(table.pop("p_value"))
+        table["verdict"] = [_judge(row) for row in table.itertuples()]
+    return table
+
+
+def regret_name(environment: Entry) -> str:
+    """Say in words which regret a table or an axis shows."""
+    title = COLUMNS["cumulative_regret"].title
+    return title if "means" in environment.options else f"Bayesian {title}"
+
+
+def _describe(found: RunResults, reference: RunResults | None) -> dict[str, Any]:
+    regret, differences = found.final("cumulative_regret"), _final_differences(found, reference)
+    doubts = {name: _share_of_decisions(found, name) for name in DOUBTED}
+    return {
+        "env": found.run.environment.label,
+        "agent": found.run.agent.label,
+        "replications": len(regret),
+        **_estimates(found),
+        "flagged": _share_of_decisions(found, "is_unreliable"),
+        **{name: share for name, share in doubts.items() if not math.isnan(share)},
+        **{name: float(np.quantile(regret, q)) for name, q in QUANTILES.items()},
+        **_mean("difference", differences),
+        "p_value": statistics.paired_p_value(differences),
+    }
+
+
+def _share_of_decisions(found: RunResults, name: str) -> float:
+    return float(found.final(name).mean() / found.run.horizon)
+
+
+def _estimates(found: RunResults) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name in (name for name, column in COLUMNS.items() if column.title):
+        estimate = _share if COLUMNS[name].unit == "share" else _mean
+        row |= estimate(name, found.final(name))
+    samples = _mean("samples_per_decision", found.final("num_samples") / found.run.horizon)
+    return row | samples | {"microseconds_per_decision": 1e6 * found.seconds_per_decision()}
+
+
+def _final_differences(found: RunResults, reference: RunResults | None) -> FloatArray:
+    """Return the paired differences at the horizon, one NaN where there is nothing to compare."""
+    if reference is None or found is reference:
+        return np.array([np.nan])
+    _, differences = paired_differences(found, reference, "cumulative_regret")
+    return differences[:, -1] if len(differences) else np.array([np.nan])
+
+
+def _judge(row: Any) -> str:
+    """Say what is known of a row's difference; nothing where there is none."""
+    if np.isnan(row.difference):
+        return ""
+    if not row.p_holm < statistics.LEVEL:
+        return "undecided"
+    return "better" if row.difference < 0 else "worse"
+
+
+def _mean(name: str, values: FloatArray) -> dict[str, Any]:
+    is_doubtful = statistics.is_coverage_doubtful(values)
+    return _spread(name, statistics.mean_interval(values)) | {f"{name}_is_doubtful": is_doubtful}
+
+
+def _share(name: str, values: FloatArray) -> dict[str, Any]:
+    return _spread(name, statistics.proportion_interval(values))
+
+
+def _spread(name: str, interval: Interval) -> dict[str, Any]:
+    return dict(zip((name, f"{name}_low", f"{name}_high"), interval, strict=True))
+
+
+def aggregate(results: Stored) -> pd.DataFrame:
+    """Tabulate each agent over all environments: mean scores, and their interquartile means.
+
+    A score is a replication's final pseudo-regret divided by what uniform play loses on average in
+    that environment: 0 is perfect, 1 no better than chance. Only replications and agents present in
+    every environment count. A replication has the same seed in all environments, so it is one
+    value, and intervals resample replications whole; below 10 of them there are none.
+    """
+    rows = []
+    for agent in results.experiment.agents:
+        runs = [found for found in results.runs if found.run.agent == agent]
+        common = reduce(np.intersect1d, [found.replications for found in runs])
+        if all(found.is_usable for found in runs) and len(common):
+            kept = [_scores(found)[np.isin(found.replications, common)] for found in runs]
+            scores = np.stack(kept, axis=1)
+            interval = statistics.bootstrap_interval(scores, statistics.interquartile_mean)
+            row = {"agent": agent.label, "replications": len(scores), "score_mean": scores.mean()}
+            rows.append(row | _spread("score_iqm", interval))
+    return pd.DataFrame(rows)
+
+
+def _scores(found: RunResults) -> FloatArray:
+    return np.asarray(found.final("cumulative_regret") / found.final("uniform_regret").mean())
+
+
+# -- Tables of text -------------------------------------------------------------------------------
+
+
 def make_tables(
-    results: Results, rows: Sequence[Row], columns: Sequence[str] = ()
-) -> dict[Entry, tuple[Table, Table]]:
-    """Make two tables of each environment that there are results of: estimates, and the spread.
+    results: Stored, rows: Sequence[Row], columns: Sequence[str] = ()
+) -> dict[Entry, Table]:
+    """Make a table of each environment that there are results of.
 
     Args:
         results: what is stored.
         rows: those of `summarise`.
-        columns: names of those that the estimates are to show beside their own.
+        columns: names of those to show beside the usual ones.
 
     Raises:
         ValueError: if there is no estimate of one of them.
     """
     for name in columns:
         check_choice("columns", name, TITLED)
-    times = {
-        (row["env"], row["agent"]): row["microseconds_per_decision"] for row in timing(results)
-    }
     made = {}
     for environment in results.experiment.environments:
         own = [row for row in rows if row["env"] == environment.label]
         if own:
-            estimates = _make_estimates(results, environment, own, times, columns)
-            made[environment] = estimates, _make_spread(own)
+            made[environment] = _make_estimates(results, environment, own, columns)
     return made
 
 
-def timing(results: Results) -> list[dict[str, Any]]:
-    """List the agents' own time; unlike the other tables it differs from time to time."""
-    return [
-        {
-            "env": found.run.environment.label,
-            "agent": found.run.agent.label,
-            "microseconds_per_decision": 1e6 * found.seconds_per_decision(),
-        }
-        for found in results.runs
-        if found.is_usable
-    ]
-
-
 def _make_estimates(
-    results: Results,
+    results: Stored,
     environment: Entry,
     rows: Sequence[Row],
-    times: Mapping[Any, float],
     columns: Sequence[str],
 ) -> Table:
     experiment = results.experiment
@@ -100,23 +216,19 @@ def _make_estimates(
         ),
         "verdict": lambda row: row["verdict"] or NOTHING,
         "p (Holm)": lambda row: write_p_value(row["p_holm"]),
-        **_cells([name for name in _shown("estimates") if name != "cumulative_regret"]),
+        **_cells(name for name in TITLED[1:] if name not in DETAILS),
         **_cells(columns),
         "samples/decision": lambda row: write_number(row["samples_per_decision"], "{:.1f}"),
-        "µs/decision": lambda row: write_number(times[row["env"], row["agent"]], "{:.2f}"),
+        "µs/decision": lambda row: f"{row['microseconds_per_decision']:.2f}",
     }
     notes = [
         _define_regret(environment),
+        *(f"{COLUMNS[name].title.capitalize()}: {COLUMNS[name].meaning}." for name in columns),
         *interval_notes(rows, ("cumulative_regret", "difference", *columns)),
         *_flag_notes(rows),
         *_belief_notes(results, environment),
     ]
     return fill(title, rows, cells, notes)
-
-
-def _shown(table: str) -> list[str]:
-    """Return the columns that a printed table has unasked."""
-    return [name for name, column in COLUMNS.items() if column.table == table]
 
 
 def _cells(names: Iterable[str]) -> Cells:
@@ -138,23 +250,6 @@ def _define_regret(environment: Entry) -> str:
     )
 
 
-def _make_spread(rows: Sequence[Row]) -> Table:
-    names = _shown("spread")
-    realised, simple = (COLUMNS[name] for name in names)
-    title = (
-        f"{realised.title.capitalize()}: sum over steps of {realised.definition}. "
-        f"{simple.title.capitalize()}: {simple.definition}.\n"
-        "Quantiles are those of the pseudo-regret over replications."
-    )
-    cells: Cells = {
-        "agent": lambda row: row["agent"],
-        **_cells(names),
-        **{name: partial(write_quantile, name) for name in QUANTILES},
-    }
-    notes = interval_notes(rows, names)
-    return fill(title, rows, cells, notes)
-
-
 def _flag_notes(rows: Sequence[Row]) -> Iterator[str]:
     """Say how many of their decisions agents called unreliable; nothing if none tells."""
     telling = [row for row in rows if not math.isnan(row["flagged"])]
@@ -174,7 +269,7 @@ def _reasons(row: Row) -> str:
     return ": " + ", ".join(f"{DOUBTED[name].words} ({write_share(row[name])})" for name in names)
 
 
-def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
+def _belief_notes(results: Stored, environment: Entry) -> Iterator[str]:
     """Say which agents believe in another prior or likelihood than the environment's."""
     for found in results.usable(environment):
         misbelief = found.blocks[0].receipt.get("misbelief")
@@ -183,21 +278,35 @@ def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
             yield f"{found.run.agent.label}: misspecified, for it {text}."
 
 
-def make_aggregate(results: Results) -> Iterator[Table]:
-    """Yield the table over all environments, where there are several."""
+def make_aggregate(results: Stored, rows: Sequence[Row]) -> Iterator[Table]:
+    """Yield the table over all environments, where there are several.
+
+    Args:
+        results: what is stored.
+        rows: those of `summarise`, whose verdicts are counted.
+    """
     several = len(results.experiment.environments) > 1
-    rows = aggregate(results).to_dict("records") if several else []
-    if not rows:
+    scores = aggregate(results).to_dict("records") if several else []
+    if not scores:
         return
     title = (
-        "All environments: interquartile mean, over environments and replications, of the "
-        "pseudo-regret\nas a share of what uniform play loses. Means ± 95 % intervals."
+        "All environments: pseudo-regret as a share of what uniform play loses, over environments\n"
+        "and replications. The interquartile mean drops the tails, which the mean has."
     )
+    verdicts = Counter((row["agent"], row["verdict"]) for row in rows)
     cells: Cells = {
         "agent": lambda row: row["agent"],
-        "score": lambda row: write_estimate(row, "score_iqm", digits=3),
+        "interquartile mean": lambda row: write_estimate(row, "score_iqm", digits=3),
+        "mean": lambda row: f"{row['score_mean']:.3f}",
+        **{title: partial(_count, verdicts, word) for title, word in COUNTED.items()},
     }
-    yield fill(title, rows, cells, interval_notes(rows, ["score_iqm"]))
+    yield fill(title, scores, cells, interval_notes(scores, ["score_iqm"]))
+
+
+def _count(verdicts: Counter[tuple[str, str]], word: str, row: Row) -> str:
+    """Write how often an agent has a verdict; nothing of the reference."""
+    is_judged = any(verdicts[row["agent"], each] for each in COUNTED.values())
+    return str(verdicts[row["agent"], word]) if is_judged else NOTHING
 
 
 def fill(title: str, rows: Sequence[Row], cells: Cells, notes: Iterable[str]) -> Table:
@@ -210,16 +319,27 @@ def fill(title: str, rows: Sequence[Row], cells: Cells, notes: Iterable[str]) ->
 
 
 def write_estimate(row: Row, name: str, digits: int = 1) -> str:
-    """Write "mean ± half width", or the two ends where the interval is lopsided."""
+    """Write "mean ± half width", or the two ends where the interval is lopsided.
+
+    The half width has two digits, and the mean has as many decimals.
+
+    Args:
+        row: of estimates.
+        name: of the estimate.
+        digits: decimals where there is no interval, or where it has no width.
+    """
     mean, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
     if math.isnan(mean):
         return NOTHING
     if is_missing(row, name):
-        return f"{mean:.{digits}f} ± {NOTHING}"
+        return f"{mean:z.{digits}f} ± {NOTHING}"
     mark = DOUBTFUL if _is_marked(row, name) else ""
-    if abs((high - mean) - (mean - low)) < 0.5 * 10**-digits:
-        return f"{mean:.{digits}f} ± {high - mean:.{digits}f}{mark}"
-    return f"{mean:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]{mark}"
+    half = max(high - mean, mean - low)
+    if half > 0:
+        digits = max(0, 1 - math.floor(math.log10(half)))
+    if abs(high + low - 2 * mean) < 0.5 * 10**-digits:
+        return f"{mean:z.{digits}f} ± {high - mean:.{digits}f}{mark}"
+    return f"{mean:z.{digits}f} [{low:z.{digits}f}, {high:z.{digits}f}]{mark}"
 
 
 def write_share(share: float) -> str:
@@ -230,11 +350,6 @@ def write_share(share: float) -> str:
 def write_number(value: float, form: str) -> str:
     """Write a number in a form of `str.format`, or that there is none."""
     return NOTHING if math.isnan(value) else form.format(value)
-
-
-def write_quantile(name: str, row: Row) -> str:
-    """Write a quantile of the pseudo-regret."""
-    return f"{row[name]:.1f}"
 
 
 def write_p_value(value: float) -> str:

@@ -144,8 +144,10 @@ def find_belief(agent: Any, likelihood: Likelihood, counts: Any, sums: Any) -> B
         counts: (K,) pulls of each arm that the averages are taken over.
         sums: (K,) their rewards.
     """
-    posterior = _ask(agent)
-    if posterior is None:
+    posterior: Any = None
+    with contextlib.suppress(AttributeError, TypeError):  # rules that need no prior
+        posterior = agent.posterior()
+    if not all(hasattr(posterior, name) for name in ASKED):
         return averages(likelihood, np.asarray(counts, float), np.asarray(sums, float))
     centre = np.ravel(posterior.mean())
 
@@ -153,15 +155,6 @@ def find_belief(agent: Any, likelihood: Likelihood, counts: Any, sums: Any) -> B
         return _to_own_height(_masses(posterior, cells), centre, cells)
 
     return Belief(f"posterior, from {posterior.source}", centre, draw)
-
-
-def _ask(agent: Any) -> Any:
-    """Return an agent's posterior; None of rules that need no prior, and of others' agents."""
-    try:
-        posterior = agent.posterior()
-    except (AttributeError, TypeError):
-        return None
-    return posterior if all(hasattr(posterior, name) for name in ASKED) else None
 
 
 def _masses(posterior: Any, cells: Range) -> FloatArray:

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from bandit_gym.fidelity import run_suite
-from bandit_gym.fidelity.leaderboard import draw_leaderboard, leaderboard_cells
+from bandit_gym.fidelity.benchmark import draw_leaderboard, leaderboard_cells
 from bandit_gym.fidelity.trial import WRONG
 from scripts.studies.study import Found, Task, table, verdict
 

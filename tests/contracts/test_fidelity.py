@@ -1,5 +1,6 @@
 """How near agents come to exact Thompson sampling, and that whoever is wrong is told so."""
 
+import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from agents.oracle import (
 from bandit_gym.cli import main
 from bandit_gym.doubts import Doubt
 from bandit_gym.fidelity import describe_leaderboard, describe_verdicts, load_suite, run_suite
+from bandit_gym.fidelity.suite import suite_file
 from bandit_gym.priors import Beta, Camps, HierarchicalBeta
 
 CASE = "Bernoulli, Beta(5, 5)"
@@ -91,7 +93,7 @@ def row(found, agent, pulls):
     ("name", "digest"), [("fidelity-v1", "69f2611fc063"), ("adversarial", "66ed9cd40b0b")]
 )
 def test_suite_is_what_it_was_when_it_was_published(name, digest):
-    assert load_suite(name).digest.startswith(digest)
+    assert hashlib.sha256(suite_file(name).read_bytes()).hexdigest().startswith(digest)
 
 
 def test_suite_covers_likelihoods_priors_arms_and_pulls():
@@ -260,9 +262,7 @@ def test_what_fails_in_a_case_is_told_there_and_the_rest_is_kept(found):
     assert row(found, "spoilt", 100)["status"] == "measured"
     failed = row(found, "spoilt", 10_000)
     assert failed["status"] == "failed"
-    assert (
-        f"'{CASE}, 10,000 pulls' must be finite numbers of shape (10, 10), got " in failed["words"]
-    )
+    assert "the sampler returns must be finite numbers of shape (10, 10), got " in failed["words"]
     assert len(found.failures) == 1
     assert row(found, "own", 10_000)["status"] == "measured"
 
@@ -339,13 +339,12 @@ def fail(problem, counts, sums, rng, size):
     ],
     ids=["shape", "support", "complex", "text", "none"],
 )
-def test_what_is_no_sample_is_told_in_a_sentence_that_names_the_case(returned, words):
+def test_what_is_no_sample_is_told_in_a_sentence(returned, words):
     def draw(problem, counts, sums, rng, size):
         return returned
 
-    only = f"{CASE}, 100 pulls"
-    found = run_suite({"draw": draw}, only=only, scale=0.001, workers=SERIAL)
-    assert f"'{only}' {words}" in found.distances["words"].item()
+    found = run_suite({"draw": draw}, only=f"{CASE}, 100 pulls", scale=0.001, workers=SERIAL)
+    assert f"what the sampler returns {words}" in found.distances["words"].item()
 
 
 # -- Verdicts on hard cases ---------------------------------------------------------------------
@@ -444,7 +443,6 @@ def test_reasons_stand_beside_the_share_of_decisions_that_are_flagged():
         ({"only": "nothing like it"}, "only must be part of a case's name in fidelity-v1"),
         ({"agents": []}, "agents must have at least one entry"),
         ({"agents": [3]}, "agent must be a name"),
-        ({"on_progress": 0}, "on_progress must be a function, got 0"),
     ],
     ids=str,
 )
@@ -494,8 +492,8 @@ def test_command_keeps_what_others_found_and_exits_1(tmp_path, monkeypatch, caps
     printed = capsys.readouterr()
     assert printed.out.count("1 of 1") == 1 and printed.out.count("0 of 1") == 3
     for words in (
-        "draw failed in Bernoulli, Beta(5, 5), 100 pulls: ValueError: ",
-        "'Bernoulli, Beta(5, 5), 100 pulls' must be finite numbers of shape (10, 10)",
+        "draw failed in Bernoulli, Beta(5, 5), 100 pulls: ValueError: what the sampler returns",
+        "must be finite numbers of shape (10, 10)",
         "Quits failed in Bernoulli, Beta(5, 5), 100 pulls: SystemExit: 0",
         "Dies failed in Bernoulli, Beta(5, 5), 100 pulls: WorkerDied: ",
     ):
