@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import inspect
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -20,13 +21,14 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
+from agents.base.saved import Storable, is_ours
 from agents.numerics.choices import random_argmax, share_evenly
-from agents.saved import Storable, is_ours
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import (
     check_actions,
     check_choices,
     check_integer,
+    check_keys,
     check_mask,
     check_real,
     check_rewards,
@@ -62,6 +64,26 @@ def believe(problem: Any, prior: Any) -> BanditProblem:
 def is_word(prior: Any) -> bool:
     """Say whether a prior is told by a word of the agent's, as "reference", and by no settings."""
     return isinstance(prior, str) and ":" not in prior
+
+
+def build(name: str, make: Any, problem: Any, options: Mapping[str, Any]) -> Agent:
+    """Build the agent of a short name, once its options are known to be some that it has.
+
+    Args:
+        name: what messages call it.
+        make: the class, or what makes one.
+        problem: what it is told.
+        options: keyword arguments.
+
+    Raises:
+        ValueError: if an option is unknown, where the nearest known one is named, or missing.
+    """
+    known = [p for p in inspect.signature(make).parameters.values() if p.name != "problem"]
+    required = [p.name for p in known if p.default is p.empty]
+    optional = ["prior", *(p.name for p in known if p.default is not p.empty)]
+    check_keys(f"{name} options", options, required=required, optional=optional)
+    agent: Agent = make(problem, **options)
+    return agent
 
 
 class Told(type):

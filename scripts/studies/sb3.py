@@ -19,7 +19,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.utils import LinearSchedule
 
 from agents.bayes_optimal import expected_regret, optimal_value
-from agents.optimum.predictive import expected_best_mean
+from agents.bayes_optimal.predictive import expected_best_mean
 from agents.sb3 import GymnasiumVecEnv, SB3Agent
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout
