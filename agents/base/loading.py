@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from agents.base.agent import Agent
-from agents.base.saved import read, set_state, telling
+from agents.base.saved import make_problem, read, set_state, telling
 from bandit_gym.checks import check_keys, check_path, message
-from bandit_gym.problem import BanditProblem, check_problem, problem_from_dict
+from bandit_gym.problem import BanditProblem, check_problem
 
 
 def load(
@@ -80,7 +80,7 @@ def _find_problem(
             raise ValueError(message("problem", condition, given, remedy))
         return check_problem(given)
     with telling(path):
-        stored = problem_from_dict(settings)
+        stored = make_problem(settings)
     if given is not None and check_problem(given) != stored:
         condition = f"be the one that the agent in {str(path)!r} was told, or be left out"
         raise ValueError(message("problem", condition, given))
