@@ -406,7 +406,7 @@ def test_lanes_that_cannot_be_vouched_for_are_flagged(name):
     agent = started(agent_name, problem, 40, counts, sums, **options)
     agent.act()
     told = agent.diagnostics()
-    assert told["is_unreliable"].mean() >= 0.8
+    assert told["is_unreliable"].mean() >= 0.9
     if agent_name == "exact":
         doubt = Doubt.CHAINS_APART if "chain" in name else Doubt.BEYOND_TABLE
         np.testing.assert_array_equal(told["doubts"], told["is_unreliable"] * int(doubt))
