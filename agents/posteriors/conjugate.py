@@ -32,7 +32,7 @@ class ConjugatePosterior(Posterior):
 
     Attributes:
         likelihood: of the rewards, given the mean.
-        prior: (K, 2) parameters of the conjugate prior, in the letters of the table above.
+        prior: (K, 2) parameters of the conjugate prior, in the letters of Table 1.
         law: of a mean.
         weights: (2, 2) what a pull and a unit of reward add to the first and second parameter.
     """
