@@ -5,17 +5,16 @@ Agents load on first use: `import agents` itself brings neither numba nor SciPy.
 
 from __future__ import annotations
 
-import inspect
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bandit_gym.checks import check_choice, check_keys
+from bandit_gym.checks import check_choice
 
 if TYPE_CHECKING:
     from agents.base import Agent as Agent
+    from agents.base.loading import load as load
     from agents.bayes_optimal import BayesOptimal as BayesOptimal
     from agents.exact_thompson import ExactThompson as ExactThompson
-    from agents.loading import load as load
     from agents.racing_thompson import RacingThompson as RacingThompson
     from agents.rules.gittins import DiscountedGittins as DiscountedGittins
     from agents.rules.gittins import FiniteHorizonGittins as FiniteHorizonGittins
@@ -26,13 +25,13 @@ if TYPE_CHECKING:
     from agents.rules.information_directed import InformationDirected as InformationDirected
     from agents.rules.information_relaxation import InformationRelaxation as InformationRelaxation
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
+    from agents.rules.sliding_window import SlidingWindow as SlidingWindow
     from agents.rules.top_two import TopTwoThompson as TopTwoThompson
     from agents.rules.ucb import KLUCB as KLUCB
     from agents.rules.ucb import MOSS as MOSS
     from agents.rules.ucb import UCB1 as UCB1
     from agents.rules.ucb import BayesUCB as BayesUCB
     from agents.rules.ucb import UCBTuned as UCBTuned
-    from agents.sliding_window import SlidingWindow as SlidingWindow
     from agents.smc_thompson import SMCThompson as SMCThompson
 
 GROUPS = {
@@ -78,12 +77,12 @@ HOMES = {
         "exact_thompson": ["ExactThompson"],
         "racing_thompson": ["RacingThompson"],
         "smc_thompson": ["SMCThompson"],
-        "sliding_window": ["SlidingWindow"],
         "rules.gittins": ["DiscountedGittins", "FiniteHorizonGittins", "OptimisticGittins"],
         "rules.greedy": ["EpsilonGreedy", "Greedy", "UniformRandom"],
         "rules.information_directed": ["InformationDirected"],
         "rules.information_relaxation": ["InformationRelaxation"],
         "rules.knowledge_gradient": ["KnowledgeGradient"],
+        "rules.sliding_window": ["SlidingWindow"],
         "rules.top_two": ["TopTwoThompson"],
         "rules.ucb": ["BayesUCB", "KLUCB", "MOSS", "UCB1", "UCBTuned"],
     }.items()
@@ -96,7 +95,7 @@ __all__ = ["AGENTS", "GROUPS", "HOMES", "load", "make_agent", *HOMES]  # noqa: P
 
 def __getattr__(name: str) -> Any:
     if name in HOMES or name == "load":
-        return getattr(import_module(f"{__name__}.{HOMES.get(name, 'loading')}"), name)
+        return getattr(import_module(f"{__name__}.{HOMES.get(name, 'base.loading')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -118,9 +117,6 @@ def make_agent(name: str, problem: Any, **hyperparameters: Any) -> Agent:
     """
     class_name, _, method = AGENTS[check_choice("name", name, AGENTS)].split(":")[1].partition(".")
     make = getattr(__getattr__(class_name), method) if method else __getattr__(class_name)
-    options = [p for p in inspect.signature(make).parameters.values() if p.name != "problem"]
-    required = [p.name for p in options if p.default is p.empty]
-    optional = ["prior", *(p.name for p in options if p.default is not p.empty)]
-    check_keys(f"{name} options", hyperparameters, required=required, optional=optional)
-    agent: Agent = make(problem, **hyperparameters)
-    return agent
+    from agents.base import build
+
+    return build(name, make, problem, hyperparameters)

@@ -32,10 +32,7 @@ class ExactThompson(PosteriorAgent):
 
     Arguments:
         problem: likelihood and prior.
-        prior: "problem" samples the posterior under the problem's own prior; an object or a dict
-            stands in place of that, as in every agent. "reference" puts Table 1's reference prior
-            in its place, whatever the problem says: the paper's "Thompson" baseline. Where that is
-            improper (Gaussian, Poisson) every arm is pulled once first, in random order.
+        prior: see `Agent`. With "reference" this is the paper's "Thompson" baseline.
         method: one of the above, or "auto", which takes the first that can treat the problem; the
             attribute `method` then says which.
         discount: in (0, 1]; each reward multiplies the weight of the lane's earlier ones by it, so
@@ -57,13 +54,11 @@ class ExactThompson(PosteriorAgent):
         self,
         problem: BanditProblem,
         *,
-        prior: str = "problem",
         method: str = "auto",
         discount: float = 1.0,
     ) -> None:
-        self.prior = check_choice("prior", prior, ("problem", "reference"))
         check_choice("method", method, ("auto", *METHODS))
-        self.method, inner = exact_posterior(problem, prior=prior, method=method)
+        self.method, inner = exact_posterior(problem, method=method)
         super().__init__(problem, inner)
         self.has_exact_law = self.method != "gibbs"
         self._set_discount(discount)

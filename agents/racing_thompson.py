@@ -29,6 +29,7 @@ from typing import Any, Self
 import numpy as np
 
 from agents.base import Agent
+from agents.base.table_1 import Improper
 from agents.posteriors.base import Posterior, missing_first
 from agents.racing.matching import find_matched, make_proposal
 from agents.racing.races import Races
@@ -65,7 +66,7 @@ class RacingThompson(Agent):
         unpulled_arms: the Gaussian and Poisson reference priors of Table 1 are improper, so that an
             arm without data has no posterior. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random
-            order. Of no effect where the proposal is proper, as "matched" is.
+            order, as where the prior is improper itself. Of no effect where the proposal is proper.
         options: of the stop that is named, such as `delta` and `effective_samples` of
             `SelfNormalised`, `delta`, `sigma`, `threshold` and `scale` of `Paper`, and
             `max_samples` of both.
@@ -98,6 +99,7 @@ class RacingThompson(Agent):
     ) -> None:
         super().__init__(problem)
         self.unpulled_arms = check_choice("unpulled_arms", unpulled_arms, UNPULLED)
+        self._pulls_first = unpulled_arms == "pull" or isinstance(problem.prior, Improper)
         self.stopping = make_stop(stopping, options)
         self.proposal = proposal
         self._bars = self.stopping.bars()
@@ -191,13 +193,13 @@ class RacingThompson(Agent):
     def _law(self) -> np.ndarray:
         self._posterior.follow(self.rng, self.lane_counts, self.lane_sums)
         law = self._posterior.best_arm_probabilities()
-        if self.unpulled_arms == "matched":
+        if not self._pulls_first:
             return law
         return missing_first(self._proposal.is_missing(self.lane_counts), law)
 
     def _pull_first(self, races: Races) -> np.ndarray:
         """Return the lanes that race; the others are given an arm that was never pulled."""
-        if self.unpulled_arms == "matched":
+        if not self._pulls_first:
             return self._lanes
         is_missing = self._proposal.is_missing(self.lane_counts)
         races.totals[is_missing] = 1.0 + self.rng.random(np.count_nonzero(is_missing))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import inspect
 import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -20,13 +21,15 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
+from agents.base.saved import Storable
+from agents.base.table_1 import REFERENCE, reference_prior
 from agents.numerics.choices import random_argmax, share_evenly
-from agents.saved import Storable, is_ours
 from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import (
     check_actions,
     check_choices,
     check_integer,
+    check_keys,
     check_mask,
     check_real,
     check_rewards,
@@ -55,13 +58,38 @@ def find_problem(told: Any) -> Any:
 
 
 def believe(problem: Any, prior: Any) -> BanditProblem:
-    """Return the problem, or that of an environment, with another prior: an object or a dict."""
-    return replace(check_problem(find_problem(problem)), prior=make_prior(prior))
+    """Return the problem, or that of an environment, with another prior.
+
+    Args:
+        problem: likelihood and prior.
+        prior: an object, a dict, or "reference".
+    """
+    problem = check_problem(find_problem(problem))
+    if isinstance(prior, str) and ":" not in prior:
+        if prior != REFERENCE:
+            raise ValueError(message("prior", f"be an object, a dict or {REFERENCE!r}", prior))
+        return replace(problem, prior=reference_prior(problem.likelihood))
+    return replace(problem, prior=make_prior(prior))
 
 
-def is_word(prior: Any) -> bool:
-    """Say whether a prior is told by a word of the agent's, as "reference", and by no settings."""
-    return isinstance(prior, str) and ":" not in prior
+def build(name: str, make: Any, problem: Any, options: Mapping[str, Any]) -> Agent:
+    """Build the agent of a short name, once its options are known to be some that it has.
+
+    Args:
+        name: what messages call it.
+        make: the class, or what makes one.
+        problem: what it is told.
+        options: keyword arguments.
+
+    Raises:
+        ValueError: if an option is unknown, where the nearest known one is named, or missing.
+    """
+    known = [p for p in inspect.signature(make).parameters.values() if p.name != "problem"]
+    required = [p.name for p in known if p.default is p.empty]
+    optional = ["prior", *(p.name for p in known if p.default is not p.empty)]
+    check_keys(f"{name} options", options, required=required, optional=optional)
+    agent: Agent = make(problem, **options)
+    return agent
 
 
 class Told(type):
@@ -82,14 +110,7 @@ class Told(type):
             return super().__call__(**options)
         first, *others = arguments or (options.pop("problem"),)
         problem, takes_prior = find_problem(first), "prior" in cls.__signature__.parameters
-        prior = options.get("prior")
-        if takes_prior and (is_word(prior) or not is_ours(cls)):
-            return super().__call__(problem, *others, **options)
-        if is_word(prior):
-            condition = f"be an object or a dict for {cls.__name__}"
-            remedy = "'reference' is for ExactThompson"
-            raise ValueError(message("prior", condition, prior, remedy))
-        if options.pop("prior", None) is not None:
+        if not takes_prior and (prior := options.pop("prior", None)) is not None:
             problem = believe(problem, prior)
         return super().__call__(problem, *others, **options)
 
@@ -104,7 +125,9 @@ class Agent(Storable, metaclass=Told):
 
     Arguments:
         problem: what the agent is told, or an environment that has it, wrapped or vectorised.
-        prior: an object or a dict, told in place of the problem's.
+        prior: an object or a dict, told in place of the problem's; or "reference", Table 1's. Where
+            that is improper (Gaussian, Poisson rewards) arms that were never pulled come first, in
+            random order, and agents that draw from the prior refuse it.
 
     Attributes:
         problem: likelihood, prior and number of arms, all that the agent is told.

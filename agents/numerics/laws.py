@@ -174,7 +174,7 @@ def _partial_inverse_gamma(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return what `Law.partial` does; the second is NaN where there is no expectation."""
     places = scale / np.maximum(x, TINY)
-    total = scale / (shape - 1) * special.gammaincc(shape - 1, places)
+    total = scale / np.maximum(shape - 1, TINY) * special.gammaincc(shape - 1, places)
     return special.gammaincc(shape, places), np.where(shape > 1, total, np.nan)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.base import Agent
+from agents.base.table_1 import require_draws
 from agents.numerics.choices import random_argmax, share_evenly
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.checks import message
@@ -171,6 +172,8 @@ class PosteriorAgent(Agent):
 
     def __init__(self, problem: BanditProblem, inner: Posterior) -> None:
         super().__init__(problem)
+        if inner.keeps_state:  # it begins with draws of the prior
+            require_draws(problem.prior)
         self.inner = inner
 
     def up_to_date(self) -> Posterior:

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.table_1 import likelihood_coefficients
 from agents.posteriors.base import Posterior
-from agents.posteriors.conjugate import likelihood_coefficients
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.doubts import Doubt
 from bandit_gym.likelihoods import Exponential

@@ -14,14 +14,9 @@ posterior (`SMCThompson`, `RacingThompson`).
 
 from __future__ import annotations
 
+from agents.base.table_1 import is_compiled, is_conjugate
 from agents.posteriors.base import Posterior
-from agents.posteriors.conjugate import (
-    conjugate_posterior,
-    is_compiled,
-    is_conjugate,
-    reference_posterior,
-)
-from bandit_gym.likelihoods import Likelihood
+from agents.posteriors.conjugate import conjugate_posterior
 from bandit_gym.problem import BanditProblem, check_problem
 
 OTHERS = "RacingThompson and SMCThompson take any prior"
@@ -46,27 +41,17 @@ def find_methods(problem: BanditProblem) -> list[str]:
     return [method for method in METHODS if fits[method]]
 
 
-def exact_posterior(
-    problem: BanditProblem, *, prior: str = "problem", method: str = "auto"
-) -> tuple[str, Posterior]:
+def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> tuple[str, Posterior]:
     """Return the name of a kind and the posterior it makes.
 
     Args:
         problem: likelihood and prior.
-        prior: "problem" for the problem's own, or "reference" for Table 1's.
         method: one of METHODS, or "auto" for the first that fits.
 
     Raises:
         ValueError: if the problem lacks what the method needs; says what that is.
     """
     check_problem(problem)
-    if prior == "reference":
-        if method not in ("auto", "conjugate"):
-            raise ValueError(
-                f"method must be 'conjugate' where prior is 'reference', got {method!r}."
-            )
-        require_row(problem.likelihood, "prior must be 'problem'", "'reference'")
-        return "conjugate", reference_posterior(problem)
     found = find_methods(problem)
     if method == "auto" and not found:
         needs = ", or ".join(NEEDS.values())
@@ -86,11 +71,3 @@ def exact_posterior(
     from agents.posteriors.chains import GibbsPosterior
 
     return method, GibbsPosterior(problem)
-
-
-def require_row(likelihood: Likelihood, condition: str, got: str) -> None:
-    """Refuse a likelihood that Table 1 has no row for."""
-    if not is_compiled(likelihood):
-        raise ValueError(
-            f"{condition} for {likelihood.name} rewards, which have no row in Table 1, got {got}."
-        )

@@ -1,16 +1,4 @@
-"""Table 1: conjugate posteriors of the arm means, batched.
-
-| likelihood (mean x)  | law of x                   | reference prior    | posterior          |
-|----------------------|----------------------------|--------------------|--------------------|
-| Bernoulli            | Beta(alpha, beta)          | Beta(1, 1)         | alpha+s, beta+n-s  |
-| exponential          | InverseGamma(shape, scale) | InverseGamma(1, 1) | shape+n, scale+s   |
-| Gaussian, std v      | Normal(h/tau, 1/sqrt(tau)) | h = tau = 0 (flat) | h+s/v^2, tau+n/v^2 |
-| Poisson              | Gamma(shape, rate)         | Gamma(1/2, 0)      | shape+s, rate+n    |
-
-for n pulls with total reward s. Table 1 states the exponential in its rate, lambda ~ Gamma(1, 1);
-as the prior is over *means*, that is InverseGamma(1, 1) in x = 1/lambda, Jacobian included. The
-paper calls Beta(1, 1) and Gamma(1, 1) Jeffreys priors; they are not, and are used as printed. The
-Gaussian and Poisson references are improper: an arm without data has no reference posterior.
+"""Conjugate posteriors of the arm means, batched; `agents.base.table_1` has the laws.
 
 Letters: K arms, N lanes.
 """
@@ -19,24 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from operator import attrgetter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.table_1 import data_weights, find_row, is_conjugate, reference_prior
 from agents.numerics.choices import random_argmax
-from agents.numerics.laws import (
-    BETA_LAW,
-    GAMMA_LAW,
-    INVERSE_GAMMA_LAW,
-    NORMAL_LAW,
-    Law,
-)
+from agents.numerics.laws import NORMAL_LAW, Law
 from agents.posteriors.base import Posterior, missing_first
-from bandit_gym import likelihoods, priors
-from bandit_gym.checks import message
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.problem import BanditProblem
 
@@ -47,98 +27,12 @@ MOST_ARMS_AHEAD = 64
 """Arms up to which draws ahead, which cost a call per arm now and then, beat a kernel."""
 
 
-@dataclass(frozen=True, eq=False)
-class Row:
-    """One row of Table 1: all that the conjugacy of a likelihood is.
-
-    A likelihood of one's own has its row as the attribute `conjugate_row` of its class.
-
-    Attributes:
-        law: of the mean.
-        prior: the class of such priors.
-        parameters: makes first and second of such a prior.
-        weights: (2, 2) what a pull and a unit of reward add to the first and second parameter,
-            where rewards have a known variance in units of its inverse.
-        reference: parameters of the reference prior, if there is one.
-    """
-
-    law: Law
-    prior: type
-    parameters: Callable[[Any], tuple[Any, Any]]
-    weights: tuple[tuple[float, float], tuple[float, float]]
-    reference: tuple[float, float] | None = None
-
-
-def _normal_parameters(prior: Any) -> tuple[np.ndarray, np.ndarray]:
-    precision = 1 / np.square(prior.std)
-    return np.asarray(prior.mean) * precision, precision
-
-
-TABLE_1: dict[type, Row] = {
-    likelihoods.Bernoulli: Row(
-        BETA_LAW, priors.Beta, attrgetter("alpha", "beta"), ((0, 1), (1, -1)), (1.0, 1.0)
-    ),
-    likelihoods.Exponential: Row(
-        INVERSE_GAMMA_LAW,
-        priors.InverseGamma,
-        attrgetter("shape", "scale"),
-        ((1, 0), (0, 1)),
-        (1.0, 1.0),
-    ),
-    likelihoods.Gaussian: Row(
-        NORMAL_LAW, priors.Normal, _normal_parameters, ((0, 1), (1, 0)), (0.0, 0.0)
-    ),
-    likelihoods.Poisson: Row(
-        GAMMA_LAW, priors.Gamma, attrgetter("shape", "rate"), ((0, 1), (1, 0)), (0.5, 0.0)
-    ),
-}
-
-
-def row_of(likelihood: Likelihood) -> Row | None:
-    """Return a likelihood's row: Table 1's, or the one that its own class states, or None."""
-    kind = type(likelihood)
-    return TABLE_1.get(kind, vars(kind).get("conjugate_row"))
-
-
-def find_row(likelihood: Likelihood) -> Row:
-    """Return the row of a likelihood that has one.
-
-    Raises:
-        ValueError: if it has none.
-    """
-    row = row_of(likelihood)
-    if row is None:
-        raise ValueError(message("likelihood", "have a conjugate law", likelihood))
-    return row
-
-
-def is_compiled(likelihood: Likelihood) -> bool:
-    """Say whether the likelihood's conjugate law is one that kernels know."""
-    row = row_of(likelihood)
-    return row is not None and row.law.code is not None
-
-
-def data_weights(likelihood: Likelihood) -> np.ndarray:
-    """Return (2, 2) what a pull and a unit of reward add to the first and second parameter."""
-    variance = likelihood.std**2 if isinstance(likelihood, likelihoods.Gaussian) else 1.0
-    return np.array(find_row(likelihood).weights, dtype=np.float64) / variance
-
-
-def likelihood_coefficients(
-    likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray
-) -> np.ndarray:
-    """Return the (..., K, 5) coefficients of the log-likelihood in the five features."""
-    law, ((a, b), (c, d)) = find_row(likelihood).law, data_weights(likelihood)
-    gained = law.coefficients(a * counts + b * sums, c * counts + d * sums)
-    return gained - law.coefficients(np.zeros(1), np.zeros(1))
-
-
 class ConjugatePosterior(Posterior):
     """Posteriors of K arm means under a conjugate prior, one row of Table 1.
 
     Attributes:
         likelihood: of the rewards, given the mean.
-        prior: (K, 2) parameters of the conjugate prior, in the letters of the table above.
+        prior: (K, 2) parameters of the conjugate prior, in the letters of Table 1.
         law: of a mean.
         weights: (2, 2) what a pull and a unit of reward add to the first and second parameter.
     """
@@ -311,17 +205,8 @@ class DrawsAhead:
 
 
 def reference_posterior(problem: BanditProblem) -> ConjugatePosterior:
-    """Return Table 1's reference posterior for the problem's likelihood, the same for all arms."""
-    parameters = find_row(problem.likelihood).reference
-    if parameters is None:
-        raise ValueError(message("likelihood", "have a reference prior", problem.likelihood))
-    return ConjugatePosterior(problem.likelihood, np.tile(parameters, (problem.num_arms, 1)))
-
-
-def is_conjugate(likelihood: Likelihood, prior: priors.Prior) -> bool:
-    """Say whether a prior is conjugate to a likelihood."""
-    row = row_of(likelihood)
-    return row is not None and isinstance(prior, row.prior)
+    """Return the posterior under Table 1's reference prior for the problem's likelihood."""
+    return conjugate_posterior(replace(problem, prior=reference_prior(problem.likelihood)))
 
 
 def conjugate_posterior(problem: BanditProblem) -> ConjugatePosterior:

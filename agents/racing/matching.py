@@ -19,11 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.random import Generator
 
-from agents.posteriors.choosing import require_row
+from agents.base.table_1 import is_compiled, is_conjugate
 from agents.posteriors.conjugate import (
     conjugate_posterior,
-    is_compiled,
-    is_conjugate,
     matched_posterior,
     reference_posterior,
 )
@@ -31,7 +29,7 @@ from agents.posteriors.weighted_draws import normalise
 from agents.racing.normal import NormalProposal
 from agents.racing.proposals import ConjugateProposal, Proposal, TableProposal
 from agents.racing.weighing import weigh
-from bandit_gym.checks import check_choice
+from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
@@ -58,7 +56,10 @@ def make_proposal(problem: BanditProblem, kind: str) -> Proposal:
     """
     if check_choice("proposal", kind, ("reference", "matched")) == "matched":
         return match_proposal(problem)
-    require_row(problem.likelihood, "proposal must be 'matched'", "'reference'")
+    if not is_compiled(problem.likelihood):
+        name = problem.likelihood.name
+        condition = f"be 'matched' for {name} rewards, which have no row in Table 1"
+        raise ValueError(message("proposal", condition, kind))
     posterior = reference_posterior(problem)
     is_proper = bool(posterior.is_proper().all())
     return ConjugateProposal(

@@ -18,14 +18,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.table_1 import is_conjugate
 from agents.numerics.kernels import draw_chunk
 from agents.numerics.laws import MeanLaws
 from agents.posteriors.base import Posterior
-from agents.posteriors.conjugate import (
-    ConjugatePosterior,
-    conjugate_posterior,
-    is_conjugate,
-)
+from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
 from agents.posteriors.grid import GridPosterior
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem

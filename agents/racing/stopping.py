@@ -206,7 +206,7 @@ class Fixed(NamedStop):
 
 Stop = Paper | SelfNormalised | Fixed
 STOPS: Mapping[str, Any] = {kind.name: kind for kind in (SelfNormalised, Paper, Fixed)}
-
+OPTIONS = sorted({field.name for kind in STOPS.values() for field in fields(kind)})
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -241,16 +241,17 @@ def make_stop(stopping: Stop | str | int | Mapping[str, Any], options: Mapping[s
     """
     if isinstance(stopping, Mapping):
         options = {**stopping, **options}
-        stopping = options.pop("name", stopping)
+        stopping = options.pop("name", "")
     kind = STOPS[check_choice("stopping", stopping, STOPS)] if isinstance(stopping, str) else None
     known = [field.name for field in fields(kind)] if kind else []
     for name in options.keys() - known:
+        check_choice("an option of stopping", name, OPTIONS)
         condition = f"be left out with stopping={stopping!r}, which never reads it"
         raise ValueError(message(name, condition, options[name]))
+    if isinstance(stopping, Stop):
+        return stopping
     if kind is None:
-        return (
-            stopping if isinstance(stopping, Stop) else Fixed(_check_samples("stopping", stopping))
-        )
+        return Fixed(_check_samples("stopping", stopping))
     check_keys(
         "stopping", options, required=["num_samples"] if kind is Fixed else [], optional=known
     )

@@ -216,8 +216,8 @@ class FiniteHorizonGittins(PosteriorAgent):
         with np.errstate(all="ignore"):
             worth = np.square(self.problem.likelihood.reward_std(mean) / posterior.std())
             height = boundary(left / worth) - DISCRETE / np.sqrt(worth + 1)
-        height = np.where((left > 1) & (height > 0), height, 0.0)
-        bonus = posterior.quantile(special.ndtr(height)) - posterior.quantile(0.5)
+            height = np.where((left > 1) & (height > 0), height, 0.0)
+            bonus = posterior.quantile(special.ndtr(height)) - posterior.quantile(0.5)
         indices = np.where(np.isfinite(mean), mean + bonus, np.inf)
         is_beta = isinstance(self.problem.likelihood, Bernoulli)
         if is_beta and isinstance(posterior, ConjugatePosterior):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.table_1 import require_draws
 from agents.numerics.choices import random_argmax
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
@@ -57,6 +58,7 @@ class InformationRelaxation(PosteriorAgent):
         if method == "gibbs":
             condition = "have independent arms for InformationRelaxation"
             raise ValueError(message("problem.prior", condition, problem.prior))
+        require_draws(problem.prior)
         super().__init__(problem, inner)
         self._future = exact_posterior(problem)[1]
 

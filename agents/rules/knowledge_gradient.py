@@ -35,7 +35,7 @@ class KnowledgeGradient(PosteriorAgent):
 
     The law of M_i(m) is that of a Beta or normal posterior with the mean and the deviation of the
     one at hand: exact for conjugate priors, matched moments for others. A pull is taken to teach
-    of its own arm alone, also where the prior is dependent.
+    of its own arm alone, also where the prior is dependent. Infinite means come first.
 
     Arguments:
         problem: Bernoulli or Gaussian rewards, and a prior that `ExactThompson` takes.
@@ -64,8 +64,10 @@ class KnowledgeGradient(PosteriorAgent):
         posterior = self.up_to_date()
         mean = posterior.mean()
         most = left[:, 0] if self.variant == "kg*" else np.minimum(left[:, 0], 1)
-        gains = self._gains(mean, posterior.std(), best_of_others(mean), most)
-        return mean + left * gains
+        with np.errstate(invalid="ignore"):
+            gains = self._gains(mean, posterior.std(), best_of_others(mean), most)
+        worth = mean + left * np.where(np.isfinite(gains), gains, 0.0)
+        return np.where(np.isfinite(mean), worth, np.inf)
 
     def _gains(
         self, mean: np.ndarray, std: np.ndarray, levels: np.ndarray, most: np.ndarray

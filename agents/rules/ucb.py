@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from agents.base import Agent
+from agents.base.table_1 import find_row, is_compiled
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
-from agents.posteriors.conjugate import find_row, is_compiled
 from agents.rules.greedy import empirical_means, number_of_pulls
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
-from bandit_gym.checks import check_choice, check_real, message
+from bandit_gym.checks import check_real, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Likelihood
 from bandit_gym.problem import BanditProblem
 
@@ -139,19 +139,14 @@ class BayesUCB(PosteriorAgent):
 
     Arguments:
         problem: likelihood and prior, one that `ExactThompson` takes.
-        prior: "problem" takes quantiles of the posterior under the problem's own prior, "reference"
-            of that under Table 1's reference prior, whatever the problem says.
         discount: in (0, 1], by which data fade; see `ExactThompson`. t is then what is left of it.
 
     References:
         Kaufmann, Cappe and Garivier (2012), Algorithm 1 with c = 0.
     """
 
-    def __init__(
-        self, problem: BanditProblem, *, prior: str = "problem", discount: float = 1.0
-    ) -> None:
-        self.prior = check_choice("prior", prior, ("problem", "reference"))
-        super().__init__(problem, exact_posterior(problem, prior=prior)[1])
+    def __init__(self, problem: BanditProblem, *, discount: float = 1.0) -> None:
+        super().__init__(problem, exact_posterior(problem)[1])
         self._set_discount(discount)
 
     def _scores(self) -> np.ndarray:

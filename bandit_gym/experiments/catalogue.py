@@ -69,7 +69,10 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
     target = name if ":" in name else agent_names()[check_choice("agent", name, agent_names())]
     find_sources(target, options)  # which forgets modules that have changed
     own = without_told(options)
-    _check_options(f"options of {short_name(target)}", agent_options(target), own)
+    known = agent_options(target)
+    if target.startswith("agents:"):  # which all take a prior, and words for one
+        known = known | {PRIOR: inspect.Parameter(PRIOR, inspect.Parameter.KEYWORD_ONLY)}
+    _check_options(f"options of {short_name(target)}", known, own)
     return target
 
 

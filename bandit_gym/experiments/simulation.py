@@ -164,7 +164,7 @@ def try_run(run: Run) -> str:
     """Say why agent and environment cannot be built or do not fit each other; "" if they do."""
     try:
         agent, env = build(run)
-        check_fit(agent, env, warns=run.agent.told is None)
+        check_fit(agent, env, warns=PRIOR not in run.agent.options)
         _check_size(agent, run)
         env.close()
     except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from agents import make_agent
 from agents.bayes_optimal import expected_regret, optimal_bracket, optimal_regret
-from agents.optimum.brackets import played_regrets
+from agents.bayes_optimal.brackets import played_regrets
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import prior_from_dict
 from bandit_gym.problem import BanditProblem

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from agents.bayes_optimal import expected_regret, optimal_value
-from agents.optimum.predictive import expected_best_mean
+from agents.bayes_optimal.predictive import expected_best_mean
 from agents.sb3 import SB3Agent
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout

@@ -39,6 +39,7 @@ CASES = {
     "discounted_gittins": make_agent("discounted_gittins", BERNOULLI),
     "optimal": BayesOptimal(BERNOULLI, horizon=30),
     "table": ExactThompson(TABLE),
+    "improper": ExactThompson(CONJUGATE_PROBLEMS[2], prior="reference"),
     "fading": ExactThompson(TABLE, discount=0.9),
     "fading particles": SMCThompson(TABLE, discount=0.9, **PARTICLES),
     "window": SlidingWindow(TABLE, window=5, rule={"name": "top_two"}),

@@ -10,7 +10,7 @@ from families import ALL_AGENTS, ALL_LIKELIHOODS, ALL_PRIORS, CONJUGATE_PROBLEMS
 
 import agents
 from agents import RacingThompson, SMCThompson, make_agent
-from agents.saved import describe_problem
+from agents.base.saved import describe_problem
 from bandit_gym import likelihoods, priors, problem
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, mixtures

@@ -5,7 +5,7 @@ import pytest
 from families import CONJUGATE_PROBLEMS
 
 from agents import ExactThompson, SlidingWindow, make_agent
-from agents.sliding_window import RULES
+from agents.rules.sliding_window import RULES
 from bandit_gym.likelihoods import Bernoulli, Exponential
 from bandit_gym.priors import Beta, InverseGamma
 from bandit_gym.problem import BanditProblem

@@ -24,6 +24,7 @@ NORMAL = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
 PROBLEMS = {"conjugate": CONJUGATE, "grid": GRID, "chains": CHAINS, "normal": NORMAL}
 FOR_LIKE_ARMS = "discounted_gittins", "information_relaxation"
 """Rules that refuse dependent arms, and take seconds where arms are not conjugate."""
+FOR_BERNOULLI = "discounted_gittins", "ucb_tuned"
 SETTINGS = {
     **{
         f"{name}, {kind}": (name, kind, {})
@@ -75,6 +76,40 @@ def test_a_single_run_has_plain_ints_and_plays_as_a_lane_does(setting):
     actions = lane.act()
     assert actions.shape == (1,) and actions.dtype == np.int64
     assert_same(play(alone, 8), play(lane, 8)[:, 0])
+
+
+DRAW_FROM_THE_PRIOR = "smc", "smc_paper", "information_relaxation", "information_directed"
+
+
+@every_agent
+def test_every_agent_is_told_the_reference_prior_by_its_word(name):
+    agent = started(name, GRID, 3, prior="reference")
+    assert agent.problem == BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
+    play(agent, 2)
+
+
+@pytest.mark.parametrize("name", sorted({*ALL_AGENTS} - {*FOR_BERNOULLI, *DRAW_FROM_THE_PRIOR}))
+def test_an_improper_reference_prior_is_followed_from_the_first_pull_of_each_arm_on(name):
+    agent = started(name, NORMAL, 20, prior="reference")
+    pulled = play(agent, 4)
+    if name not in ("random", "top_two", "epsilon_greedy"):  # which have other plans
+        assert (np.sort(pulled, axis=0) == np.arange(4)[:, None]).all()
+    told = agent.action_probabilities()
+    assert told.shape == (20, 4) and np.allclose(told.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("name", DRAW_FROM_THE_PRIOR)
+def test_an_improper_reference_prior_is_refused_by_agents_that_draw_from_it(name):
+    with pytest.raises(ValueError, match="prior must integrate, for an agent that draws from it"):
+        make_agent(name, NORMAL, prior="reference")
+
+
+def test_a_race_under_the_reference_prior_is_thompson_sampling_under_it():
+    data = [5, 3, 2, 4], [1.0, 2.0, 0.5, -1.0]
+    racing, exact = (
+        started(name, NORMAL, None, *data, prior="reference") for name in ("racing", "exact")
+    )
+    assert_same([racing.action_probabilities()], [exact.action_probabilities()])
 
 
 @every_setting

@@ -77,9 +77,9 @@ ENTRIES = {
         ["exact, told beta(5, 5)"],
     ),
     "a prior that is a word": (
-        "[[agents]]\nagent = 'exact'\nprior = 'reference'",
-        {"agents": [{"agent": "exact", "prior": "reference"}]},
-        ["exact(prior=reference)"],
+        "[[agents]]\nagent = 'racing'\nprior = 'reference'",
+        {"agents": [{"agent": "racing", "prior": "reference"}]},
+        ["racing(prior=reference)"],
     ),
     "an environment with a prior": (
         f"[[environments]]\nenv = '{ENV}'\nnum_arms = 3\nprior.name = 'beta'\nprior.alpha = 5\n"

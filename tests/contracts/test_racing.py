@@ -307,6 +307,7 @@ BAD_OPTIONS = [
     ("proposal", "refrence", "'reference'"),
     ("max_samples", 0, "max_samples must be .* got 0"),
     ("unpulled_arms", "drop", "unpulled_arms must be"),
+    ("sigm", 0.1, "nearest known one is 'sigma'"),
 ]
 
 

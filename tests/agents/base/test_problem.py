@@ -38,13 +38,21 @@ def test_an_environment_without_a_problem_is_refused(make):
         make(gym.make("CartPole-v1"))
 
 
-@pytest.mark.parametrize("prior", [Beta(5.0, 5.0), {"name": "beta", "alpha": 5, "beta": 5}])
+@pytest.mark.parametrize(
+    ("prior", "law"),
+    [
+        (Beta(5.0, 5.0), Beta(5.0, 5.0)),
+        ({"name": "beta", "alpha": 5, "beta": 5}, Beta(5.0, 5.0)),
+        ("reference", Beta(1.0, 1.0)),
+    ],
+    ids=["object", "dict", "word"],
+)
 @pytest.mark.parametrize(
     "make", [ExactThompson, RacingThompson, RacingThompson.paper, SMCThompson.paper, UniformRandom]
 )
-def test_a_prior_stands_in_place_of_the_problems(make, prior):
+def test_a_prior_stands_in_place_of_the_problems(make, prior, law):
     agent = make(make_world(PROBLEM), prior=prior)
-    assert agent.problem == BanditProblem(Bernoulli(), Beta(5.0, 5.0), 4)
+    assert agent.problem == BanditProblem(Bernoulli(), law, 4)
     assert "prior" not in agent.options()
 
 
@@ -54,9 +62,7 @@ def test_a_prior_is_told_by_name_of_the_agent(name):
     assert agent.problem.prior == Beta(5.0, 5.0)
 
 
-def test_words_for_a_prior_are_those_of_exact_thompson():
-    with pytest.raises(ValueError, match="'reference'"):
-        ExactThompson(PROBLEM, prior="referense")
-    with pytest.raises(ValueError, match="prior must be an object or a dict for RacingThompson"):
-        RacingThompson(PROBLEM, prior="reference")
-    assert ExactThompson(PROBLEM, prior="reference").prior == "reference"
+@pytest.mark.parametrize("make", [ExactThompson, RacingThompson, SMCThompson.paper, UniformRandom])
+def test_there_is_one_word_for_a_prior(make):
+    with pytest.raises(ValueError, match="be an object, a dict or 'reference', got 'referense'"):
+        make(PROBLEM, prior="referense")

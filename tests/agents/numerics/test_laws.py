@@ -5,9 +5,9 @@ import pytest
 from numba import njit
 from scipy import stats
 
+from agents.base.table_1 import TABLE_1, data_weights
 from agents.numerics import kernels, laws
 from agents.numerics.laws import BETA, GAMMA, INVERSE_GAMMA, NORMAL, MeanLaws
-from agents.posteriors.conjugate import TABLE_1, data_weights
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 
 CASES = {  # likelihood, parameters of the law, means

@@ -9,9 +9,9 @@ from scipy import stats
 from surface import started
 
 from agents import ExactThompson, RacingThompson, SMCThompson
+from agents.base.table_1 import Row
 from agents.numerics.laws import Law
 from agents.oracle import action_probabilities
-from agents.posteriors.conjugate import Row
 from bandit_gym.problem import BanditProblem
 
 COUNTS, SUMS, NUM_LANES = np.array([6, 4, 0]), np.array([9.0, 10.0, 0.0]), 20_000

@@ -20,8 +20,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.table_1 import REFERENCE, reference_prior
 from bandit_gym.checks import check_file, message
 from bandit_gym.files import replacing
+from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
 
 OURS = ("agents", "bandit_gym")
@@ -228,6 +230,14 @@ def describe_problem(problem: BanditProblem) -> dict[str, Any] | None:
     """
     try:
         settings = problem.to_dict()
-        return settings if problem_from_dict(settings) == problem else None
+        return settings if make_problem(settings) == problem else None
     except (TypeError, ValueError):  # a prior or a likelihood without a name
         return None
+
+
+def make_problem(settings: Any) -> BanditProblem:
+    """Make the problem that `describe_problem` described, with a prior that is improper too."""
+    if settings["prior"] != {"name": REFERENCE}:
+        return problem_from_dict(settings)
+    likelihood = likelihood_from_dict(settings["likelihood"])
+    return BanditProblem(likelihood, reference_prior(likelihood), settings["num_arms"])

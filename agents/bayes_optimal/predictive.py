@@ -22,11 +22,12 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
+from agents.base.table_1 import is_conjugate
 from agents.oracle.arms import ArmPosteriors, Arms
 from agents.oracle.line import Line
 from agents.oracle.panels import Panels, exclusive_products, resolve
 from agents.oracle.search import first_edges
-from agents.posteriors.conjugate import conjugate_posterior, is_conjugate
+from agents.posteriors.conjugate import conjugate_posterior
 from bandit_gym.checks import check_integer, message
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem

@@ -214,46 +214,27 @@ def _offsets(counts: np.ndarray) -> np.ndarray:
 
 @inner
 def _raise_to_arm(worth, values, means, later, places):  # type: ignore[no-untyped-def]
-    """Raise a strip's values to what an arm is worth whose successes do not change along a row.
+    """Raise a strip's values to what an arm is worth.
 
     Args:
         worth: flat array that is told what the arm is worth.
         values: flat array of values, raised to that.
-        means: flat table, where in it the first row's mean is, and the step from row to row.
+        means: flat table, where in it the first mean is, and the steps from row to row and along a
+            row: a mean changes along rows for the arm alone whose successes these run over.
         later: values of the stage after, where the first row's begin after a failure and after a
             success, and the steps from row to row and along a row.
         places: where the strip begins in `values`, its number of rows and their length.
     """
-    table, mean_at, mean_step = means
+    table, mean_at, mean_row, mean_step = means
     after, failed, paid, row_step, step = later
     begin, num_rows, length = places
     for row in range(num_rows):
-        mean, own = table[mean_at + row * mean_step], row * length
+        first, own = mean_at + row * mean_row, row * length
         fail, pay, place = failed + row * row_step, paid + row * row_step, begin + own
         for s in range(length):
             at_fail = after[np.uintp(fail + s * step)]
+            mean = table[np.uintp(first + s * mean_step)]
             found = at_fail + mean * (1.0 + (after[np.uintp(pay + s * step)] - at_fail))
-            worth[np.uintp(own + s)] = found
-            best = values[np.uintp(place + s)]
-            values[np.uintp(place + s)] = found if found > best else best
-
-
-@inner
-def _raise_to_last_arm(worth, values, means, later, places):  # type: ignore[no-untyped-def]
-    """Raise a strip's values to what the arm is worth whose successes the rows run over.
-
-    Args are those of `_raise_to_arm`; the means of a row begin where the first one's is.
-    """
-    table, mean_at, _ = means
-    after, failed, paid, row_step, _ = later
-    begin, num_rows, length = places
-    for row in range(num_rows):
-        own = row * length
-        fail, pay, place = failed + row * row_step, paid + row * row_step, begin + own
-        for s in range(length):
-            at_fail = after[np.uintp(fail + s)]
-            mean = table[np.uintp(mean_at + s)]
-            found = at_fail + mean * (1.0 + (after[np.uintp(pay + s)] - at_fail))
             worth[np.uintp(own + s)] = found
             best = values[np.uintp(place + s)]
             values[np.uintp(place + s)] = found if found > best else best
@@ -273,9 +254,9 @@ def _raise_strip(arm, block, s, places, record):  # type: ignore[no-untyped-def]
     table, own = means.reshape(means.size), worth[arm]
     if arm == num_arms - 1:
         after = (later, failed, paid, row_step, 1)
-        _raise_to_last_arm(own, solved.values, (table, mean_at, 0), after, places)
+        _raise_to_arm(own, solved.values, (table, mean_at, 0, 1), after, places)
         return
-    of_row = (table, mean_at + s[arm], 1 if arm == num_arms - 2 else 0)
+    of_row = (table, mean_at + s[arm], 1 if arm == num_arms - 2 else 0, 0)
     if step == 1:
         after = (later, failed, paid, row_step, 1)
         _raise_to_arm(own, solved.values, of_row, after, places)

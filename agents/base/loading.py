@@ -7,10 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from agents.base import Agent
-from agents.saved import read, set_state, telling
+from agents.base.agent import Agent
+from agents.base.saved import make_problem, read, set_state, telling
 from bandit_gym.checks import check_keys, check_path, message
-from bandit_gym.problem import BanditProblem, check_problem, problem_from_dict
+from bandit_gym.problem import BanditProblem, check_problem
 
 
 def load(
@@ -57,8 +57,7 @@ def _find_class(path: Path, content: dict[str, Any], own: type[Agent] | None) ->
         raise TypeError(message("agent_class", "be a subclass of agents.Agent", own))
     with telling(path):
         module, _, name = content["class"].rpartition(":")
-    agents = import_module("agents")
-    found = getattr(agents, name) if module == "agents" and name in agents.HOMES else own
+    found = getattr(import_module(module), name, None) if module == "agents" else own
     if found is None:
         condition = f"be given for the agent in {str(path)!r}, of the class {name} in {module}"
         raise ValueError(message("agent_class", condition, own))
@@ -81,7 +80,7 @@ def _find_problem(
             raise ValueError(message("problem", condition, given, remedy))
         return check_problem(given)
     with telling(path):
-        stored = problem_from_dict(settings)
+        stored = make_problem(settings)
     if given is not None and check_problem(given) != stored:
         condition = f"be the one that the agent in {str(path)!r} was told, or be left out"
         raise ValueError(message("problem", condition, given))

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agents.optimum.recursion import Stage, block_keys, make_stage, solve
+from agents.bayes_optimal.recursion import Stage, block_keys, make_stage, solve
 
 POLICY_VERSION = 2
 """Raised by hand whenever policies change."""

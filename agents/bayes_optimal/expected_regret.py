@@ -16,17 +16,16 @@ Letters: K arms, T horizon, S states, P panels, Q nodes each, G nodes in all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
-from importlib import import_module
 from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from agents.base import Agent
-from agents.optimum.predictive import (
+from agents.base import Agent, build
+from agents.bayes_optimal.predictive import (
     SUMS_AT_ONCE,
     OneArm,
     check_solvable,
@@ -36,6 +35,8 @@ from agents.optimum.predictive import (
 )
 from agents.oracle.arms import ArmPosteriors, Arms
 from agents.oracle.panels import make_panels
+from agents.rules.greedy import EpsilonGreedy, Greedy, UniformRandom
+from agents.rules.ucb import KLUCB, UCB1, BayesUCB
 from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
@@ -53,8 +54,15 @@ ActionLaw = Callable[[tuple[int, ...]], FloatArray]
 """Takes the counts of a block, returns the (K, n_1 + 1, ..., n_K + 1) probabilities of each arm."""
 
 Rule = str | Agent | Callable[[np.ndarray, np.ndarray], np.ndarray]
-RULES = ("greedy", "epsilon_greedy", "bayes_ucb", "ucb1", "kl_ucb", "random")
-"""Rules that look at counts and sums alone, the names of their agents; and "thompson"."""
+RULES: Mapping[str, type[Agent]] = {
+    "greedy": Greedy,
+    "epsilon_greedy": EpsilonGreedy,
+    "bayes_ucb": BayesUCB,
+    "ucb1": UCB1,
+    "kl_ucb": KLUCB,
+    "random": UniformRandom,
+}
+"""Agents that look at counts and sums alone, by their short names; "thompson" is another rule."""
 
 Counts = tuple[int, ...]
 
@@ -133,7 +141,7 @@ def make_law(
         ValueError: if a name or an option is unknown.
     """
     if isinstance(rule, str) and check_choice("rule", rule, ("thompson", *RULES)) != "thompson":
-        rule = import_module("agents").make_agent(rule, problem, **options)
+        rule = build(rule, RULES[rule], problem, options)
     else:
         check_keys("options", options)
     if rule == "thompson":

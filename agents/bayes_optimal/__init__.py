@@ -1,9 +1,9 @@
 """The best possible: what no rule can beat on average, and the agent that attains it.
 
 With Bernoulli arms that are independent a priori, counts are all there is to know, so that the best
-policy for T pulls follows by recursion over them (`agents.optimum.recursion`). On two cores and in
-8 GB that reaches T = 1,000 for two arms, 100 for three, 70 for four and 40 for five arms, the last
-two if the arms are alike; beyond, `agents.optimum.brackets` bounds it.
+policy for T pulls follows by recursion over them (`agents.bayes_optimal.recursion`). On two cores
+and in 8 GB that reaches T = 1,000 for two arms, 100 for three, 70 for four and 40 for five arms,
+the last two if the arms are alike; beyond, `agents.bayes_optimal.brackets` bounds it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from agents.base import Agent
-from agents.optimum.brackets import optimal_bracket as optimal_bracket
-from agents.optimum.expected_regret import expected_regret as expected_regret
-from agents.optimum.policy import find_policy
-from agents.optimum.predictive import check_solvable, expected_best_mean, predictive_means
-from agents.optimum.recursion import check_memory, optimal_total
+from agents.bayes_optimal.brackets import optimal_bracket as optimal_bracket
+from agents.bayes_optimal.expected_regret import expected_regret as expected_regret
+from agents.bayes_optimal.policy import find_policy
+from agents.bayes_optimal.predictive import check_solvable, expected_best_mean, predictive_means
+from agents.bayes_optimal.recursion import check_memory, optimal_total
 from agents.rules.horizon import remaining_pulls
 from bandit_gym.problem import BanditProblem
 from bandit_gym.typing import FloatArray
@@ -52,7 +52,7 @@ class BayesOptimal(Agent):
     """Pull the arm that is best given all that can still be learnt and used in T pulls.
 
     Of arms that are equally good it pulls the lowest; values count as equal that rounding could
-    have made different, see `agents.optimum.recursion`.
+    have made different, see `agents.bayes_optimal.recursion`.
 
     Arguments:
         problem: Bernoulli rewards, arms independent a priori: a prior with `arm_log_density`.
@@ -60,7 +60,7 @@ class BayesOptimal(Agent):
 
     Attributes:
         policy: what to pull in every state, from a file where there is one: see
-            `agents.optimum.policy`.
+            `agents.bayes_optimal.policy`.
 
     Raises:
         ValueError: as `optimal_value`; from `act`, if a lane has no pulls left.

@@ -6,17 +6,28 @@ Letters: K arms, N lanes, w rewards kept.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 
-from agents.base import Agent
+from agents.base import Agent, build
+from agents.exact_thompson import ExactThompson
+from agents.rules.greedy import EpsilonGreedy, Greedy
+from agents.rules.top_two import TopTwoThompson
+from agents.rules.ucb import KLUCB, UCB1, BayesUCB
 from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.problem import BanditProblem
 
-RULES = ("exact", "top_two", "bayes_ucb", "ucb1", "kl_ucb", "greedy", "epsilon_greedy")
-"""Agents that know nothing beside statistics, and no horizon."""
+RULES: Mapping[str, type[Agent]] = {
+    "exact": ExactThompson,
+    "top_two": TopTwoThompson,
+    "bayes_ucb": BayesUCB,
+    "ucb1": UCB1,
+    "kl_ucb": KLUCB,
+    "greedy": Greedy,
+    "epsilon_greedy": EpsilonGreedy,
+}
+"""Agents that know counts and sums alone, and no horizon, by their short names."""
 
 MOST_REWARDS = 10**8
 """That all lanes keep: 1.2 GB."""
@@ -133,5 +144,5 @@ def make_rule(problem: BanditProblem, rule: str | Mapping[str, Any]) -> Any:
     if "discount" in named:
         raise ValueError(message("rule", "have no discount beside a window", rule))
     options = {key: value for key, value in named.items() if key != "name"}
-    make_agent = import_module("agents").make_agent  # which knows this class too
-    return make_agent(check_choice("rule", named["name"], RULES), problem, **options)
+    name = check_choice("rule", named["name"], RULES)
+    return build(name, RULES[name], problem, options)

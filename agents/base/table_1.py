@@ -1,0 +1,188 @@
+"""Table 1: the laws that are conjugate to rewards, and the reference priors.
+
+| likelihood (mean x)  | law of x                   | reference prior    | posterior          |
+|----------------------|----------------------------|--------------------|--------------------|
+| Bernoulli            | Beta(alpha, beta)          | Beta(1, 1)         | alpha+s, beta+n-s  |
+| exponential          | InverseGamma(shape, scale) | InverseGamma(1, 1) | shape+n, scale+s   |
+| Gaussian, std v      | Normal(h/tau, 1/sqrt(tau)) | h = tau = 0 (flat) | h+s/v^2, tau+n/v^2 |
+| Poisson              | Gamma(shape, rate)         | Gamma(1/2, 0)      | shape+s, rate+n    |
+
+for n pulls with total reward s. Table 1 states the exponential in its rate, lambda ~ Gamma(1, 1);
+as the prior is over *means*, that is InverseGamma(1, 1) in x = 1/lambda, Jacobian included. The
+paper calls Beta(1, 1) and Gamma(1, 1) Jeffreys priors; they are not, and are used as printed. The
+Gaussian and Poisson references are improper: an arm without data has no reference posterior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from agents.numerics.laws import BETA_LAW, GAMMA_LAW, INVERSE_GAMMA_LAW, NORMAL_LAW, Law
+from bandit_gym import likelihoods, priors
+from bandit_gym.checks import message
+from bandit_gym.likelihoods import Likelihood
+from bandit_gym.priors import Prior
+
+REFERENCE = "reference"
+"""What `prior=` calls the reference prior."""
+
+
+class Improper:
+    """A prior that does not integrate: it has a density and no draws."""
+
+    def __post_init__(self) -> None:
+        """Take parameters that no distribution has."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its name; worlds have no such prior."""
+        return {"name": REFERENCE}
+
+    def sample(self, rng: Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Refuse to draw."""
+        raise _without_draws()
+
+
+def require_draws(prior: Prior) -> None:
+    """Refuse a prior that is improper."""
+    if isinstance(prior, Improper):
+        raise _without_draws()
+
+
+def _without_draws() -> ValueError:
+    remedy = "ExactThompson and RacingThompson take it"
+    condition = "integrate, for an agent that draws from it"
+    return ValueError(message("prior", condition, REFERENCE, remedy))
+
+
+@dataclass(frozen=True)
+class ImproperNormal(Improper, priors.Normal):
+    """The limit of normal laws."""
+
+
+@dataclass(frozen=True)
+class ImproperGamma(Improper, priors.Gamma):
+    """The limit of Gamma laws."""
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One row of Table 1: all that the conjugacy of a likelihood is.
+
+    A likelihood of one's own has its row as the attribute `conjugate_row` of its class.
+
+    Attributes:
+        law: of the mean.
+        prior: the class of such priors.
+        parameters: makes first and second of such a prior.
+        weights: (2, 2) what a pull and a unit of reward add to the first and second parameter,
+            where rewards have a known variance in units of its inverse.
+        reference: the reference prior, if there is one.
+    """
+
+    law: Law
+    prior: type
+    parameters: Callable[[Any], tuple[Any, Any]]
+    weights: tuple[tuple[float, float], tuple[float, float]]
+    reference: Prior | None = None
+
+
+def _normal_parameters(prior: Any) -> tuple[np.ndarray, np.ndarray]:
+    precision = 1 / np.square(prior.std)
+    return np.asarray(prior.mean) * precision, precision
+
+
+TABLE_1: dict[type, Row] = {
+    likelihoods.Bernoulli: Row(
+        law=BETA_LAW,
+        prior=priors.Beta,
+        parameters=attrgetter("alpha", "beta"),
+        weights=((0, 1), (1, -1)),
+        reference=priors.Beta(1.0, 1.0),
+    ),
+    likelihoods.Exponential: Row(
+        law=INVERSE_GAMMA_LAW,
+        prior=priors.InverseGamma,
+        parameters=attrgetter("shape", "scale"),
+        weights=((1, 0), (0, 1)),
+        reference=priors.InverseGamma(1.0, 1.0),
+    ),
+    likelihoods.Gaussian: Row(
+        law=NORMAL_LAW,
+        prior=priors.Normal,
+        parameters=_normal_parameters,
+        weights=((0, 1), (1, 0)),
+        reference=ImproperNormal(0.0, np.inf),
+    ),
+    likelihoods.Poisson: Row(
+        law=GAMMA_LAW,
+        prior=priors.Gamma,
+        parameters=attrgetter("shape", "rate"),
+        weights=((0, 1), (1, 0)),
+        reference=ImproperGamma(0.5, 0.0),
+    ),
+}
+
+
+def row_of(likelihood: Likelihood) -> Row | None:
+    """Return a likelihood's row: Table 1's, or the one that its own class states, or None."""
+    kind = type(likelihood)
+    return TABLE_1.get(kind, vars(kind).get("conjugate_row"))
+
+
+def find_row(likelihood: Likelihood) -> Row:
+    """Return the row of a likelihood that has one.
+
+    Raises:
+        ValueError: if it has none.
+    """
+    row = row_of(likelihood)
+    if row is None:
+        raise ValueError(message("likelihood", "have a conjugate law", likelihood))
+    return row
+
+
+def is_compiled(likelihood: Likelihood) -> bool:
+    """Say whether the likelihood's conjugate law is one that kernels know."""
+    row = row_of(likelihood)
+    return row is not None and row.law.code is not None
+
+
+def data_weights(likelihood: Likelihood) -> np.ndarray:
+    """Return (2, 2) what a pull and a unit of reward add to the first and second parameter."""
+    variance = likelihood.std**2 if isinstance(likelihood, likelihoods.Gaussian) else 1.0
+    return np.array(find_row(likelihood).weights, dtype=np.float64) / variance
+
+
+def likelihood_coefficients(
+    likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray
+) -> np.ndarray:
+    """Return the (..., K, 5) coefficients of the log-likelihood in the five features."""
+    law, ((a, b), (c, d)) = find_row(likelihood).law, data_weights(likelihood)
+    gained = law.coefficients(a * counts + b * sums, c * counts + d * sums)
+    return gained - law.coefficients(np.zeros(1), np.zeros(1))
+
+
+def is_conjugate(likelihood: Likelihood, prior: Prior) -> bool:
+    """Say whether a prior is conjugate to a likelihood."""
+    row = row_of(likelihood)
+    return row is not None and isinstance(prior, row.prior)
+
+
+def reference_prior(likelihood: Likelihood) -> Prior:
+    """Return Table 1's reference prior.
+
+    Raises:
+        ValueError: if the likelihood has none.
+    """
+    row = row_of(likelihood)
+    if row is None or row.reference is None:
+        name = likelihood.name
+        condition = f"be an object or a dict for {name} rewards, which have no row in Table 1"
+        raise ValueError(message("prior", condition, REFERENCE))
+    return row.reference

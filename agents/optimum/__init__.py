@@ -1,1 +1,0 @@
-"""The best possible with Bernoulli arms: recursion, policy, exact regret of rules, and brackets."""
