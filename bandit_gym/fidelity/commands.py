@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bandit_gym.checks import check_folder
-from bandit_gym.experiments.command_line import parse_agent, parse_integer, parse_number
+from bandit_gym.experiments.command_line import parse_agent
 from bandit_gym.experiments.provenance import HERE, importing_from
 from bandit_gym.fidelity.benchmark import run_suite
 from bandit_gym.fidelity.leaderboard import describe_leaderboard, describe_verdicts
@@ -60,10 +60,10 @@ def _take_suite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--suite", default="fidelity-v1", metavar="NAME", help=text)
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name contains it")
     text = "share of 10,000 decisions a case; default: 1"
-    parser.add_argument("--scale", type=parse_number, default=1.0, help=text)
-    parser.add_argument("--seed", type=parse_integer, default=0)
+    parser.add_argument("--scale", type=float, default=1.0, help=text)
+    parser.add_argument("--seed", type=int, default=0)
     text = "how many; default: one per core"
-    parser.add_argument("--workers", type=parse_integer, help=text)
+    parser.add_argument("--workers", type=int, help=text)
 
 
 COMMANDS: dict[Callable[[argparse.Namespace], int], tuple[Any, ...]] = {

@@ -12,12 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks import check_file, check_real, message
-from bandit_gym.experiments.command_line import (
-    parse_agent,
-    parse_environment,
-    parse_number,
-    take_world,
-)
+from bandit_gym.experiments.command_line import parse_agent, parse_environment, take_world
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.experiments.provenance import HERE, importing_from
 from bandit_gym.experiments.simulation import headline
@@ -83,7 +78,7 @@ def _take_watched(parser: argparse.ArgumentParser) -> None:
     form = "NAME[:OPTION=VALUE,...]"
     parser.add_argument("--agent", default="racing", metavar=form, help=text)
     text = "frames a second, at most; default: %(default)s"
-    parser.add_argument("--fps", type=parse_number, default=10.0, help=text)
+    parser.add_argument("--fps", type=float, default=10.0, help=text)
     parser.add_argument("--gif", metavar="FILE", help="write an animation")
 
 
