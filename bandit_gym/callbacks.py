@@ -41,7 +41,7 @@ class TensorBoard(Callback):
     Each experiment gets the first number that is free as its folder there, and each agent a folder
     in that. Charts are named by the columns of the results:
 
-    - "ENVIRONMENT so far/COLUMN", after each block: the mean at the horizon, against replications.
+    - "ENVIRONMENT by block/COLUMN", after each block: its mean at the horizon.
     - "ENVIRONMENT/COLUMN", at the end: the mean after t steps, against t.
 
     Args:
@@ -58,30 +58,25 @@ class TensorBoard(Callback):
         self._writers: dict[str, Any] = {}
 
     def on_start(self, experiment: Experiment, directory: Path) -> None:
-        """Open a log for each agent, and take in what is stored."""
+        """Open a log for each agent."""
         _, open_writer = _import_tensorboard()
         self._experiment = experiment
-        self._finals: dict[Run, list[np.ndarray]] = {run: [] for run in experiment.runs}
         paths = (self.directory / str(number) for number in itertools.count(1))
         folder = next(path for path in paths if not path.exists())
         for number, agent in enumerate(experiment.agents):
             name = re.sub(r"[^\w ()=,+-]", "_", agent.label)[:LONGEST_NAME]
             path = str(folder / f"{number} {name}")
             self._writers[agent.label] = open_writer(path, flush_secs=FLUSH_SECONDS)
-        for found in load_results(directory, experiment).runs:
-            for block in found.blocks:
-                self._add(block)
 
     def on_block(self, outcome: Outcome) -> None:
-        """Write the means over all replications so far."""
+        """Write the means over the replications of the block."""
         if outcome.data is None:
             return
         run, every = outcome.run, outcome.run.replications(outcome.block)
         wanted = range(every.start, min(every.stop, self._experiment.replications))
-        self._add(Block(run, wanted, pa.py_buffer(outcome.data), outcome.facts))
-        finals = np.concatenate(self._finals[run])
-        means = dict(zip(CHARTS, finals.mean(axis=0), strict=True))
-        self._write(run, f"{run.environment.label} so far", len(finals), means)
+        block = Block(run, wanted, pa.py_buffer(outcome.data), outcome.facts)
+        means = {name: block.column(name)[:, -1].mean() for name in CHARTS}
+        self._write(run, f"{run.environment.label} by block", wanted.stop, means)
 
     def on_end(self, experiment: Experiment, directory: Path) -> None:
         """Write the curves of all that is stored, and close the logs."""
@@ -96,10 +91,6 @@ class TensorBoard(Callback):
             for writer in self._writers.values():
                 writer.close()
             self._writers.clear()
-
-    def _add(self, block: Block) -> None:
-        finals = np.stack([block.column(name)[:, -1] for name in CHARTS], axis=1)
-        self._finals[block.run].append(finals)
 
     def _write(self, run: Run, group: str, step: int, values: Mapping[str, float]) -> None:
         """Write the values that are known into the log of the run's agent."""

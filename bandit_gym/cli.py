@@ -1,19 +1,19 @@
 """The command `bandit-gym`: list, compare, run, resume, watch, report, export, fidelity.
 
-Exit codes: 0 all went well; 1 an agent failed, results could not be written, or two folders differ
-where they must not; 2 bad input, a folder in use or a scheduler out of reach; 130 interrupted, 143
-and 129 stopped by SIGTERM and SIGHUP, to be continued with `resume`.
+Exit codes: 0 all went well; 1 an agent failed, or results could not be written; 2 bad input, a
+folder in use or a scheduler out of reach; 130 interrupted and 143 stopped by SIGTERM, to be
+continued with `resume`.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from bandit_gym import commands as reading
 from bandit_gym.checks import check_folder, check_path
@@ -21,24 +21,22 @@ from bandit_gym.commands import FAILED, OK
 from bandit_gym.experiments.catalogue import KINDS, describe_catalogue, find_own_code
 from bandit_gym.experiments.command_line import (
     OneLineParser,
-    fit_terminal,
     parse_agent,
     parse_environment,
-    parse_integer,
     take_world,
     terminal_width,
 )
 from bandit_gym.experiments.execution import run_experiment
-from bandit_gym.experiments.executor import Workers, stopping_in_order
+from bandit_gym.experiments.executor import Workers
 from bandit_gym.experiments.experiment import Experiment, load_experiment
 from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.experiments.provenance import HERE, check_trust, importing_from
 from bandit_gym.experiments.simulation import least_regrets
-from bandit_gym.experiments.store import read_manifest
+from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.files import VERSION
 from bandit_gym.results.report import describe, draw_regret
 
-BAD_INPUT, INTERRUPTED, NOBODY_READS = 2, 130, 141
+BAD_INPUT, INTERRUPTED, NOBODY_READS, TERMINATED = 2, 130, 141, 143
 
 EXAMPLES = """examples:
   bandit-gym compare
@@ -53,23 +51,33 @@ DEFAULT_AGENTS = ("racing", "racing_paper", "exact", "smc", "ucb1")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    fit_terminal()
     options = _make_parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _terminate)
     try:
-        with stopping_in_order():
-            code = int(options.command(options))
-            sys.stdout.flush()
-            return code
+        code = int(options.command(options))
+        sys.stdout.flush()
+        return code
     except BrokenPipeError:  # the reader has gone, as `head` does; what is left goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOBODY_READS
     except KeyboardInterrupt as stop:
-        return _interrupted(stop)
-    except (*_INPUT_ERRORS, OSError, BrokenExecutor) as error:
+        reason, code = str(stop) or "interrupted", TERMINATED if stop.args else INTERRUPTED
+    except (*_INPUT_ERRORS, OSError) as error:
         if options.traceback:
             raise
-        print(f"bandit-gym: error: {error}", file=sys.stderr)
-        return BAD_INPUT if isinstance(error, _INPUT_ERRORS) else FAILED
+        reason = f"error: {error}"
+        code = BAD_INPUT if isinstance(error, _INPUT_ERRORS) else FAILED
+    print(f"bandit-gym: {reason}", file=sys.stderr)
+    if code != BAD_INPUT and options.folder and (options.folder / MANIFEST).is_file():
+        print(
+            f"What is done is stored. To go on: bandit-gym resume {options.folder}", file=sys.stderr
+        )
+    return code
+
+
+def _terminate(number: int, frame: Any) -> NoReturn:
+    """Answer SIGTERM as Ctrl-C is answered: workers end, and the user is told how to go on."""
+    raise KeyboardInterrupt("stopped by SIGTERM")
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -106,22 +114,16 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     """Run an experiment with a progress bar, then print its tables and draw its regret."""
+    options.folder = folder
     workers = Workers(options.backend, options.workers, options.scheduler)
-    try:
-        with progress_on_stderr() as on_progress:
-            found = run_experiment(
-                experiment,
-                folder,
-                workers=workers,
-                on_progress=on_progress,
-                recompute=options.recompute,
-            )
-    except KeyboardInterrupt as stop:
-        return _interrupted(stop, folder)
-    except _INPUT_ERRORS:
-        raise
-    except (OSError, BrokenExecutor) as error:
-        return _stop(str(error), folder, FAILED)
+    with progress_on_stderr() as on_progress:
+        found = run_experiment(
+            experiment,
+            folder,
+            workers=workers,
+            on_progress=on_progress,
+            recompute=options.recompute,
+        )
     print(describe(found, columns=options.columns, width=terminal_width()))
     for path in draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")
@@ -129,18 +131,6 @@ def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace
     for world, line in least_regrets(experiment) if options.optimal else ():
         print(f"Least possible regret in {world}: {line}")
     return FAILED if found.failed else OK
-
-
-def _interrupted(stop: KeyboardInterrupt, folder: Path = Path()) -> int:
-    return _stop(str(stop) or "interrupted", folder, getattr(stop, "exit_code", INTERRUPTED))
-
-
-def _stop(reason: str, folder: Path, code: int) -> int:
-    """Say why a run ended early and, if it left anything, how to go on."""
-    print(f"bandit-gym: {reason}", file=sys.stderr)
-    if (folder / "experiment.json").is_file():
-        print(f"What is done is stored. To go on: bandit-gym resume {folder}", file=sys.stderr)
-    return code
 
 
 def _folder(options: argparse.Namespace, stem: str, experiment: Experiment) -> Path:
@@ -166,7 +156,7 @@ def _make_parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(required=True, metavar="command")
     for command, (text, *declarations) in COMMANDS.items():
         added = subparsers.add_parser(command.__name__.removeprefix("_"), help=text)
-        added.set_defaults(command=command)
+        added.set_defaults(command=command, folder=None)
         for declare in declarations:
             declare(added)
     return parser
@@ -185,7 +175,7 @@ def _take_agents(parser: argparse.ArgumentParser) -> None:
         help=f"first the reference of the differences; default: {' '.join(DEFAULT_AGENTS)}",
     )
     text = "episodes of each agent; default: %(default)s"
-    parser.add_argument("--replications", type=parse_integer, default=100, help=text)
+    parser.add_argument("--replications", type=int, default=100, help=text)
     text = "store every step, with the probability of its action"
     parser.add_argument("--propensities", action="store_true", help=text)
 
@@ -204,43 +194,36 @@ def _take_trust(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _take_workers(parser: argparse.ArgumentParser) -> None:
+def _take_running(parser: argparse.ArgumentParser) -> None:
+    """Declare who simulates, what is simulated again, and what is told at the end."""
     group = parser.add_argument_group("workers")
     group.add_argument(
         "--backend",
         default="loky",
         help="loky (default) or dask, which outlive an agent that kills its process; or serial",
     )
-    group.add_argument("--workers", type=parse_integer, help="how many; default: one per core")
+    group.add_argument("--workers", type=int, help="how many; default: one per core")
     group.add_argument("--scheduler", help="address of a running Dask scheduler")
-
-
-def _take_optimal(parser: argparse.ArgumentParser) -> None:
     text = "compute the least regret that is possible, where the recursion has room for it"
     parser.add_argument("--optimal", action="store_true", help=text)
-
-
-def _take_recompute(parser: argparse.ArgumentParser) -> None:
     text = "simulate blocks again that the present code would not draw"
     parser.add_argument("--recompute", action="store_true", help=text)
+    reading.take_columns(parser)
 
-
-_ENDING = (_take_optimal, _take_recompute, reading.take_columns)
 
 COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
     _list: ("show environments, agents, priors and likelihoods by name", _take_what),
     _compare: (
         "run agents in one environment and report",
-        *(take_world, _take_agents),
-        *(_take_out, _take_workers, *_ENDING),
+        *(take_world, _take_agents, _take_out, _take_running),
     ),
     _run: (
         "run an experiment file (TOML or JSON) and report",
-        *(_take_file, _take_out, _take_workers, *_ENDING),
+        *(_take_file, _take_out, _take_running),
     ),
     _resume: (
         "go on with an experiment that was interrupted",
-        *(reading.take_directory, _take_trust, _take_workers, *_ENDING),
+        *(reading.take_directory, _take_trust, _take_running),
     ),
     **reading.COMMANDS,
 }

@@ -16,8 +16,6 @@ from bandit_gym.checks import check_file, check_folder, check_real, message
 from bandit_gym.experiments.command_line import (
     parse_agent,
     parse_environment,
-    parse_integer,
-    parse_number,
     take_world,
     terminal_width,
 )
@@ -178,7 +176,7 @@ def _take_watched(parser: argparse.ArgumentParser) -> None:
     form = "NAME[:OPTION=VALUE,...]"
     parser.add_argument("--agent", default="racing", metavar=form, help=text)
     text = "frames a second, at most; default: %(default)s"
-    parser.add_argument("--fps", type=parse_number, default=10.0, help=text)
+    parser.add_argument("--fps", type=float, default=10.0, help=text)
     parser.add_argument("--gif", metavar="FILE", help="write an animation; default: none")
 
 
@@ -197,11 +195,11 @@ def _take_suite(parser: argparse.ArgumentParser) -> None:
         "--only", default="", metavar="TEXT", help="cases with it in their name; default: all"
     )
     text = "share of 10,000 decisions a case; default: 1"
-    parser.add_argument("--scale", type=parse_number, default=1.0, help=text)
+    parser.add_argument("--scale", type=float, default=1.0, help=text)
     text = "of all draws; default: %(default)s"
-    parser.add_argument("--seed", type=parse_integer, default=0, help=text)
+    parser.add_argument("--seed", type=int, default=0, help=text)
     text = "how many; default: one per core"
-    parser.add_argument("--workers", type=parse_integer, help=text)
+    parser.add_argument("--workers", type=int, help=text)
 
 
 COMMANDS: dict[Callable[[argparse.Namespace], int], tuple[Any, ...]] = {

@@ -1,4 +1,4 @@
-"""What everything that stores or reads results agrees on: versions, and whole files."""
+"""Versions of this package and its results, and files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -50,24 +50,16 @@ def replacing(path: Path, *, is_typed: bool = False) -> Iterator[BinaryIO]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{LEFTOVER}")
     try:
-        with _open_new(temporary, path) as file:
+        with open(temporary, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException as error:
         temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno and error.filename is None:  # a full disk
+        if isinstance(error, OSError) and error.errno:  # a full disk, which names no file
             error.filename = str(path)
         raise
-
-
-def _open_new(temporary: Path, path: Path) -> BinaryIO:
-    try:
-        return open(temporary, "xb")
-    except OSError as error:
-        text = f"path must be a file that can be written, got {str(path)!r}; {error.strerror}."
-        raise type(error)(text) from error
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -23,9 +23,6 @@ from bandit_gym.wrappers.delays import deliver
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
 """Spawn key of the agent's stream: with it no agent shares a stream with an environment's seed."""
 
-MOST_STEPS = 10**9
-"""Steps that are kept of an episode at most."""
-
 Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 
 
@@ -174,7 +171,7 @@ def _number_of_steps(env: Environment, horizon: int | None) -> int:
             condition = "be given for an environment without max_episode_steps"
             raise ValueError(message("horizon", condition, horizon))
         return int(limit)
-    horizon = check_integer("horizon", horizon, minimum=1, maximum=MOST_STEPS)
+    horizon = check_integer("horizon", horizon, minimum=1)
     if 0 < limit < horizon:
         raise ValueError(
             f"horizon must be at most the environment's max_episode_steps={limit}, got {horizon}; "

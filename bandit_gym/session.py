@@ -23,20 +23,13 @@ from bandit_gym.registration import MAX_EPISODE_STEPS
 
 if TYPE_CHECKING:
     from bandit_gym.callbacks import Callback
-    from bandit_gym.envs import BanditEnv, BanditVectorEnv
+    from bandit_gym.envs import BanditVectorEnv
     from bandit_gym.experiments.executor import Workers
     from bandit_gym.problem import BanditProblem
     from bandit_gym.results import Results
 
-    class MadeEnv(gym.Env[Any, Any]):
-        """What is made of an id of this project, wrappers included."""
 
-        @property
-        def unwrapped(self) -> BanditEnv:
-            """The environment itself, whose `problem` agents are told."""
-
-
-def make(env: str | BanditProblem, **options: Any) -> MadeEnv:
+def make(env: str | BanditProblem, **options: Any) -> gym.Env[Any, Any]:
     """Make an environment: `gymnasium.make` for an id, and the same for any problem.
 
     Args:
@@ -109,20 +102,17 @@ def compare(
         ValueError: if a name is unknown, or an agent cannot play in a world.
     """
     shows_progress = check_object("progress", progress, bool)
-    settings = {
-        "replications": replications,
-        "horizon": horizon,
-        "seed": seed,
-        "recording": recording,
-        "block_size": block_size,
-        "propensities": propensities,
-    }
     running: dict[str, Any] = {"workers": workers, "recompute": recompute, "callbacks": callbacks}
     experiment = Experiment.from_dict(
         {
             "environments": env if isinstance(env, list | tuple) else [env],
             "agents": agents,
-            **settings,
+            "replications": replications,
+            "horizon": horizon,
+            "seed": seed,
+            "recording": recording,
+            "block_size": block_size,
+            "propensities": propensities,
             **unknown,
         }
     )

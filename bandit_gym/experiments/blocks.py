@@ -21,19 +21,19 @@ from bandit_gym.typing import FloatArray, IntArray
 
 
 class State:
-    """What columns are computed from: where N lanes stand after the steps taken in so far.
+    """The state of N lanes after the steps so far; columns are computed from it.
 
     Attributes:
-        step: the last one.
+        step: the last step.
         lengths: (N,) steps of each lane's episode.
-        sums: name -> (N,) what has been added up, `adds` of columns and diagnostics.
+        sums: name -> (N,) sums of what columns add (`adds`) and of diagnostics.
         last_switch: (N,) the last step at which the arm changed; 0 if it never has.
-        knows_means: whether the environment tells the true means; the others are of these.
+        knows_means: whether the environment tells the true means; what follows needs them.
         best: (N,) largest mean.
-        gaps: (N, K) largest mean less each.
-        mean_gaps: (N,) their averages.
+        gaps: (N, K) largest mean minus the mean of each arm.
+        mean_gaps: (N,) average gap over the arms.
         counts: (N, K) pulls of each arm.
-        favourites: (N, K) weights of the most pulled arm; where several are, all the same.
+        favourites: (N, K) weights that are 1 for the most pulled arm; arms that tie share it.
     """
 
     best: FloatArray
@@ -77,9 +77,9 @@ class State:
 
 
 class Column(NamedTuple):
-    """A column of the results. One of the three that may compute it does, or else the agent.
+    """A column of the results, filled by `of_block`, `adds` or `shows`, or else by the agent.
 
-    What agents tell as diagnostics is added up over steps.
+    Values that agents tell as diagnostics are added up over steps.
 
     Attributes:
         meaning: what its values are; written into the files.
@@ -138,10 +138,10 @@ def _is_exact(now: State) -> np.ndarray | None:
 
 OWN = "diagnostics"
 KEYS = ("experiment", "env", "agent", "replication", "step")
-"""Columns without which a block says nothing."""
+"""Columns that every block must have."""
 
 DOUBTS = "doubts"
-"""The diagnostic that holds a `Doubt` a lane; each is counted in a column of its own."""
+"""The diagnostic that holds one `Doubt` per lane; each kind has a column that counts it."""
 
 DOUBTED = {f"{DOUBTS}_{str(doubt.name).lower()}": doubt for doubt in Doubt}
 """The columns that count them."""
@@ -326,13 +326,13 @@ def _to_map(own: dict[str, np.ndarray], shape: tuple[int, int]) -> pa.MapArray:
 
 
 def numbers(values: np.ndarray) -> pa.Array:
-    """Return what `pyarrow.array` does, which loads pandas, 0.3 s of each worker, to ask for it."""
+    """Make an array as `pyarrow.array` does, but without pandas, which takes 0.3 s to load."""
     buffer = pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer])
 
 
 def texts(values: Sequence[str]) -> pa.Array:
-    """Return what `pyarrow.array` does, see `numbers`."""
+    """Make an array of strings as `pyarrow.array` does; see `numbers`."""
     encoded = [value.encode() for value in values]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     buffers = (pa.py_buffer(part) for part in (ends, b"".join(encoded)))

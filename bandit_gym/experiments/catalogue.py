@@ -8,9 +8,9 @@ Agents are found by name at run time, since this package imports none: a short n
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from itertools import starmap
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,12 @@ from typing import Any
 import gymnasium as gym
 
 from bandit_gym.checks import NAMED, check_choice, check_keys, message
+from bandit_gym.envs import BanditEnv
 from bandit_gym.experiments.command_line import terminal_width, wrap
 from bandit_gym.experiments.packed import is_packed, shown, unpack
 from bandit_gym.experiments.provenance import find_code, find_module, find_sources
+from bandit_gym.likelihoods import LIKELIHOODS
+from bandit_gym.priors import PRIORS, describe_prior
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers
@@ -42,13 +45,10 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
     Raises:
         ValueError: if the environment is unknown or has no such option; names the nearest.
     """
-    if is_packed(name):  # a problem of a session
-        _check_options(f"options of {shown(name)}", environment_options(name), options)
-        return name
     target = f"bandit_gym:{name}" if name in ENV_IDS else name
     find_sources(target, options)  # which forgets modules that have changed
     try:
-        parameters = environment_options(target)
+        parameters = _parameters(_find_environment(target))
     except (gym.error.Error, ImportError, TypeError, ValueError, AttributeError) as error:
         if ":" not in name:
             check_choice("env", name, ENV_IDS)
@@ -76,11 +76,6 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
     return target
 
 
-def takes_prior(target: str) -> bool:
-    """Say whether an agent's class is one's own and takes a `prior` itself."""
-    return not target.startswith("agents:") and PRIOR in agent_options(target)
-
-
 def agent_names() -> Mapping[str, str]:
     """Return the short names of the agents that come with the project, and their targets.
 
@@ -102,15 +97,6 @@ def short_name(target: str) -> str:
     return names.get(target, shown(target).rpartition(":")[2])
 
 
-def environment_options(target: str) -> Parameters:
-    """Return the keyword arguments of an environment's constructor."""
-    if is_packed(target):
-        from bandit_gym.envs import BanditEnv
-
-        return {name: p for name, p in _parameters(BanditEnv).items() if name != "problem"}
-    return _parameters(_find_environment(target))
-
-
 def agent_options(target: str) -> Parameters:
     """Return the keyword arguments of an agent's constructor, the problem left out.
 
@@ -118,7 +104,7 @@ def agent_options(target: str) -> Parameters:
     """
     code = load_agent(target)
     num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else 1
-    return dict(list(_parameters(code).items())[num_given:])
+    return dict(list(inspect.signature(code).parameters.items())[num_given:])
 
 
 def is_sampler(code: Any) -> bool:
@@ -187,29 +173,15 @@ def without_told(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if not (is_told and key == PRIOR)}
 
 
-def believe(problem: Any, prior: Any) -> Any:
-    """Return the problem with another prior.
-
-    Args:
-        problem: the world's, a `BanditProblem`.
-        prior: settings of the prior; see `bandit_gym.priors.make_prior`.
-    """
-    from bandit_gym.priors import make_prior  # brings SciPy, which settings do not need
-
-    return replace(problem, prior=make_prior(prior))
-
-
 def describe_belief(options: Mapping[str, Any]) -> str:
     """Return what a label says of the prior that an agent is told; nothing if it is its world's."""
     told = told_prior(options)
-    if told is None:
-        return ""
-    from bandit_gym.priors import describe_prior
-
-    return f", told {describe_prior(told)}"
+    return "" if told is None else f", told {describe_prior(told)}"
 
 
 KINDS = ("environments", "wrappers", "agents", "priors", "likelihoods")
+HANDED = ("env", "problem")
+"""Arguments that every wrapper or agent is given, and that are therefore no options."""
 
 
 def describe_catalogue(*kinds: str) -> str:
@@ -219,43 +191,20 @@ def describe_catalogue(*kinds: str) -> str:
         kinds: of `KINDS`; none are all.
     """
     chosen = [check_choice("what", kind, KINDS) for kind in kinds] or KINDS
-    return "\n\n".join(text for kind in chosen for text in (kind.upper(), *_describe_kind(kind)))
-
-
-def _describe_kind(kind: str) -> Iterator[str]:
-    if kind == "environments":
-        for name in ENV_IDS:
-            target = f"bandit_gym:{name}"
-            yield _describe(name, _find_environment(target), environment_options(target))
-    elif kind == "agents":
-        known = agent_names()
-        for group, names in import_module("agents").GROUPS.items():
-            yield f"-- {group} --"
-            for name in names:
-                yield _describe(name, load_agent(known[name]), agent_options(known[name]))
-    else:
-        from bandit_gym.likelihoods import LIKELIHOODS
-        from bandit_gym.priors import PRIORS  # brings SciPy, which settings do not need
-
-        if kind == "priors":
-            yield wrap(PRIORS_READ, terminal_width())
-        makers: dict[str, Mapping[str, Any]] = {
-            "wrappers": WRAPPERS,
-            "priors": PRIORS,
-            "likelihoods": LIKELIHOODS,
-        }
-        for name, make in makers[kind].items():
-            told = {key: value for key, value in _parameters(make).items() if key != "env"}
-            yield _describe(name, make, told)
-
-
-PRIORS_READ = (
-    'Each is a dict of its "name" and of these; a number may be a list, one per arm. '
-    'A list of dicts is a law for each arm; the name of one\'s own reads "module:name".'
-)
+    makers: dict[str, Mapping[str, Any]] = {
+        "environments": {name: _find_environment(f"bandit_gym:{name}") for name in ENV_IDS},
+        "wrappers": WRAPPERS,
+        "agents": {name: load_agent(target) for name, target in agent_names().items()},
+        "priors": PRIORS,
+        "likelihoods": LIKELIHOODS,
+    }
+    parts = ((kind.upper(), *starmap(_describe, makers[kind].items())) for kind in chosen)
+    return "\n\n".join(text for part in parts for text in part)
 
 
 def _find_environment(target: str) -> Any:
+    if is_packed(target):  # a problem of a session
+        return BanditEnv
     module, _, env_id = target.rpartition(":")
     if module:
         import_module(module)  # which registers the id
@@ -263,23 +212,19 @@ def _find_environment(target: str) -> Any:
     return load(entry_point) if isinstance(entry_point, str) else entry_point
 
 
-def _describe(name: str, constructor: Any, parameters: Parameters) -> str:
+def _describe(name: str, make: Any) -> str:
     """Write a name, what its docstring says first, and its options, each below the other."""
-    summary = " ".join((inspect.getdoc(constructor) or "").partition("\n\n")[0].split())
-    options = ", ".join(map(_write_option, parameters.values())) or "no options"
+    summary = " ".join((inspect.getdoc(make) or "").partition("\n\n")[0].split())
+    told = (str(each.replace(annotation=each.empty)) for each in _parameters(make).values())
+    options = ", ".join(told) or "no options"
     width = terminal_width()
     return f"{wrap(f'{name}: {summary}', width)}\n{wrap(options, width, '    ')}"
 
 
-def _write_option(parameter: inspect.Parameter) -> str:
-    has_default = parameter.default is not parameter.empty
-    return (
-        f"{parameter.name}={parameter.default!r}" if has_default else f"{parameter.name} (required)"
-    )
-
-
-def _parameters(constructor: Any) -> Parameters:
-    return dict(inspect.signature(constructor).parameters)
+def _parameters(make: Any) -> Parameters:
+    """Return what people may choose of the arguments of a constructor."""
+    found = inspect.signature(make).parameters
+    return {name: each for name, each in found.items() if name not in HANDED}
 
 
 def _check_options(name: str, parameters: Parameters, options: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """The entries of an experiment, environments and agents: from names, dicts and grids to settings.
 
-An entry says all that its environment or agent is built from. Its name and its digest come from
-that alone: a label is what people call it, and changes no folder and no number. A session may give
+An entry holds all settings of its environment or agent. Its name and its digest come from these
+alone. Its label is what people call it, and changes no folder and no number. A session may give
 code and objects in place of names.
 """
 
@@ -50,7 +50,7 @@ EXPECTED = {
     "env": "be an id, a BanditProblem, or a dict with one of these as 'env'",
     "agent": "be a name, a class, a function, or a dict with one of these as 'agent'",
 }
-"""What the settings of an experiment, and what each entry of these, must do."""
+"""The conditions on lists of entries and on single entries, for messages."""
 
 Settings = Mapping[str, Any]
 
@@ -86,15 +86,11 @@ class Entry:
 
     def __getstate__(self) -> dict[str, Any]:
         """Take along what has no importable name."""
-        return self.__dict__ | {"pickles": pickles_of(self._names_and_options)}
+        return self.__dict__ | {"pickles": pickles_of([self.target, self.options])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         take_in(state.pop("pickles"))
         self.__dict__.update(state)
-
-    @property
-    def _names_and_options(self) -> list[Any]:
-        return [self.target, self.options]
 
     @cached_property
     def digest(self) -> str:
@@ -108,7 +104,7 @@ class Entry:
 
     def sources(self) -> dict[str, str]:
         """Return what its results depend on beside its settings: file -> digest."""
-        return find_sources(self.target, self.options) | sources_of(self._names_and_options)
+        return find_sources(self.target, self.options) | sources_of([self.target, self.options])
 
     @cached_property
     def told(self) -> Any:
@@ -181,16 +177,11 @@ def _check_grid(kind: str, grid: Any) -> None:
     is_table = isinstance(grid, Mapping) and all(isinstance(v, list) and v for v in grid.values())
     if not is_table:
         raise TypeError(f"grid of {kind} must be a table of non-empty lists, got {grid!r}.")
-    for key in (kind, *ENTRY_KEYS):
-        if key in grid:
-            raise ValueError(f"grid of {kind} must be of options, got the key {key!r}.")
 
 
 def _label(settings: Settings, point: Settings) -> str | None:
     label = settings.get("label")
-    if not isinstance(label, str | None):
-        raise TypeError(message("label", "be a string", label))
-    return None if label is None else f"{label}{_written(point)}"
+    return f"{label}{_written(point)}" if label and point else label
 
 
 def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None) -> Entry:

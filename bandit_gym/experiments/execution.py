@@ -7,7 +7,6 @@ needs no shared disk.
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +17,7 @@ from bandit_gym.experiments.blocks import open_parquet
 from bandit_gym.experiments.catalogue import find_own_code, load
 from bandit_gym.experiments.executor import Died, Executor, Workers
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.provenance import (
-    OutdatedError,
-    Stamp,
-    describe_changes,
-    make_stamp,
-)
+from bandit_gym.experiments.provenance import OutdatedError, Stamp, find_changes, make_stamp
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
 from bandit_gym.experiments.store import Store, has_receipts
 
@@ -33,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "Workers", "run_experiment"]
 
 FEW_DECISIONS = 5_000
-"""So many are sooner taken here than a worker is started, which takes a second."""
+"""Up to this many decisions are taken in this process, for a worker needs a second to start."""
 
 Task = tuple[Run, int]
 
@@ -48,7 +42,6 @@ class Progress:
         num_done: blocks simulated since, failed ones included.
         damaged: names of block files that were torn or altered and are computed again.
         outcome: the block that was just finished; None at the start.
-        changed: what has changed since blocks were stored that are computed again.
     """
 
     num_blocks: int
@@ -56,7 +49,6 @@ class Progress:
     num_done: int
     damaged: tuple[str, ...]
     outcome: Outcome | None
-    changed: str = ""
 
 
 class Callback:
@@ -97,12 +89,12 @@ class Survey:
 
     Attributes:
         complete: the blocks that count.
-        stale: those of other code, and what they were drawn from.
+        stale: those of other code, and what has changed since.
         damaged: names of those that are torn or altered.
     """
 
     complete: set[Task]
-    stale: dict[Task, Stamp]
+    stale: dict[Task, set[str]]
     damaged: list[str]
 
 
@@ -150,27 +142,28 @@ def run_experiment(
         condition = "be a list of objects of subclasses of bandit_gym.callbacks.Callback"
         raise TypeError(message("callbacks", condition, callbacks))
     stamps = {run: make_stamp(run.sources()) for run in experiment.runs}
+    _check_buildable(experiment, folder)
     with contextlib.ExitStack() as stack:
-        executor = stack.enter_context(Executor(workers))
-        _check_buildable(executor, experiment, folder)
         store = stack.enter_context(Store.claimed(folder, experiment))
         found = _survey(store, experiment, stamps)
-        changed = _describe_stale(found, stamps)
-        if changed and not recompute:
+        if found.stale and not recompute:
+            changed = ", ".join(sorted(set().union(*found.stale.values())))
             raise OutdatedError(
                 f"the folder must hold what the present code draws, got {str(directory)!r}, where "
-                f"{changed}; choose --recompute (in Python recompute=True) to replace them."
+                f"{len(found.stale)} blocks are of other code: {changed}; "
+                "choose --recompute (in Python recompute=True) to replace them."
             )
         total = len(experiment.runs) * experiment.num_blocks
-        if _is_little(experiment, total - len(found.complete)):
-            executor.stay_here()
+        if workers.backend == "loky" and _is_little(experiment, total - len(found.complete)):
+            workers = Workers("serial")
+        executor = stack.enter_context(Executor(workers))
         counts = total, len(found.complete)
-        on_progress(Progress(*counts, 0, tuple(found.damaged), None, changed))
+        on_progress(Progress(*counts, 0, tuple(found.damaged), None))
         for callback in callbacks:
             stack.callback(callback.on_end, experiment, folder)
             callback.on_start(experiment, folder)
         seconds: dict[str, float] = {}  # an agent's last block
-        tasks = _tasks(store, experiment, found.complete, seconds)
+        tasks = _tasks(experiment, found.complete, seconds)
         calls = ((run, block, stamps[run]["sources"]) for run, block in tasks)
         for done, (call, result) in enumerate(executor.call(simulate_block, calls), start=1):
             outcome = result
@@ -189,17 +182,10 @@ def run_experiment(
     return load("bandit_gym.results:load_results")(folder, experiment)  # type: ignore[no-any-return]
 
 
-def _check_buildable(executor: Executor, experiment: Experiment, directory: Path) -> None:
-    """Refuse an agent that cannot be built, or not for its world; those seen before are skipped.
-
-    What a user wrote may take its process down, and is tried in one that may be lost.
-    """
-    new = [run for run in experiment.runs if not has_receipts(directory, run)]
-    own = [run for run in new if any(run.sources().values())]
-    here = ((run, try_run(run)) for run in new if run not in own)
-    there = ((run, found) for (run,), found in executor.call(try_run, [(run,) for run in own]))
-    for run, found in itertools.chain(here, there):
-        problem = f"WorkerDied: {found.reason}" if isinstance(found, Died) else found
+def _check_buildable(experiment: Experiment, directory: Path) -> None:
+    """Refuse an agent that cannot be built, or not for its world; those seen before are skipped."""
+    for run in experiment.runs:
+        problem = "" if has_receipts(directory, run) else try_run(run)
         if problem:
             raise ValueError(
                 f"agent {run.agent.label} must be able to play {run.environment.label}, "
@@ -208,7 +194,7 @@ def _check_buildable(executor: Executor, experiment: Experiment, directory: Path
 
 
 def _is_little(experiment: Experiment, num_blocks: int) -> bool:
-    """Say whether so many blocks are soon done, by nothing that may take its process down."""
+    """Say whether this many blocks are soon done, by code that comes with this project."""
     num_decisions = num_blocks * experiment.block_size * experiment.horizon
     return num_decisions <= FEW_DECISIONS and not find_own_code(experiment)
 
@@ -225,33 +211,22 @@ def _survey(store: Store, experiment: Experiment, stamps: dict[Run, Stamp]) -> S
             except ValueError:
                 found.damaged.append(f"{run.name}/{block:05d}")
                 continue
-            if stored.stamp == stamps[run]:
-                found.complete.add((run, block))
+            changed = find_changes(stored.receipt, stamps[run])
+            if changed:
+                found.stale[run, block] = changed
             else:
-                found.stale[run, block] = stored.stamp
+                found.complete.add((run, block))
     return found
 
 
-def _describe_stale(found: Survey, stamps: dict[Run, Stamp]) -> str:
-    if not found.stale:
-        return ""
-    changed = describe_changes(found.stale.values(), (stamps[run] for run, _ in found.stale))
-    return f"{len(found.stale)} blocks are of other code: {changed}"
-
-
 def _tasks(
-    store: Store, experiment: Experiment, complete: set[Task], seconds: dict[str, float]
+    experiment: Experiment, complete: set[Task], seconds: dict[str, float]
 ) -> Iterator[Task]:
-    """Yield what is to be done: first blocks first, so that all runs advance; failed ones last.
+    """Yield what is to be done: first blocks first, so that all runs advance.
 
     Of the blocks of one number, those of agents that were dear before go first.
     """
-    runs = experiment.runs
-    failed = {(run, block) for run in runs for block in store.read_failures(run)} - complete
-    skipped = complete | failed
     for block in range(experiment.num_blocks):
-        fresh = [run for run in runs if (run, block) not in skipped]
-        for run in sorted(fresh, key=lambda run: -seconds.get(run.agent.digest, 0.0)):
+        lacking = [run for run in experiment.runs if (run, block) not in complete]
+        for run in sorted(lacking, key=lambda run: -seconds.get(run.agent.digest, 0.0)):
             yield run, block
-    again = (task for task in failed if task[1] < experiment.num_blocks)
-    yield from sorted(again, key=lambda task: task[1])

@@ -11,31 +11,22 @@ import contextlib
 import ctypes
 import logging
 import os
-import re
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from typing import Any, NamedTuple
 
-from bandit_gym.checks import check_choice, check_integer, check_object, message
+from bandit_gym.checks import check_choice, check_integer, message
 
 CALLS_PER_WORKER = 2
 """Under way at a time: one at work, and one that waits for it."""
 
 MOST_WORKERS = 10_000
 SCHEDULER_TIMEOUT = 6.0
-ADDRESS = re.compile(r"(\w+://)?[^\s:/]+:\d+")
-ASK_TO_STOP = ("SIGTERM", "SIGHUP")
-"""Signals by which a system asks a process to stop, if it knows them; Ctrl-C is Python's own."""
-
-SAFE_PATH = "PYTHONSAFEPATH"
-"""With it in the environment, new processes look for no module in the current folder before they
-are told where to; else they would take anybody's numpy.py."""
-
 PR_SET_PDEATHSIG = 1
 
 Call = tuple[Any, ...]
@@ -60,15 +51,11 @@ class Workers:
         if self.num_workers is not None:
             number = check_integer("num_workers", self.num_workers, minimum=1, maximum=MOST_WORKERS)
             object.__setattr__(self, "num_workers", number)
-        if self.scheduler is not None:
-            if not ADDRESS.fullmatch(check_object("scheduler", self.scheduler, str)):
-                condition = "be an address like tcp://host:8786"
-                raise ValueError(message("scheduler", condition, self.scheduler))
-            if self.backend != "dask":
-                raise ValueError(
-                    f"scheduler must be None for the backend {self.backend!r}, got "
-                    f"{self.scheduler!r}; choose the backend 'dask'."
-                )
+        if self.scheduler is not None and self.backend != "dask":
+            condition = f"be None for the backend {self.backend!r}"
+            raise ValueError(
+                message("scheduler", condition, self.scheduler, "choose the backend 'dask'")
+            )
 
 
 class Pool(NamedTuple):
@@ -107,60 +94,39 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
     def __exit__(self, *error: Any) -> bool | None:
         return self._stack.__exit__(*error)
 
-    def stay_here(self) -> None:
-        """Start none of this machine's other processes; a cluster stays what was asked for."""
-        if self._pool is None and self._workers.backend == "loky":
-            self._workers = Workers("serial")
-
     def call(
         self, function: Callable[..., Any], calls: Iterable[Call]
     ) -> Iterator[tuple[Call, Any]]:
         """Yield each call's arguments and what came of it, or `Died`, in the order of finishing."""
-        waiting, under_way = iter(calls), dict[Future[Any], Call]()
+        waiting, under_way, lost = iter(calls), dict[Future[Any], Call](), list[Call]()
         while True:
-            lost = self._send(function, waiting, under_way)
-            while under_way:
-                done = wait(under_way, return_when=FIRST_COMPLETED).done
-                for future in [future for future in under_way if future in done]:
-                    call = under_way.pop(future)
-                    if isinstance(future.exception(), self._connected().deaths):
-                        lost.append(call)
-                    else:
-                        yield call, future.result()
-                if not lost:
-                    lost = self._send(function, waiting, under_way)
-            if not lost:
-                return
-            self._disconnect()
-            for call in lost:
-                yield call, self._call_alone(function, call)
-
-    def _send(
-        self,
-        function: Callable[..., Any],
-        waiting: Iterator[Call],
-        under_way: dict[Future[Any], Call],
-    ) -> list[Call]:
-        """Make calls until enough of them are under way; return one that found no worker alive."""
-        while len(under_way) < self._limit() and (call := next(waiting, None)) is not None:
             pool = self._connected()
-            try:
-                under_way[pool.submit(function, *call)] = call
-            except pool.deaths:
-                return [call]
-        return []
+            if not lost:
+                for call in islice(waiting, pool.limit - len(under_way)):
+                    under_way[_submit(pool, function, call)] = call
+            done = wait(under_way, return_when=FIRST_COMPLETED).done
+            for future in [future for future in under_way if future in done]:
+                call = under_way.pop(future)
+                if isinstance(future.exception(), pool.deaths):
+                    lost.append(call)
+                else:
+                    yield call, future.result()
+            if lost and not under_way:
+                self._disconnect()
+                for call in lost:
+                    yield call, self._call_alone(function, call)
+                lost = []
+            elif not done:
+                return
 
     def _call_alone(self, function: Callable[..., Any], call: Call) -> Any:
         pool = self._connected()
-        try:
-            return pool.submit(function, *call).result()
-        except pool.deaths as error:
-            self._disconnect()
-            return Died(error)
-
-    def _limit(self) -> int:
-        """Return how many calls may be under way; workers are started for a first call alone."""
-        return self._pool.limit if self._pool else 1
+        future = _submit(pool, function, call)
+        error = future.exception()
+        if not isinstance(error, pool.deaths):
+            return future.result()
+        self._disconnect()
+        return Died(error)
 
     def _connected(self) -> Pool:
         if self._pool is None:
@@ -170,6 +136,16 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
     def _disconnect(self) -> None:
         self._stack.close()
         self._pool = None
+
+
+def _submit(pool: Pool, function: Callable[..., Any], call: Call) -> Future[Any]:
+    """Make a call; where no worker is alive to take it, its future says so."""
+    try:
+        return pool.submit(function, *call)
+    except pool.deaths as error:
+        future: Future[Any] = Future()
+        future.set_exception(error)
+        return future
 
 
 @contextlib.contextmanager
@@ -187,30 +163,21 @@ def _loky(workers: Workers) -> Iterator[Pool]:
     from joblib import cpu_count  # which knows of a container's share of the cores
     from joblib.externals.loky import ProcessPoolExecutor
 
-    number, before = workers.num_workers or cpu_count(), os.environ.get(SAFE_PATH)
-    path = os.getcwd(), sys.path.copy(), before
-    _set_safe_path("1")
-    is_done = False
-    pool = ProcessPoolExecutor(number, initializer=_begin, initargs=(os.getpid(), *path))
+    number, is_done = workers.num_workers or cpu_count(), False
+    # The worker's first imports take nothing from the current folder, where a random.py may lie.
+    environment = {"PYTHONSAFEPATH": "1"}
+    arguments = os.getpid(), sys.path.copy()
+    pool = ProcessPoolExecutor(number, initializer=_begin, initargs=arguments, env=environment)
     try:
         yield Pool(pool.submit, CALLS_PER_WORKER * number)
         is_done = True
     finally:
         pool.shutdown(wait=is_done, kill_workers=not is_done)
-        _set_safe_path(before)
 
 
-def _set_safe_path(value: str | None) -> None:
-    os.environ.pop(SAFE_PATH, None)
-    if value is not None:
-        os.environ[SAFE_PATH] = value
-
-
-def _begin(parent: int, folder: str, path: list[str], safe_path: str | None) -> None:
-    """Start a worker: where its parent is, with what it can import, and Ctrl-C left to it."""
+def _begin(parent: int, path: list[str]) -> None:
+    """Start a worker: with what its parent can import, and Ctrl-C left to the parent."""
     end_with_parent(parent)
-    _set_safe_path(safe_path)
-    os.chdir(folder)
     sys.path[:] = path
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -241,7 +208,13 @@ def _dask(workers: Workers) -> Iterator[Pool]:
             stack.push(lambda kind, error, trace: _kill_workers(cluster) if error else None)
             client.run(end_with_parent)
         else:
-            client = stack.enter_context(_reach(distributed, workers.scheduler))
+            try:
+                client = distributed.Client(workers.scheduler, timeout=SCHEDULER_TIMEOUT)
+            except Exception as error:  # whatever stands at the address, it is no scheduler
+                reason = " ".join(str(error).split()).rstrip(".") or "no answer"
+                text = message("scheduler", "be reachable", workers.scheduler, reason)
+                raise ConnectionError(text) from error
+            stack.enter_context(client)
         number = workers.num_workers or sum(client.nthreads().values())
         if number < 1:
             raise ConnectionError(
@@ -250,16 +223,6 @@ def _dask(workers: Workers) -> Iterator[Pool]:
         submit = client.get_executor(pure=False).submit
         limit = CALLS_PER_WORKER * number
         yield Pool(submit, limit, (distributed.KilledWorker, BrokenExecutor))
-
-
-def _reach(distributed: Any, scheduler: str) -> Any:
-    try:
-        return distributed.Client(scheduler, timeout=SCHEDULER_TIMEOUT)
-    except Exception as error:  # whatever stands at the address, it is no scheduler
-        raise ConnectionError(
-            f"scheduler must be reachable, got {scheduler!r}: {str(error) or 'no answer'}; "
-            "start it, or leave the scheduler out to work on this machine."
-        ) from error
 
 
 def _kill_workers(cluster: Any) -> None:
@@ -290,40 +253,3 @@ def end_with_parent(parent: int | None = None) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if parent is not None and os.getppid() != parent:
             os._exit(1)
-
-
-class Stopped(KeyboardInterrupt):
-    """A signal asked this process to stop.
-
-    Attributes:
-        exit_code: what a shell would say of a process that the signal had ended.
-    """
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
-        self.exit_code = 128 + number
-
-
-@contextlib.contextmanager
-def stopping_in_order() -> Iterator[None]:
-    """Raise `Stopped` at signals that would end this process without a word.
-
-    One that is handled or ignored already, as by nohup, stays so.
-    """
-    before: dict[int, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        known = (getattr(signal, name) for name in ASK_TO_STOP if hasattr(signal, name))
-        before = {number: signal.getsignal(number) for number in known}
-    for number, handler in before.items():
-        if handler is signal.SIG_DFL:
-            signal.signal(number, _stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if handler is not None:  # somebody's, set by other than Python
-                signal.signal(number, handler)
-
-
-def _stop(number: int, frame: Any) -> None:
-    raise Stopped(number)

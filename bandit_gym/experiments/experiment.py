@@ -21,7 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_choice, check_integer, check_keys, check_path, message
+from bandit_gym.checks import (
+    check_choice,
+    check_integer,
+    check_keys,
+    check_object,
+    check_path,
+    message,
+)
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
 from bandit_gym.typing import IntArray
 
@@ -132,12 +139,11 @@ class Experiment:
         agents = read_entries("agents", "agent", self.agents)
         object.__setattr__(self, "environments", environments)
         object.__setattr__(self, "agents", agents)
-        for name, (minimum, maximum) in _INTEGERS.items():
-            number = check_integer(name, getattr(self, name), minimum=minimum, maximum=maximum)
+        for name, minimum in LEAST.items():
+            number = check_integer(name, getattr(self, name), minimum=minimum)
             object.__setattr__(self, name, number)
         check_choice("recording", self.recording, RECORDINGS)
-        if not isinstance(self.propensities, bool):
-            raise TypeError(message("propensities", "be True or False", self.propensities))
+        check_object("propensities", self.propensities, bool)
         _check_rows(self.block_size, self.horizon, "every" if self.propensities else self.recording)
 
     @property
@@ -175,12 +181,7 @@ class Experiment:
         return cls(**settings)
 
 
-_INTEGERS: dict[str, tuple[int, int]] = {
-    "replications": (1, 2**62),  # blocks are made one by one
-    "horizon": (1, 2**62),
-    "seed": (0, 2**128 - 1),
-    "block_size": (1, MOST_ROWS),
-}
+LEAST = {"replications": 1, "horizon": 1, "seed": 0, "block_size": 1}
 
 
 def _check_rows(block_size: int, horizon: int, recording: str) -> None:

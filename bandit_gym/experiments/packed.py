@@ -1,13 +1,12 @@
 """Code and objects that have no importable name: those of a notebook, and priors as objects.
 
-In settings a *packed* object stands under a name made of its own and a digest of its sources, such
-as `<own>:MyAgent.0123456789abcdef`. This process keeps the object; entries that are sent to workers
-take it along, pickled by value as joblib's loky does with functions. Nothing of it goes into
-folders of results, but the name.
+Settings hold a *packed* object by a name such as `<own>:MyAgent.0123456789abcdef`: its own name and
+a digest. This process keeps the object. Entries that are sent to workers take it along, pickled by
+value as joblib's loky does with functions. Folders of results store the name alone.
 
-The digest is of the object's source text and plain values. Whether stored blocks still count is
-decided by a digest of the whole pickle, which also has what the code calls: the same cell of
-another session is other code. What can be imported is told by its name alone.
+The digest in the name is of the object's source text and plain values. Another digest, of the whole
+pickle, decides whether stored blocks still count. The pickle also has what the code calls, so the
+same cell of another session is other code. What can be imported is known by its name alone.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from types import FunctionType
 from typing import Any
 
 from bandit_gym.checks import message
+from bandit_gym.experiments.provenance import texts
 
 PREFIX = "<own>:"
 """What no module can be called."""
@@ -95,17 +95,9 @@ def unpack_options(value: Any) -> Any:
     return [unpack_options(item) for item in value] if isinstance(value, list) else value
 
 
-def packed_names(value: Any) -> list[str]:
-    """Return the packed names among the strings of nested settings."""
-    if isinstance(value, Mapping | list):
-        items = value.values() if isinstance(value, Mapping) else value
-        return [name for item in items for name in packed_names(item)]
-    return [value] if is_packed(value) else []
-
-
 def pickles_of(value: Any) -> dict[str, bytes]:
     """Return the pickles of what nested settings name, for another process."""
-    return {name: _pickles[name] for name in packed_names(value) if name in _pickles}
+    return {text: _pickles[text] for text in texts(value) if text in _pickles}
 
 
 def sources_of(value: Any) -> dict[str, str]:

@@ -70,21 +70,14 @@ def make_stamp(sources: Mapping[str, Mapping[str, str]]) -> Stamp:
     return {"results_version": RESULTS_VERSION, "sources": sources}
 
 
-def describe_changes(stored: Iterable[Stamp], now: Iterable[Stamp]) -> str:
-    """Say what differs between stamps and those of today, as in "mine.py, results version 6".
-
-    Args:
-        stored: of some blocks.
-        now: of the same blocks, as they would be drawn today.
-    """
-    changed: set[str] = set()
-    for old, new in zip(stored, now, strict=True):
-        if old["results_version"] != new["results_version"]:
-            changed.add(f"results version {old['results_version']}")
-        for part, files in new["sources"].items():
-            before = dict(old["sources"].get(part, {}))
-            changed |= {name for name, _ in before.items() ^ files.items()}
-    return ", ".join(sorted(changed))
+def find_changes(stored: Stamp, now: Stamp) -> set[str]:
+    """Return what differs between a block's stamp and the one of today, such as "mine.py"."""
+    changed = set()
+    if stored["results_version"] != now["results_version"]:
+        changed.add(f"results version {stored['results_version']}")
+    for part, files in now["sources"].items():
+        changed |= {name for name, _ in stored["sources"].get(part, {}).items() ^ files.items()}
+    return changed
 
 
 def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
@@ -172,14 +165,12 @@ def check_trust(directory: Path, codes: Iterable[str]) -> None:
 @contextlib.contextmanager
 def importing_from(*folders: str) -> Iterator[None]:
     """Let modules be found in these folders too, after all that is installed."""
-    added = [folder for folder in folders if folder not in sys.path]
-    sys.path += added
+    before = sys.path.copy()
+    sys.path += [folder for folder in folders if folder not in before]
     try:
         yield
     finally:
-        for folder in added:
-            with suppress(ValueError):  # the code that ran may have changed it
-                sys.path.remove(folder)
+        sys.path[:] = before
 
 
 def _describe(kind: str, name: str) -> str:

@@ -1,7 +1,7 @@
 """One block of replications: build the world and the agent, play, and write down the sums.
 
-What comes out depends on (run, block) alone: not on the process, the machine's load, the number of
-threads or the order in which blocks are done.
+The result depends on (run, block) alone. The process, the machine's load, the number of threads and
+the order of blocks do not change it.
 """
 
 from __future__ import annotations
@@ -11,31 +11,24 @@ import os
 import platform
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from itertools import islice
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_limits
 
-from bandit_gym.checks import check_fit, find_misbelief, message
+from bandit_gym.checks import check_fit, find_misbelief, find_problem, message
 from bandit_gym.experiments.blocks import to_parquet
-from bandit_gym.experiments.catalogue import (
-    PRIOR,
-    believe,
-    load,
-    load_agent,
-    takes_prior,
-    without_told,
-)
+from bandit_gym.experiments.catalogue import PRIOR, load, load_agent, without_told
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
-from bandit_gym.files import RESULTS_VERSION
+from bandit_gym.priors import make_prior
 from bandit_gym.rollout import BanditAgent, Step, play
 from bandit_gym.wrappers import wrap
 
@@ -53,8 +46,8 @@ class Outcome:
         block: its index.
         data: its results as the bytes of a Parquet file, None if it failed.
         facts: what may differ from time to time: `agent_seconds` spent in `act` and `observe`,
-            `seconds` in all, `decisions` taken, `process`, `host`, `versions` of packages and the
-            `results_version` of the engine; and `misbelief`, for the report.
+            `seconds` in all, `decisions` taken, `process`, `host`, `versions` of packages; and
+            `misbelief`, for the report.
         failure: one line and then the traceback, None if all went well.
     """
 
@@ -77,19 +70,19 @@ def simulate_block(run: Run, block: int, sources: Sources | None = None) -> Outc
         "process": os.getpid(),
         "host": platform.node(),
         "versions": versions(),
-        "results_version": RESULTS_VERSION,
     }
     start = perf_counter()
     try:
-        prepared = _prepare(run, sources)
-        with prepared.threads.limit(limits=1):
+        # Nested threads would fight for the cores, and may change the last bit of a product.
+        with threadpool_limits(limits=1):
+            misbelief = _prepare(run, sources)
             data, measured = _simulate(run, block)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them
         text = f"{headline(error)}\n\n{traceback.format_exc()}"
         return Outcome(run, block, None, facts, text)
-    measured |= {"misbelief": prepared.misbelief, "seconds": perf_counter() - start}
+    measured |= {"misbelief": misbelief, "seconds": perf_counter() - start}
     return Outcome(run, block, data, facts | measured)
 
 
@@ -103,7 +96,7 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
             agent cannot tell the propensities that are asked for.
     """
     env = make_world(run)
-    problem = _problem(env)
+    problem = find_problem(env)
     if problem is None:
         target = run.environment.target
         raise ValueError(f"env must have a `problem` to tell agents of, got {target!r}.")
@@ -122,7 +115,7 @@ def least_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
             if env is not env.unwrapped or not getattr(env, "draws_means", False):
                 raise ValueError("it is for worlds that draw their means from a prior, unwrapped.")
             optimal_regret = load("agents.bayes_optimal:optimal_regret")
-            yield run.environment.label, f"{optimal_regret(_problem(env), run.horizon):.2f}"
+            yield run.environment.label, f"{optimal_regret(find_problem(env), run.horizon):.2f}"
         except (TypeError, ValueError) as error:
             yield run.environment.label, f"unknown; {error}"
 
@@ -148,16 +141,14 @@ def _make_agent(run: Run, problem: Any) -> BanditAgent:
     """Make an agent that is told the problem, or another prior, and the horizon if it asks."""
     entry = run.agent
     make, options = load_agent(entry.target), unpack_options(entry.options)
-    if entry.told is not None and not takes_prior(entry.target):
-        problem, options = believe(problem, options[PRIOR]), without_told(options)
-    if "horizon" in signature(make).parameters:
+    takes = signature(make).parameters
+    takes_prior = PRIOR in takes and not entry.target.startswith("agents:")
+    if entry.told is not None and not takes_prior:
+        problem = replace(problem, prior=make_prior(options[PRIOR]))
+        options = without_told(options)
+    if "horizon" in takes:
         options = {"horizon": run.horizon} | options
     return make(problem, **options)
-
-
-def _problem(env: gym.vector.VectorEnv) -> Any:
-    first = getattr(env.unwrapped, "envs", (env,))[0]  # of environments one by one
-    return getattr(first.unwrapped, "problem", None)
 
 
 def try_run(run: Run) -> str:
@@ -165,21 +156,16 @@ def try_run(run: Run) -> str:
     try:
         agent, env = build(run)
         check_fit(agent, env, warns=PRIOR not in run.agent.options)
-        _check_size(agent, run)
+        most = getattr(agent, "most_lanes", run.block_size)
+        if run.block_size > most:
+            condition = f"be at most {most}, for all that this agent keeps of each lane"
+            raise ValueError(message("block_size", condition, run.block_size))
         env.close()
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # SystemExit among them
         return headline(error)
     return ""
-
-
-def _check_size(agent: BanditAgent, run: Run) -> None:
-    """Refuse a block of more lanes than the agent says that it can hold, if it says anything."""
-    most = getattr(agent, "most_lanes", run.block_size)
-    if run.block_size > most:
-        condition = f"be at most {most}, for all that this agent keeps of each lane"
-        raise ValueError(message("block_size", condition, run.block_size))
 
 
 @cache
@@ -201,10 +187,7 @@ def _simulate(run: Run, block: int) -> tuple[bytes, dict[str, Any]]:
         seconds += step.agent_seconds
     env.close()
     data = to_parquet(run, block, recorder.finish())
-    return data, {
-        "agent_seconds": seconds,
-        "decisions": recorder.num_decisions,
-    }
+    return data, {"agent_seconds": seconds, "decisions": recorder.num_decisions}
 
 
 def _episodes(
@@ -214,35 +197,20 @@ def _episodes(
     return play(agent, env, env_seed=seeds, agent_seed=agent_seed, propensities=run.propensities)
 
 
-class Prepared(NamedTuple):
-    """What is found out once per run and process.
-
-    Attributes:
-        sources: what the run was prepared with.
-        threads: limits the threads of all libraries; nested ones would fight for the cores, and
-            their number may change the last bit of a matrix product.
-        misbelief: where the agent's problem differs from its world's, in words.
-    """
-
-    sources: Sources | None
-    threads: ThreadpoolController
-    misbelief: str | None
+_prepared: dict[Run, tuple[Sources | None, str | None]] = {}
+"""The runs that this process is ready for, with their sources, and what `_warm_up` has returned."""
 
 
-_prepared: dict[Run, Prepared] = {}
-
-
-def _prepare(run: Run, sources: Sources | None) -> Prepared:
-    """Get ready, once per run and process."""
-    if run not in _prepared or _prepared[run].sources != sources:
+def _prepare(run: Run, sources: Sources | None) -> str | None:
+    """Get ready, once per run and process; see `_warm_up` for what it returns."""
+    if run not in _prepared or _prepared[run][0] != sources:
         if sources not in (None, run.sources()):
             raise RuntimeError(
                 f"sources must be the same in all processes, got others in process {os.getpid()} "
                 f"on {platform.node()}: {run.sources()!r}; leave them alone while a run is at work."
             )
-        misbelief = _warm_up(run)
-        _prepared[run] = Prepared(sources, ThreadpoolController(), misbelief)
-    return _prepared[run]
+        _prepared[run] = sources, _warm_up(run)
+    return _prepared[run][1]
 
 
 def _warm_up(run: Run) -> str | None:
@@ -255,7 +223,7 @@ def _warm_up(run: Run) -> str | None:
     for _ in islice(_episodes(run, 0, agent, env), min(WARM_UP_STEPS, run.horizon)):
         pass
     env.close()
-    return find_misbelief(getattr(agent, "problem", None), _problem(env))
+    return find_misbelief(getattr(agent, "problem", None), find_problem(env))
 
 
 def headline(error: BaseException) -> str:

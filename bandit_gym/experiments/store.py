@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from bandit_gym.checks import check_keys, message
+from bandit_gym.checks import check_keys
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
 from bandit_gym.experiments.provenance import Stamp
@@ -44,11 +44,6 @@ class StoredBlock(NamedTuple):
 
     data: pa.Buffer
     receipt: dict[str, Any]
-
-    @property
-    def stamp(self) -> Stamp:
-        """What it was drawn from."""
-        return {name: self.receipt[name] for name in ("results_version", "sources")}
 
 
 @dataclass(frozen=True)
@@ -113,21 +108,13 @@ class Store:
             receipt = json.loads(Path(receipt_path).read_bytes())
             data = pa.memory_map(path).read_buffer()
             expected = _identity(run, block) | {"sha256": hashlib.sha256(data).hexdigest()}
-            is_its = {name: receipt[name] for name in expected} == expected
-            stored = StoredBlock(data, receipt)
-            is_stamped = all(isinstance(each, dict) for each in stored.stamp["sources"].values())
-        except (
-            OSError,
-            LookupError,
-            TypeError,
-            AttributeError,
-            ValueError,
-            RecursionError,
-        ) as error:
+            is_its = receipt.items() >= expected.items() and "results_version" in receipt
+            is_stamped = all(isinstance(each, dict) for each in receipt["sources"].values())
+        except (OSError, LookupError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"{path} must be whole, with its receipt, got {error!r}.") from error
         if not (is_its and is_stamped):
             raise ValueError(f"{path} must be what its receipt says, block {block} of {run.name}.")
-        return stored
+        return StoredBlock(data, receipt)
 
     def blocks(self, run: Run, num_blocks: int) -> list[int]:
         """Return, sorted, which of a run's first blocks may be there: some file of theirs is."""
@@ -161,20 +148,16 @@ def read_manifest(directory: Path) -> Experiment:
     path = directory / MANIFEST
     if not directory.is_dir():
         raise FileNotFoundError(f"the folder must exist, got {str(directory)!r}.")
-    held = sorted(entry.name for entry in directory.iterdir())
-    if not held:
-        raise FileNotFoundError(
-            f"the folder must hold an experiment, got {str(directory)!r}, empty."
-        )
     if not path.is_file():
+        held = sorted(entry.name for entry in directory.iterdir())
+        some = ", ".join(map(repr, held[:3])) if held else "nothing"
         raise FileExistsError(
             f"the folder must hold an experiment or nothing, got {str(directory)!r}, with "
-            f"{', '.join(map(repr, held[:3]))}{', ...' if held[3:] else ''} in it; "
-            "choose another one."
+            f"{some}{', ...' if held[3:] else ''} in it; choose another one."
         )
     try:
         content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ValueError(f"{path} must be valid JSON, got an error: {error}.") from error
     found = content.get("format") if isinstance(content, dict) else None
     if found != FORMAT:
@@ -192,16 +175,10 @@ def read_manifest(directory: Path) -> Experiment:
 def _read_experiment(settings: Any) -> Experiment:
     names = [field.name for field in fields(Experiment) if field.name != "propensities"]
     check_keys("experiment", settings, required=names, optional=["propensities"])
-    entries = {name: _read_entries(name, settings[name]) for name in ("environments", "agents")}
-    return Experiment(**(settings | entries))
-
-
-def _read_entries(name: str, listed: Any) -> tuple[Entry, ...]:
-    if not isinstance(listed, list):
-        raise TypeError(message(name, "be a list", listed))
-    for settings in listed:
-        check_keys(name, settings, required=[field.name for field in fields(Entry)])
-    return tuple(Entry(**settings) for settings in listed)
+    for name in ("environments", "agents"):
+        entries = [Entry(**each) for each in settings[name]]
+        settings = {**settings, name: entries}
+    return Experiment(**settings)
 
 
 def _write_manifest(directory: Path, experiment: Experiment, stored: Experiment | None) -> None:

@@ -49,7 +49,7 @@ def test_agents_are_runs_and_worlds_are_groups_whatever_they_are_called(logged):
     assert sorted(found) == ["0 random", "1 smc", "2 a_b _script_ _x_ __red_ مرحبا"]
     for tags in found.values():
         groups = {tag.rpartition("/")[0] for tag in tags}
-        assert groups == {HOSTILE, f"{HOSTILE} so far"}
+        assert groups == {HOSTILE, f"{HOSTILE} by block"}
 
 
 def test_curves_are_means_after_every_step(logged):
@@ -74,17 +74,18 @@ def test_curves_end_where_the_table_of_results_does_and_leave_out_what_is_not_kn
     assert all(np.isfinite(curve).all() for curve in values)
 
 
-def test_means_so_far_are_over_the_replications_that_are_wanted(logged):
-    so_far = logged[0]["1 smc"][f"{HOSTILE} so far/{REGRET_CHART}"]
-    assert list(so_far) == [10, 20, 25]
-    assert so_far[25] == pytest.approx(logged[0]["1 smc"][f"{HOSTILE}/{REGRET_CHART}"][HORIZON])
+def test_means_by_block_are_over_the_replications_that_are_wanted(logged):
+    found, results = logged
+    by_block = found["1 smc"][f"{HOSTILE} by block/{REGRET_CHART}"]
+    assert list(by_block) == [10, 20, 25]
+    assert by_block[25] == pytest.approx(curves_of(results, "smc")[20:, -1].mean())
 
 
-def test_a_run_that_goes_on_gets_the_next_number_and_begins_with_what_is_stored(tmp_path):
+def test_a_run_that_goes_on_gets_the_next_number_and_curves_of_all_that_is_stored(tmp_path):
     log(experiment_of(20), tmp_path)
     found, results = log(experiment_of(40), tmp_path)
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == ["1", "2"]
-    assert list(found["0 random"][f"{HOSTILE} so far/{REGRET_CHART}"]) == [30, 40]
+    assert list(found["0 random"][f"{HOSTILE} by block/{REGRET_CHART}"]) == [30, 40]
     whole = found["0 random"][f"{HOSTILE}/{REGRET_CHART}"][HORIZON]
     assert whole == pytest.approx(curves_of(results, "random").mean(axis=0)[-1])
 

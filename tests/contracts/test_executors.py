@@ -268,13 +268,13 @@ def test_whatever_an_agent_raises_costs_its_own_blocks_only(tmp_path, serial, ki
     assert "Traceback (most recent call last)" in trace and "in act" in trace
 
 
-def test_a_block_that_failed_is_tried_again_after_all_others(tmp_path):
+def test_a_block_that_failed_is_tried_again(tmp_path):
     agents = ("stub_agents:Raising", "random")
     fewer = make_experiment(*agents, replications=8)
     run_experiment(fewer, tmp_path, workers=SERIAL)
     assert run_and_watch(fewer, tmp_path).done == [("Raising", 0), ("Raising", 1)]
     watched = run_and_watch(make_experiment(*agents), tmp_path)
-    assert watched.done == [("Raising", 2), ("random", 2), ("Raising", 0), ("Raising", 1)]
+    assert watched.done == [("Raising", 0), ("Raising", 1), ("Raising", 2), ("random", 2)]
 
 
 def test_a_failure_is_forgotten_once_the_block_is_stored(tmp_path):
@@ -295,7 +295,6 @@ def test_a_failure_is_forgotten_once_the_block_is_stored(tmp_path):
             r"agent racing\(delta=2.0\) must be able to play BernoulliBandit-v0, got ValueError",
         ),
         ("stub_agents:Unbuilt", "agent Unbuilt must be able to play .* got RuntimeError: no"),
-        ("stub_agents:Stillborn", "agent Stillborn must be able to play .*WorkerDied"),
     ],
 )
 def test_an_agent_that_cannot_be_built_is_refused_before_anything_runs(tmp_path, agent, message):
@@ -345,16 +344,11 @@ def write_null(path, other):
     path.write_text("null")
 
 
-def nest_without_end(path, other):
-    path.write_text("[" * 100_000)
-
-
 @pytest.mark.parametrize(
     ("kind", "damage"),
     [
         *(("blocks", each) for each in (truncate, empty, fill_with_garbage, swap, lose)),
-        *(("receipts", each) for each in (truncate, empty, swap, lose)),
-        *(("receipts", each) for each in (write_null, nest_without_end)),
+        *(("receipts", each) for each in (truncate, empty, swap, lose, write_null)),
     ],
 )
 def test_a_damaged_block_is_told_left_out_and_computed_again(tmp_path, serial, kind, damage):
@@ -422,7 +416,6 @@ SETTINGS = {
         "{",
         "null",
         "[]",
-        "[" * 100_000,
         {"format": 0},
         {"format": True},
         {"experiment": None},
@@ -476,7 +469,7 @@ def test_results_of_another_version_say_so_before_any_number(tmp_path):
 
 def heed_signals():
     """Ignore no signal, as what is started in the background or by nohup does."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 
@@ -522,7 +515,6 @@ def processes_of(session):
         ("serial", signal.SIGINT, 130),
         ("loky", signal.SIGTERM, 143),
         ("loky", signal.SIGKILL, -9),
-        pytest.param("serial", signal.SIGHUP, 129, marks=pytest.mark.slow),
         pytest.param("loky", signal.SIGINT, 130, marks=pytest.mark.slow),
         pytest.param("dask", signal.SIGTERM, 143, marks=pytest.mark.slow),
         pytest.param("dask", signal.SIGKILL, -9, marks=pytest.mark.slow),
@@ -556,24 +548,6 @@ def test_a_stopped_run_keeps_its_blocks_leaves_no_process_and_resumes_to_the_sam
     assert kept.items() <= files_of(tmp_path / "out", "receipts").items()
     run_experiment(experiment, tmp_path / "undisturbed", workers=SERIAL)
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
-def test_a_run_under_nohup_goes_on_when_its_terminal_closes(tmp_path):
-    experiment = make_experiment({"agent": "stub_agents:Tired", "seconds": 0.001})
-    (tmp_path / "settings.json").write_text(json.dumps(experiment.to_dict()))
-    command = ["run", tmp_path / "settings.json", "--backend", "serial", "--out", tmp_path / "out"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bandit_gym", *map(str, command)],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(SUPPORT), *sys.path])},
-        stdout=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
-    )
-    while not files_of(tmp_path / "out", "receipts") and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGHUP)
-    assert process.wait(timeout=60) == 0
-    assert len(files_of(tmp_path / "out")) == 3
 
 
 @pytest.mark.slow

@@ -636,7 +636,7 @@ def test_options_of_agents(name, options, text):
 WORKERS = [
     ({"backend": "loki"}, "the nearest known one is 'loky'"),
     ({"num_workers": 0}, "num_workers must be a positive integer, got 0"),
-    ({"scheduler": 3}, "scheduler must be a str, got 3"),
+    ({"scheduler": "host:1"}, "scheduler must be None for the backend 'loky', got 'host:1'"),
 ]
 
 

@@ -173,13 +173,6 @@ class Collapsing(Constant):
         return {"doubts": np.full(self.num_envs, doubts)}
 
 
-class Stillborn(Constant):
-    """Takes its process down while it is built."""
-
-    def __init__(self, problem):
-        os._exit(3)
-
-
 class Strange(Constant):
     """Raises what is hard to tell others."""
 

@@ -11,7 +11,7 @@ from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.packed import (
     is_packed,
     pack,
-    packed_names,
+    pickles_of,
     shown,
     unpack,
     unpack_options,
@@ -33,12 +33,12 @@ def test_name_stands_for_the_object(own):
     assert is_packed(name) and shown(name) == "Own" and unpack(name) is value
     options = {"prior": {"name": name}, "list": [1, {"name": "beta"}]}
     assert unpack_options(options) == options | {"prior": value}
-    assert packed_names(options) == [name]
+    assert list(pickles_of(options)) == [name]
 
 
 @pytest.mark.parametrize("text", ["exact", "mine:Own", "<own>:Own", 3, None, UNKNOWN + "0"])
 def test_other_values_stand_for_themselves(text):
-    assert not is_packed(text) and packed_names([text]) == []
+    assert not is_packed(text) and pickles_of([text]) == {}
 
 
 def test_object_of_another_session_is_told_of():
