@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from bandit_gym import commands as reading
 from bandit_gym.checks import check_folder, check_path
+from bandit_gym.checks.files import VERSION
 from bandit_gym.commands import FAILED, OK
 from bandit_gym.experiments.catalogue import KINDS, describe_catalogue, find_own_code
 from bandit_gym.experiments.command_line import (
@@ -33,7 +34,6 @@ from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.experiments.provenance import HERE, check_trust, importing_from
 from bandit_gym.experiments.simulation import least_regrets
 from bandit_gym.experiments.store import MANIFEST, read_manifest
-from bandit_gym.files import VERSION
 from bandit_gym.results.report import describe, draw_regret
 
 BAD_INPUT, INTERRUPTED, NOBODY_READS, TERMINATED = 2, 130, 141, 143

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bandit_gym.checks import check_file, check_folder, check_real, message
+from bandit_gym.checks.files import replacing
+from bandit_gym.checks.styles import FORMATS, STYLES
 from bandit_gym.experiments.command_line import (
     parse_agent,
     parse_environment,
@@ -24,12 +26,10 @@ from bandit_gym.experiments.provenance import HERE, importing_from
 from bandit_gym.experiments.simulation import headline
 from bandit_gym.fidelity.benchmark import describe_leaderboard, describe_verdicts, run_suite
 from bandit_gym.fidelity.suite import load_suite
-from bandit_gym.files import replacing
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import describe, write_report
 from bandit_gym.results.results import load_results
 from bandit_gym.results.tables import DETAILS
-from bandit_gym.styles import FORMATS, STYLES
 
 if TYPE_CHECKING:
     from bandit_gym.experiments import Run

@@ -22,7 +22,7 @@ from numpy.random import Generator
 
 from agents.base.table_1 import REFERENCE, reference_prior
 from bandit_gym.checks import check_file, message
-from bandit_gym.files import replacing
+from bandit_gym.checks.files import replacing
 from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
 

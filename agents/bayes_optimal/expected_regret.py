@@ -38,8 +38,8 @@ from agents.oracle.panels import make_panels
 from agents.rules.greedy import EpsilonGreedy, Greedy, UniformRandom
 from agents.rules.ucb import KLUCB, UCB1, BayesUCB
 from bandit_gym.checks import check_choice, check_keys, message
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray
 
 MOST_STATES = 1e9
 """Of all stages together: some minutes."""

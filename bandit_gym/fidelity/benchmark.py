@@ -14,7 +14,9 @@ import numpy as np
 import pandas as pd
 
 from bandit_gym.checks import check_folder, check_integer, check_real
-from bandit_gym.doubts import Doubt
+from bandit_gym.checks.doubts import Doubt
+from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
+from bandit_gym.checks.styles import COLOURS, literal
 from bandit_gym.experiments.entries import read_entries
 from bandit_gym.experiments.executor import Died, Executor, Workers
 from bandit_gym.fidelity.distance import HALF_WIDTH
@@ -27,9 +29,7 @@ from bandit_gym.fidelity.trial import (
     describe_failure,
     measure_distance,
 )
-from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.plots import Picture, save
-from bandit_gym.styles import COLOURS, literal
 
 NUM_DECISIONS, FEWEST_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""

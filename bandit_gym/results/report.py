@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bandit_gym.checks import check_choice, check_folder
+from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
+from bandit_gym.checks.styles import FORMATS, STYLES
 from bandit_gym.experiments.command_line import ENDLESS, shorten, wrap
-from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.statistics import LEVEL
 from bandit_gym.results.stored import Stored
 from bandit_gym.results.tables import (
@@ -21,7 +22,6 @@ from bandit_gym.results.tables import (
     make_tables,
     summarise,
 )
-from bandit_gym.styles import FORMATS, STYLES
 
 PREAMBLE = "% Needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX where labels are not Latin.\n"
 WRITTEN = {

@@ -17,12 +17,12 @@ import numpy as np
 import pandas as pd
 
 from bandit_gym.checks import check_choice
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, DOUBTED
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results import statistics
 from bandit_gym.results.statistics import FEW_REPLICATIONS, MIN_REPLICATIONS, Interval
 from bandit_gym.results.stored import RunResults, Stored, paired_differences
-from bandit_gym.typing import FloatArray
 
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
 COUNTED = {"wins": "better", "losses": "worse", "undecided": "undecided"}

@@ -20,9 +20,9 @@ from bandit_gym.checks import (
     make_named,
     message,
 )
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.envs.bandit import World
 from bandit_gym.numerics.streams import DELAYS
-from bandit_gym.typing import FloatArray, IntArray
 from bandit_gym.wrappers.effects import Effect, Told
 
 LONGEST = 10**6

@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from agents.bayes_optimal import expected_regret, optimal_value
 from agents.bayes_optimal.predictive import expected_best_mean
 from agents.sb3 import SB3Agent
+from bandit_gym.checks.styles import COLOURS
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout
-from bandit_gym.styles import COLOURS
 from scripts.studies.models import Checkpoints, described, make_model, make_world
 from scripts.studies.study import Found, Task, parts_of, play, table
 
