@@ -14,9 +14,6 @@ from bandit_gym.priors.base import is_built_in, offers, stated_support
 from bandit_gym.priors.checker import check_draws
 from bandit_gym.typing import FloatArray
 
-MOST_ARMS = 1_000_000
-"""Arms of a problem at most, which bounds what a slip of the pen asks of the memory."""
-
 
 @dataclass(frozen=True)
 class BanditProblem:
@@ -44,7 +41,7 @@ class BanditProblem:
         if not self.offers("log_density"):
             condition = "be a prior such as Beta(1, 1), or have the methods sample and log_density"
             raise TypeError(message("prior", condition, self.prior))
-        num_arms = check_integer("num_arms", self.num_arms, minimum=2, maximum=MOST_ARMS)
+        num_arms = check_integer("num_arms", self.num_arms, minimum=2)
         object.__setattr__(self, "num_arms", num_arms)
         own = getattr(self.prior, "num_arms", None)
         if isinstance(own, int) and own != num_arms:

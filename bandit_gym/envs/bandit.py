@@ -45,12 +45,7 @@ Seeds = int | Sequence[int | None] | None
 LANE = np.array([0])
 """The only one of a single environment."""
 
-MOST_MEANS = 10**9
-"""Means of all lanes at most: 8 GB of them."""
-
 NEVER = np.iinfo(np.int64).max
-MOST_STEPS = 2**62
-"""Steps of an episode at most, so that its end can be counted."""
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
@@ -263,14 +258,14 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         disable_env_checker: bool | None = None,
     ) -> None:
-        most = MOST_MEANS // check_problem(problem).num_arms
-        self.num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=most)
+        check_problem(problem)
+        self.num_envs = check_integer("num_envs", num_envs, minimum=1)
         modes = [mode.value for mode in AutoresetMode]
         named = getattr(autoreset_mode, "value", autoreset_mode)
         self._autoreset_mode = AutoresetMode(check_choice("autoreset_mode", named, modes))
         self.metadata = METADATA | {"autoreset_mode": self._autoreset_mode}
         limit = -1 if max_episode_steps is None else max_episode_steps
-        limit = check_integer("max_episode_steps", limit, minimum=-1, maximum=MOST_STEPS)
+        limit = check_integer("max_episode_steps", limit, minimum=-1)
         self._limit = limit if limit > 0 else None
         horizon = self._limit if horizon is None else horizon
         super().__init__(self.num_envs, problem, means, observation, horizon, render_mode)
