@@ -13,7 +13,6 @@ from bandit_gym.checks.arguments import (
     check_choice,
     check_integer,
     check_keys,
-    check_kind,
     check_numbers,
     check_object,
     check_options,

@@ -60,18 +60,11 @@ def as_numbers(value: Any, kinds: str = "iuf") -> FloatArray | None:
     return values.astype(np.float64)
 
 
-def check_kind(name: str, value: Any, kinds: str) -> np.ndarray[Any, Any]:
-    """Return the value as an array of one of NumPy's `kinds`, all of them numbers."""
-    values = as_array(value)
-    if values is None or values.dtype.kind not in kinds:
-        rule = "numbers" if "f" in kinds else "integers"
-        raise TypeError(message(name, f"be {rule}, alone or in an array", value))
-    return values
-
-
 def check_numbers(name: str, value: Any) -> FloatArray:
     """Return real numbers, alone or in an array of any shape; infinite ones are numbers."""
-    values = check_kind(name, value, "iuf").astype(np.float64)
+    values = as_numbers(value)
+    if values is None:
+        raise TypeError(message(name, "be numbers, alone or in an array", value))
     if np.isnan(values).any():
         raise ValueError(message(name, "have no NaN", value))
     return values

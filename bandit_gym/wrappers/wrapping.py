@@ -18,7 +18,15 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from bandit_gym.checks import check_actions, check_choice, check_keys, load_named, message
+from bandit_gym.checks import (
+    check_actions,
+    check_callback,
+    check_choice,
+    check_keys,
+    load_named,
+    message,
+    split_name,
+)
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.envs.bandit import tell
 from bandit_gym.wrappers.changing import Moving
@@ -142,9 +150,8 @@ class DelayedReward(LaneWrapper):
 
     Args:
         env: an environment of bandit_gym's with observation="constant", for others show rewards.
-        delay: steps that each reward takes, 0 for none; or a dict of a law by its name,
-            {"name": "uniform", "low": 0, "high": 20}, or
-            {"name": "geometric", "mean": 10.0, "maximum": 100}, longer ones cut to the maximum.
+        delay: steps that each reward takes, 0 for none; or the law of a random number of them,
+            {"name": "uniform", "low": 0, "high": 20}.
     """
 
     effect_class = Delay
@@ -227,18 +234,11 @@ def check_wrappers(wrappers: Any) -> list[tuple[Callable[..., Any], dict[str, An
 
 
 def _check(settings: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
-    if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
-        raise TypeError(message("wrapper", "be a dict with the key 'name'", settings))
-    name, options = settings["name"], {k: v for k, v in settings.items() if k != "name"}
-    make = _find(name)
+    name, options = split_name("wrapper", settings)
+    if isinstance(name, str) and ":" in name:
+        make = load_named("wrapper", name)
+        check_callback(f"wrapper {name}", make)
+    else:
+        make = WRAPPERS[check_choice("wrapper", name, NAMES)]
     check_keys(f"options of {name}", options, optional=[*signature(make).parameters][1:])
     return make, options
-
-
-def _find(name: str) -> Callable[..., Any]:
-    if ":" not in name:
-        return WRAPPERS[check_choice("wrapper", name, NAMES)]
-    found = load_named("wrapper", name)
-    if not callable(found):
-        raise ValueError(message("wrapper", "name a class", name))
-    return found

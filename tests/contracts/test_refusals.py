@@ -504,7 +504,7 @@ LISTED = [
     ([{"name": "Drift", "stdd": 1}], "options of Drift must have no keys but .*'std'"),
     ([3], "wrapper must be a dict with the key 'name', got 3"),
     ([{"name": "no_such_module:X"}], "wrapper must be importable, got"),
-    ([{"name": "math:pi"}], "wrapper must name a class, got 'math:pi'"),
+    ([{"name": "math:pi"}], "wrapper math:pi must be a function, got 3.14"),
     ([{"name": "builtins:print"}], "wrapper must name what makes an environment, got"),
 ]
 
