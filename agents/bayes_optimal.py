@@ -17,8 +17,8 @@ from agents.optimum.policy import find_policy
 from agents.optimum.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.optimum.recursion import check_memory, optimal_total
 from agents.rules.horizon import remaining_pulls
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray
 
 
 def optimal_value(problem: BanditProblem, horizon: int) -> float:

@@ -36,7 +36,7 @@ from agents.racing.stopping import Fixed, Paper, SelfNormalised, Stop, make_stop
 from agents.racing.vetting import Vetting
 from agents.racing.weighing import WeighedPosterior
 from bandit_gym.checks import check_choice
-from bandit_gym.doubts import Doubt
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.problem import BanditProblem
 
 UNPULLED = ("matched", "pull")
@@ -71,7 +71,7 @@ class RacingThompson(Agent):
             `max_samples` of both.
 
     Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`,
-    `doubts` (see `bandit_gym.doubts.Doubt`), `is_unreliable` where there are any, and
+    `doubts` (see `bandit_gym.checks.doubts.Doubt`), `is_unreliable` where there are any, and
     `last_vetted`, the pulls at which the lane's proposal was last vetted
     (see `agents.racing.vetting`).
 

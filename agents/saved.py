@@ -21,7 +21,7 @@ import numpy as np
 from numpy.random import Generator
 
 from bandit_gym.checks import check_file, message
-from bandit_gym.files import replacing
+from bandit_gym.checks.files import replacing
 from bandit_gym.problem import BanditProblem, problem_from_dict
 
 OURS = ("agents", "bandit_gym")

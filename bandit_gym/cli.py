@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym.checks import check_folder, check_path
+from bandit_gym.checks.files import VERSION
 from bandit_gym.experiments.catalogue import KINDS, describe_catalogue, find_own_code
 from bandit_gym.experiments.command_line import (
     OneLineParser,
@@ -34,7 +35,6 @@ from bandit_gym.experiments.provenance import HERE, check_trust, importing_from
 from bandit_gym.experiments.simulation import least_regrets
 from bandit_gym.experiments.store import read_manifest
 from bandit_gym.fidelity import commands as fidelity
-from bandit_gym.files import VERSION
 from bandit_gym.results import commands as reading
 from bandit_gym.results.commands import FAILED, OK
 from bandit_gym.results.report import describe, draw_regret

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from bandit_gym.checks import check_integer, check_keys, check_object, message
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import LIKELIHOODS, Likelihood, likelihood_from_dict
 from bandit_gym.likelihoods.checker import check_values
 from bandit_gym.priors import BuiltInPrior, Prior, prior_from_dict
 from bandit_gym.priors.base import is_built_in, offers, stated_support
 from bandit_gym.priors.checker import check_draws
-from bandit_gym.typing import FloatArray
 
 
 @dataclass(frozen=True)

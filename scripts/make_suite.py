@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from agents.oracle import ToleranceError, action_probabilities_with_error
-from bandit_gym.files import to_json, write_atomically
+from bandit_gym.checks.files import to_json, write_atomically
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import problem_from_dict
-from bandit_gym.typing import FloatArray
 
 CLOSE = 1e-9
 """Difference of two answers that are the same but for the rounding of other processors."""

@@ -28,9 +28,9 @@ from agents.base import Agent
 from agents.optimum.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.rules.gittins import FiniteHorizonGittins
 from bandit_gym.checks import check_integer, check_real, message
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray
 
 QUANTILES = (0.02, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
 """Of v_levels: quantiles of the best mean to place its levels at."""

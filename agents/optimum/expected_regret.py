@@ -37,8 +37,8 @@ from agents.optimum.predictive import (
 from agents.oracle.arms import ArmPosteriors, Arms
 from agents.oracle.panels import make_panels
 from bandit_gym.checks import check_choice, check_keys, message
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray
 
 MOST_STATES = 1e9
 """Of all stages together: some minutes."""

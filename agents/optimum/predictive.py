@@ -28,9 +28,9 @@ from agents.oracle.panels import Panels, exclusive_products, resolve
 from agents.oracle.search import first_edges
 from agents.posteriors.conjugate import conjugate_posterior, is_conjugate
 from bandit_gym.checks import check_integer, message
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
-from bandit_gym.typing import FloatArray
 
 TOLERANCE = 1e-12
 """Mass of a posterior in doubt, per panel."""

@@ -35,8 +35,8 @@ from agents.oracle.panels import (
 )
 from agents.oracle.search import first_edges
 from bandit_gym.checks import check_arms, check_real, check_statistics, message
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem, check_problem
-from bandit_gym.typing import FloatArray
 
 __all__ = ["ToleranceError", "action_probabilities", "action_probabilities_with_error"]
 

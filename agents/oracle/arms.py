@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents.oracle.line import Line, make_line
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray
 
 NUM_DRAWS, FEWEST_DRAWS = 1 << 14, 64
 """Of the prior in all, and of each law that it is a mixture of."""

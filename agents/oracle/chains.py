@@ -30,8 +30,8 @@ from numpy.random import Generator
 
 from agents.oracle.arms import require_density
 from agents.oracle.panels import ToleranceError
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray, IntArray
 
 NUM_CHAINS = 1024
 """Twice the arms that such a prior takes: their covariance is that of as many chains or more."""

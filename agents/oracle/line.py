@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit, log_expit
 
-from bandit_gym.typing import FloatArray
+from bandit_gym.checks.typing import FloatArray
 
 ROOM = 2e-13
 """Share of an end's size that means keep from it: a thousand units in the last place."""

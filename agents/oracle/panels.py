@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.polynomial import legendre
 
-from bandit_gym.typing import BoolArray, FloatArray
+from bandit_gym.checks.typing import BoolArray, FloatArray
 
 NUM_NODES = 16
 MAX_PANELS, MAX_VALUES = 50_000, 1 << 23

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from agents.oracle.arms import ArmPosteriors
-from bandit_gym.typing import FloatArray
+from bandit_gym.checks.typing import FloatArray
 
 NUM_TYPICAL = 4
 """Draws of each arm at which panels end, wherever they are."""

@@ -145,7 +145,7 @@ class Posterior(ABC):
         raise NotImplementedError(f"{self.source} must answer for themselves.")
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) why what is held may be wrong, as a sum of `bandit_gym.doubts.Doubt`.
+        """Return (N,) why what is held may be wrong, as a sum of `bandit_gym.checks.doubts.Doubt`.
 
         A kind that can tell overrides this: right is a total variation of at most 0.02 from the
         true law of the best arm.
@@ -161,7 +161,7 @@ class PosteriorAgent(Agent):
     """An agent that is a posterior and, in its subclasses, a rule.
 
     Diagnostics: `doubts`, why its posterior cannot vouch for what it holds, as a sum of
-    `bandit_gym.doubts.Doubt`; `is_unreliable`, where there are any.
+    `bandit_gym.checks.doubts.Doubt`; `is_unreliable`, where there are any.
 
     Attributes:
         inner: the posterior; `up_to_date` is how rules get at it.

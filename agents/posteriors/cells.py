@@ -31,9 +31,9 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from bandit_gym.checks import message
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.compiled import inner
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray
 
 NUM_DRAWS = 4096
 NUM_TWIN_DRAWS = 1024

@@ -30,11 +30,11 @@ from numpy.random import Generator
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import likelihood_coefficients
 from agents.posteriors.weighted_draws import WeightedDraws
-from bandit_gym.doubts import Doubt
+from bandit_gym.checks.doubts import Doubt
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Exponential
 from bandit_gym.numerics.compiled import inner, kernel
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray
 
 WIDTH = 3.5
 """First guess of a slice, in lengths of its direction."""

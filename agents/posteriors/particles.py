@@ -35,7 +35,7 @@ from agents.posteriors.weighted_draws import (
     relate,
     resample,
 )
-from bandit_gym.doubts import Doubt
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
 

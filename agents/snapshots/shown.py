@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bandit_gym.checks import check_object
-from bandit_gym.styles import COLOURS, look
+from bandit_gym.checks.styles import COLOURS, look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Argument checks and their messages: the only home of both.
+"""What every room uses: argument checks and their messages, array types, files, doubts, styles.
 
 A value of the wrong kind raises `TypeError`, a value out of range `ValueError`, an action
 `gymnasium.error.InvalidAction`. Checks return the value in the one form that the rest of the

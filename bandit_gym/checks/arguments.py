@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bandit_gym.typing import FloatArray
+from bandit_gym.checks.typing import FloatArray
 
 _LONGEST_REPR = 100
 

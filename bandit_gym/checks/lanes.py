@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium.error import InvalidAction
 
 from bandit_gym.checks.arguments import as_array, as_numbers, message
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 
 MOST_PULLS = 2**53
 """Pulls of an arm at most: larger numbers are no longer exact as floats."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bandit_gym.checks.arguments import as_numbers, check_choice, check_keys, message
-from bandit_gym.typing import Parameter
+from bandit_gym.checks.typing import Parameter
 
 _T = TypeVar("_T")
 

@@ -25,6 +25,7 @@ from bandit_gym.checks import (
     check_options,
     check_seed,
 )
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.envs.dynamics import (
     check_means,
     draw_instances,
@@ -37,7 +38,6 @@ from bandit_gym.envs.observations import make_record, split
 from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, check_render_mode, render
 from bandit_gym.numerics.streams import NOISE, LaneStreams, draw_seeds
 from bandit_gym.problem import BanditProblem, check_problem
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 Seeds = int | Sequence[int | None] | None
 """What the lanes are seeded with, as `SyncVectorEnv` understands it."""

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from bandit_gym.checks import check_parameter, message
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.numerics.streams import MEANS, LaneStreams
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray, IntArray
 
 LARGEST_MEAN = 1e150
 """The squares of larger rewards overflow."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bandit_gym.checks import MOST_DEPENDENT_ARMS, check_integer, check_keys, message
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.envs.bandit import METADATA, BanditEnv, BanditVectorEnv
 from bandit_gym.likelihoods import (
     Bernoulli,
@@ -32,7 +33,6 @@ from bandit_gym.priors import (
     make_prior,
 )
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import FloatArray
 
 PriorLike = Prior | Mapping[str, Any] | Sequence[Any] | str | None
 

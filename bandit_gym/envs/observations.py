@@ -33,8 +33,8 @@ from gymnasium.spaces import Box, Discrete, Space
 from numpy.typing import NDArray
 
 from bandit_gym.checks import check_choice, check_integer, message
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 OBSERVATIONS = ("constant", "counts", "history")
 NOTHING_YET = 0.5

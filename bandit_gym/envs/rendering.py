@@ -17,9 +17,9 @@ from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from bandit_gym.checks import check_choice
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bandit_gym.doubts import Doubt
+from bandit_gym.checks.doubts import Doubt
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.rollout import Step
-from bandit_gym.typing import FloatArray, IntArray
 
 
 class State:

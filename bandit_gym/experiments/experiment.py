@@ -22,8 +22,8 @@ import numpy as np
 from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_choice, check_integer, check_keys, check_path, message
+from bandit_gym.checks.typing import IntArray
 from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
-from bandit_gym.typing import IntArray
 
 FORMAT = 3
 """Version of the names and files written here; another version is never read as this one."""

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from bandit_gym.checks import NAMED
-from bandit_gym.files import RESULTS_VERSION
+from bandit_gym.checks.files import RESULTS_VERSION
 
 OURS = ("bandit_gym", "agents")
 INSTALLED = {"site-packages", "dist-packages"}

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from bandit_gym.checks import message
+from bandit_gym.checks.typing import IntArray
 from bandit_gym.experiments.blocks import COLUMNS, DIAGNOSTICS, DOUBTED, DOUBTS, State
 from bandit_gym.rollout import Step
-from bandit_gym.typing import IntArray
 
 CHUNK = 32
 _ADDED = {name: column.adds for name, column in COLUMNS.items() if column.adds}

@@ -23,6 +23,7 @@ import gymnasium as gym
 from threadpoolctl import ThreadpoolController
 
 from bandit_gym.checks import check_fit, find_misbelief, message
+from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.blocks import to_parquet
 from bandit_gym.experiments.catalogue import (
     PRIOR,
@@ -35,7 +36,6 @@ from bandit_gym.experiments.catalogue import (
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.packed import is_packed, unpack, unpack_options
 from bandit_gym.experiments.recording import Recorder
-from bandit_gym.files import RESULTS_VERSION
 from bandit_gym.rollout import BanditAgent, Step, play
 from bandit_gym.wrappers import wrap
 

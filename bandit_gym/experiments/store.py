@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bandit_gym.checks import check_keys, message
+from bandit_gym.checks.files import remove_leftovers, to_json, write_atomically
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
 from bandit_gym.experiments.provenance import Stamp
-from bandit_gym.files import remove_leftovers, to_json, write_atomically
 
 SUFFIXES = {"blocks": "parquet", "receipts": "json", "failures": "txt"}
 MANIFEST, LOCK = "experiment.json", ".lock"

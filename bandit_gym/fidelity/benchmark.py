@@ -19,6 +19,7 @@ from bandit_gym.checks import (
     check_integer,
     check_real,
 )
+from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.experiments.entries import Entry, read_entries
 from bandit_gym.experiments.executor import Call, Died, Executor, Workers
 from bandit_gym.fidelity.leaderboard import draw_leaderboard, make_leaderboard
@@ -29,7 +30,6 @@ from bandit_gym.fidelity.trial import (
     describe_failure,
     measure_distance,
 )
-from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.plots import save
 
 NUM_DECISIONS, FEWEST_DECISIONS = 10_000, 1000

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from bandit_gym.typing import FloatArray
+from bandit_gym.checks.typing import FloatArray
 
 LEVEL = 0.95
 """Share of samples that a test accepts."""

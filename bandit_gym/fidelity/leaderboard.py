@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from bandit_gym.doubts import Doubt
+from bandit_gym.checks.doubts import Doubt
+from bandit_gym.checks.styles import COLOURS
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.trial import MEASURED, WRONG
 from bandit_gym.results.plots import Picture
-from bandit_gym.styles import COLOURS
 
 MOST_MARKS = 7
 HIGHEST = 0.02

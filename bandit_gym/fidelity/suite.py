@@ -19,8 +19,8 @@ import numpy as np
 from numpy.random import Generator
 
 from bandit_gym.checks import check_choice, check_object, message
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.problem import BanditProblem, problem_from_dict
-from bandit_gym.typing import FloatArray, IntArray
 
 FOLDER = Path(__file__).parent / "suites"
 DEFAULT_SUITE = "fidelity-v1"

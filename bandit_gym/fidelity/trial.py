@@ -35,6 +35,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence
 
 from bandit_gym.checks import as_numbers, message
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.experiments.catalogue import agent_names, is_sampler, load_agent
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.experiments.packed import unpack_options
@@ -42,7 +43,6 @@ from bandit_gym.experiments.simulation import headline
 from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case
 from bandit_gym.problem import BanditProblem
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
 
 Sampler = Callable[[BanditProblem, IntArray, FloatArray, Generator, int], FloatArray]
 

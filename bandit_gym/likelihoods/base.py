@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bandit_gym.typing import BoolArray, FloatArray, RealArray
+from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
 
 _LARGEST = float(np.finfo(np.float64).max)
 _STEP = 0.005

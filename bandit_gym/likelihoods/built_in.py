@@ -20,9 +20,9 @@ from bandit_gym.checks import (
     message,
     split_name,
 )
+from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
 from bandit_gym.likelihoods.base import Likelihood, inner_uniforms
 from bandit_gym.numerics.variates import poisson_quantile
-from bandit_gym.typing import BoolArray, FloatArray, RealArray
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ import numba
 from numba.core.serialize import dumps
 from numba.extending import register_jitable
 
-from bandit_gym.files import write_atomically
+from bandit_gym.checks.files import write_atomically
 
 INNER_OPTIONS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 
-from bandit_gym.typing import FloatArray, IntArray
+from bandit_gym.checks.typing import FloatArray, IntArray
 
 MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES = range(6)
 """Purposes: the means of an episode's arms and the noise of its rewards; and what wrappers draw,

@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 from numpy.random import Generator
 
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 
 
 def log_mass(low: FloatArray, high: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ in short arrays. `uniforms` are rows in [0, 1), one for each number that a propo
 import numpy as np
 import scipy
 
-from bandit_gym.typing import BoolArray, FloatArray, RealArray
+from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
 
 _THIRD = 1.0 / 3.0
 

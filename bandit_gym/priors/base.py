@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeGuard, get_args, runtime_checkable
 import numpy as np
 from numpy.random import Generator
 
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
 from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
-from bandit_gym.typing import FloatArray
 
 
 @runtime_checkable

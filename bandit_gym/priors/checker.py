@@ -11,8 +11,8 @@ import numpy as np
 from numpy.random import Generator
 
 from bandit_gym.checks import call, check_integer, message
+from bandit_gym.checks.typing import BoolArray, FloatArray
 from bandit_gym.priors.base import Prior, offers, stated_support, support_name
-from bandit_gym.typing import BoolArray, FloatArray
 
 NUM_DRAWS, NUM_STEPS = 1000, 20
 LEVEL = 1e-6

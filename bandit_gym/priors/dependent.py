@@ -11,9 +11,9 @@ import numpy as np
 from numpy.random import Generator
 
 from bandit_gym.checks import check_covariance, check_parameter, check_same_length
+from bandit_gym.checks.typing import FloatArray, Parameter
 from bandit_gym.numerics.truncated_normal import TiltedBox, tilt_box
 from bandit_gym.priors.independent import ParametricPrior, check_mass, columns
-from bandit_gym.typing import FloatArray, Parameter
 
 LEAST_ACCEPTANCE = 1e-4
 """Of proposals for a draw: there it takes some 0.3 s with a hundred arms."""

@@ -11,8 +11,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from bandit_gym.checks import check_parameter, check_same_length, message
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray, Parameter
 from bandit_gym.numerics import truncated_normal, variates
-from bandit_gym.typing import BoolArray, FloatArray, IntArray, Parameter
 
 
 @dataclass(frozen=True)

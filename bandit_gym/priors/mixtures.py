@@ -16,6 +16,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from bandit_gym.checks import check_parameter, check_real, check_same_length, message
+from bandit_gym.checks.typing import FloatArray, Parameter
 from bandit_gym.priors.base import offers
 from bandit_gym.priors.independent import (
     Beta,
@@ -23,7 +24,6 @@ from bandit_gym.priors.independent import (
     Normal,
     TruncatedNormal,
 )
-from bandit_gym.typing import FloatArray, Parameter
 
 _EDGE = 2.0**-53
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym.checks import check_choice, check_file, check_folder, message
+from bandit_gym.checks.files import replacing
 from bandit_gym.experiments.command_line import terminal_width
-from bandit_gym.files import replacing
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import describe, write_report
 from bandit_gym.results.results import load_results

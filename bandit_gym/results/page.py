@@ -18,8 +18,9 @@ import numpy as np
 import pandas as pd
 
 from bandit_gym.checks import check_file
+from bandit_gym.checks.files import VERSION, replacing
+from bandit_gym.checks.styles import look
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.files import VERSION, replacing
 from bandit_gym.results.report import closing_notes, version_notes
 from bandit_gym.results.summary import normalised_scores, summarise
 from bandit_gym.results.tables import (
@@ -31,7 +32,6 @@ from bandit_gym.results.tables import (
     write_estimate,
     write_p_value,
 )
-from bandit_gym.styles import look
 
 if TYPE_CHECKING:
     from bandit_gym.results.plots import Chart, Curve

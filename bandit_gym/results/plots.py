@@ -18,14 +18,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from bandit_gym.checks.files import replacing
+from bandit_gym.checks.styles import FORMATS, STYLES, Look, literal, look, wrapped
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.entries import Entry
-from bandit_gym.files import replacing
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths
 from bandit_gym.results.stored import RunResults, paired_differences
 from bandit_gym.results.summary import regret_name
-from bandit_gym.styles import FORMATS, STYLES, Look, literal, look, wrapped
-from bandit_gym.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from bandit_gym.results.results import Results

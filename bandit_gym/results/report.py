@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder
+from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.experiments.command_line import ENDLESS, shorten, wrap
-from bandit_gym.files import RESULTS_VERSION, write_atomically
 from bandit_gym.results.statistics import LEVEL
 from bandit_gym.results.summary import aggregate, summarise
 from bandit_gym.results.tables import Row, Table, make_aggregate, make_tables, timing
@@ -89,8 +89,8 @@ def write_report(
         ValueError: if a format or the style is another.
         OSError: if the folder cannot be made or written to.
     """
+    from bandit_gym.checks.styles import FORMATS, STYLES
     from bandit_gym.results import plots  # brings matplotlib, which a table does not need
-    from bandit_gym.styles import FORMATS, STYLES
 
     check_choice("style", style, STYLES)
     for name in formats:

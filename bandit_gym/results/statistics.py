@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy  # not scipy.stats, which takes half a second to load
 
-from bandit_gym.typing import FloatArray
+from bandit_gym.checks.typing import FloatArray
 
 NUM_RESAMPLES = 1999
 NUM_TEST_RESAMPLES = 4999  # so that p-values can fall below 0.05 among 125 comparisons

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bandit_gym.checks import check_choice
+from bandit_gym.checks.files import RESULTS_VERSION
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN, open_parquet, read_map
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.store import Store
-from bandit_gym.files import RESULTS_VERSION
-from bandit_gym.typing import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, DOUBTED
 from bandit_gym.experiments.entries import Entry
 from bandit_gym.results import statistics
 from bandit_gym.results.statistics import Interval
 from bandit_gym.results.stored import RunResults, line_up, paired_differences
-from bandit_gym.typing import FloatArray
 
 if TYPE_CHECKING:
     from bandit_gym.results.results import Results

@@ -24,6 +24,9 @@ from rich.live import Live
 from rich.text import Text
 
 from bandit_gym.checks import check_fit, check_seed, find_problem
+from bandit_gym.checks.files import replacing
+from bandit_gym.checks.styles import wrapped
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.envs.rendering import (
     NUM_CELLS,
     Belief,
@@ -37,11 +40,8 @@ from bandit_gym.envs.rendering import (
 )
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.simulation import build
-from bandit_gym.files import replacing
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.rollout import AGENT_STREAM, Step, play
-from bandit_gym.styles import wrapped
-from bandit_gym.typing import FloatArray, IntArray
 
 NUM_DRAWS = 2000
 """Of posteriors that are held as draws, for a histogram."""

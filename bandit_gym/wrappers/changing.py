@@ -9,10 +9,10 @@ import numpy as np
 from scipy import special
 
 from bandit_gym.checks import check_integer, check_real, message
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.envs.bandit import World
 from bandit_gym.envs.dynamics import draw_means
 from bandit_gym.numerics.streams import MOVES, SWITCHES
-from bandit_gym.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.wrappers.effects import Effect, Told
 
 WAYS = "std, period and probability"

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from bandit_gym.checks import check_integer, check_mask, make_named, message
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.envs.bandit import World
 from bandit_gym.numerics.streams import DELAYS
-from bandit_gym.typing import FloatArray, IntArray
 from bandit_gym.wrappers.effects import Effect, Told
 
 LONGEST = 10**6

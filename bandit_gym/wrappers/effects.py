@@ -14,8 +14,8 @@ import numpy as np
 from gymnasium.spaces import Discrete
 
 from bandit_gym.checks import message
+from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.envs.bandit import World
-from bandit_gym.typing import FloatArray, IntArray
 
 Told = dict[str, np.ndarray]
 """Infos: name -> (N, ...) values, of which those of the lanes at hand mean something."""

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.random import SeedSequence
 
+from bandit_gym.checks.styles import COLOURS
 from bandit_gym.experiments.entries import read_entries
 from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import noise_floor, total_variation
@@ -23,7 +24,6 @@ from bandit_gym.fidelity.suite import Case
 from bandit_gym.fidelity.trial import decide, shares_of
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.results.stored import RunResults
-from bandit_gym.styles import COLOURS
 from scripts.studies.study import Found, Task, play, table, verdict
 
 ALL = "all"

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from agents import make_agent
 from agents.bayes_optimal import expected_regret, optimal_bracket, optimal_regret
 from agents.optimum.brackets import played_regrets
+from bandit_gym.checks.styles import COLOURS
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import prior_from_dict
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.statistics import mean_interval
-from bandit_gym.styles import COLOURS
 from scripts.studies.study import Found, Task, play, table
 
 ARMS = (2, 3, 5)

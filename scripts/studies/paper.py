@@ -29,13 +29,13 @@ from agents import RacingThompson
 from agents.oracle import action_probabilities
 from agents.posteriors.conjugate import reference_posterior
 from agents.racing.stopping import Paper, threshold_function
+from bandit_gym.checks.styles import look as look_of
+from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem
 from bandit_gym.results.statistics import Interval
 from bandit_gym.results.stored import RunResults
-from bandit_gym.styles import look as look_of
-from bandit_gym.typing import FloatArray
 from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, Task, play, table
 
 NOT_APPLICABLE = "does not apply"

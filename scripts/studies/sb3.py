@@ -21,9 +21,9 @@ from stable_baselines3.common.utils import LinearSchedule
 from agents.bayes_optimal import expected_regret, optimal_value
 from agents.optimum.predictive import expected_best_mean
 from agents.sb3 import GymnasiumVecEnv, SB3Agent
+from bandit_gym.checks.styles import COLOURS
 from bandit_gym.results.statistics import mean_interval
 from bandit_gym.rollout import rollout
-from bandit_gym.styles import COLOURS
 from scripts.studies.study import Found, Task, play, table
 
 EVALUATION_SEED = 20_261_120

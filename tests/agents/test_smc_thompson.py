@@ -6,7 +6,7 @@ from surface import lane_counts, started
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
-from bandit_gym.doubts import Doubt
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.priors.mixtures import Mixture

@@ -21,9 +21,9 @@ from surface import (
 )
 
 from bandit_gym import load_results
+from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, Workers, run_experiment
-from bandit_gym.files import RESULTS_VERSION
 
 SUPPORT = Path(__file__).parents[1] / "support"
 OWN = {"agent": "stub_agents:Telling", "tells": {"mood": -1.5}, "label": "own"}

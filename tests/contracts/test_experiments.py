@@ -14,7 +14,7 @@ from numpy.random import SeedSequence
 from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, receipts_of, rewrite_receipt
 
 from bandit_gym import load_results
-from bandit_gym.doubts import Doubt
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
 
 ENV = "BernoulliBandit-v0"

@@ -13,8 +13,8 @@ from agents.oracle import (
     action_probabilities,
     action_probabilities_with_error,
 )
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.cli import main
-from bandit_gym.doubts import Doubt
 from bandit_gym.fidelity import describe_leaderboard, describe_verdicts, load_suite, run_suite
 from bandit_gym.priors import Beta, Camps, HierarchicalBeta
 

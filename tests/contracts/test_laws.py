@@ -15,7 +15,7 @@ from surface import lane_counts, lane_sums, started
 
 from agents import SMCThompson
 from agents.oracle import action_probabilities
-from bandit_gym.doubts import Doubt
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,

@@ -10,7 +10,7 @@ from surface import lane_counts, started
 
 from agents import RacingThompson
 from agents.racing.stopping import Fixed, Paper, SelfNormalised, make_stop
-from bandit_gym.doubts import Doubt
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
 from bandit_gym.problem import BanditProblem

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from documents import ROOT, read
 
-from bandit_gym.files import VERSION
+from bandit_gym.checks.files import VERSION
 
 PROJECT = tomllib.loads(read("pyproject.toml"))["project"]
 CITATION = yaml.safe_load(read("CITATION.cff"))

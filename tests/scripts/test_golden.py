@@ -9,7 +9,7 @@ import golden
 import pytest
 from golden import CASES
 
-from bandit_gym.files import RESULTS_VERSION
+from bandit_gym.checks.files import RESULTS_VERSION
 
 
 def run_python(code, **environment):
@@ -35,7 +35,7 @@ on_reference_machine = pytest.mark.skipif(
 def test_numbers_are_those_of_the_results_version(case):
     name = golden.name_case(*case)
     assert golden.digest(*case) == golden.load()["digests"][name], (
-        "raise RESULTS_VERSION in bandit_gym/files.py, say why in CHANGELOG.md, and run "
+        "raise RESULTS_VERSION in bandit_gym/checks/files.py, say why in CHANGELOG.md, and run "
         "python scripts/golden.py --renew"
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bandit_gym.doubts import Doubt
+from bandit_gym.checks.doubts import Doubt
 
 
 class Constant:
