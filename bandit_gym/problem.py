@@ -11,7 +11,7 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import LIKELIHOODS, Likelihood, likelihood_from_dict
 from bandit_gym.likelihoods.checker import check_values
 from bandit_gym.priors import BuiltInPrior, Prior, prior_from_dict
-from bandit_gym.priors.base import is_built_in, offers, stated_support
+from bandit_gym.priors.base import offers, stated_support
 from bandit_gym.priors.checker import check_draws
 
 
@@ -47,7 +47,7 @@ class BanditProblem:
         if isinstance(own, int) and own != num_arms:
             condition = f"have {num_arms} values in its per-arm parameters, one per arm"
             raise ValueError(message("prior", condition, own))
-        if is_built_in(self.prior):
+        if isinstance(self.prior, BuiltInPrior):
             _check_built_in(self.prior, self.likelihood)
         else:
             rule = self.likelihood.name, self.likelihood.contains

@@ -75,7 +75,8 @@ _T = TypeVar("_T")
 
 def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
     """Return `value` as an int within the bounds; a bool or a float is not an integer."""
-    condition = f"be {_integer_rule(minimum)}"
+    words = {0: "be a non-negative integer", 1: "be a positive integer"}
+    condition = words.get(minimum, f"be an integer of at least {minimum}")
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(message(name, condition, value))
     number = int(value)
@@ -172,11 +173,6 @@ def check_callback(name: str, value: Any) -> None:
     """Refuse what cannot be called."""
     if not callable(value):
         raise TypeError(message(name, "be a function", value))
-
-
-def _integer_rule(minimum: int) -> str:
-    words = {0: "a non-negative integer", 1: "a positive integer"}
-    return words.get(minimum, f"an integer of at least {minimum}")
 
 
 def call(name: str, shape: tuple[int, ...], method: Callable[..., Any], *args: Any) -> FloatArray:

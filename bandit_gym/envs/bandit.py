@@ -29,8 +29,6 @@ from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.envs.dynamics import (
     check_means,
     draw_instances,
-    optimal_actions,
-    pull,
     shortfalls,
     take_arms,
 )
@@ -114,16 +112,17 @@ class World:
         self._means[lanes], self._shortfalls[lanes] = means, shortfalls(means)
         if self._is_recorded:
             self._record.forget(lanes)
-        return optimal_actions(means)
+        return means.argmax(axis=-1)  # the first of several
 
     def _play(self, actions: IntArray, uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the (N,) rewards and regrets of a pull in each lane."""
-        rewards = pull(self.problem.likelihood, self._means, actions, uniforms)
+        rewards = self.problem.likelihood.sample(take_arms(self._means, actions), uniforms)
         if self._is_recorded:
             self._record.add(actions, rewards)
         return rewards, take_arms(self._shortfalls, actions)
 
-    def _render(self) -> tuple[Any, ...] | None:
+    def render(self) -> Any:
+        """Draw every lane's episode so far, each frame as the single environment draws it."""
         record = self._record if self._has_begun else None
         return render(self.render_mode, self.problem.likelihood, self._means, record)
 
@@ -220,7 +219,7 @@ class BanditEnv(World, gym.Env[Any, Any]):
 
     def render(self) -> Any:
         """Draw the episode so far: a text (ansi) or an RGB picture, (H, W, 3) uint8."""
-        drawn = self._render()
+        drawn = super().render()
         return drawn and drawn[0]
 
 
@@ -319,10 +318,6 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
             else:
                 self._waiting = truncated.copy()
         return self._record.observe(), rewards, terminated, truncated, info
-
-    def render(self) -> tuple[Any, ...] | None:
-        """Draw every lane's episode so far, each frame as the single environment draws it."""
-        return self._render()
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]

@@ -5,7 +5,7 @@ for the capability by name, and never looks at the prior's class.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeGuard, get_args, runtime_checkable
+from typing import Any, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
@@ -77,11 +77,6 @@ BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | Truncate
 def offers(prior: Any, capability: str) -> bool:
     """Say whether a prior has a capability, one of `CAPABILITIES`; a class is no prior."""
     return CAPABILITIES[capability](prior) and not isinstance(prior, type)
-
-
-def is_built_in(prior: Any) -> TypeGuard[BuiltInPrior]:
-    """Say whether a prior is a `BuiltInPrior`, which needs no trial."""
-    return isinstance(prior, BuiltInPrior)
 
 
 def support_name(prior: Any) -> str | None:

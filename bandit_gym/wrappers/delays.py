@@ -6,7 +6,7 @@ Letters: N lanes, M of them, R places for rewards on their way, W of which may a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,9 +42,6 @@ class Uniform:
         """Return (M,) delays made of (M,) uniform numbers."""
         drawn = self.low + (uniforms * (self.high - self.low + 1)).astype(np.int64)
         return np.minimum(drawn, self.high)
-
-
-DELAY_LAWS: Mapping[str, Callable[..., Uniform]] = {"uniform": Uniform}
 
 
 class Post(Effect):
@@ -108,7 +105,7 @@ class Delay(Post):
 
     def __init__(self, world: World, delay: int | Mapping[str, Any]) -> None:
         if isinstance(delay, Mapping):
-            self._law: Uniform = make_named("delay", delay, DELAY_LAWS)
+            self._law: Uniform = make_named("delay", delay, {"uniform": Uniform})
         else:
             steps = check_integer("delay", delay, minimum=0, maximum=LONGEST)
             self._law = Uniform(steps, steps)

@@ -28,7 +28,7 @@ from bandit_gym.checks import (
     split_name,
 )
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
-from bandit_gym.envs.bandit import tell
+from bandit_gym.envs.bandit import LANE, tell
 from bandit_gym.wrappers.changing import Moving
 from bandit_gym.wrappers.delays import Batches, Delay
 from bandit_gym.wrappers.effects import Effect, Told, check_place
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     BaseVectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]
 else:  # which is generic since a later Gymnasium than the lowest
     BaseVectorWrapper = VectorWrapper
-
-LANE = np.array([0])
-"""The only one of a single environment."""
 
 
 class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -205,7 +202,6 @@ class Drift(LaneWrapper):
 WRAPPERS: dict[str, type[LaneWrapper]] = {
     each.__name__: each for each in (BatchedFeedback, DelayedReward, Drift)
 }
-NAMES = tuple(WRAPPERS)
 
 
 def wrap(env: Any, wrappers: Any) -> Any:
@@ -213,7 +209,7 @@ def wrap(env: Any, wrappers: Any) -> Any:
 
     Args:
         env: the environment.
-        wrappers: dicts of a `name`, one of `NAMES` or `module:Class` of one's own, and of options.
+        wrappers: dicts of a `name`, one of `WRAPPERS` or `module:Class`, and of options.
 
     Raises:
         TypeError: if they are no such list, or an option is of the wrong kind.
@@ -239,6 +235,6 @@ def _check(settings: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
         make = load_named("wrapper", name)
         check_callback(f"wrapper {name}", make)
     else:
-        make = WRAPPERS[check_choice("wrapper", name, NAMES)]
+        make = WRAPPERS[check_choice("wrapper", name, WRAPPERS)]
     check_keys(f"options of {name}", options, optional=[*signature(make).parameters][1:])
     return make, options
