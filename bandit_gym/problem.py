@@ -11,11 +11,8 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import LIKELIHOODS, Likelihood, likelihood_from_dict
 from bandit_gym.likelihoods.checker import check_values
 from bandit_gym.priors import BuiltInPrior, Prior, prior_from_dict
-from bandit_gym.priors.base import is_built_in, offers, stated_support
+from bandit_gym.priors.base import offers, stated_support
 from bandit_gym.priors.checker import check_draws
-
-MOST_ARMS = 1_000_000
-"""Arms of a problem at most, which bounds what a slip of the pen asks of the memory."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +41,13 @@ class BanditProblem:
         if not self.offers("log_density"):
             condition = "be a prior such as Beta(1, 1), or have the methods sample and log_density"
             raise TypeError(message("prior", condition, self.prior))
-        num_arms = check_integer("num_arms", self.num_arms, minimum=2, maximum=MOST_ARMS)
+        num_arms = check_integer("num_arms", self.num_arms, minimum=2)
         object.__setattr__(self, "num_arms", num_arms)
         own = getattr(self.prior, "num_arms", None)
         if isinstance(own, int) and own != num_arms:
             condition = f"have {num_arms} values in its per-arm parameters, one per arm"
             raise ValueError(message("prior", condition, own))
-        if is_built_in(self.prior):
+        if isinstance(self.prior, BuiltInPrior):
             _check_built_in(self.prior, self.likelihood)
         else:
             rule = self.likelihood.name, self.likelihood.contains

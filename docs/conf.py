@@ -9,8 +9,6 @@ from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import inspect, logging
 
-from bandit_gym.registration import PARAGRAPHS
-
 project = "bandit-gym"
 html_title = project
 html_math_renderer = "mathml"
@@ -20,10 +18,7 @@ html_css_files = ["site.css"]
 html_show_copyright = False
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 
-myst_enable_extensions = ["dollarmath", "substitution"]
-myst_substitutions = {
-    "environments": "\n\n".join(f"**{name}**: {text}" for name, text in PARAGRAPHS.items()),
-}
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 nb_execution_mode = "force"  # each build runs the tutorials, whatever an earlier one has kept

@@ -36,6 +36,7 @@ from bandit_gym.checks import (
     check_statistics,
     message,
 )
+from bandit_gym.checks.fit import find_problem as problem_of
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -51,7 +52,7 @@ def find_problem(told: Any) -> Any:
     """
     if not isinstance(told, gym.Env | gym.vector.VectorEnv):
         return told
-    problem = getattr(told.unwrapped, "problem", None)
+    problem = problem_of(told)
     if not isinstance(problem, BanditProblem):
         raise TypeError(message("problem", "be a BanditProblem or an environment with one", told))
     return problem

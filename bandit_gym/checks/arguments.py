@@ -60,18 +60,11 @@ def as_numbers(value: Any, kinds: str = "iuf") -> FloatArray | None:
     return values.astype(np.float64)
 
 
-def check_kind(name: str, value: Any, kinds: str) -> np.ndarray[Any, Any]:
-    """Return the value as an array of one of NumPy's `kinds`, all of them numbers."""
-    values = as_array(value)
-    if values is None or values.dtype.kind not in kinds:
-        rule = "numbers" if "f" in kinds else "integers"
-        raise TypeError(message(name, f"be {rule}, alone or in an array", value))
-    return values
-
-
 def check_numbers(name: str, value: Any) -> FloatArray:
     """Return real numbers, alone or in an array of any shape; infinite ones are numbers."""
-    values = check_kind(name, value, "iuf").astype(np.float64)
+    values = as_numbers(value)
+    if values is None:
+        raise TypeError(message(name, "be numbers, alone or in an array", value))
     if np.isnan(values).any():
         raise ValueError(message(name, "have no NaN", value))
     return values
@@ -82,7 +75,8 @@ _T = TypeVar("_T")
 
 def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
     """Return `value` as an int within the bounds; a bool or a float is not an integer."""
-    condition = f"be {_integer_rule(minimum)}"
+    words = {0: "be a non-negative integer", 1: "be a positive integer"}
+    condition = words.get(minimum, f"be an integer of at least {minimum}")
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(message(name, condition, value))
     number = int(value)
@@ -179,11 +173,6 @@ def check_callback(name: str, value: Any) -> None:
     """Refuse what cannot be called."""
     if not callable(value):
         raise TypeError(message(name, "be a function", value))
-
-
-def _integer_rule(minimum: int) -> str:
-    words = {0: "a non-negative integer", 1: "a positive integer"}
-    return words.get(minimum, f"an integer of at least {minimum}")
 
 
 def call(name: str, shape: tuple[int, ...], method: Callable[..., Any], *args: Any) -> FloatArray:

@@ -29,8 +29,6 @@ from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.envs.dynamics import (
     check_means,
     draw_instances,
-    optimal_actions,
-    pull,
     shortfalls,
     take_arms,
 )
@@ -45,12 +43,7 @@ Seeds = int | Sequence[int | None] | None
 LANE = np.array([0])
 """The only one of a single environment."""
 
-MOST_MEANS = 10**9
-"""Means of all lanes at most: 8 GB of them."""
-
 NEVER = np.iinfo(np.int64).max
-MOST_STEPS = 2**62
-"""Steps of an episode at most, so that its end can be counted."""
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
@@ -119,16 +112,17 @@ class World:
         self._means[lanes], self._shortfalls[lanes] = means, shortfalls(means)
         if self._is_recorded:
             self._record.forget(lanes)
-        return optimal_actions(means)
+        return means.argmax(axis=-1)  # the first of several
 
     def _play(self, actions: IntArray, uniforms: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the (N,) rewards and regrets of a pull in each lane."""
-        rewards = pull(self.problem.likelihood, self._means, actions, uniforms)
+        rewards = self.problem.likelihood.sample(take_arms(self._means, actions), uniforms)
         if self._is_recorded:
             self._record.add(actions, rewards)
         return rewards, take_arms(self._shortfalls, actions)
 
-    def _render(self) -> tuple[Any, ...] | None:
+    def render(self) -> Any:
+        """Draw every lane's episode so far, each frame as the single environment draws it."""
         record = self._record if self._has_begun else None
         return render(self.render_mode, self.problem.likelihood, self._means, record)
 
@@ -225,7 +219,7 @@ class BanditEnv(World, gym.Env[Any, Any]):
 
     def render(self) -> Any:
         """Draw the episode so far: a text (ansi) or an RGB picture, (H, W, 3) uint8."""
-        drawn = self._render()
+        drawn = super().render()
         return drawn and drawn[0]
 
 
@@ -263,14 +257,14 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         disable_env_checker: bool | None = None,
     ) -> None:
-        most = MOST_MEANS // check_problem(problem).num_arms
-        self.num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=most)
+        check_problem(problem)
+        self.num_envs = check_integer("num_envs", num_envs, minimum=1)
         modes = [mode.value for mode in AutoresetMode]
         named = getattr(autoreset_mode, "value", autoreset_mode)
         self._autoreset_mode = AutoresetMode(check_choice("autoreset_mode", named, modes))
         self.metadata = METADATA | {"autoreset_mode": self._autoreset_mode}
         limit = -1 if max_episode_steps is None else max_episode_steps
-        limit = check_integer("max_episode_steps", limit, minimum=-1, maximum=MOST_STEPS)
+        limit = check_integer("max_episode_steps", limit, minimum=-1)
         self._limit = limit if limit > 0 else None
         horizon = self._limit if horizon is None else horizon
         super().__init__(self.num_envs, problem, means, observation, horizon, render_mode)
@@ -324,10 +318,6 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
             else:
                 self._waiting = truncated.copy()
         return self._record.observe(), rewards, terminated, truncated, info
-
-    def render(self) -> tuple[Any, ...] | None:
-        """Draw every lane's episode so far, each frame as the single environment draws it."""
-        return self._render()
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]

@@ -6,7 +6,6 @@ import numpy as np
 
 from bandit_gym.checks import check_parameter, message
 from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.likelihoods import Likelihood
 from bandit_gym.numerics.streams import MEANS, LaneStreams
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
@@ -28,34 +27,9 @@ def take_arms(table: FloatArray, actions: IntArray) -> FloatArray:
     return table.take(np.arange(0, table.size, table.shape[1]) + actions)
 
 
-def pull(
-    likelihood: Likelihood,
-    means: FloatArray,
-    actions: IntArray,
-    uniforms: FloatArray,
-) -> FloatArray:
-    """Turn one uniform per lane into the reward of the arm pulled there, by the inverse CDF.
-
-    Args:
-        likelihood: law of the reward given the mean.
-        means: (N, K) true means.
-        actions: (N,) arms pulled.
-        uniforms: (N,) noise in [0, 1), the same whichever arm is pulled.
-
-    Returns:
-        (N,) rewards.
-    """
-    return likelihood.sample(take_arms(means, actions), uniforms)
-
-
 def shortfalls(means: FloatArray) -> FloatArray:
     """Compute each arm's pseudo-regret, how far it falls short of the best: (N, K)."""
     return means.max(axis=-1, keepdims=True) - means  # type: ignore[no-any-return]
-
-
-def optimal_actions(means: FloatArray) -> IntArray:
-    """Find the arm of largest mean along the last axis, the first of several."""
-    return means.argmax(axis=-1)
 
 
 def check_means(means: Any, problem: BanditProblem) -> FloatArray | None:

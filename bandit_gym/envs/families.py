@@ -36,9 +36,6 @@ from bandit_gym.problem import BanditProblem
 
 PriorLike = Prior | Mapping[str, Any] | Sequence[Any] | str | None
 
-MOST_DIMENSIONS = 100_000
-"""400 MB of unit vectors for as many arms as there may be."""
-
 DEFAULT_PRIORS: dict[str, Prior] = {
     "bernoulli": Beta(1.0, 1.0),
     "exponential": InverseGamma(3.0, 2.0),
@@ -48,7 +45,7 @@ DEFAULT_PRIORS: dict[str, Prior] = {
 
 
 class Family:
-    """What an id makes: one environment when called, N lanes of it by `make_vec`.
+    """What an id makes: one environment, or N lanes of it where `num_envs` is given.
 
     Its signature tells the arguments of the problem and of `BanditEnv` one by one.
 
@@ -66,30 +63,18 @@ class Family:
         parameters = sorted([*common, *self._own.values()], key=lambda each: each.kind)
         self.__signature__ = Signature(parameters)
 
-    def __call__(self, *arguments: Any, **options: Any) -> BanditEnv:
-        """Make one environment."""
-        problem, others = self._read(BanditEnv, options, *arguments)
-        return BanditEnv(problem, **others)
-
-    def make_vec(self, num_envs: int = 1, **options: Any) -> BanditVectorEnv:
-        """Make N lanes."""
-        problem, others = self._read(BanditVectorEnv, options)
-        return BanditVectorEnv(num_envs, problem, **others)
-
-    def _read(
-        self, kind: type, options: dict[str, Any], *arguments: Any
-    ) -> tuple[BanditProblem, dict[str, Any]]:
-        """Return the problem that some of the options tell, and the other options.
+    def __call__(self, **options: Any) -> BanditEnv | BanditVectorEnv:
+        """Make the environment of the problem that some of the options describe.
 
         Raises:
             ValueError: if an option is unknown; names the nearest.
         """
-        shared = set(signature(kind).parameters) - {"problem", "num_envs"}
+        kind = BanditVectorEnv if "num_envs" in options else BanditEnv
+        shared = set(signature(kind).parameters) - {"problem"}
         known = sorted({*self._own, *shared, "max_episode_steps"})
         check_keys(f"options of the {self.__name__} bandit", options, optional=known)
-        own = {name: value for name, value in options.items() if name in self._own}
-        others = {name: value for name, value in options.items() if name not in self._own}
-        return self.problem(*arguments, **own), others
+        own = {name: options.pop(name) for name in self._own if name in options}
+        return kind(problem=self.problem(**own), **options)
 
 
 @Family
@@ -147,14 +132,6 @@ def custom(
     return _build(make_likelihood(likelihood), num_arms, prior)
 
 
-bernoulli_vec = bernoulli.make_vec
-exponential_vec = exponential.make_vec
-gaussian_vec = gaussian.make_vec
-poisson_vec = poisson.make_vec
-dependent_prior_vec = dependent_prior.make_vec
-custom_vec = custom.make_vec
-
-
 def _build(likelihood: Likelihood, num_arms: int, prior: PriorLike) -> BanditProblem:
     """Build a problem; without a prior it gets that of the environment named as the likelihood."""
     if prior is None and likelihood.name not in DEFAULT_PRIORS:
@@ -177,7 +154,7 @@ def unit_vector_covariance(num_arms: int, dimension: int | None, arm_seed: int) 
     num_arms = check_integer("num_arms", num_arms, minimum=2, maximum=MOST_DEPENDENT_ARMS)
     if dimension is None:
         dimension = num_arms
-    dimension = check_integer("dimension", dimension, minimum=num_arms, maximum=MOST_DIMENSIONS)
+    dimension = check_integer("dimension", dimension, minimum=num_arms)
     rng = np.random.default_rng(check_integer("arm_seed", arm_seed, minimum=0))
     vectors = rng.standard_normal((num_arms, dimension))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -159,7 +159,7 @@ def make_record(
     """
     check_choice("observation", observation, OBSERVATIONS)
     if horizon is not None:
-        horizon = check_integer("horizon", horizon, minimum=1, maximum=2**62)
+        horizon = check_integer("horizon", horizon, minimum=1)
     elif observation != "constant":
         condition = f"be given where observation is {observation!r}"
         remedy = "it is the time limit, 1000 unless max_episode_steps is another"

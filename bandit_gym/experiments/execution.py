@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bandit_gym.checks import check_callback, check_folder, check_object, message
 from bandit_gym.experiments.blocks import open_parquet
@@ -20,9 +20,6 @@ from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import OutdatedError, Stamp, find_changes, make_stamp
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
 from bandit_gym.experiments.store import Store, has_receipts
-
-if TYPE_CHECKING:
-    from bandit_gym.results import Results
 
 __all__ = ["Progress", "Workers", "run_experiment"]
 
@@ -106,7 +103,7 @@ def run_experiment(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     recompute: bool = False,
     callbacks: Sequence[Callback] = (),
-) -> Results:
+) -> Any:  # of `Results`, a room above that is loaded by its name
     """Simulate the blocks that the folder does not hold yet, and store each as it comes.
 
     An agent or environment that raises spoils its own blocks only: the traceback is stored, and
@@ -179,7 +176,7 @@ def run_experiment(
             on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
             for callback in callbacks:
                 callback.on_block(outcome)
-    return load("bandit_gym.results:load_results")(folder, experiment)  # type: ignore[no-any-return]
+    return load("bandit_gym.results:load_results")(folder, experiment)
 
 
 def _check_buildable(experiment: Experiment, directory: Path) -> None:

@@ -24,9 +24,6 @@ from bandit_gym.checks.typing import BoolArray, FloatArray, RealArray
 from bandit_gym.likelihoods.base import Likelihood, inner_uniforms
 from bandit_gym.numerics.variates import poisson_quantile
 
-LARGEST_STD = 1e150
-"""Of a reward: the squares of larger rewards overflow."""
-
 
 @dataclass(frozen=True)
 class Bernoulli(Likelihood):
@@ -110,7 +107,7 @@ class Gaussian(Likelihood):
     conjugate_prior: ClassVar[str] = "normal"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "std", check_real("std", self.std, above=0.0, maximum=LARGEST_STD))
+        object.__setattr__(self, "std", check_real("std", self.std, above=0.0))
 
     def is_possible(self, rewards: RealArray) -> BoolArray:
         """Return whether the reward is finite."""

@@ -9,7 +9,7 @@ so that an episode's noise does not depend on how its means were drawn, a reset 
 lane is the same alone and among others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,10 @@ class LaneStreams:
             start = first.astype(np.uint64)
             fill_uniforms(self.seeds[lanes], self.episodes[lanes], purpose, start, out)
             return out
-        for column, rng in enumerate(self._read(purpose, lanes, first)):
+        rng, starts = self._reader, zip(lanes.tolist(), first.tolist(), strict=True)
+        for column, (lane, start) in enumerate(starts):
+            self._put(rng, purpose, lane, start // 4)
+            rng.random(start % 4)
             out[:, column] = rng.random(count)
         return out
 
@@ -93,13 +96,6 @@ class LaneStreams:
                 self._generators[place] = Generator(Philox(0))
             self._put(self._generators[place], *place, 0)
         return [self._generators[place] for place in places]
-
-    def _read(self, purpose: int, lanes: IntArray, first: IntArray) -> Iterator[Generator]:
-        rng = self._reader
-        for lane, start in zip(lanes.tolist(), first.tolist(), strict=True):
-            self._put(rng, purpose, lane, start // 4)
-            rng.random(start % 4)
-            yield rng
 
     def _put(self, rng: Generator, purpose: int, lane: int, block: int) -> None:
         """Put a generator where a block of four numbers of a lane's stream begins."""

@@ -5,12 +5,11 @@ for the capability by name, and never looks at the prior's class.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeGuard, get_args, runtime_checkable
+from typing import Any, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.random import Generator
 
-from bandit_gym.checks import check_choice
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.priors.dependent import TruncatedMultivariateNormal
 from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
@@ -66,8 +65,10 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 - normal_box: a multivariate normal law, cut to a box.
 - sample_each: `sample_each(rngs)` returns (N, K) means, to the last bit what `sample(rng, (K,))`
   draws from each generator.
-- propose: `propose(uniforms, arms)` makes means of uniform numbers for many lanes at once; see
-  `IndependentPrior`.
+- propose: built-in priors alone. `propose(uniforms, arms)` makes means of (W, ...) uniform numbers
+  for many lanes at once. `arms`, broadcast against (...), says whose means they are. It returns
+  (...) means, the same in any batch, and which of them to keep; those kept are draws of the law. W
+  is `num_uniforms`.
 """
 
 BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | TruncatedMultivariateNormal
@@ -75,15 +76,7 @@ BuiltInPrior = Beta | Gamma | InverseGamma | Normal | TruncatedNormal | Truncate
 
 def offers(prior: Any, capability: str) -> bool:
     """Say whether a prior has a capability, one of `CAPABILITIES`; a class is no prior."""
-    # asked at each reset, where the whole check would take long
-    if not isinstance(capability, str) or capability not in CAPABILITIES:
-        check_choice("capability", capability, CAPABILITIES)
     return CAPABILITIES[capability](prior) and not isinstance(prior, type)
-
-
-def is_built_in(prior: Any) -> TypeGuard[BuiltInPrior]:
-    """Say whether a prior is a `BuiltInPrior`, which needs no trial."""
-    return isinstance(prior, BuiltInPrior)
 
 
 def support_name(prior: Any) -> str | None:

@@ -97,33 +97,9 @@ class IndependentPrior(ParametricPrior):
         """W, how many numbers `propose` takes for each arm."""
         return 1
 
-    def propose(self, uniforms: FloatArray, arms: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Make means of uniform numbers, for environments: of the law once those not kept are gone.
-
-        Asked of built-in priors alone; others draw by `sample`.
-
-        Args:
-            uniforms: (W, ...) numbers in [0, 1).
-            arms: whose means they are, broadcast against (...).
-
-        Returns:
-            (...) means and which are kept, the same in any batch.
-        """
-        raise NotImplementedError(f"{self!r} draws its means by sample.")
-
     @abstractmethod
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) normalised log-density of each arm's mean; -inf outside."""
-
-    @abstractmethod
-    def natural_parameters(self, num_arms: int) -> FloatArray:
-        """Return the coefficients of the log-density in five features.
-
-        Inside the support, log p(x) = c . (log x, log(1 - x), x, x^2, 1 / x) + constant.
-
-        Returns:
-            (K, 5) coefficients c of each arm.
-        """
 
     def arm_support(self, num_arms: int) -> FloatArray:
         """Return the (K, 2) lowest and highest mean of each arm."""

@@ -22,9 +22,7 @@ from bandit_gym.priors.independent import (
     Beta,
     IndependentPrior,
     Normal,
-    ParametricPrior,
     TruncatedNormal,
-    columns,
 )
 
 _EDGE = 2.0**-53
@@ -136,7 +134,7 @@ def spike_and_slab(spike: float, width: float, slab: IndependentPrior, share: fl
 
 
 @dataclass(frozen=True)
-class LogitNormal(ParametricPrior):
+class LogitNormal(IndependentPrior):
     """The log-odds log(x / (1 - x)) of each mean are normal.
 
     Args:
@@ -148,21 +146,14 @@ class LogitNormal(ParametricPrior):
     std: Parameter
 
     name: ClassVar[str] = "logit_normal"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", check_parameter("mean", self.mean))
-        object.__setattr__(self, "std", check_parameter("std", self.std, positive=True))
-        check_same_length(mean=self.mean, std=self.std)
+    positive: ClassVar[tuple[str, ...]] = ("std",)
+    ends: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, strictly between 0 and 1."""
         return np.clip(
             scipy.special.expit(rng.normal(self.mean, self.std, shape)), _EDGE, 1 - _EDGE
         )
-
-    def arm_support(self, num_arms: int) -> FloatArray:
-        """Return [0, 1] for each arm."""
-        return columns(num_arms, 0.0, 1.0)
 
     def arm_log_density(self, means: FloatArray) -> FloatArray:
         """Return the (..., K) log-densities: normal in the log-odds, times their derivative."""
@@ -172,13 +163,8 @@ class LogitNormal(ParametricPrior):
             value = value - np.log(x) - np.log1p(-x)
         return np.where((x > 0) & (x < 1), value, -np.inf)
 
-    def log_density(self, means: FloatArray) -> FloatArray:
-        """Return the (...) log-density of (..., K) means."""
-        return np.asarray(self.arm_log_density(means).sum(axis=-1))
 
-
-@dataclass(frozen=True)
-class HierarchicalBeta:
+class HierarchicalBeta(Camps):
     """All arms' means come from one Beta law, which itself is one of several: arms are dependent.
 
     Args:
@@ -187,39 +173,35 @@ class HierarchicalBeta:
         weights: probabilities of the laws; they are divided by their sum. None: all alike.
     """
 
-    alphas: Sequence[float]
-    betas: Sequence[float]
-    weights: Sequence[float] | None = None
-
     name: ClassVar[str] = "hierarchical_beta"
-    support: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    def __post_init__(self) -> None:
-        for name in ("alphas", "betas"):
-            values = check_parameter(name, _as_list(name, getattr(self, name)), positive=True)
-            object.__setattr__(self, name, values)
-        check_same_length(alphas=self.alphas, betas=self.betas)
-        weights = [1.0] * len(self.alphas) if self.weights is None else self.weights
-        laws = [Beta(a, b) for a, b in zip(self.alphas, self.betas, strict=True)]
-        mixture = Mixture(laws, weights)
-        object.__setattr__(self, "weights", mixture.weights)
+    def __init__(
+        self,
+        alphas: Sequence[float],
+        betas: Sequence[float],
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        own: Any = {"alphas": alphas, "betas": betas}
+        for key, value in own.items():
+            own[key] = check_parameter(key, _as_list(key, value), positive=True)
+        check_same_length(**own)
+        laws = [Beta(alpha, beta) for alpha, beta in zip(*own.values(), strict=True)]
+        super().__init__(laws, [1.0] * len(laws) if weights is None else weights)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
-        values = {key: [*getattr(self, key)] for key in ("alphas", "betas", "weights")}
-        return {"name": self.name, **values}
+        alphas, betas = self._parameters()
+        return {"name": self.name, "alphas": alphas, "betas": betas, "weights": [*self.weights]}
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, one law for all arms of a draw."""
-        law = rng.choice(len(self.alphas), size=(*shape[:-1], 1), p=self.weights)
-        draws = rng.beta(np.array(self.alphas)[law], np.array(self.betas)[law], shape)
-        return np.clip(draws, _EDGE, 1 - _EDGE)
+        law = rng.choice(len(self.weights), size=(*shape[:-1], 1), p=self.weights)
+        alphas, betas = map(np.array, self._parameters())
+        return np.clip(rng.beta(alphas[law], betas[law], shape), _EDGE, 1 - _EDGE)
 
-    def log_density(self, means: FloatArray) -> FloatArray:
-        """Return the (...) log-density of (..., K) means."""
-        laws = (Beta(a, b) for a, b in zip(self.alphas, self.betas, strict=True))
-        assert self.weights is not None
-        return _log_mean(np.stack([law.log_density(means) for law in laws]), self.weights)
+    def _parameters(self) -> list[list[Any]]:
+        laws: Any = self.components
+        return [[law.alpha for law in laws], [law.beta for law in laws]]
 
 
 def check_laws(name: str, laws: Any) -> tuple[IndependentPrior, ...]:

@@ -13,12 +13,3 @@ from bandit_gym.wrappers.wrapping import (
     check_wrappers,
     wrap,
 )
-
-__all__ = [
-    "BatchedFeedback",
-    "DelayedReward",
-    "Drift",
-    "check_wrappers",
-    "deliver",
-    "wrap",
-]

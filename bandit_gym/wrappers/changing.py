@@ -16,8 +16,6 @@ from bandit_gym.numerics.streams import MOVES, SWITCHES
 from bandit_gym.wrappers.effects import Effect, Told
 
 WAYS = "std, period and probability"
-LARGEST_STD = 1e100
-"""Of a step, so that no walk leaves the means that an environment takes."""
 
 
 class Moving(Effect):
@@ -38,9 +36,9 @@ class Moving(Effect):
             raise ValueError(message(WAYS, "be a number and None twice", given))
         self._std = self._period = self._probability = None
         if std is not None:
-            self._std = check_real("std", std, above=0.0, maximum=LARGEST_STD)
+            self._std = check_real("std", std, above=0.0)
         if period is not None:
-            self._period = check_integer("period", period, minimum=1, maximum=2**62)
+            self._period = check_integer("period", period, minimum=1)
         if probability is not None:
             self._probability = check_real("probability", probability, above=0.0, maximum=1.0)
         self._low, self._high = world.problem.arm_support().T

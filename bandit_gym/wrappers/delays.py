@@ -6,20 +6,13 @@ Letters: N lanes, M of them, R places for rewards on their way, W of which may a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bandit_gym.checks import (
-    check_integer,
-    check_kind,
-    check_mask,
-    check_real,
-    make_named,
-    message,
-)
+from bandit_gym.checks import check_integer, check_mask, make_named, message
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.envs.bandit import World
 from bandit_gym.numerics.streams import DELAYS
@@ -30,8 +23,8 @@ LONGEST = 10**6
 
 NEVER = np.iinfo(np.int64).max
 
-FEEDBACK = {"feedback_step": "iu", "feedback_action": "iu", "feedback_reward": "biuf"}
-"""What a step tells, and the kinds of its numbers, as NumPy has them."""
+FEEDBACK = "feedback_step", "feedback_action", "feedback_reward"
+"""What a step tells of the rewards that arrive in it."""
 
 
 @dataclass(frozen=True)
@@ -45,46 +38,10 @@ class Uniform:
         check_integer("low", self.low, minimum=0)
         check_integer("high", self.high, minimum=self.low, maximum=LONGEST)
 
-    @property
-    def longest(self) -> int:
-        """The longest of all."""
-        return self.high
-
     def draw(self, uniforms: FloatArray) -> IntArray:
         """Return (M,) delays made of (M,) uniform numbers."""
         drawn = self.low + (uniforms * (self.high - self.low + 1)).astype(np.int64)
         return np.minimum(drawn, self.high)
-
-
-@dataclass(frozen=True)
-class Geometric:
-    """Delays d of probability proportional to (mean / (1 + mean))^d, longer ones cut to `maximum`.
-
-    `mean` is the mean before they are cut.
-    """
-
-    mean: float
-    maximum: int
-
-    def __post_init__(self) -> None:
-        check_real("mean", self.mean, above=0.0, maximum=LONGEST)
-        check_integer("maximum", self.maximum, minimum=1, maximum=LONGEST)
-
-    @property
-    def longest(self) -> int:
-        """The longest of all."""
-        return self.maximum
-
-    def draw(self, uniforms: FloatArray) -> IntArray:
-        """Return (M,) delays made of (M,) uniform numbers."""
-        drawn = np.log1p(-uniforms) / -np.log1p(1 / self.mean)
-        return np.minimum(drawn, self.maximum).astype(np.int64)
-
-
-DELAY_LAWS: Mapping[str, Callable[..., Uniform | Geometric]] = {
-    "uniform": Uniform,
-    "geometric": Geometric,
-}
 
 
 class Post(Effect):
@@ -148,11 +105,11 @@ class Delay(Post):
 
     def __init__(self, world: World, delay: int | Mapping[str, Any]) -> None:
         if isinstance(delay, Mapping):
-            self._law: Uniform | Geometric = make_named("delay", delay, DELAY_LAWS)
+            self._law: Uniform = make_named("delay", delay, {"uniform": Uniform})
         else:
             steps = check_integer("delay", delay, minimum=0, maximum=LONGEST)
             self._law = Uniform(steps, steps)
-        longest = self._law.longest
+        longest = self._law.high
         self._is_fixed = not isinstance(delay, Mapping)
         super().__init__(world, longest + 1, 1 if self._is_fixed else longest + 1)
 
@@ -160,7 +117,7 @@ class Delay(Post):
         """Return the steps of arrival; the delay of step t is made of number t of its stream."""
         now = self.steps[lanes]
         if self._is_fixed:
-            return now + self._law.longest
+            return now + self._law.high
         return now + self._law.draw(self.world.streams.uniforms(DELAYS, lanes, now, 1)[0])
 
 
@@ -196,7 +153,7 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
     if not {*FEEDBACK} <= {*info}:
         condition = f"tell {' and '.join(FEEDBACK)}, as worlds of late rewards do"
         raise ValueError(message("info", condition, sorted(info)))
-    steps, actions, rewards = _read_late(info)
+    steps, actions, rewards = (np.atleast_2d(info[name]) for name in FEEDBACK)
     is_here = np.ones(steps.shape, dtype=bool)
     for name, lanes in (("_feedback_step", info.get("_feedback_step")), ("mask", mask)):
         if lanes is not None:
@@ -208,13 +165,3 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
                 agent.observe(int(arms[0]), float(paid[0]))
         elif arrived.any():
             agent.observe(arms, paid, mask=arrived)
-
-
-def _read_late(info: Mapping[str, Any]) -> list[np.ndarray[Any, Any]]:
-    """Return (N, W) steps, actions and rewards as numbers, N = 1 for a single run."""
-    found = [check_kind(name, info[name], kinds) for name, kinds in FEEDBACK.items()]
-    for name, values in zip(FEEDBACK, found, strict=True):
-        if values.shape != found[0].shape:
-            condition = f"have the shape of feedback_step, {found[0].shape}"
-            raise ValueError(message(name, condition, info[name]))
-    return [np.atleast_2d(values) for values in found]

@@ -63,20 +63,13 @@ def check_place(env: Any, effect_class: type[Effect]) -> None:
         env: an environment of this package, with wrappers or without.
         effect_class: what is to go around it.
     """
-    kinds = _kinds(env)
-    if effect_class.kind in kinds:
-        condition = f"have no other wrapper that changes its {effect_class.kind}"
-        raise ValueError(message("env", condition, env))
+    inner = env
+    while hasattr(inner, "env"):
+        effect, inner = vars(inner).get("effect"), inner.env
+        if isinstance(effect, Effect) and effect.kind == effect_class.kind:
+            condition = f"have no other wrapper that changes its {effect_class.kind}"
+            raise ValueError(message("env", condition, env))
     space = getattr(env, "single_observation_space", env.observation_space)
     if effect_class.kind == "delays" and not isinstance(space, Discrete):
         condition = "have observation='constant', for others show rewards at once"
         raise ValueError(message("env", condition, space))
-
-
-def _kinds(env: Any) -> set[str]:
-    found = set()
-    while hasattr(env, "env"):
-        effect = vars(env).get("effect")
-        found |= {effect.kind} if isinstance(effect, Effect) else set()
-        env = env.env
-    return found

@@ -18,9 +18,17 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
-from bandit_gym.checks import check_actions, check_choice, check_keys, load_named, message
+from bandit_gym.checks import (
+    check_actions,
+    check_callback,
+    check_choice,
+    check_keys,
+    load_named,
+    message,
+    split_name,
+)
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
-from bandit_gym.envs.bandit import tell
+from bandit_gym.envs.bandit import LANE, tell
 from bandit_gym.wrappers.changing import Moving
 from bandit_gym.wrappers.delays import Batches, Delay
 from bandit_gym.wrappers.effects import Effect, Told, check_place
@@ -29,9 +37,6 @@ if TYPE_CHECKING:
     BaseVectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]
 else:  # which is generic since a later Gymnasium than the lowest
     BaseVectorWrapper = VectorWrapper
-
-LANE = np.array([0])
-"""The only one of a single environment."""
 
 
 class LaneWrapper(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -142,9 +147,8 @@ class DelayedReward(LaneWrapper):
 
     Args:
         env: an environment of bandit_gym's with observation="constant", for others show rewards.
-        delay: steps that each reward takes, 0 for none; or a dict of a law by its name,
-            {"name": "uniform", "low": 0, "high": 20}, or
-            {"name": "geometric", "mean": 10.0, "maximum": 100}, longer ones cut to the maximum.
+        delay: steps that each reward takes, 0 for none; or the law of a random number of them,
+            {"name": "uniform", "low": 0, "high": 20}.
     """
 
     effect_class = Delay
@@ -198,7 +202,6 @@ class Drift(LaneWrapper):
 WRAPPERS: dict[str, type[LaneWrapper]] = {
     each.__name__: each for each in (BatchedFeedback, DelayedReward, Drift)
 }
-NAMES = tuple(WRAPPERS)
 
 
 def wrap(env: Any, wrappers: Any) -> Any:
@@ -206,7 +209,7 @@ def wrap(env: Any, wrappers: Any) -> Any:
 
     Args:
         env: the environment.
-        wrappers: dicts of a `name`, one of `NAMES` or `module:Class` of one's own, and of options.
+        wrappers: dicts of a `name`, one of `WRAPPERS` or `module:Class`, and of options.
 
     Raises:
         TypeError: if they are no such list, or an option is of the wrong kind.
@@ -227,18 +230,11 @@ def check_wrappers(wrappers: Any) -> list[tuple[Callable[..., Any], dict[str, An
 
 
 def _check(settings: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
-    if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
-        raise TypeError(message("wrapper", "be a dict with the key 'name'", settings))
-    name, options = settings["name"], {k: v for k, v in settings.items() if k != "name"}
-    make = _find(name)
+    name, options = split_name("wrapper", settings)
+    if isinstance(name, str) and ":" in name:
+        make = load_named("wrapper", name)
+        check_callback(f"wrapper {name}", make)
+    else:
+        make = WRAPPERS[check_choice("wrapper", name, WRAPPERS)]
     check_keys(f"options of {name}", options, optional=[*signature(make).parameters][1:])
     return make, options
-
-
-def _find(name: str) -> Callable[..., Any]:
-    if ":" not in name:
-        return WRAPPERS[check_choice("wrapper", name, NAMES)]
-    found = load_named("wrapper", name)
-    if not callable(found):
-        raise ValueError(message("wrapper", "name a class", name))
-    return found

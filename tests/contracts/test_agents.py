@@ -2,6 +2,7 @@
 
 import pickle
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from families import ALL_AGENTS
@@ -339,3 +340,11 @@ def test_an_agent_of_ones_own_without_a_law_is_told_what_to_define():
     assert agent.act() == 0
     with pytest.raises(TypeError, match="Stubborn must define _choose, and _law for its propens"):
         agent.action_probabilities()
+
+
+@pytest.mark.parametrize("mode", ["vector_entry_point", "sync"])
+def test_an_agent_takes_a_vector_environment_of_either_kind(mode):
+    env_id = "bandit_gym:BernoulliBandit-v0"
+    env = gym.make_vec(env_id, num_envs=2, num_arms=3, vectorization_mode=mode)
+    problem = gym.make(env_id, num_arms=3).unwrapped.problem
+    assert make_agent("exact", env).problem == problem

@@ -59,7 +59,6 @@ def refused(error, text):
 
 OPTIONS = [
     ({"num_arms": 1}, ValueError, "num_arms must be an integer of at least 2, got 1"),
-    ({"num_arms": 10**30}, ValueError, "num_arms must be at most 1000000, got 1000"),
     ({"num_arms": 2.0}, TypeError, "num_arms must be an integer of at least 2, got 2.0"),
     ({"means": [0.5] * 3}, ValueError, "means must have num_arms=10 entries.*pass num_arms=3"),
     ({"means": 0.5}, TypeError, "means must be a list"),
@@ -117,7 +116,6 @@ def test_a_single_env_that_is_not_told_the_horizon(limit):
 
 VECTORS = [
     ({"num_envs": 0}, "num_envs must be a positive integer, got 0"),
-    ({"num_envs": 10**30}, "num_envs must be at most 100000000, got 1000"),
     ({"max_episode_steps": 2.5}, "max_episode_steps must be an integer"),
     ({"autoreset_mode": "Never"}, "autoreset_mode must be one of"),
     ({"observation": "counts", "max_episode_steps": -1}, "horizon must be given where observation"),
@@ -282,8 +280,8 @@ LIKELIHOODS = [
     ({"name": "gausian"}, ValueError, "the nearest known one is 'gaussian'."),
     ({"name": 3}, TypeError, "likelihood name must be one of 'bernoulli', 'exponential',"),
     ({"name": "poisson", "std": 1.0}, ValueError, "must have no keys but 'name', got 'std'"),
-    ({"name": "gaussian", "std": 0}, ValueError, "std must be a finite number above 0 and at most"),
-    ({"name": "gaussian", "std": "1"}, TypeError, "std must be a finite number above 0 and at"),
+    ({"name": "gaussian", "std": 0}, ValueError, "std must be a finite number above 0"),
+    ({"name": "gaussian", "std": "1"}, TypeError, "std must be a finite number above 0"),
     ({"name": "gaussian", "std": True}, TypeError, "std must be a finite number above 0"),
 ]
 
@@ -506,7 +504,7 @@ LISTED = [
     ([{"name": "Drift", "stdd": 1}], "options of Drift must have no keys but .*'std'"),
     ([3], "wrapper must be a dict with the key 'name', got 3"),
     ([{"name": "no_such_module:X"}], "wrapper must be importable, got"),
-    ([{"name": "math:pi"}], "wrapper must name a class, got 'math:pi'"),
+    ([{"name": "math:pi"}], "wrapper math:pi must be a function, got 3.14"),
     ([{"name": "builtins:print"}], "wrapper must name what makes an environment, got"),
 ]
 

@@ -7,7 +7,6 @@ from bandit_gym import wrappers
 WORLDS = (
     ("DelayedReward", {"delay": 3}),
     ("DelayedReward", {"delay": {"name": "uniform", "low": 0, "high": 5}}),
-    ("DelayedReward", {"delay": {"name": "geometric", "mean": 3.0, "maximum": 9}}),
     ("BatchedFeedback", {"size": 4}),
     ("Drift", {"std": 0.1}),
     ("Drift", {"period": 3}),
