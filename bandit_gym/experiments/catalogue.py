@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from itertools import starmap
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -198,8 +197,14 @@ def describe_catalogue(*kinds: str) -> str:
         "priors": PRIORS,
         "likelihoods": LIKELIHOODS,
     }
-    parts = ((kind.upper(), *starmap(_describe, makers[kind].items())) for kind in chosen)
-    return "\n\n".join(text for part in parts for text in part)
+    parts = []
+    for kind in chosen:
+        parts.append(kind.upper())
+        groups = import_module("agents").GROUPS if kind == "agents" else {"": makers[kind]}
+        for group, names in groups.items():
+            parts += [f"-- {group} --"] if group else []
+            parts += [_describe(name, makers[kind][name]) for name in names]
+    return "\n\n".join(parts)
 
 
 def _find_environment(target: str) -> Any:
