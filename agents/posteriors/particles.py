@@ -289,8 +289,7 @@ class ParticlePosterior(Posterior):
         """Take in the (C,) new counts and sums of cells, on top of the (N, K) ones of before."""
         counts, sums = fresh[0][:, None], fresh[1][:, None]
         owners = cells // self._size
-        has_twins = len(owners) > 1 and np.count_nonzero(owners[1:] == owners[:-1])
-        rows = np.unique(owners) if has_twins else owners
+        rows = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
         if not self._is_renewed:
             is_run = rows[-1] - rows[0] + 1 == len(rows)
             part = slice(rows[0], rows[-1] + 1) if is_run else rows
