@@ -8,12 +8,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
+MOST_LISTED = 64
+"""Arms of one lane up to which a list of Python is searched in half the time that arrays take."""
+
 
 def random_argmax(rng: Generator, scores: np.ndarray) -> np.ndarray:
     """Return the (N,) index of the largest of (N, K) scores, ties broken uniformly at random.
 
     Taking the first of equals would make low arms look better in every published curve.
     """
+    if scores.shape[0] == 1 and scores.shape[1] <= MOST_LISTED:
+        row = scores[0].tolist()
+        best = max(row)
+        if row.count(best) == 1:
+            return np.array([row.index(best)])
     is_best = scores == scores.max(axis=1, keepdims=True)
     if np.count_nonzero(is_best) > len(scores):
         return np.argmax(np.where(is_best, rng.random(scores.shape), -1.0), axis=1)

@@ -28,6 +28,7 @@ from agents.posteriors.tables import (
     DENSITY,
     LARGEST_RELIABLE_ERROR,
     MASS,
+    MOST_RECENT,
     PLACE,
     Tables,
     count_points,
@@ -98,7 +99,7 @@ class GridPosterior(Posterior):
 
     def _make_room(self, num_lanes: int) -> Tables:
         num_tables, num_points = num_lanes * len(self.cells.kind_of_arm), count_points(self.cells)
-        if num_tables * num_points * 26 > MOST_BYTES:
+        if (num_tables + min(2 * num_tables, MOST_RECENT)) * num_points * 26 > MOST_BYTES:
             condition = f"be so few that tables of {num_points} points fit into 4 GB"
             raise ValueError(message("num_envs times num_arms", condition, num_tables))
         return empty_tables(self.cells, num_lanes)

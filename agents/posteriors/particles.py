@@ -122,9 +122,10 @@ class ParticlePosterior(Posterior):
             self._means = np.empty((mask.size * num_arms, num_particles + 1))
             self._log_weights = np.zeros((num_rows, num_particles + 1))
             self._weights = np.empty((num_rows, num_particles))
-            self._sizes, self._log_totals = np.empty((2, num_rows))
+            self._sizes, self._tops, self._log_totals = np.empty((3, num_rows))
             shape = num_rows, num_particles, size
             self.lineage = Lineage(shape)
+        self._kept: dict[tuple[int, float], np.ndarray] = {}
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
         cells = np.flatnonzero(mask.repeat(num_arms))
         rows = np.flatnonzero(mask.repeat(num_arms // size))
@@ -142,21 +143,29 @@ class ParticlePosterior(Posterior):
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Reweight by the new data; in stages, where they would leave few particles of weight."""
         news = counts - self.counts
-        cells = np.flatnonzero(news if self.grows else (news != 0) | (sums != self.sums))
+        is_new = news if self.grows else (news != 0) | (sums != self.sums)
+        (cells,) = is_new.reshape(-1).nonzero()
         if not cells.size:
             return
+        fresh = news.reshape(-1)[cells], (sums - self.sums).reshape(-1)[cells]
         before = self.counts, self.sums
         self.counts, self.sums = counts.astype(np.float64), sums.copy()
         num_blocks = -(-cells.size * self._weights.shape[1] // BLOCK)
+        if num_blocks == 1:
+            self._learn(rng, cells, fresh, before)
+            return
         width = -(-len(self._sizes) // num_blocks)
         for first in range(0, len(self._sizes), width):
             ends = cells.searchsorted((first * self._size, (first + width) * self._size))
             if ends[0] < ends[1]:
-                self._learn(rng, cells[slice(*ends)], before)
+                some = slice(*ends)
+                self._learn(rng, cells[some], (fresh[0][some], fresh[1][some]), before)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw: of each population, a particle by its weight."""
         chosen = pick(rng, self._weights)
+        if len(chosen) == 1:
+            return self._means[:, chosen].T
         return self._particles()[np.arange(len(chosen)), chosen].reshape(self.counts.shape)
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
@@ -183,21 +192,21 @@ class ParticlePosterior(Posterior):
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) that of each lane's poorest population."""
-        return self._by_lane(self._sizes).min(axis=1)
+        return self._by_lane(self._summed()[0]).min(axis=1)
 
     def is_degenerate(self) -> np.ndarray:
         """Return (N,) whether in some population every particle rules out the data.
 
         It is treated as if all were equally likely.
         """
-        return np.any(self._by_lane(self._log_totals) == -np.inf, axis=1)
+        return np.any(self._by_lane(self._tops) == -np.inf, axis=1)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) where particles are too few or too alike, or may have missed a part."""
         num_particles = self._taking_part()
-        lineage = self.lineage
-        is_poor = lineage.is_poor(self._sizes, num_particles, self.problem.num_arms)
-        is_surprised = lineage.is_surprised(self._log_totals, self._log_most())
+        lineage, (sizes, log_totals) = self.lineage, self._summed()
+        is_poor = lineage.is_poor(sizes, num_particles, self.problem.num_arms)
+        is_surprised = lineage.is_surprised(log_totals, self._log_most())
         collapsed = np.where(is_poor | lineage.is_capped, Doubt.PARTICLES_COLLAPSED, 0)
         missed = np.where(is_surprised, Doubt.FEW_EFFECTIVE_SAMPLES, 0)
         found: np.ndarray = np.bitwise_or.reduce(self._by_lane(collapsed | missed), axis=1)
@@ -220,23 +229,36 @@ class ParticlePosterior(Posterior):
         """Return (R,) how many particles of each population take part."""
         return self.num_taking_part().repeat(self.problem.num_arms // self._size)
 
-    def _scheduled(self, rows: np.ndarray, log_weights: np.ndarray) -> np.ndarray:
+    def _scheduled(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> np.ndarray:
         """Return (R, P) log-weights of some populations, -inf for particles that take no part."""
         if len(self._schedule) == 1:
             return log_weights[:, :-1]
         is_in = np.arange(self._weights.shape[1]) < self._taking_part()[rows, None]
         return np.where(is_in, log_weights[:, :-1], -np.inf)
 
-    def _weigh(self, rows: np.ndarray, log_weights: np.ndarray) -> None:
-        """Set the (R, P + 1) log-weights of some populations, and sum them up."""
+    def _weigh(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> None:
+        """Set the (R, P + 1) log-weights of some populations."""
         if not self.grows:  # what has ruled out a particle fades, and leaves it ruled out
             log_weights[np.isnan(log_weights)] = -np.inf
         self._log_weights[rows] = log_weights
-        weights, top = relate(self._scheduled(rows, log_weights))
-        total = weights.sum(axis=1)
+        weights, self._tops[rows] = relate(self._scheduled(rows, log_weights))
         self._weights[rows] = weights
+        self._is_summed = self._is_renewed
+        if self._is_renewed:
+            self._sum_up(rows, weights)
+
+    def _sum_up(self, rows: np.ndarray | slice, weights: np.ndarray) -> None:
+        """Find the effective sizes of some populations, and the logs of what they add up to."""
+        total = weights.sum(axis=1)
         self._sizes[rows] = total**2 / np.vecdot(weights, weights)
-        self._log_totals[rows] = top + np.log(total)
+        self._log_totals[rows] = self._tops[rows] + np.log(total)
+
+    def _summed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what `_sum_up` finds for all; without renewal, only diagnostics ask for it."""
+        if not self._is_summed:
+            self._sum_up(slice(None), self._weights)
+            self._is_summed = True
+        return self._sizes, self._log_totals
 
     def _log_most(self) -> np.ndarray:
         """Return (R,) log-likelihoods that the best means may give, the fit to noise set aside.
@@ -258,22 +280,28 @@ class ParticlePosterior(Posterior):
             return gains.reshape(-1, self._size).sum(axis=1) + self._log_weights[:, -1]
 
     def _learn(
-        self, rng: Generator, cells: np.ndarray, before: tuple[np.ndarray, np.ndarray]
+        self,
+        rng: Generator,
+        cells: np.ndarray,
+        fresh: tuple[np.ndarray, np.ndarray],
+        before: tuple[np.ndarray, np.ndarray],
     ) -> None:
-        """Take in what is new in (C,) cells since the (N, K) counts and sums of before."""
-        counts, sums = (
-            (now.reshape(-1)[cells] - then.reshape(-1)[cells])[:, None]
-            for now, then in zip((self.counts, self.sums), before, strict=True)
-        )
+        """Take in the (C,) new counts and sums of cells, on top of the (N, K) ones of before."""
+        counts, sums = fresh[0][:, None], fresh[1][:, None]
         owners = cells // self._size
-        rows = owners if (owners[1:] > owners[:-1]).all() else np.unique(owners)
+        rows = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
+        if not self._is_renewed:
+            is_run = rows[-1] - rows[0] + 1 == len(rows)
+            part = slice(rows[0], rows[-1] + 1) if is_run else rows
+            log_weights = self._log_weights[part]  # a run's are not copied
+            log_weights += self._gain(rows, owners, cells, counts, sums)
+            self._weigh(part, log_weights)
+            return
         power = np.zeros(len(rows))
         for stages_left in reversed(range(self._num_stages)):
             gain = self._gain(rows, owners, cells, counts, sums) * (1 - power[:, None])
             old, share = self._log_weights[rows], np.ones(len(rows))
             self._weigh(rows, old + gain)
-            if not self._is_renewed:
-                return
             sizes = self._sizes[rows]
             is_poor, is_wild = sizes < self._least_size, sizes < MILD * self._least_size
             if not stages_left:
@@ -304,15 +332,29 @@ class ParticlePosterior(Posterior):
 
         One Bernoulli reward a cell takes a third of the time that any data take.
         """
-        gain = self._means[cells]
-        if type(self.problem.likelihood) is Bernoulli and (counts == 1).all():
-            gain -= sums == 0
-            with np.errstate(divide="ignore"):
-                np.log(np.abs(gain, out=gain), out=gain)
+        if type(self.problem.likelihood) is Bernoulli and not np.count_nonzero(counts != 1):
+            gain = self._gain_of_bits(cells, sums)
         else:
-            gain = self.problem.likelihood.log_likelihood(gain, counts, sums)
+            gain = self.problem.likelihood.log_likelihood(self._means[cells], counts, sums)
         is_single = len(rows) == len(cells)
         return gain if is_single else np.add.reduceat(gain, owners.searchsorted(rows))
+
+    def _gain_of_bits(self, cells: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        """Return (C, P + 1) log-likelihoods of one Bernoulli reward a cell, (C, 1).
+
+        In a lane alone whose particles never move, they are kept: a tenth of a decision.
+        """
+        is_alone = len(self._weights) == 1 and len(cells) == 1 and not self._is_renewed
+        key = cells.item(0), sums.item(0)
+        if is_alone and key in self._kept:
+            return self._kept[key]
+        gain = self._means[cells]
+        gain -= sums == 0
+        with np.errstate(divide="ignore"):
+            np.log(np.abs(gain, out=gain), out=gain)
+        if is_alone:
+            self._kept[key] = gain
+        return gain
 
     def _affordable_share(self, old: np.ndarray, gain: np.ndarray) -> np.ndarray:
         """Return (R,) how much of new data each population can take without getting poor.

@@ -16,8 +16,8 @@ A draw inverts the distribution function: a uniform number, a guide that says wh
 quadratic equation. As the coordinate is common to all arms, the best arm is the one of largest u.
 
 A table is a function of the arm's prior and statistics alone. When those have changed, one per lane
-and step, it is made anew, or copied from a lane and arm that have the same: with rewards that are
-whole numbers, a few hundred tables serve thousands of lanes.
+and step, it is made anew, or copied from one that was made for the same: with rewards that are
+whole numbers, a few thousand tables serve thousands of lanes.
 
 Letters: K arms, N lanes, M + 1 points.
 """
@@ -49,8 +49,8 @@ CUT = 3e-4
 MOST_PASSES = 5
 STEP = 0.01
 """In which second differences of the likelihood are taken."""
-NUM_RECENT = 4096
-"""Kinds of statistics, of which one table each is remembered to copy from."""
+MOST_RECENT = 8192
+"""Kinds of statistics, of which one table each is kept to copy from: 14 MB of 64 points."""
 
 _HALF = np.array([0.7, 1.4, 2.1, 2.8, 3.5, 4.3, 5.2, 6.5, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0])
 NEAR = np.concatenate([-_HALF[::-1], [0.0], _HALF])
@@ -63,21 +63,27 @@ NUM_LAW_POINTS = 128
 
 
 class Tables(NamedTuple):
-    """Room for the tables of N lanes.
+    """Room for the tables of N lanes, and for R recent ones of any lane.
 
     Attributes:
         keys: (N, K, 2) statistics that the tables were built for, NaN at first.
         points: (N, K, M + 1, 3) distribution function, u and density of u at each point.
         guides: (N, K, M) the last point with a distribution function of at most j / M.
         errors: (N, K) what the distribution functions may be wrong by; inf if not known.
-        recent: (NUM_RECENT,) lane * K + arm of the last table with statistics of each kind.
+        recent_keys: (R, 3) prior and statistics of the recent ones.
+        recent_points: (R, M + 1, 3).
+        recent_guides: (R, M).
+        recent_errors: (R,).
     """
 
     keys: np.ndarray
     points: np.ndarray
     guides: np.ndarray
     errors: np.ndarray
-    recent: np.ndarray
+    recent_keys: np.ndarray
+    recent_points: np.ndarray
+    recent_guides: np.ndarray
+    recent_errors: np.ndarray
 
 
 class Looks(NamedTuple):
@@ -99,12 +105,16 @@ class Looks(NamedTuple):
 def empty_tables(cells: Cells, num_lanes: int) -> Tables:
     """Return room for tables, none of them built, with enough points for the priors."""
     shape, num_points = (num_lanes, len(cells.kind_of_arm)), count_points(cells)
+    num_recent = min(2 * num_lanes * len(cells.kind_of_arm), MOST_RECENT)
     return Tables(
         keys=np.full((*shape, 2), np.nan),
         points=np.zeros((*shape, num_points + 1, 3)),
         guides=np.zeros((*shape, num_points), dtype=np.uint16),
         errors=np.zeros(shape),
-        recent=np.zeros(NUM_RECENT, dtype=np.int64),
+        recent_keys=np.full((num_recent, 3), np.nan),
+        recent_points=np.zeros((num_recent, num_points + 1, 3)),
+        recent_guides=np.zeros((num_recent, num_points), dtype=np.uint16),
+        recent_errors=np.zeros(num_recent),
     )
 
 
@@ -374,10 +384,13 @@ def invert(points: np.ndarray, guide: np.ndarray, level: float) -> float:
 
 
 @inner
-def kind_of_data(kind: int, pulls: float, total: float) -> int:
-    """Return which of NUM_RECENT kinds an arm's statistics are of; equal ones are of one."""
-    fraction = (0.6180339887498949 * pulls + 0.7548776662466927 * total + 0.45 * kind) % 1.0
-    return min(int(fraction * NUM_RECENT), NUM_RECENT - 1)
+def kind_of_data(keys: np.ndarray, kind: int, pulls: float, total: float) -> int:
+    """Return which of the R recent tables is that of an arm's statistics, if any is.
+
+    Of whole numbers that are near one another, few share one.
+    """
+    fraction = (pulls / 512.0 + total * 37.0 / 16384.0 + 0.45 * kind) % 1.0
+    return min(int(fraction * len(keys)), len(keys) - 1)
 
 
 @inner
@@ -395,7 +408,7 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
         -1, or lane * K + arm of the first posterior that is 0 everywhere.
     """
     num_lanes, num_arms = counts.shape
-    keys, recent, kinds = tables.keys, tables.recent, cells.kind_of_arm
+    keys, recent, kinds = tables.keys, tables.recent_keys, cells.kind_of_arm
     num_points = tables.points.shape[2]
     looks = make_looks(cells.edges.shape[1] + NEAR.size, num_points)
     spare = np.empty((2, num_points))
@@ -405,21 +418,21 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
             if keys[lane, arm, 0] == pulls and keys[lane, arm, 1] == total:
                 continue
             keys[lane, arm, 0] = np.nan
-            like = kind_of_data(kinds[arm], pulls, total)
-            other, twin = divmod(recent[like], num_arms)
-            is_twin = other < num_lanes and kinds[twin] == kinds[arm]
+            kind = kinds[arm]
+            like = kind_of_data(recent, kind, pulls, total)
             points, guide = tables.points[lane, arm], tables.guides[lane, arm]
-            if is_twin and keys[other, twin, 0] == pulls and keys[other, twin, 1] == total:
-                points[:] = tables.points[other, twin]
-                guide[:] = tables.guides[other, twin]
-                tables.errors[lane, arm] = tables.errors[other, twin]
-            else:
-                error = build(cells, kinds[arm], (pulls, total), looks, spare, points)
+            kept, kept_guide = tables.recent_points[like], tables.recent_guides[like]
+            is_known = recent[like, 0] == kind
+            if not (is_known and recent[like, 1] == pulls and recent[like, 2] == total):
+                error = build(cells, kind, (pulls, total), looks, spare, points)
                 if np.isnan(error):
                     return lane * num_arms + arm
                 fill_guide(points, guide)
-                tables.errors[lane, arm] = error
-            recent[like] = lane * num_arms + arm
+                kept[:], kept_guide[:], tables.recent_errors[like] = points, guide, error
+                recent[like, 0], recent[like, 1], recent[like, 2] = kind, pulls, total
+            else:
+                points[:], guide[:] = kept, kept_guide
+            tables.errors[lane, arm] = tables.recent_errors[like]
             keys[lane, arm, 0], keys[lane, arm, 1] = pulls, total
     return -1
 

@@ -16,28 +16,13 @@ import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
 from bandit_gym import ENV_IDS
-from bandit_gym.envs import BanditVectorEnv
-from bandit_gym.envs.observations import OBSERVATIONS
-from bandit_gym.likelihoods import Gaussian
 from bandit_gym.numerics.streams import WORTH_COMPILING
-from bandit_gym.priors import Beta, Gamma, IndependentPrior, InverseGamma, Normal, TruncatedNormal
-from bandit_gym.problem import BanditProblem
 from benchmarks.session import HORIZON, Contestants, Measurement, Session
-from benchmarks.timing import Contestant, Row, measure, rounds_of, summarise
+from benchmarks.timing import Contestant, rounds_of
 
 LANES = {"few": 64, "many": 2000}
 EPISODES = 10, 50, 200, HORIZON
 """Lengths at which the worlds race with gymnax."""
-
-PRIORS: dict[str, IndependentPrior] = {
-    "uniform": Beta(1.0, 1.0),
-    "beta": Beta(2.0, 3.0),
-    "small-beta": Beta(0.5, 0.5),
-    "gamma": Gamma(2.0, 1.5),
-    "inverse-gamma": InverseGamma(3.0, 2.0),
-    "normal": Normal(0.0, 1.0),
-    "truncated-normal": TruncatedNormal(0.4, 0.2),
-}
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
@@ -47,9 +32,6 @@ def measurements(session: Session) -> Iterator[Measurement]:
         if session.effort.is_full or env_id == ENV_IDS[0]:
             yield _steps(session, env_id, "many")
         yield _resets(session, env_id)
-    yield _observations(session)
-    for num_arms in (2, 10):
-        yield _means(session, num_arms)
     for length in EPISODES:
         yield _against_gymnax(session, length)
 
@@ -84,33 +66,6 @@ def _resets(session: Session, env_id: str) -> Measurement:
     ratios = {f"environment.{_name(env_id)}.few.reset": ("SyncVectorEnv", "native")}
     title = f"{_name(env_id)} reset, {num_lanes} lanes: "
     return session.match(title, ratios, "reset of a lane", contestants)
-
-
-def _observations(session: Session) -> Measurement:
-    num_lanes = session.effort.width(LANES["many"])
-
-    def contestants() -> Contestants:
-        return {mode: _native_step(num_lanes, observation=mode) for mode in OBSERVATIONS}
-
-    title = f"bernoulli step, {num_lanes} lanes, 10 arms: "
-    ratios = {f"environment.observations.{mode}": (mode, "constant") for mode in OBSERVATIONS[1:]}
-    return session.match(title, ratios, "step of a lane", contestants)
-
-
-def _means(session: Session, num_arms: int) -> Measurement:
-    """Announce what a reset costs, by the law that the means are drawn from."""
-    num_lanes = session.effort.width(LANES["many"])
-    keys = {name: f"environment.reset.k{num_arms}.{name}" for name in PRIORS}
-
-    def take() -> Iterator[Row]:
-        laws = {name: BanditProblem(Gaussian(), PRIORS[name], num_arms) for name in PRIORS}
-        envs = {name: _warm(BanditVectorEnv(num_lanes, law)) for name, law in laws.items()}
-        contestants = {name: rounds_of(env.reset, num_lanes) for name, env in envs.items()}
-        for name, costs in measure(contestants, session.effort).items():
-            title = f"reset of a lane, {num_lanes} lanes, {num_arms} arms, {name} prior"
-            yield summarise(keys[name], title, costs, "s")
-
-    return Measurement(tuple(keys.values()), take)
 
 
 def _against_gymnax(session: Session, length: int) -> Measurement:
@@ -160,12 +115,6 @@ def _native_episode(
             env.step(row)
 
     return rounds_of(play, actions.size)
-
-
-def _native_step(num_lanes: int, **options: Any) -> Contestant:
-    env = _native(ENV_IDS[0], num_lanes, horizon=HORIZON, max_episode_steps=-1, **options)
-    actions = np.random.default_rng(0).integers(10, size=num_lanes)
-    return rounds_of(partial(env.step, actions), num_lanes)
 
 
 def _sync_step(env_id: str, num_lanes: int) -> Contestant:

@@ -9,13 +9,11 @@ takes, in them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import cycle
 
 import numpy as np
 
 from agents import ExactThompson, RacingThompson
-from bandit_gym.envs.families import dependent_prior
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import TruncatedNormal
 from bandit_gym.problem import BanditProblem
@@ -45,34 +43,11 @@ PRIORS: dict[Likelihood, TruncatedNormal] = {
 LogDensity = Callable[[np.ndarray], float]
 
 
-@dataclass(frozen=True)
-class UserPrior:
-    """A prior as somebody would write it: two functions, nothing that we could read off.
-
-    Attributes:
-        prior: what it really is.
-    """
-
-    prior: TruncatedNormal
-
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        """Draw means of the given shape."""
-        return self.prior.sample(rng, shape)
-
-    def log_density(self, means: np.ndarray) -> np.ndarray:
-        """Return the log-density of (..., K) means up to a constant."""
-        total = -0.5 * np.square((means - self.prior.mean) / self.prior.std).sum(axis=-1)
-        is_inside = (means >= self.prior.low).all(axis=-1) & (means <= self.prior.high).all(axis=-1)
-        return np.where(is_inside, total, -np.inf)
-
-
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of every likelihood, then of the kinds of prior."""
+    """Tell of every likelihood, and of matched races."""
     for likelihood, prior in PRIORS.items():
         problem = BanditProblem(likelihood, prior, NUM_ARMS)
         yield _against_numpy(session, problem, likelihood.name, _plain_log_density(prior))
-    yield _dependent(session)
-    yield _user(session)
     yield _matched(session)
 
 
@@ -95,30 +70,6 @@ def _against_numpy(
         f"racing.{label}.loop": ("plain loop", "ours"),
     }
     return session.match(f"Racing, {label}, {num_lanes} lanes: ", ratios, WORK, contestants)
-
-
-def _dependent(session: Session) -> Measurement:
-    problem = dependent_prior.problem(NUM_ARMS)
-    precision = problem.prior.precision
-
-    def log_density(means: np.ndarray) -> float:
-        return float(-0.5 * (means - 0.5) @ precision @ (means - 0.5))
-
-    return _against_numpy(session, problem, "dependent", log_density)
-
-
-def _user(session: Session) -> Measurement:
-    num_lanes = session.effort.width(BLOCK_SIZE)
-
-    def contestants() -> Contestants:
-        problem = truncated_problem()
-        hidden = replace(problem, prior=UserPrior(PRIOR))
-        histories = play_histories(problem, num_lanes)
-        built_in, users = (_ours(each, *histories)[0] for each in (problem, hidden))
-        return {"built-in": built_in, "user's log_density": users}
-
-    ratios = {"racing.user.built-in": ("user's log_density", "built-in")}
-    return session.match(f"Racing, {num_lanes} lanes: ", ratios, WORK, contestants)
 
 
 def _matched(session: Session) -> Measurement:

@@ -73,11 +73,30 @@ def _library(session: Session, problem: BanditProblem, num_lanes: int) -> Measur
         return {
             "ours, one lane": rounds_of(new_game(start), GAME_STEPS),
             **play_from_start({f"ours, {num_lanes} lanes": many}, NUM_STEPS, num_lanes),
+            "plain NumPy": rounds_of(new_game(lambda: _plain(problem)), GAME_STEPS),
             "particles": session.peers.contestant("particles"),
         }
 
     ratios = {
         "smc.one.particles": ("particles", "ours, one lane"),
+        "smc.one.numpy": ("ours, one lane", "plain NumPy"),
         "smc.many.particles": ("particles", f"ours, {num_lanes} lanes"),
     }
     return session.match(f"SMC, {NUM_PARTICLES} particles: ", ratios, "decision", contestants)
+
+
+def _plain(problem: BanditProblem) -> tuple[Callable, Callable]:
+    """Return how ten lines of NumPy choose and learn in one lane, of no use in another."""
+    rng = np.random.default_rng(0)
+    means = problem.prior.sample(rng, (NUM_PARTICLES, problem.num_arms))
+    best_arms, log_weights = means.argmax(axis=1), np.zeros(NUM_PARTICLES)
+    log_likelihoods = np.log1p(-means.T), np.log(means.T)
+
+    def choose() -> int:
+        below = np.exp(log_weights - log_weights.max()).cumsum()
+        return int(best_arms[below.searchsorted(rng.random() * below[-1], side="right")])
+
+    def learn(arm: int, reward: int) -> None:
+        np.add(log_weights, log_likelihoods[reward][arm], out=log_weights)
+
+    return choose, learn
