@@ -14,7 +14,7 @@ trick, Eq. 3 of the paper). Choosing an arm thus means finding the largest of K 
 
 which are estimated by averages over the *same* samples of mu until the leader is clear of the
 second: f_1 - f_2 > 2 beta(m, delta) - sigma. That race is the algorithm. `docs/racing-thompson.md`
-says what it guarantees, and where the printed formula does not.
+explains what the race guarantees, and where the printed formula fails.
 
 Letters: K arms, N lanes, R races still on, m samples. Weights live on the log scale, so the
 prior's density need not be normalised.
@@ -60,13 +60,13 @@ class RacingThompson(Agent):
             paper's Table 1. Weights are exact for each; one near the true posterior needs few
             samples.
         stopping: when a race is over. "self-normalised" knows no scale, "paper" is line 12 of
-            Algorithm 2, and a number is that of the samples of each race. A dict such as `{"name":
-            "paper", "sigma": 0.2}` or a `SelfNormalised`, `Paper` or `Fixed` of
-            `agents.racing.stopping` says all at once.
+            Algorithm 2, and an integer fixes the number of samples per race. A dict such as
+            `{"name": "paper", "sigma": 0.2}` or a `SelfNormalised`, `Paper` or `Fixed` of
+            `agents.racing.stopping` sets the stop with its options.
         unpulled_arms: the Gaussian and Poisson reference priors of Table 1 are improper, so that an
             arm without data has no posterior. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random
-            order, as where the prior is improper itself. Of no effect where the proposal is proper.
+            order, as where the prior is improper itself. Ignored where the proposal is proper.
         options: of the stop that is named, such as `delta` and `effective_samples` of
             `SelfNormalised`, `delta`, `sigma`, `threshold` and `scale` of `Paper`, and
             `max_samples` of both.

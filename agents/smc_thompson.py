@@ -1,8 +1,8 @@
 """Thompson sampling from weighted particles, which are resampled and moved as data accumulate.
 
 The paper (its Section 3) draws P particles from the prior, once, and only ever reweights them:
-fewer and fewer carry the weight, and the agent ends up certain of an arm for no good reason. What
-helps against that, see `agents.posteriors.particles`.
+fewer and fewer carry the weight, and the agent ends up certain of an arm for no good reason.
+`agents.posteriors.particles` describes the remedies.
 
 Letters: K arms, N lanes, P particles.
 """
@@ -46,16 +46,14 @@ class SMCThompson(PosteriorAgent):
         move: "random-walk" follows each resampling with 3 sweeps of Metropolis steps, by turns
             along the principal axes of the population and arm by arm; "none" leaves the copies
             where they are. Without moves, resampling only delays the collapse.
-        discount: in (0, 1]; with each reward of a lane its earlier ones count so many times as
-            much, and so do the log-weights of its particles: for worlds that change. What has been
-            resampled comes back by moves alone.
+        discount: in (0, 1], for environments that change. Each new reward multiplies the weight of
+            the lane's earlier rewards by it. Only moves can restore values that resampling lost.
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
-    (of the lane's poorest population), `is_degenerate` (in some population every particle rules out
-    the data; it is treated as if all were equally likely), `doubts` and `is_unreliable` (this run's
-    particles may describe the posterior worse than as many independent draws would: few of them or
-    of their ancestors carry the weight, a part of the prior may be missed, or too many data came at
-    once).
+    (of the lane's poorest population), `is_degenerate` (every particle of some population has
+    likelihood 0, so all get equal weight), `doubts` and `is_unreliable` (the particles may be worse
+    than as many independent draws: few of them or of their ancestors carry the weight, they may
+    miss a part of the prior, or too many data came at once).
 
     References:
         Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).

@@ -78,8 +78,9 @@ def action_probabilities_with_error(
 ) -> tuple[FloatArray, FloatArray]:
     """Return `action_probabilities` and, for each row, an estimate of its largest error.
 
-    For quadrature the error is the sum of what refinement changes, of what the probabilities fail
-    to sum to one by, and of the mass outside the grid. For chains it is two standard errors.
+    For quadrature the error adds the change under refinement, the deviation of the sum from one,
+    unresolved panels, rounding, and the mass outside the grid. For chains it is two standard
+    errors.
 
     Returns:
         (..., K) probabilities and (...) errors, none above the tolerance.

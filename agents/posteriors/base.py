@@ -1,12 +1,12 @@
 """The contract of a posterior, and the agent that is one posterior and one rule.
 
 A posterior is what is known of the K means in each of N lanes, after (N, K) counts and sums. Kinds
-differ in how they hold it: as parameters, tables, chains, particles or weighted draws. Rules ask
-for what is here and nothing else, so that any rule works on any posterior that gives what it needs;
-what a kind cannot give, it refuses in one sentence.
+differ in how they hold it: as parameters, tables, chains, particles or weighted draws. Rules use
+only the methods below, so any rule works on any posterior that has what it needs. What a kind
+cannot answer, it refuses in one sentence.
 
-Asking never moves the generator of an agent: kinds that have to draw for an answer draw from a
-fixed generator of their own, so that the answer is a function of problem, data and state.
+Queries never advance the agent's generator. Posteriors that must sample for an answer use a fixed
+generator of their own.
 
 Letters: K arms, N lanes.
 """
@@ -37,7 +37,7 @@ class Posterior(ABC):
         keeps_state: whether lanes hold more than follows from the statistics.
         state_names: the attributes that a saved agent needs beside the statistics.
         can_forget: whether it can follow statistics that fade or leave again.
-        grows: whether they never do, so that the same counts mean the same data.
+        grows: True if the statistics never fade or shrink, so equal counts mean equal data.
     """
 
     counts: np.ndarray
@@ -59,13 +59,13 @@ class Posterior(ABC):
 
         Args:
             rng: source of randomness, where following takes any.
-            counts: (N, K) pulls so far. Not copied: to be followed again after any change.
+            counts: (N, K) pulls so far. It is not copied: call `follow` again after changing it.
             sums: (N, K) total rewards so far, likewise.
         """
 
     @abstractmethod
     def sample(self, rng: Generator) -> np.ndarray:
-        """Return one (N, K) draw of the means. An arm without a proper posterior is at infinity."""
+        """Return one (N, K) draw of the means. An arm without a proper posterior has mean inf."""
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws of the means; of a chain, one after the other."""
@@ -79,11 +79,11 @@ class Posterior(ABC):
         return random_argmax(rng, self.sample(rng))
 
     def mean(self) -> np.ndarray:
-        """Return the (N, K) expectations of the means; inf where they are, as for improper laws."""
+        """Return the (N, K) expectations of the means; inf for improper laws."""
         return self._draws().mean().reshape(self.counts.shape)
 
     def std(self) -> np.ndarray:
-        """Return the (N, K) standard deviations of the means; inf where they are."""
+        """Return the (N, K) standard deviations of the means; inf for improper laws."""
         return self._draws().std().reshape(self.counts.shape)
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
@@ -148,8 +148,7 @@ class Posterior(ABC):
     def doubts(self) -> np.ndarray:
         """Return (N,) why what is held may be wrong, as a sum of `bandit_gym.checks.doubts.Doubt`.
 
-        A kind that can tell overrides this: right is a total variation of at most 0.02 from the
-        true law of the best arm.
+        Kinds that can detect their errors override this.
         """
         return np.zeros(len(self.counts), dtype=np.int64)
 
@@ -201,7 +200,7 @@ class PosteriorAgent(Agent):
 
 
 def missing_first(is_missing: np.ndarray, law: np.ndarray) -> np.ndarray:
-    """Return a (N, K) law by which arms without a posterior, where there are any, share a lane."""
+    """Return the (N, K) law, or in lanes with improper arms the uniform law over these."""
     return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), law)
 
 

@@ -1,4 +1,4 @@
-"""Information-directed sampling: little regret for what is learnt of which arm is best.
+"""Information-directed sampling: low regret per unit of information about the best arm.
 
 Letters: K arms, N lanes.
 """
@@ -25,7 +25,8 @@ _SAME = 1e-9
 class InformationDirected(PosteriorAgent):
     r"""Pull from the law q over arms that minimises (sum_i q_i gap_i)^2 / sum_i q_i gain_i.
 
-    With p_a the probability that arm a is best and M_ai what is expected of arm i if a is,
+    With p_a the probability that arm a is best and M_ai the mean of arm i that is expected if it
+    is,
 
     .. math:: \text{gap}_i = \sum_a p_a (M_{aa} - M_{ai})
 
@@ -35,12 +36,12 @@ class InformationDirected(PosteriorAgent):
         \text{gain}_i = \sum_a p_a (M_{ai} - \text{mean}_i)^2
         \quad \text{or} \quad \sum_a p_a \, \text{KL}(M_{ai} \,|\, \text{mean}_i),
 
-    the first for "variance" (V-IDS), the second for "information" (IDS): with Bernoulli rewards
-    what a reward is expected to tell of which arm is best, in nats.
+    the first for "variance" (V-IDS), the second for "information" (IDS). With Bernoulli rewards the
+    second is the mutual information of the reward and the best arm, in nats.
 
-    The best law has at most two arms. With independent arms p and M are integrals over tables of
-    the posteriors (`agents.posteriors.grid`), with a dependent normal prior averages
-    over a Markov chain.
+    The best law has at most two arms. With independent arms, p and M are integrals over tables of
+    the posteriors (`agents.posteriors.grid`). With a dependent normal prior they are averages over
+    a Markov chain.
 
     Arguments:
         problem: likelihood and prior, one that `ExactThompson` takes.
@@ -88,13 +89,13 @@ def best_laws(gaps: np.ndarray, gains: np.ndarray) -> np.ndarray:
     """Return the (N, K) laws that minimise the ratio; pairs of arms that are as good share evenly.
 
     For arms i and j the ratio is convex in the share of i. It is least where its derivative
-    vanishes, at gap_j / (gap_i - gap_j) - 2 gain_j / (gain_i - gain_j), or at an end, as it does
-    where they differ in one of the two at most. Differences by rounding are none, or else another
-    processor's last digits would decide.
+    vanishes, at gap_j / (gap_i - gap_j) - 2 gain_j / (gain_i - gain_j), or at an end. If the two
+    gaps or the two gains are equal, it is at an end. Differences within rounding count as equal, so
+    that results do not depend on the processor.
 
     Args:
         gaps: (N, K) expected regrets, at least 0.
-        gains: (N, K) what pulls are expected to tell, at least 0.
+        gains: (N, K) expected information of a pull, at least 0.
     """
     gap_i, gap_j, gain_i, gain_j = gaps[..., None], gaps[:, None], gains[..., None], gains[:, None]
     with np.errstate(all="ignore"):

@@ -18,12 +18,11 @@ class TopTwoThompson(PosteriorAgent):
     """Pull the best arm of a draw with probability beta, otherwise the best of another arm's draw.
 
     It looks for the best arm rather than for reward: about a share 1 - beta of all pulls goes to
-    other arms for ever. The arm to recommend is that of the largest posterior mean.
+    other arms for ever. Recommend the arm with the largest `posterior().mean()`.
 
-    Once an arm is all but sure to be best, draws with another one are rare. After `max_draws` of
-    them in vain the challenger is the arm that the posterior tells from the leader with the least
-    certainty, as Shang et al. (2020) choose it (T3C), for normal posteriors of the same means and
-    deviations: the smallest (mean_leader - mean_i) / sqrt(var_leader + var_i).
+    Once an arm is almost surely the best, draws with another winner are rare. After `max_draws`
+    failed draws the challenger is that of T3C (Shang et al. 2020): the arm with the smallest
+    (mean_leader - mean_i) / sqrt(var_leader + var_i).
 
     Arguments:
         problem: likelihood and prior, one that `ExactThompson` takes.

@@ -1,4 +1,4 @@
-"""What a likelihood is: a natural exponential family of rewards, told by its mean."""
+"""A likelihood is a natural exponential family of rewards with its mean as parameter."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
@@ -15,11 +15,10 @@ _STEP = 0.005
 class Likelihood(ABC):
     """The law of a reward given its arm's mean x, in a natural exponential family.
 
-    There log p(rewards | x) = s theta(x) - n A(x) + what depends on the rewards alone, with n
-    rewards that add up to s, so that counts and sums are all there is to remember. A subclass gives
-    the abstract methods, `name` and `support`; the rest has defaults. Everything works elementwise
-    and broadcasts; an element's result never depends on the others, so that lanes may be batched in
-    any way.
+    There log p(rewards | x) = s theta(x) - n A(x) + a term without x, where n is the number of
+    rewards and s their sum. So an agent need remember only counts and sums. A subclass defines the
+    abstract methods, `name` and `support`; the rest has defaults. Everything works elementwise and
+    broadcasts. An element's result never depends on the others, so lanes may be batched in any way.
 
     Attributes:
         name: the name used in dicts and messages, e.g. "bernoulli".
@@ -77,9 +76,9 @@ class Likelihood(ABC):
     def reward_std(self, means: RealArray) -> FloatArray:
         """Return the standard deviation of one reward, in reward units.
 
-        By default the root of V(x) = 1 / theta'(x), differentiated numerically over a small part of
-        the distance to the nearest end of the support, or of the standard deviation itself where
-        there is no end. At an end every reward equals the mean.
+        By default it is the root of V(x) = 1 / theta'(x), differentiated numerically. The step is a
+        small part of the distance to the nearest end of the support, or of the standard deviation
+        where there is no end. At an end every reward equals the mean.
         """
         x = np.asarray(means, dtype=np.float64)
         room = np.minimum(x - self.support[0], self.support[1] - x)
@@ -92,7 +91,8 @@ class Likelihood(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters, from which `likelihood_from_dict` makes an equal one.
 
-        A likelihood of one's own is described, but cannot be made again by name.
+        For your own likelihood the dict only describes it: `likelihood_from_dict` cannot rebuild
+        it.
         """
         return {"name": self.name, **vars(self)}
 
