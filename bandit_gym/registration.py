@@ -1,23 +1,24 @@
 """The environment ids; `bandit_gym.envs.BanditEnv` is the manual of them all.
 
-**BernoulliBandit-v0**: Every pull pays 1 with the mean of its arm as the probability, otherwise 0.
-The default prior is Beta(1, 1), uniform on [0, 1].
+**BernoulliBandit-v0**: A pull pays 1 with probability equal to its arm's mean, otherwise 0. The
+default prior is Beta(1, 1), uniform on [0, 1].
 
 **CustomBandit-v0**: Rewards of any `likelihood`: "bernoulli", "exponential", "gaussian" or
-"poisson", a dict like {"name": "gaussian", "std": 0.5}, `module:Class` for a subclass of one's own
-of `bandit_gym.likelihoods.Likelihood`, or an object of such a class. The default prior is that of
-the environment named after the likelihood; a likelihood of one's own needs a prior.
+"poisson", a dict like {"name": "gaussian", "std": 0.5}, `module:Class` for your own subclass of
+`bandit_gym.likelihoods.Likelihood`, or an object of such a class. The default prior is that of the
+environment named after the likelihood; your own likelihood needs a prior.
 
 **DependentPriorBandit-v0**: Bernoulli rewards whose means are drawn together, so that what one arm
 pays says something about the others: a normal distribution truncated to [0, 1]^K, with mean 0.5 and
-covariance u_i . u_j for random unit vectors u_i. There is no conjugate posterior: this is what
-Racing Thompson is for. K is 500 at most. `dimension`, the length of the vectors, is at least K
-(None: K); the longer they are, the less the arms depend on each other. `arm_seed` seeds the
+covariance u_i . u_j for random unit vectors u_i. No conjugate posterior exists: `ExactThompson`
+runs a Markov chain, `RacingThompson` draws afresh each time. K is 500 at most. `dimension`, the
+length of the vectors, is at least K (None: K); the longer they are, the less the arms depend on
+each other. `arm_seed` seeds the
 vectors: the same seed is the same prior in any episode.
 
-**ExponentialBandit-v0**: Rewards are positive and skewed, like waiting times or sums of money;
-their standard deviation is the mean of the arm. The default prior is inverse gamma with shape 3 and
-scale 2, which has mean 1 and variance 1 and is conjugate.
+**ExponentialBandit-v0**: Rewards are positive and skewed, like waiting times; an arm's standard
+deviation equals its mean. The default prior is inverse gamma with shape 3 and scale 2, which has
+mean 1 and variance 1 and is conjugate.
 
 **GaussianBandit-v0**: Rewards are normal with the mean of the arm and standard deviation `std` (1
 by default), which the agent is told. The default prior is Normal(0, 1), which is conjugate.

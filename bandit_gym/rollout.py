@@ -29,8 +29,8 @@ Environment = gym.Env[Any, Any] | gym.vector.VectorEnv[Any, Any, Any]
 class BanditAgent(Protocol):
     """What the loop asks of an agent; `agents.base.Agent` is the reference for the contract.
 
-    It may also have `diagnostics()`, which says how the last `act` went: a dict of a name and an
-    (N,) array each, or one number for a single run, made afresh.
+    It may also have `diagnostics()`, which says how the last `act` went: a new dict from names to
+    (N,) arrays, or to numbers for a single run.
     """
 
     def reset(self, num_envs: int | None = None, seed: Any = None) -> None:
@@ -44,7 +44,7 @@ class BanditAgent(Protocol):
 
 
 class Step(NamedTuple):
-    """What happened in one step. In lanes where `is_alive` is False only its presence is real."""
+    """What happened in one step. Where `is_alive` is False the lane's entries are padding."""
 
     actions: IntArray  # (N,)
     rewards: FloatArray  # (N,) of these actions, whenever they arrive
@@ -54,7 +54,7 @@ class Step(NamedTuple):
     means: FloatArray | None  # (N, K) true means of the episode, None where not told or moving
     agent_seconds: float = 0.0  # spent in `act` and `observe`
     propensities: FloatArray | None = None  # (N,) of the actions, None where not asked for
-    has_exact_law: bool = False  # whether the agent vouches for them
+    has_exact_law: bool = False  # whether they are the agent's exact probabilities
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Rollout:
 
     Attributes:
         actions: (N, T) actions played.
-        rewards: (N, T) rewards received.
+        rewards: (N, T) rewards that the actions earned, even if they arrive later.
         regret: (N, T) pseudo-regret of each pull, max(means) - means[action]; None when the
             environment does not tell it.
         diagnostics: what the agent said of each decision, (N, T) each.
@@ -82,9 +82,9 @@ def rollout(
 ) -> Rollout:
     """Play one episode per lane and keep every step of it.
 
-    The world is the one of a hand-written loop that starts with `env.reset(seed=seed)`. The agent
-    gets a stream of its own, made from the same seed. Lanes whose episode has ended are kept from
-    the agent, so no automatic reset ever feeds it a step that was not played.
+    The environment draws what it would draw after `env.reset(seed=seed)` in your own loop. The
+    agent gets a stream of its own, made from the same seed. It does not see lanes whose episode has
+    ended, so no automatic reset feeds it a step that was not played.
 
     Args:
         agent: anything with the methods of `BanditAgent`.

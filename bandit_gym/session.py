@@ -1,8 +1,8 @@
 """What `import bandit_gym as bg` lends to a session: worlds to make, and agents to compare in them.
 
-Here code and objects stand where files of settings have names: a class that was typed into a
-notebook, a prior that was just made. What has a name is turned into it; see
-`bandit_gym.experiments.packed` for the rest.
+Here you may pass classes and objects, such as a prior or a class of your notebook, where a file of
+settings has names. An importable class becomes its name; `bandit_gym.experiments.packed` handles
+the rest.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def compare(
 ) -> Results:
     """Play agents against each other in the same worlds, and return what came of it.
 
-    An agent is a short name, a class or a function that takes the problem (one of a notebook will
-    do), or a dict `{"agent": any of these, option: value, ...}`. A world is an id, a
+    An agent is a short name, a class or a function that takes the problem (you may define it in a
+    notebook), or a dict `{"agent": any of these, option: value, ...}`. A world is an id, a
     `BanditProblem`, or a dict `{"env": either, option: value, ...}`. Options may be priors as
     objects. Equal settings give equal numbers, however many workers there are.
 
@@ -92,10 +92,10 @@ def compare(
         block_size: replications simulated together.
         propensities: whether to store the probability of each action, and every step.
         workers: what simulates; None takes every core of this machine.
-        recompute: whether to simulate blocks again that the present code would not draw.
+        recompute: whether to redo stored blocks that were made by other code.
         callbacks: called in this process; see `bandit_gym.callbacks`.
-        progress: whether to show how far it is.
-        unknown: refused, with the nearest setting that there is.
+        progress: whether to show a progress bar.
+        unknown: any other keyword is refused, and the nearest setting named.
 
     Raises:
         TypeError: if an argument is of the wrong kind.

@@ -36,6 +36,7 @@ from bandit_gym.checks import (
     check_statistics,
     message,
 )
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.fit import find_problem as problem_of
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, check_problem
@@ -94,9 +95,9 @@ def build(name: str, make: Any, problem: Any, options: Mapping[str, Any]) -> Age
 
 
 class Told(type):
-    """Builds agents of a problem or an environment, and of a prior in place of the problem's.
+    """Lets every agent take an environment for a problem, and a `prior` in place of the problem's.
 
-    A class of one's own whose constructor takes a `prior` is given it as it is.
+    If your own constructor takes a `prior`, it receives the argument unchanged.
     """
 
     @property
@@ -296,16 +297,18 @@ class Agent(Storable, metaclass=Told):
         """Say how the last `act` went; empty before the first.
 
         Returns:
-            A name and an (N,) array each, or one number for a single run.
+            A dict from names to (N,) arrays, or to numbers for a single run, whose `doubts` are a
+        `bandit_gym.checks.doubts.Doubt`.
         """
         if self.num_envs is None:
-            return {name: values[0] for name, values in self._diagnostics.items()}
+            found = {name: values[0] for name, values in self._diagnostics.items()}
+            return found | {"doubts": Doubt(found["doubts"])} if "doubts" in found else found
         return {name: values.copy() for name, values in self._diagnostics.items()}
 
     def action_probabilities(self, observation: Any = None) -> np.ndarray:
         """Return the law of the next `act`, without moving the agent or its generator.
 
-        `has_exact_law` tells whether it is that law itself, or what the agent approximates.
+        If `has_exact_law` is False, `act` follows these probabilities only approximately.
 
         Args:
             observation: as for `act`.
@@ -314,7 +317,7 @@ class Agent(Storable, metaclass=Told):
             (N, K) probabilities of the arms, each row summing to one; (K,) for a single run.
 
         Raises:
-            TypeError: if a class of one's own has no `_law`.
+            TypeError: if your own class has no `_law`.
         """
         self._require_reset()
         law = self._aside()._law()

@@ -1,10 +1,10 @@
-"""The environments for any problem, single and natively vectorised; the first is the manual of all.
+"""The environments for any problem, single and natively vectorised; `BanditEnv` has the manual.
 
 The vector environment equals `gymnasium.vector.SyncVectorEnv` of the single one to the last bit:
 observations, rewards, ends and infos, in every autoreset mode. Lane i has its own streams, seeded
-as there.
+as in `SyncVectorEnv`.
 
-Letters: N lanes, M of them, K arms.
+Letters: N lanes, M selected lanes, K arms.
 """
 
 from collections.abc import Mapping, Sequence
@@ -165,8 +165,8 @@ class BanditEnv(World, gym.Env[Any, Any]):
         problem: the likelihood and the prior. The ids take `num_arms`, K >= 2, and `prior` in its
             place: a dict like `{"name": "beta", "alpha": 5, "beta": 5}`, an object of
             `bandit_gym.priors`, or None for the default of the id.
-        means: list of K true means, the same in every episode, while the prior goes on being what
-            agents are told. None draws them from the prior at each reset.
+        means: list of K true means, the same in every episode, while agents are still told the
+            prior. None draws them from the prior at each reset.
         observation: "constant", "counts" or "history".
         horizon: pulls after which the time left in an observation is 0. "counts" and "history" need
             it, for `gym.make` does not pass `max_episode_steps` on to the environment.
@@ -196,7 +196,8 @@ class BanditEnv(World, gym.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode with fresh noise and fresh means, or those of `options["means"]`.
 
-        They are those of `bandit_gym.numerics.streams`. `np_random` is seeded too, for others.
+        Both come from `bandit_gym.numerics.streams`. The seed also seeds `np_random`, which this
+        class does not use.
         """
         seed = check_seed("seed", seed)
         asked = check_means(check_options(options, ["means"]).get("means"), self.problem)
@@ -235,7 +236,7 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         problem: the likelihood and the prior, the same in all lanes.
         means: (K,) means of one fixed instance for all lanes; None draws them at each reset.
         observation: "constant", "counts" or "history".
-        horizon: pulls over which the time left that the last two show falls to 0; None is
+        horizon: pulls until the time left, which "counts" and "history" show, is 0; None means
             `max_episode_steps`.
         render_mode: None, "ansi" or "rgb_array", for which `render` returns a tuple of one frame
             per lane.

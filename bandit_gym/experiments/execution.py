@@ -49,11 +49,12 @@ class Progress:
 
 
 class Callback:
-    """Is told of an experiment while it runs. Override what is of interest; the rest does nothing.
+    """Follows an experiment while it runs. Override what you need; the rest does nothing.
 
-    All of it is called in the process that called `run_experiment`, one call at a time, after what
-    it tells of was stored. So it needs to be neither picklable nor fast, and numbers do not depend
-    on it. One that raises ends the run; what is stored stays, and the next run goes on with it.
+    All methods are called in the process that called `run_experiment`, one at a time, after the
+    block was stored. So a callback needs to be neither picklable nor fast, and numbers do not
+    depend on it. If it raises, the run ends; stored blocks stay, and the next run goes on with
+    them.
     """
 
     def on_start(self, experiment: Experiment, directory: Path) -> None:
@@ -106,18 +107,18 @@ def run_experiment(
 ) -> Any:  # of `Results`, a room above that is loaded by its name
     """Simulate the blocks that the folder does not hold yet, and store each as it comes.
 
-    An agent or environment that raises spoils its own blocks only: the traceback is stored, and
-    `Results.failed` tells. So does one that takes its process down; "serial" goes down with
-    it. Running again does what is missing or damaged, and then what failed.
+    If an agent or environment raises, only its own blocks fail: the traceback is stored, and
+    `Results.failed` lists the run. A crashed worker counts the same; with "serial" a crash ends the
+    whole run. Running again does what is missing, damaged or failed.
 
     Args:
         experiment: what to simulate.
         directory: folder for this experiment; see `store`.
         workers: who does it; None takes every core of this machine.
         on_progress: called in this process; what it raises ends the run.
-        recompute: whether to simulate blocks again that the present code would not draw, since a
-            module of the user's own, a file that an option names or the engine's results version is
-            another now; each is replaced once its successor is there.
+        recompute: whether to redo blocks made by other code: your modules, a file that an option
+            names, or the results version changed. Each old block stays until its successor is
+            stored.
         callbacks: called in this process; see `bandit_gym.callbacks`.
 
     Returns:
@@ -221,7 +222,7 @@ def _tasks(
 ) -> Iterator[Task]:
     """Yield what is to be done: first blocks first, so that all runs advance.
 
-    Of the blocks of one number, those of agents that were dear before go first.
+    Within a block number, the agents that were slowest on their last block go first.
     """
     for block in range(experiment.num_blocks):
         lacking = [run for run in experiment.runs if (run, block) not in complete]

@@ -45,8 +45,8 @@ MOST_ROWS = 2 * 10**7
 class Run:
     """One agent in one environment: the unit that is simulated block by block and stored.
 
-    Attributes are those of `Experiment`; the number of replications is not among them, so that
-    adding some keeps the old ones.
+    It has `Experiment`'s settings, except the number of replications. So raising that number keeps
+    the stored blocks.
     """
 
     environment: Entry

@@ -20,7 +20,7 @@ class Prior(Protocol):
     """A law of the arms' means; it may also state its `support` or `arm_support`.
 
     `support` is the lowest and highest mean of any arm, `arm_support(num_arms)` the (K, 2) ends for
-    each arm; what they state, everybody who draws or integrates takes for granted.
+    each arm; samplers and integrators trust these ends, so they must be right.
     """
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
@@ -52,7 +52,7 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
     "natural_parameters": _has("natural_parameters"),
     "normal_box": lambda prior: isinstance(prior, TruncatedMultivariateNormal),
     "sample_each": _has("sample_each"),
-    # A subclass of somebody's may draw by other rules.
+    # A user's subclass may override `sample`.
     "propose": lambda prior: type(prior) in get_args(BuiltInPrior) and hasattr(prior, "propose"),
 }
 """What a prior may offer, and how to tell.

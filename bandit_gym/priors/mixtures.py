@@ -119,11 +119,11 @@ class Camps(_Several):
 
 
 def spike_and_slab(spike: float, width: float, slab: IndependentPrior, share: float) -> Mixture:
-    """Arms that mostly have the same mean, up to `width`, and sometimes any: a mixture.
+    """A mixture: with probability `share` an arm's mean lies near `spike`, else it is the slab's.
 
     Args:
         spike: the common mean, in [0, 1].
-        width: standard deviation of the spike, > 0; a density cannot have a point mass.
+        width: standard deviation of the spike, > 0, because a point mass has no density.
         slab: law of the other arms.
         share: probability of the spike, in (0, 1).
     """
@@ -170,7 +170,7 @@ class HierarchicalBeta(Camps):
     Args:
         alphas: first parameters of the laws, > 0.
         betas: second parameters, > 0.
-        weights: probabilities of the laws; they are divided by their sum. None: all alike.
+        weights: probabilities of the laws; they are divided by their sum. None: equal weights.
     """
 
     name: ClassVar[str] = "hierarchical_beta"
@@ -205,7 +205,7 @@ class HierarchicalBeta(Camps):
 
 
 def check_laws(name: str, laws: Any) -> tuple[IndependentPrior, ...]:
-    """Return a list of laws as a tuple; refuse what is none that are independent across arms."""
+    """Return the laws as a tuple; refuse one that is not independent across arms."""
     for law in _as_list(name, laws):
         if not offers(law, "arm_log_density"):
             condition = "be a list of laws that are independent across arms"
@@ -226,7 +226,7 @@ def describe_laws(name: str, laws: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _normalised(weights: Sequence[float]) -> tuple[float, ...]:
-    """Divide by the sum, unless that was done before: once more might change the last digit."""
+    """Divide by the sum, unless it is 1 already up to rounding."""
     total = math.fsum(weights)
     if abs(total - 1.0) <= len(weights) * 2.0**-50:
         return tuple(weights)
@@ -247,7 +247,7 @@ def _log_mean(log_values: FloatArray, weights: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True)
 class PerArm:
-    """Each arm's mean has a law of its own, and knows nothing of the others.
+    """Independent arms, each with a law of its own.
 
     Args:
         laws: K of them, each for a single arm.
