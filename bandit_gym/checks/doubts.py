@@ -5,24 +5,32 @@ from typing import Any
 
 
 class Doubt(IntFlag):
-    """Reasons for which a decision may not follow the posterior; 0 is no doubt.
+    """Why a decision may not follow the posterior, and what to do; 0 is no doubt.
 
-    `agent.diagnostics()["doubts"]` is an array of them, one number a lane: `Doubt(number)` shows
-    which they are. A decision is flagged, `is_unreliable`, where it is not 0.
+    RACE_CAPPED: the race drew all the samples it may before its stop was reached. Raise
+        `max_samples`.
+    PROPOSAL_BLIND: the proposal misses draws that would change the answer. Take
+        `proposal="matched"`.
+    FEW_EFFECTIVE_SAMPLES: a few weights outweigh all others. Ask for more samples or particles;
+        races may take `proposal="matched"`, and `SMCThompson` in place of `SMCThompson.paper`.
+    BEYOND_TABLE: a table is too coarse for the posterior. Look at the prior, or compare with
+        another agent.
+    CHAINS_APART: a Markov chain has not mixed, or may have missed a camp. Compare it with
+        `SMCThompson`.
+    PARTICLES_COLLAPSED: the particles rest on a few distinct values. Take more of them, or let
+        them be resampled and moved, as `SMCThompson` does by default.
+
+    `agent.diagnostics()["doubts"]` is one of them, or a sum, for a single run. For N lanes it is an
+    (N,) array of numbers, and `Doubt(number)` shows which they are. A decision is flagged,
+    `is_unreliable`, where it is not 0.
     """
 
     RACE_CAPPED = auto()
-    """The race drew all the samples it may before its stop was reached; raise `max_samples`."""
     PROPOSAL_BLIND = auto()
-    """The proposal misses draws that would change the answer; take `proposal="matched"`."""
     FEW_EFFECTIVE_SAMPLES = auto()
-    """A few weights outweigh all others; ask for more samples, or take `proposal="matched"`."""
     BEYOND_TABLE = auto()
-    """A table of the posterior is too coarse for it; ask for more points, or look at the prior."""
     CHAINS_APART = auto()
-    """A Markov chain has not mixed, or may have missed a camp; compare it with `SMCThompson`."""
     PARTICLES_COLLAPSED = auto()
-    """The particles rest on a few distinct values; take more of them, or resample and move."""
 
     @classmethod
     def _missing_(cls, value: Any) -> Any:

@@ -11,17 +11,27 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from bandit_gym.checks.styles import COLOURS
 from bandit_gym.experiments.simulation import versions
 from benchmarks.bars import BARS, verdict
 from benchmarks.timing import Effort, Row
 
 MARKER = "<!-- scripts/benchmark.py --markdown -->"
 COLUMNS = ("row", "median", "quartiles", "bar", "aim", "", "cost per unit of work")
-COLOURS = {"noisy": "yellow", "absent": "yellow", "MISSED": "bold red"}  # others are good news
+OURS = ("ours", "native", "grid")
+"""How the names of our own contestants begin."""
+STATE_COLOURS = {
+    "noisy": "yellow",
+    "absent": "yellow",
+    "MISSED": "bold red",
+}  # others are good news
 
 
 def document(
@@ -57,7 +67,7 @@ def print_report(found: dict[str, Any], rows: Sequence[Row], console: Console) -
 
 
 def write_markdown(found: dict[str, Any], rows: Sequence[Row], path: Path) -> None:
-    """Put the table between the two MARKER lines of a document.
+    """Put the table between the two MARKER lines of a document, and draw the picture beside it.
 
     Raises:
         ValueError: if the document does not have the marker twice.
@@ -66,6 +76,28 @@ def write_markdown(found: dict[str, Any], rows: Sequence[Row], path: Path) -> No
     if len(parts) != 3:
         raise ValueError(f"{path} must have the line {MARKER!r} twice, got {len(parts) - 1}.")
     path.write_text(MARKER.join([parts[0], f"\n{_markdown(found, rows)}\n", parts[2]]))
+    with rc_context({"svg.hashsalt": path.stem}):
+        figure = draw([row for row in rows if row.costs])
+        figure.savefig(path.with_suffix(".svg"), transparent=True, metadata={"Date": None})
+
+
+def draw(rows: Sequence[Row]) -> Figure:
+    """Draw what each contestant of each row costs; the one that is judged is filled."""
+    figure = Figure(figsize=(7.0, 0.55 * len(rows) + 0.6), layout="constrained")
+    axes = figure.subplots()
+    for place, row in enumerate(rows):
+        costs = np.array(list(row.costs.values())) * 1e6
+        axes.plot(costs, np.full(len(costs), place), color="0.7", zorder=0)
+        for name, cost in zip(row.costs, costs, strict=True):
+            is_ours = name.startswith(OURS)
+            fill, height = (COLOURS[0], place - 0.17) if is_ours else ("white", place + 0.36)
+            axes.plot(cost, place, "o", color=COLOURS[0], markerfacecolor=fill)
+            axes.annotate(name, (cost, height), ha="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), [row.title.partition(":")[0] for row in rows], fontsize=8)
+    axes.set(xscale="log", xlabel="µs", ylim=(len(rows) - 0.5, -0.6))
+    axes.margins(x=0.15)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def format_value(value: float | None, unit: str) -> str:
@@ -91,7 +123,7 @@ def _table(rows: Sequence[Row], effort: dict[str, Any]) -> Table:
         table.add_column(name, justify="left" if name in ("row", "", COLUMNS[-1]) else "right")
     for row in rows:
         *measured, state, costs = _cells(row).values()
-        table.add_row(*measured, Text(state, COLOURS.get(state, "green")), costs)
+        table.add_row(*measured, Text(state, STATE_COLOURS.get(state, "green")), costs)
     return table
 
 
