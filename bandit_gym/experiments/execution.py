@@ -15,7 +15,7 @@ from typing import Any
 from bandit_gym.checks import check_callback, check_folder, check_object, message
 from bandit_gym.experiments.blocks import open_parquet
 from bandit_gym.experiments.catalogue import find_own_code, load
-from bandit_gym.experiments.executor import Died, Executor, Workers
+from bandit_gym.experiments.executor import Died, Executor, Workers, without_start
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import OutdatedError, Stamp, find_changes, make_stamp
 from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
@@ -152,8 +152,8 @@ def run_experiment(
                 "choose --recompute (in Python recompute=True) to replace them."
             )
         total = len(experiment.runs) * experiment.num_blocks
-        if workers.backend == "loky" and _is_little(experiment, total - len(found.complete)):
-            workers = Workers("serial")
+        if _is_little(experiment, total - len(found.complete)):
+            workers = without_start(workers)
         executor = stack.enter_context(Executor(workers))
         counts = total, len(found.complete)
         on_progress(Progress(*counts, 0, tuple(found.damaged), None))

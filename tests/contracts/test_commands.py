@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from surface import SERIAL, files_of, receipts_of, run_and_watch
 
-from agents import AGENTS
+from agents import AGENTS, GROUPS
 from bandit_gym import ENV_IDS, Workers, __version__, load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
@@ -190,13 +190,15 @@ def test_list_has_each_name_with_its_summary_and_options(capsys):
         part = capsys.readouterr().out
         heading, *parts = part.strip().split("\n\n")
         assert heading == kind.upper() and part.strip() in text
-        assert [each.partition(":")[0] for each in parts] == [*names]
-        for each in parts:
+        listed = [each for each in parts if not each.startswith("-- ")]
+        assert [each.partition(":")[0] for each in listed] == [*names]
+        for each in listed:
             options = [line for line in each.splitlines() if line.startswith("    ")]
             summary = each.splitlines()[: -len(options)]
             assert summary[-1].endswith(".") and all(line[4] != " " for line in options)
             assert all(len(line) <= 100 for line in each.splitlines())
     assert "random:" in text and "    no options" in text
+    assert all(f"-- {group} --" in text for group in GROUPS)
 
 
 def test_compare_says_how_far_it_is_and_where_everything_is(tmp_path, capsys):
