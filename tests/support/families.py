@@ -16,20 +16,6 @@ from bandit_gym.problem import BanditProblem
 ALL_ENV_IDS = ENV_IDS
 ALL_AGENTS = tuple(name for name in AGENTS if name != "optimal")
 """All but the Bayes-optimal agent, which must be told its horizon and leaves nothing to chance."""
-EXACT_AGENTS = (
-    "exact",
-    "bayes_ucb",
-    "top_two",
-    "knowledge_gradient",
-    "information_directed",
-    "discounted_gittins",
-    "finite_horizon_gittins",
-    "optimistic_gittins",
-    "information_relaxation",
-    "optimal",
-    "sliding_window",
-)
-"""Agents that hold the exact posterior, and so need more of a prior than a density."""
 ALL_LIKELIHOODS = (Bernoulli(), Exponential(), Gaussian(), Poisson())
 ALL_PRIORS = (
     Beta(2.0, 3.0),
