@@ -74,6 +74,7 @@ def _turned_log_masses(
 _SMALLEST_BLOCK = 4  # a few proposals cost hardly more than one
 _LARGEST_BLOCK = 20_000  # bounds the memory
 _NUM_TRIAL_PROPOSALS = 2000
+_NUM_STAGES = (1, 4, 16, 64, 256)
 _TOLERANCE = 1e-6
 
 
@@ -229,22 +230,37 @@ def _solve(factor: FloatArray, low: FloatArray, high: FloatArray) -> tuple[Float
     """Return x and tilts at the saddle point of psi, where all its derivatives vanish.
 
     psi is concave in x, so that a zero of its gradient in x gives the bound that acceptance needs.
-    The solver starts at 0, the solution for a box around the mean.
+    For a box around the mean the solution is 0. Where the solver does not get from there to the
+    real box at once, the box is moved in stages; it then fails only where the covariance is nearly
+    singular (condition above 10^4, say) and the mean far outside the box.
     """
+    centre = 0.5 * (low + high)
+    for num_stages in _NUM_STAGES:
+        free = np.zeros(2 * len(low) - 2)  # the last x and tilt have no part in psi
+        for stage in range(1, num_stages + 1):
+            ahead = centre * (1 - stage / num_stages)
+            free, is_solved = _find_root(free, factor, low - ahead, high - ahead)
+            if not is_solved:
+                break
+        if is_solved:
+            x, tilts = np.split(free, 2)
+            return np.append(x, 0.0), np.append(tilts, 0.0)
+    raise ValueError(
+        "mean and covariance must put the box where the tilting problem can be solved, got a "
+        f"centre {np.abs(centre).max():.3g} conditional standard deviations from the mean; take a "
+        "mean nearer to the box or weaker correlations."
+    )
+
+
+def _find_root(
+    start: FloatArray, factor: FloatArray, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, bool]:
     from scipy import optimize  # costs 0.1 s to import, and few users draw from this law
 
-    box, start = (factor, low, high), np.zeros(2 * len(low) - 2)  # the last of both are 0
+    box = (factor, low, high)
     free = optimize.root(_gradient, start, args=box, jac=True, options={"xtol": 1e-12}).x
     error = np.abs(_gradient(free, *box)[0]).max(initial=0.0)
-    if not error <= _TOLERANCE * max(1.0, np.abs(free).max(initial=0.0)):
-        away = np.abs(low + high).max() / 2
-        raise ValueError(
-            "mean and covariance must put the box where the tilting problem can be solved, got a "
-            f"centre {away:.3g} conditional standard deviations from the mean; take a mean nearer "
-            "to the box or weaker correlations."
-        )
-    x, tilts = np.split(free, 2)
-    return np.append(x, 0.0), np.append(tilts, 0.0)
+    return free, bool(error <= _TOLERANCE * max(1.0, np.abs(free).max(initial=0.0)))
 
 
 def _gradient(

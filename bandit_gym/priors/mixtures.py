@@ -190,18 +190,27 @@ class HierarchicalBeta(Camps):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-able dict from which `prior_from_dict` makes an equal prior."""
-        alphas, betas = self._parameters()
-        return {"name": self.name, "alphas": alphas, "betas": betas, "weights": [*self.weights]}
+        weights = [*self.weights]
+        return {"name": self.name, "alphas": self.alphas, "betas": self.betas, "weights": weights}
 
     def sample(self, rng: Generator, shape: tuple[int, ...]) -> FloatArray:
         """Draw means of the given shape, one law for all arms of a draw."""
         law = rng.choice(len(self.weights), size=(*shape[:-1], 1), p=self.weights)
-        alphas, betas = map(np.array, self._parameters())
+        alphas, betas = np.array(self.alphas), np.array(self.betas)
         return np.clip(rng.beta(alphas[law], betas[law], shape), _EDGE, 1 - _EDGE)
 
-    def _parameters(self) -> list[list[Any]]:
-        laws: Any = self.components
-        return [[law.alpha for law in laws], [law.beta for law in laws]]
+    @property
+    def alphas(self) -> list[Any]:
+        """First parameters of the laws."""
+        return [law.alpha for law in self.components]  # type: ignore[attr-defined]
+
+    @property
+    def betas(self) -> list[Any]:
+        """Second parameters of the laws."""
+        return [law.beta for law in self.components]  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        return f"HierarchicalBeta({self.alphas}, {self.betas}, {[*self.weights]})"
 
 
 def check_laws(name: str, laws: Any) -> tuple[IndependentPrior, ...]:

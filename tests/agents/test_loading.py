@@ -276,7 +276,7 @@ def place(*keys):
         (place("options", {"delta": 7}), "delta"),
         (place("options", {"path": "x"}), "path"),
         (place("problem", "prior", "name", "os:system"), "prior name must be .*os:system"),
-        (place("problem", "num_arms", 10**30), "num_arms"),
+        (place("problem", "num_arms", 10**30), "whole file"),
         (place("num_envs", 10**9), "num_envs"),
         (place("generator", {}), "PCG64|bit_generator"),
         (place("generator", "bit_generator", "MT19937"), "PCG64"),

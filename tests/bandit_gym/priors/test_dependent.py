@@ -127,6 +127,9 @@ HARD_PRIORS = {
     "2 arms, opposite": TruncatedMultivariateNormal(0.5, _equal_correlations(2, -0.999)),
     "50 arms, dimension 50": TruncatedMultivariateNormal(0.5, _unit_vector_covariance(50, 50, 1)),
     "50 arms in the tail": TruncatedMultivariateNormal(-3.0, _equal_correlations(50, 0.9)),
+    "30 arms, nearly equal, in the tail": TruncatedMultivariateNormal(
+        -3.0, 0.01 * _equal_correlations(30, 1 - 1e-6)
+    ),
     "10 arms on both sides": TruncatedMultivariateNormal(
         np.linspace(-3, 3, 10), 0.01 * _unit_vector_covariance(10, 10, 0)
     ),

@@ -230,7 +230,7 @@ def test_an_agent_that_cannot_be_built_is_a_failure_as_well(capsys):
         (["--agent", "racing:delta=2"], "delta must be a finite number above 0 and below 1"),
         (["--agent", 'racing:grid={"delta":[0.1,0.2]}'], "--agent must be one agent in one world"),
         (["--horizon", "0"], "horizon must be a positive integer, got 0"),
-        (["--seed", "x"], "seed must be a non-negative integer, got 'x'"),
+        (["--seed", "-1"], "seed must be a non-negative integer, got -1"),
         (["--seed", str(2**64)], "seed must be at most 18446744073709551615"),
         (["--fps", "0"], "fps must be a finite number above 0 and at most 50, got 0.0"),
         (["--gif", "."], "gif must be a file, and no folder, got '.'"),
