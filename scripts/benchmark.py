@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
             chosen = choose(options.only, Session(effort, peers))
         except ValueError as error:
             parser.error(str(error))
-        rows = list(_measure(chosen))
+        rows = [row for row in _measure(chosen) if row.key.startswith(tuple(options.only))]
         found = document(rows, effort, peers.versions())
     print_report(found, rows, Console(width=None if sys.stdout.isatty() else WIDTH))
     if options.json:

