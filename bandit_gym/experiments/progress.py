@@ -14,10 +14,12 @@ Report = Callable[[Progress], None]
 def progress_on_stderr() -> Iterator[Report]:
     """Give a callback for `run_experiment` that shows its progress on standard error."""
     from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("blocks", total=None)
 
         def show(progress: Progress) -> None:
