@@ -92,7 +92,7 @@ class Column(NamedTuple):
         unit: of its values; means of shares are estimated as such.
         title: what tables of estimates and figures call it; those without one are not in them.
         definition: of `title`, in their words, per step if it is a sum.
-        table: which printed table has it: "estimates", "spread", or, if it is asked for, "".
+        table: "estimates" if the printed table has it unasked, else "".
         digits: decimals that the printed table shows; shares are shown in per cent.
     """
 
@@ -209,8 +209,6 @@ COLUMNS = {
         needs_means=True,
         unit="reward",
         title="realised regret",
-        definition="best mean - reward",
-        table="spread",
     ),
     "uniform_regret": Column(
         "sum over steps of max(means) - average mean: what uniform play would lose",
@@ -233,8 +231,6 @@ COLUMNS = {
         needs_means=True,
         unit="reward",
         title="simple regret",
-        definition="best mean - mean of the most pulled arm",
-        table="spread",
         digits=4,
     ),
     "best_arm_found": Column(

@@ -203,9 +203,9 @@ def _make_estimates(
     rows: Sequence[Row],
     columns: Sequence[str],
 ) -> Table:
-    experiment = results.experiment
+    experiment, most = results.experiment, max(row["replications"] for row in rows)
     title = (
-        f"{environment.label}: {max(row['replications'] for row in rows)} replications of "
+        f"{environment.label}: {most} replication{'s' * (most != 1)} of "
         f"{experiment.horizon} steps, seed {experiment.seed}. Means ± 95 % intervals."
     )
     cells: Cells = {
