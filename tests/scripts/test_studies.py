@@ -41,7 +41,6 @@ FEWER = {
     ],
     "paper": [
         *((f"horizon_{name} = {full}", f"horizon_{name} = 20") for name, full in LONG.items()),
-        
         ("deltas = [0.1, 0.3, 0.5, 0.7]", "deltas = [0.1, 0.7]"),
         ("sigmas = [0.1, 0.3, 0.5, 0.7]", "sigmas = [0.1, 0.7]"),
         ("early = 100", "early = 5"),
