@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
@@ -163,16 +164,19 @@ def _loky(workers: Workers) -> Iterator[Pool]:
     from joblib import cpu_count  # which knows of a container's share of the cores
     from joblib.externals.loky import ProcessPoolExecutor
 
-    number, is_done = workers.num_workers or cpu_count(), False
+    number = workers.num_workers or cpu_count()
     # The worker's first imports take nothing from the current folder, where a random.py may lie.
     environment = {"PYTHONSAFEPATH": "1"}
     arguments = os.getpid(), sys.path.copy()
     pool = ProcessPoolExecutor(number, initializer=_begin, initargs=arguments, env=environment)
     try:
         yield Pool(pool.submit, CALLS_PER_WORKER * number)
-        is_done = True
-    finally:
-        pool.shutdown(wait=is_done, kill_workers=not is_done)
+    except BaseException:
+        told, threading.excepthook = threading.excepthook, lambda error: None
+        pool.shutdown(kill_workers=True)  # its thread may miss a call that has gone, and say so
+        threading.excepthook = told
+        raise
+    pool.shutdown()
 
 
 def _begin(parent: int, path: list[str]) -> None:
