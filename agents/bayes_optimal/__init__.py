@@ -11,14 +11,22 @@ from __future__ import annotations
 import numpy as np
 
 from agents.base import Agent
-from agents.bayes_optimal.brackets import optimal_bracket as optimal_bracket
+from agents.bayes_optimal.brackets import optimal_bracket
 from agents.bayes_optimal.policy import find_policy
 from agents.bayes_optimal.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.bayes_optimal.recursion import check_memory, optimal_total
-from agents.bayes_optimal.regret import expected_regret as expected_regret
+from agents.bayes_optimal.regret import expected_regret
 from agents.rules.horizon import remaining_pulls
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem
+
+__all__ = [
+    "BayesOptimal",
+    "expected_regret",
+    "optimal_bracket",
+    "optimal_regret",
+    "optimal_value",
+]
 
 
 def optimal_value(problem: BanditProblem, horizon: int) -> float:
