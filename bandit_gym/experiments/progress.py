@@ -5,7 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
+from bandit_gym.experiments.command_line import shorten
 from bandit_gym.experiments.execution import Progress
+
+MOST_NAME = 20
+"""Characters of the name of the agent that has finished a block, beside the bar."""
 
 Report = Callable[[Progress], None]
 
@@ -18,13 +22,15 @@ def progress_on_stderr() -> Iterator[Report]:
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = ("{task.description}", BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("blocks", total=None)
 
         def show(progress: Progress) -> None:
             completed = progress.num_stored + progress.num_done
             bar.update(task, total=progress.num_blocks, completed=completed)
+            if progress.outcome is not None:
+                bar.update(task, description=shorten(progress.outcome.run.agent.label, MOST_NAME))
             if progress.outcome is None:
                 console.print(_opening(progress))
             elif progress.outcome.failure is not None:
