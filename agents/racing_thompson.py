@@ -159,31 +159,38 @@ class RacingThompson(Agent):
         if not (self._vetting.has_equal_weights or self._vetting.is_sure):
             doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.is_poor()
         doubts |= Doubt.BEYOND_TABLE.value * self._proposal.is_unreliable()
-        self._tell(doubts, races.num_samples, races.effective_sample_size(), is_capped)
+        doubts |= Doubt.PROPOSAL_BLIND.value * self._vetting.is_blind
+        told = races.num_samples, races.effective_sample_size(), is_capped
+        self._tell(doubts, self._vetting.last.copy(), *told)
         return np.argmax(races.totals, axis=1)  # line 16
 
     def _choose_exactly(self) -> np.ndarray:
         """Draw one sample of the posterior, which all of a race's would be draws of."""
         self._posterior.follow(self.rng, self.lane_counts, self.lane_sums)
+        doubts, last_vetted = self._posterior.doubts(), self._never
         if self._proposal.is_inferred:
             self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)
             self._vetting.look_near(self._vetting.find_due(self.lane_counts))
-        one = np.ones(self.num_lanes, dtype=np.int64)
-        self._tell(self._posterior.doubts(), one, one.astype(float), one == 0)
+            doubts = doubts | Doubt.PROPOSAL_BLIND.value * self._vetting.is_blind
+            last_vetted = self._vetting.last.copy()
+        self._tell(doubts, last_vetted, *self._of_one_sample)
         return self._posterior.draw_best(self.rng)
 
-    def _tell(self, doubts: np.ndarray, *told: np.ndarray) -> None:
+    def _tell(self, doubts: np.ndarray, last_vetted: np.ndarray, *told: np.ndarray) -> None:
         """Note how a decision went, and why it may not follow the posterior."""
-        doubts = doubts | Doubt.PROPOSAL_BLIND.value * self._vetting.is_blind
-        names = "num_samples", "effective_sample_size", "is_capped"
+        num_samples, effective_sample_size, is_capped = told
         self._diagnostics = {
-            **dict(zip(names, told, strict=True)),
+            "num_samples": num_samples,
+            "effective_sample_size": effective_sample_size,
+            "is_capped": is_capped,
             "doubts": doubts,
             "is_unreliable": doubts != 0,
-            "last_vetted": self._vetting.last.copy(),
+            "last_vetted": last_vetted,
         }
 
     def _restart(self, mask: np.ndarray) -> None:
+        self._never = np.zeros(self.num_lanes, dtype=np.int64)
+        self._of_one_sample = self._never + 1, self._never + 1.0, self._never > 0
         self._vetting.restart(mask)
         self._posterior.restart(self.rng, mask)
 

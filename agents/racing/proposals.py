@@ -36,7 +36,7 @@ NUM_TRIED = 64
 FEATURES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     np.log,
     lambda x: np.log1p(-x),
-    np.positive,
+    lambda x: x,
     np.square,
     np.reciprocal,
 )
@@ -77,7 +77,8 @@ class Proposal(ABC):
         has_likelihood: whether the likelihood of the data is a factor of q.
         is_inferred: whether that weights are equal was inferred from draws of the prior.
         natural: the (1, K, 5) natural parameters of the problem's prior and the (K, 1) ends of its
-            support, where it says them: weights by them take a third of the time.
+            support, where it says them: weights by them take a third of the time. The ends are
+            left out where they are the likelihood's, which no draw passes.
     """
 
     posterior: Posterior | None = None
@@ -90,8 +91,10 @@ class Proposal(ABC):
         self.natural: tuple[np.ndarray, ...] | None = None
         if problem.offers("natural_parameters"):
             prior: Any = problem.prior
-            ends = problem.arm_support().T[..., None]
-            self.natural = (prior.natural_parameters(problem.num_arms)[None], *ends)
+            ends = problem.arm_support()
+            is_cut = (ends != problem.likelihood.support).any()
+            parameters = prior.natural_parameters(problem.num_arms)[None]
+            self.natural = (parameters, *(ends.T[..., None] if is_cut else ()))
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.follow`."""

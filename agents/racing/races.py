@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.racing.proposals import Proposal
-from agents.racing.stopping import Bars, Sums, is_over
+from agents.racing.stopping import Bars, Sums, is_clear
 from agents.racing.weighing import TILE_SIZE, no_weight, split_lanes, weigh
 from bandit_gym.numerics.compiled import inner, kernel
 
@@ -147,7 +147,8 @@ def feed_races(
         (R,) True where the race is over.
     """
     bars, has_ended = races.bars, np.zeros(lanes.size, dtype=np.bool_)
-    by_value, most = bars.by_value, bars.max_samples
+    gaps, by_value, most = bars.gaps, bars.by_value, bars.max_samples
+    level = bars.level + math.log(races.totals.shape[1] - 1)
     for r in range(lanes.size):
         n = lanes[r]  # views of its rows are taken once, for each costs as much as a sample
         total, square, weights = races.totals[n], races.squares[n], races.weight_sums[n]
@@ -177,7 +178,10 @@ def feed_races(
             has_weight = total[leader] > 0.0
             if d == length and not has_weight:
                 length = races.lengths[n] = most
-            is_done = d == length or is_over(bars, sums, leader, second, d)  # line 12
+            bar = gaps[min(d, gaps.size - 1)]
+            is_done = d == length or (total[leader] - second) / (d + 1) > bar  # line 12
+            if not is_done and total[leader] >= level * factors[leader]:  # else no tilt could do
+                is_done = is_clear(level, sums, leader)
             if (is_done and has_weight) or d == most:
                 has_ended[r] = True
                 break  # line 13

@@ -38,6 +38,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from numbers import Integral
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -55,16 +56,19 @@ MAX_SAMPLES = 100_000
 MOST_SAMPLES = 10**7
 """In a race; the paper's threshold is kept for each of them."""
 
+NO_GAP = np.array([np.inf])
+"""The gaps of stops that do not ask for one."""
+
 TINY = 1e-300
 """The least share that is divided by."""
 
 
 class Bars(NamedTuple):
-    """A stop, in the form that compiled loops read; `is_over` reads it.
+    """A stop, in the form that compiled loops read.
 
     Attributes:
-        gaps: (max_samples + 1,) or (0,): what the gap between the two best averages has to exceed
-            after d draws, line 12.
+        gaps: (max_samples + 1,) what the gap between the two best averages has to exceed after d
+            draws, line 12; the last one stands for those after it.
         level: log(n / delta); with log(K - 1) what the leader's evidence has to exceed.
         by_value: whether v is divided by the largest v seen, and not by the largest w.
         max_samples: draws that end any race.
@@ -172,7 +176,7 @@ class SelfNormalised(NamedStop):
     def bars(self) -> Bars:
         """Return the evidence that makes a leader clear."""
         level = math.log(len(TILTS) / self.delta)
-        return Bars(np.empty(0), level, False, self.max_samples)
+        return Bars(NO_GAP, level, False, self.max_samples)
 
     def lengths(self, shares: np.ndarray) -> np.ndarray:
         """Return the (N,) samples that are enough, where one is worth (N,) effective ones."""
@@ -201,7 +205,7 @@ class Fixed(NamedStop):
 
     def bars(self) -> Bars:
         """Return bars that are never met."""
-        return Bars(np.empty(0), math.inf, True, self.num_samples, is_fixed=True)
+        return Bars(NO_GAP, math.inf, True, self.num_samples, is_fixed=True)
 
 
 Stop = Paper | SelfNormalised | Fixed
@@ -251,6 +255,9 @@ def make_stop(stopping: Stop | str | int | Mapping[str, Any], options: Mapping[s
     if isinstance(stopping, Stop):
         return stopping
     if kind is None:
+        if not isinstance(stopping, Integral):
+            condition = "be a stop, its name, a dict of its name and options, or a positive integer"
+            raise TypeError(message("stopping", condition, stopping))
         return Fixed(_check_samples("stopping", stopping))
     check_keys(
         "stopping", options, required=["num_samples"] if kind is Fixed else [], optional=known
@@ -278,20 +285,9 @@ def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
 
 
 @inner
-def is_over(bars: Bars, sums: Sums, leader: int, second: float, d: int) -> bool:
-    """Say whether a race is over after d draws, given its leader and the next largest total."""
-    if bars.gaps.size > 0:  # line 12
-        return (sums.totals[leader] - second) / (d + 1) > bars.gaps[d]
-    return not bars.is_fixed and sums.totals[leader] > 0.0 and is_clear(bars, sums, leader)
-
-
-@inner
-def is_clear(bars: Bars, sums: Sums, leader: int) -> bool:
-    """Say whether the leader is clear of all others; sums are per largest w."""
+def is_clear(level: float, sums: Sums, leader: int) -> bool:
+    """Say whether the evidence against all others exceeds the level; sums are per largest w."""
     total, squares, factors = sums.totals, sums.squares, sums.factors
-    level = bars.level + math.log(total.size - 1)
-    if total[leader] < level * factors[leader]:  # no r < 1 could do
-        return False
     for i in range(total.size):
         if i != leader:
             bound = max(factors[leader], factors[i])

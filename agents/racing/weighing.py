@@ -44,9 +44,11 @@ def weigh(
     if proposal.natural is None:
         log_prior = log_weights = prior_log_density(proposal.problem, means)
     else:
-        coefficients, low, high = proposal.natural
-        is_outside = ((means < low) | (means > high)).any(axis=1)
-        log_prior = log_weights = np.where(is_outside, -np.inf, add_features(coefficients, means))
+        coefficients, *ends = proposal.natural
+        log_prior = log_weights = add_features(coefficients, means)
+        if ends:
+            is_outside = ((means < ends[0]) | (means > ends[1])).any(axis=1)
+            log_prior = log_weights = np.where(is_outside, -np.inf, log_prior)
     if not proposal.has_likelihood:
         data = proposal.counts[lanes][..., None], proposal.sums[lanes][..., None]
         log_likelihood = proposal.problem.likelihood.log_likelihood(means, *data)

@@ -72,16 +72,16 @@ def test_under_the_reference_prior_a_race_is_conjugate_thompson_sampling(
 
 
 def literal_race(winners, log_weights, gumbels, bars, scale):
-    """Lines 5 to 16 of Algorithm 2 for one lane, all sums computed anew at each sample."""
-    weights = np.exp(log_weights - log_weights.max())
-    for d in range(1, len(weights) + 1):
-        values = np.zeros((d, len(gumbels)))
-        values[np.arange(d), winners[:d]] = np.exp(gumbels[winners[:d]]) * weights[:d]
-        averages = values.sum(axis=0) / (values.max() if scale == "value" else weights[:d].max())
-        second, first = np.sort(averages / (d + 1))[-2:]  # m is 1 before the first sample
-        if first - second > bars[d]:
-            break
-    return averages.argmax(), d
+    """Lines 5 to 16 of Algorithm 2 for one lane, after every number of samples at once."""
+    weights, d = np.exp(log_weights - log_weights.max()), np.arange(1, len(log_weights) + 1)
+    values = np.zeros((len(weights), len(gumbels)))
+    values[d - 1, winners] = np.exp(gumbels[winners]) * weights
+    largest = np.maximum.accumulate(values.max(axis=1) if scale == "value" else weights)
+    with np.errstate(invalid="ignore"):  # before the first sample that has weight
+        averages = values.cumsum(axis=0) / largest[:, None]
+    second, first = np.sort(averages / (d + 1)[:, None])[:, -2:].T  # m is 1 before the first sample
+    is_over = (first - second > bars[d]) | (d == len(d))
+    return averages[is_over.argmax()].argmax(), d[is_over.argmax()]
 
 
 def bars(threshold, delta, sigma, most):
@@ -221,6 +221,12 @@ def test_a_stop_is_an_object_a_name_or_a_dict(stopping):
     assert make_stop(named.stopping.to_dict(), {}) == named.stopping
     assert RacingThompson(CUT, stopping=20).stopping == Fixed(20)
     assert RacingThompson(CUT).stopping == SelfNormalised()
+
+
+@pytest.mark.parametrize("stopping", [1.5, None])
+def test_a_stop_of_another_kind_is_told_what_may_be_one(stopping):
+    with pytest.raises(TypeError, match="stopping must be a stop, its name, .* integer, got"):
+        RacingThompson(CUT, stopping=stopping)
 
 
 @pytest.mark.parametrize("problem", [UNIFORM, CUT], ids=["conjugate", "tables"])
