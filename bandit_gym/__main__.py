@@ -2,7 +2,7 @@
 
 import sys
 
-from bandit_gym.cli import main
-
 if __name__ == "__main__":  # worker processes import this module as well
+    from bandit_gym.cli import main
+
     sys.exit(main())

@@ -34,8 +34,6 @@ from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.experiments.provenance import HERE, check_trust, importing_from
 from bandit_gym.experiments.simulation import headline, least_regrets
 from bandit_gym.experiments.store import MANIFEST, read_manifest
-from bandit_gym.fidelity.benchmark import describe_leaderboard, describe_verdicts, run_suite
-from bandit_gym.fidelity.suite import load_suite
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import describe, draw_regret, write_report
 from bandit_gym.results.results import load_results
@@ -231,6 +229,10 @@ def _fidelity(options: argparse.Namespace) -> int:
 
     The exit code is 1 if one fails, or is WRONG in a suite that is judged.
     """
+    # brings matplotlib and scipy.optimize, which no other command needs at its start
+    from bandit_gym.fidelity.benchmark import describe_leaderboard, describe_verdicts, run_suite
+    from bandit_gym.fidelity.suite import load_suite
+
     folder = check_folder("out", options.out)
     with importing_from(HERE):
         found = run_suite(

@@ -16,9 +16,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import islice
 from typing import Any, NamedTuple
 
 from bandit_gym.checks import check_choice, check_integer, message
@@ -101,10 +100,12 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         """Yield each call's arguments and what came of it, or `Died`, in the order of finishing."""
         waiting, under_way, lost = iter(calls), dict[Future[Any], Call](), list[Call]()
         while True:
-            pool = self._connected()
             if not lost:
-                for call in islice(waiting, pool.limit - len(under_way)):
+                for call in waiting:
+                    pool = self._connected()
                     under_way[_submit(pool, function, call)] = call
+                    if len(under_way) == pool.limit:
+                        break
             done = wait(under_way, return_when=FIRST_COMPLETED).done
             for future in [future for future in under_way if future in done]:
                 call = under_way.pop(future)
@@ -114,8 +115,9 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
                     yield call, future.result()
             if lost and not under_way:
                 self._disconnect()
-                for call in lost:
-                    yield call, self._call_alone(function, call)
+                with Executor(replace(self._workers, num_workers=1)) as alone:
+                    for call in lost:
+                        yield call, alone._call_alone(function, call)
                 lost = []
             elif not done:
                 return
@@ -123,11 +125,10 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
     def _call_alone(self, function: Callable[..., Any], call: Call) -> Any:
         pool = self._connected()
         future = _submit(pool, function, call)
-        error = future.exception()
-        if not isinstance(error, pool.deaths):
-            return future.result()
-        self._disconnect()
-        return Died(error)
+        if isinstance(error := future.exception(), pool.deaths):
+            self._disconnect()
+            return Died(error)
+        return future.result()
 
     def _connected(self) -> Pool:
         if self._pool is None:
@@ -225,8 +226,7 @@ def _dask(workers: Workers) -> Iterator[Pool]:
                 f"scheduler must have workers, got none at {workers.scheduler!r}."
             )
         submit = client.get_executor(pure=False).submit
-        limit = CALLS_PER_WORKER * number
-        yield Pool(submit, limit, (distributed.KilledWorker, BrokenExecutor))
+        yield Pool(submit, CALLS_PER_WORKER * number, (distributed.KilledWorker, BrokenExecutor))
 
 
 def _kill_workers(cluster: Any) -> None:
