@@ -7,8 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from families import CONJUGATE_PROBLEMS
+from hypothesis import settings
 
 from bandit_gym.problem import BanditProblem
+
+settings.register_profile("fixed", derandomize=True, database=None, deadline=None, max_examples=20)
+settings.load_profile("fixed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,6 +27,18 @@ ROOMS = {  # sources -> tests that may notice
     "rest": ("", "tests/agents tests/bandit_gym tests/contracts"),
     "both": ("", "tests/agents tests/bandit_gym tests/contracts"),
 }
+CONTRACTS = {  # what each is about, where that is one room
+    **dict.fromkeys(("agents", "laws", "recomputed"), "agents"),
+    **{name: f"agents/{name}" for name in ("posteriors", "racing", "rules")},
+    "optimum": "agents/bayes_optimal",
+    "commands": "bandit_gym/cli",
+    **dict.fromkeys(("executors", "experiments"), "bandit_gym/experiments"),
+    **dict.fromkeys(("environments", "vector_environments"), "bandit_gym/envs"),
+    **{
+        name: f"bandit_gym/{name}"
+        for name in ("fidelity", "likelihoods", "priors", "results", "wrappers")
+    },
+}
 
 
 def sources_of(room: str) -> list[Path]:

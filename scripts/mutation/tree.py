@@ -16,7 +16,7 @@ from typing import Any
 import numba
 import pytest
 
-from mutation.rooms import ROOT
+from mutation.rooms import CONTRACTS, ROOT
 
 PATIENCE = {"plain": 0.5, "compiled": 40.0}
 """Seconds of the processor that a test may take on the unbroken code, compilation included."""
@@ -92,7 +92,8 @@ class Tree:
         self, mode: str, tests: list[str], watch: Stopwatch, found: Path | None = None
     ) -> int:
         self._settle(mode)
-        options = ["-q", "-n0", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow"]
+        options = ["-q", "-n0", "--tb=no", "--assert=plain", "-p", "no:cacheprovider"]
+        options += ["-m", "not slow"]
         options += ["-W", "ignore::RuntimeWarning"] * (mode == "plain")  # compiled code gives none
         code = pytest.main([*options, *tests], plugins=[watch])
         if found:
@@ -138,9 +139,15 @@ def nearest(source: Path, seconds: dict[str, float], left: float) -> Iterator[st
 
 
 def _kinship(test: str, source: Path) -> int:
-    """Count the leading parts that `tests/a/test_b.py::...` and `a/b/c.py` have in common."""
+    """Count the leading parts that `tests/a/test_b.py::...` and `a/b/c.py` have in common.
+
+    A contract is as near as if it lay with the room that it is about.
+    """
     path = Path(test.partition("::")[0]).with_suffix("")
-    parts = [*path.parts[1:-1], path.name.removeprefix("test_")]
+    name = path.name.removeprefix("test_")
+    is_contract = path.parent.name == "contracts"
+    folders = CONTRACTS.get(name, "").split("/") if is_contract else path.parts[1:-1]
+    parts = [*folders, name]
     pairs = zip(parts, source.with_suffix("").parts, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), len(parts))
 

@@ -127,7 +127,7 @@ REFUSED = [
     (bernoulli(Joint()), {}, "RacingThompson and SMCThompson take any prior"),
     (
         *(BanditProblem(Geometric(), Gamma(2.0, 1.0), 2), {"prior": "reference"}),
-        "prior must be an object or a dict for geometric rewards",
+        "prior must be an object or a dict for users_geometric rewards",
     ),
     (
         *(BanditProblem(Torn(), Gamma(3.0, 2.0), 2), {}),

@@ -12,7 +12,7 @@ from bandit_gym import cli
 from bandit_gym.experiments import Experiment, Workers, run_experiment
 from bandit_gym.rollout import rollout
 
-ENV_ID = "geometric:GeometricBandit-v0"
+ENV_ID = "geometric:UsersGeometricBandit-v0"
 
 
 @pytest.mark.parametrize("observation", ["constant", "counts", "history"])

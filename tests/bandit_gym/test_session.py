@@ -119,15 +119,15 @@ def test_session_code_goes_to_workers_and_draws_the_same_there():
     code = SESSION + (
         "import bandit_gym as bg\n"
         "world = {'env': 'BernoulliBandit-v0', 'prior': Squared(2), 'num_arms': 4}\n"
-        "for workers in (bg.Workers('serial'), bg.Workers('loky', 2)):\n"
-        "    found = bg.compare({'mine': Stubborn, 'exact': build}, env=world, replications=8,\n"
+        "for workers in (bg.Workers('serial'), bg.Workers('loky', 1)):\n"
+        "    found = bg.compare({'mine': Stubborn, 'exact': build}, env=world, replications=4,\n"
         "        horizon=5, block_size=1, progress=False, workers=workers)\n"
         "    print(found.frame().to_csv().encode())\n"
     )
     done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     serial, parallel = done.stdout.splitlines()
-    assert serial == parallel and serial.count("\\n") == 1 + 2 * 8 * 5
+    assert serial == parallel and serial.count("\\n") == 1 + 2 * 4 * 5
 
 
 def test_folder_keeps_a_digest_and_says_how_to_run_it_again(session, tmp_path):

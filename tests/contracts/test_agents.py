@@ -25,13 +25,14 @@ NORMAL = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
 PROBLEMS = {"conjugate": CONJUGATE, "grid": GRID, "chains": CHAINS, "normal": NORMAL}
 FOR_LIKE_ARMS = "discounted_gittins", "information_relaxation"
 """Rules that refuse dependent arms, and take seconds where arms are not conjugate."""
+WITHOUT_POSTERIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss"
 FOR_BERNOULLI = "discounted_gittins", "ucb_tuned"
 SETTINGS = {
     **{
         f"{name}, {kind}": (name, kind, {})
         for name in ALL_AGENTS
         for kind in ("conjugate", "grid", "chains")
-        if kind == "conjugate" or name not in FOR_LIKE_ARMS
+        if kind == "conjugate" or name not in (*FOR_LIKE_ARMS, *WITHOUT_POSTERIOR)
         if kind != "chains" or name != "sliding_window"  # for chains cannot forget
     },
     "exact, reference": ("exact", "normal", {"prior": "reference"}),
@@ -147,9 +148,6 @@ def test_asking_moves_nothing(setting):
     assert_same([lane_counts(asked), lane_sums(asked)], [counts, sums])
     assert_same(play(asked, 4), play(unasked, 4))
     assert asked.rng.random() == unasked.rng.random()
-
-
-WITHOUT_POSTERIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss"
 
 
 @alone_and_together

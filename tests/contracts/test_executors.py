@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,9 @@ from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, Workers, run_experiment
 
+BACKENDS = {"loky": "joblib", "dask": "distributed"}
+"""What works in other processes, and the package that it needs."""
+
 SUPPORT = Path(__file__).parents[1] / "support"
 OWN = {"agent": "stub_agents:Telling", "tells": {"mood": -1.5}, "label": "own"}
 """Code of one's own, which is never taken for too little work to start a worker."""
@@ -36,37 +40,52 @@ def make_experiment(*agents, **changes):
     return Experiment(worlds, agents or ("random", "exact", OWN), **(settings | changes))
 
 
+@pytest.fixture(params=BACKENDS)
+def backend(request):
+    """Each back end in turn, where it is installed."""
+    pytest.importorskip(BACKENDS.get(request.param, "bandit_gym"))
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def serial(tmp_path_factory):
-    """The blocks that this process stores."""
+def stored(tmp_path_factory):
+    """The folder that this process makes."""
     folder = tmp_path_factory.mktemp("serial")
     run_experiment(make_experiment(), folder, workers=SERIAL)
-    return files_of(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def serial(stored):
+    """The blocks that this process stores."""
+    return files_of(stored)
+
+
+@pytest.fixture
+def copy(stored, tmp_path):
+    """A copy of that folder, for tests that change it."""
+    return shutil.copytree(stored, tmp_path / "copy")
 
 
 # -- The same bytes -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("backend", "number"),
-    [
-        ("loky", 1),
-        ("loky", 3),
-        pytest.param("dask", 2, marks=pytest.mark.slow),
-    ],
-)
-def test_other_processes_store_the_same_bytes(tmp_path, serial, backend, number):
-    pytest.importorskip({"dask": "distributed"}.get(backend, "joblib"))
-    run_experiment(make_experiment(), tmp_path, workers=Workers(backend, number))
-    assert files_of(tmp_path) == serial
-    assert os.getpid() not in {receipt["process"] for receipt in receipts_of(tmp_path)}
+def test_other_processes_share_the_work_and_store_the_same_bytes(tmp_path, serial, backend):
+    """Whatever their number, and also of an agent that cannot be pickled."""
+    tired = {"agent": "stub_agents:Tired", "seconds": 0.005}
+    experiment = make_experiment("random", "exact", OWN, "stub_agents:Unpicklable", tired)
+    run_experiment(experiment, tmp_path, workers=Workers(backend, 2))
+    assert files_of(tmp_path).items() >= serial.items()
+    assert failures_of(load_results(tmp_path)) == {}
+    processes = {receipt["process"] for receipt in receipts_of(tmp_path)}
+    assert len(processes) == 2 and os.getpid() not in processes
 
 
 @pytest.mark.slow
 def test_a_cluster_that_runs_already_stores_the_same_bytes(tmp_path, serial):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None
+        n_workers=1, threads_per_worker=1, dashboard_address=None
     ) as cluster:
         workers = Workers("dask", scheduler=cluster.scheduler_address)
         run_experiment(make_experiment(), tmp_path, workers=workers)
@@ -74,23 +93,11 @@ def test_a_cluster_that_runs_already_stores_the_same_bytes(tmp_path, serial):
     assert os.getpid() not in {receipt["process"] for receipt in receipts_of(tmp_path)}
 
 
-def test_work_is_spread_over_processes(tmp_path):
-    tired = make_experiment("stub_agents:Tired", horizon=20)
-    run_experiment(tired, tmp_path, workers=Workers("loky", 2))
-    assert len({receipt["process"] for receipt in receipts_of(tmp_path)}) == 2
-
-
 @pytest.mark.parametrize(("horizon", "is_here"), [(60, True), (1000, False)])
 def test_little_work_of_ours_starts_no_worker(tmp_path, horizon, is_here):
     run_experiment(make_experiment("random", horizon=horizon), tmp_path, workers=Workers("loky", 1))
     processes = {receipt["process"] for receipt in receipts_of(tmp_path)}
     assert (processes == {os.getpid()}) is is_here
-
-
-def test_an_agent_that_cannot_be_pickled_works_in_other_processes(tmp_path):
-    experiment = make_experiment("stub_agents:Unpicklable")
-    run_experiment(experiment, tmp_path, workers=Workers("loky", 2))
-    assert failures_of(load_results(tmp_path)) == {}
 
 
 # -- What is there already ----------------------------------------------------------------------
@@ -107,13 +114,12 @@ def test_running_again_simulates_nothing_and_more_replications_only_the_new(tmp_
     assert files_of(tmp_path) == serial
 
 
-def test_fewer_replications_change_nothing_and_are_the_first_ones(tmp_path):
-    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*") if path.is_file()}
+def test_fewer_replications_change_nothing_and_are_the_first_ones(copy):
+    before = {path: path.read_bytes() for path in copy.rglob("*.*") if path.is_file()}
     fewer = make_experiment(replications=7)
-    run_experiment(fewer, tmp_path, workers=SERIAL)
+    run_experiment(fewer, copy, workers=SERIAL)
     assert {path: path.read_bytes() for path in before} == before
-    whole, part = load_results(tmp_path).frame(), load_results(tmp_path, fewer).frame()
+    whole, part = load_results(copy).frame(), load_results(copy, fewer).frame()
     first = whole[whole["replication"] < 7].reset_index(drop=True)
     assert part.equals(first)
 
@@ -222,50 +228,50 @@ def test_the_first_block_of_very_many_starts_at_once(tmp_path, replications):
 # -- Agents that fail ---------------------------------------------------------------------------
 
 
-def check_others_unharmed(folder, serial, label, start):
-    """An agent failed in both of its blocks, and `random`, `exact` and `own` in none."""
+def check_others_unharmed(folder, serial, starts):
+    """Some agents failed in their block, and `random`, `exact` and `own` did not.
+
+    Args:
+        folder: of results.
+        serial: blocks that the others would have stored alone.
+        starts: label of each agent that failed -> how what it raised begins.
+    """
     results = load_results(folder)
-    assert files_of(folder) == {name: data for name, data in serial.items() if "00002" not in name}
-    assert {*failures_of(results)} == {label}
-    texts = failures_of(results)[label]
-    assert sorted(texts) == [0, 1]
-    assert all(text.startswith(start) for text in texts.values())
-    assert f"Left out: {label} in BernoulliBandit-v0, which failed in 2 of 2 blocks" in str(results)
-    assert results.table()["agent"].tolist() == ["random", "exact", "own"]
-    return texts[0]
+    failures = failures_of(results)
+    first = {name: data for name, data in serial.items() if "00000" in name}
+    assert files_of(folder).items() >= first.items()
+    assert failures.keys() == starts.keys()
+    for label, start in starts.items():
+        assert list(failures[label]) == [0] and failures[label][0].startswith(start)
+        left_out = f"Left out: {label} in BernoulliBandit-v0, which failed in 1 of 1 blocks"
+        assert left_out in str(results)
+    assert results.table()["agent"].tolist()[:3] == ["random", "exact", "own"]
+    assert results.num_missing == len(starts)
+    return failures
 
 
-@pytest.mark.parametrize(
-    ("backend", "number"), [("loky", 2), pytest.param("dask", 2, marks=pytest.mark.slow)]
-)
-def test_an_agent_that_kills_its_process_costs_its_own_blocks_only(
-    tmp_path, serial, backend, number
-):
-    pytest.importorskip({"dask": "distributed"}.get(backend, "joblib"))
-    agents = ("random", "stub_agents:Deadly", "exact", OWN)
-    experiment = make_experiment(*agents, replications=8)
-    run_experiment(experiment, tmp_path, workers=Workers(backend, number))
-    check_others_unharmed(tmp_path, serial, "Deadly", "WorkerDied: ")
+def test_an_agent_that_kills_its_process_costs_its_own_blocks_only(tmp_path, serial, backend):
+    """At most four blocks are under way with it, and the fifth is simulated as well."""
+    agents = ("stub_agents:Deadly", "random", "exact", OWN, "ucb1")
+    run_experiment(make_experiment(*agents, replications=4), tmp_path, workers=Workers(backend, 2))
+    check_others_unharmed(tmp_path, serial, {"Deadly": "WorkerDied: "})
 
 
-@pytest.mark.parametrize(
-    ("kind", "start"),
-    [
-        ("exit", "SystemExit: 0"),
-        ("unencodable", "ValueError: \\udc80"),
-        ("group", "ExceptionGroup: many"),
-        ("markup", "ValueError: [/x]"),
-        ("late", "ValueError: \\x1b[31mred"),
-    ],
-)
-def test_whatever_an_agent_raises_costs_its_own_blocks_only(tmp_path, serial, kind, start):
-    strange = {"agent": "stub_agents:Strange", "kind": kind, "label": "strange"}
-    agents = ("random", strange, "exact", OWN)
-    run_experiment(make_experiment(*agents, replications=8), tmp_path, workers=SERIAL)
-    text = check_others_unharmed(tmp_path, serial, "strange", start)
-    headline, blank, trace = text.split("\n", 2)
-    assert headline.isprintable() and blank == ""
-    assert "Traceback (most recent call last)" in trace and "in act" in trace
+def test_whatever_an_agent_raises_costs_its_own_blocks_only(tmp_path, serial):
+    starts = {
+        "exit": "SystemExit: 0",
+        "unencodable": "ValueError: \\udc80",
+        "group": "ExceptionGroup: many",
+        "markup": "ValueError: [/x]",
+        "late": "ValueError: \\x1b[31mred",
+    }
+    strange = [{"agent": "stub_agents:Strange", "kind": kind, "label": kind} for kind in starts]
+    agents = ("random", *strange, "exact", OWN)
+    run_experiment(make_experiment(*agents, replications=4), tmp_path, workers=SERIAL)
+    for texts in check_others_unharmed(tmp_path, serial, starts).values():
+        headline, blank, trace = texts[0].split("\n", 2)
+        assert headline.isprintable() and blank == ""
+        assert "Traceback (most recent call last)" in trace and "in act" in trace
 
 
 def test_a_block_that_failed_is_tried_again(tmp_path):
@@ -344,57 +350,55 @@ def write_null(path, other):
     path.write_text("null")
 
 
-@pytest.mark.parametrize(
-    ("kind", "damage"),
-    [
-        *(("blocks", each) for each in (truncate, empty, fill_with_garbage, swap, lose)),
-        *(("receipts", each) for each in (truncate, empty, swap, lose, write_null)),
-    ],
-)
-def test_a_damaged_block_is_told_left_out_and_computed_again(tmp_path, serial, kind, damage):
-    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
-    whole = load_results(tmp_path).frame()
-    folder = sorted((tmp_path / kind).iterdir())[0]
-    _, path, other = sorted(folder.iterdir())
-    damage(path, other)
-    name = f"{folder.name}/00001"
-    left, told = load_results(tmp_path).frame(), str(load_results(tmp_path))
-    assert len(left) == len(whole) - 4 * 60
-    assert "Not complete: 1 of 9 blocks are missing." in told
-    assert f"Not whole: 1 blocks, for example {name}; `bandit-gym resume` computes them" in told
-    watched = run_and_watch(make_experiment(), tmp_path)
-    assert (watched.stored, len(watched.done), watched.damaged) == (8, 1, (name,))
-    assert files_of(tmp_path).items() >= serial.items()
-    assert load_results(tmp_path).frame().equals(whole)
+DAMAGES = {
+    "blocks": (swap, truncate, empty, fill_with_garbage, lose),
+    "receipts": (swap, truncate, empty, lose, write_null),
+}
+"""What befalls the first five files; the first is swapped with the second, while that is whole."""
 
 
-def test_a_block_that_is_missing_is_not_called_damaged(tmp_path, serial):
-    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_damaged_blocks_are_told_left_out_and_computed_again(copy, serial, kind):
+    whole = load_results(copy).frame()
+    paths = sorted((copy / kind).rglob("0*.*"))[:5]
+    for damage, path in zip(DAMAGES[kind], paths, strict=True):
+        damage(path, paths[1])
+    left, told = load_results(copy).frame(), str(load_results(copy))
+    assert len(left) == len(whole) - 5 * 4 * 60
+    assert "Not complete: 5 of 9 blocks are missing." in told
+    watched = run_and_watch(make_experiment(), copy)
+    assert (watched.stored, len(watched.done)) == (4, 5)
+    assert sorted(watched.damaged) == [f"{path.parent.name}/{path.stem}" for path in paths]
+    example = f"for example {watched.damaged[0]}; `bandit-gym resume` computes them"
+    assert f"Not whole: 5 blocks, {example}" in told
+    assert files_of(copy) == serial
+    assert load_results(copy).frame().equals(whole)
+
+
+def test_a_block_that_is_missing_is_not_called_damaged(copy, serial):
     for kind in ("blocks", "receipts"):
-        sorted(sorted((tmp_path / kind).iterdir())[0].iterdir())[1].unlink()
-    assert "Not whole" not in str(load_results(tmp_path))
-    watched = run_and_watch(make_experiment(), tmp_path)
+        sorted(sorted((copy / kind).iterdir())[0].iterdir())[1].unlink()
+    assert "Not whole" not in str(load_results(copy))
+    watched = run_and_watch(make_experiment(), copy)
     assert (watched.stored, len(watched.done), watched.damaged) == (8, 1, ())
-    assert files_of(tmp_path) == serial
+    assert files_of(copy) == serial
 
 
-def test_a_block_forged_together_with_its_receipt_is_computed_again(tmp_path, serial):
-    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
-    block, receipt = (sorted((tmp_path / k).rglob("00001.*"))[0] for k in ("blocks", "receipts"))
+def test_a_block_forged_together_with_its_receipt_is_computed_again(copy, serial):
+    block, receipt = (sorted((copy / k).rglob("00001.*"))[0] for k in ("blocks", "receipts"))
     block.write_bytes(b"no Parquet at all")
     rewrite_receipt(receipt, {"sha256": hashlib.sha256(b"no Parquet at all").hexdigest()})
-    assert len(run_and_watch(make_experiment(), tmp_path).damaged) == 1
-    assert files_of(tmp_path) == serial
+    assert len(run_and_watch(make_experiment(), copy).damaged) == 1
+    assert files_of(copy) == serial
 
 
-def test_what_killed_writers_left_is_cleared_and_what_others_put_there_is_kept(tmp_path, serial):
-    run_experiment(make_experiment(), tmp_path, workers=SERIAL)
-    folder = sorted((tmp_path / "blocks").iterdir())[0]
+def test_what_killed_writers_left_is_cleared_and_what_others_put_there_is_kept(copy):
+    folder = sorted((copy / "blocks").iterdir())[0]
     leftover = folder / ".00000.parquet.abc.bandit-gym.tmp"
     others = [folder / name for name in (".DS_Store", "00000.parquet~", "\u0663.parquet")]
     for path in (leftover, *others):
         path.write_text("half a block")
-    assert run_and_watch(make_experiment(), tmp_path) == (9, [], ())
+    assert run_and_watch(make_experiment(), copy) == (9, [], ())
     assert not leftover.exists() and all(path.exists() for path in others)
 
 
@@ -479,7 +483,8 @@ def start(folder, backend):
     held = {"agent": "stub_agents:Held", "folder": str(folder), "label": "held"}
     experiment = make_experiment("random", held)
     (folder / "settings.json").write_text(json.dumps(experiment.to_dict()))
-    command = ["run", folder / "settings.json", "--backend", backend, "--workers", "2"]
+    number = 2 if backend == "loky" else 1  # of several all end
+    command = ["run", folder / "settings.json", "--backend", backend, "--workers", number]
     process = subprocess.Popen(
         [sys.executable, "-m", "bandit_gym", *map(str, command), "--out", str(folder / "out")],
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(SUPPORT), *sys.path])},
@@ -508,31 +513,27 @@ def processes_of(session):
     return found
 
 
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
+STOPS = [(name, number) for name in BACKENDS for number in (signal.SIGTERM, signal.SIGKILL)]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a parent's death")
 @pytest.mark.parametrize(
-    ("backend", "number", "code"),
-    [
-        ("serial", signal.SIGINT, 130),
-        ("loky", signal.SIGTERM, 143),
-        ("loky", signal.SIGKILL, -9),
-        pytest.param("loky", signal.SIGINT, 130, marks=pytest.mark.slow),
-        pytest.param("dask", signal.SIGTERM, 143, marks=pytest.mark.slow),
-        pytest.param("dask", signal.SIGKILL, -9, marks=pytest.mark.slow),
-    ],
+    ("backend", "number"),
+    [("serial", signal.SIGINT), ("loky", signal.SIGINT), *STOPS],
+    indirect=["backend"],
 )
 def test_a_stopped_run_keeps_its_blocks_leaves_no_process_and_resumes_to_the_same_bytes(
-    tmp_path, capsys, backend, number, code
+    tmp_path, capsys, backend, number
 ):
-    if backend == "dask":
-        pytest.importorskip("distributed")
     process, experiment = start(tmp_path, backend)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does: to the workers as well
     else:
         process.send_signal(number)
     _, told = process.communicate(timeout=60)
-    assert process.returncode == code
-    if code > 0:
+    assert process.returncode == CODES[number]
+    if number != signal.SIGKILL:
         assert f"To go on: bandit-gym resume {tmp_path / 'out'}" in told
         assert backend == "dask" or "Traceback" not in told  # Dask may tell of its own
     end = time.monotonic() + 30  # a worker that hears nothing would go on for 60 s
@@ -554,7 +555,7 @@ def test_a_stopped_run_keeps_its_blocks_leaves_no_process_and_resumes_to_the_sam
 def test_kills_at_any_moment_and_resumes_end_with_the_same_bytes(tmp_path):
     """Three kills within a tenth of a second after a block was stored."""
     tired = {"agent": "stub_agents:Tired", "seconds": 0.0005}
-    experiment = make_experiment("random", tired, replications=120)
+    experiment = make_experiment("random", tired, replications=80)
     (tmp_path / "settings.json").write_text(json.dumps(experiment.to_dict()))
     code = "import sys; from bandit_gym.experiments import *\n"
     code += "run_experiment(load_experiment(sys.argv[1]), sys.argv[2], workers=Workers('serial'))"

@@ -127,8 +127,8 @@ AGENTS = {
     "exact by tables": ("exact", {"method": "grid"}, 20_000),
     "racing": ("racing", {"effective_samples": 200.0, "delta": 1e-3}, 4000),
     "racing, 100 samples": ("racing", {"stopping": 100}, 4000),
-    "racing, reference": ("racing", {"proposal": "reference", "stopping": 500}, 4000),
-    "racing_paper": ("racing_paper", {"delta": 0.1, "sigma": 0.02, "scale": "weight"}, 1000),
+    "racing, reference": ("racing", {"proposal": "reference", "stopping": 500}, 2000),
+    "racing_paper": ("racing_paper", {"delta": 0.1, "sigma": 0.02, "scale": "weight"}, 500),
     "smc": ("smc", {"num_particles": 1000}, 150),
     "smc_paper": ("smc_paper", {"num_particles": 1000}, 150),
 }
@@ -152,11 +152,11 @@ def truth(world, history):
     return *data, action_probabilities(problem, *data)
 
 
-FOR_ALL = ("exact", "racing", "smc")
 NEAR_REFERENCE = [*list(WORLDS)[:9], *DEPENDENT[:4]]
 """Worlds whose posteriors a draw from that of Table 1 meets often enough."""
 CASES = [
-    *((agent, world, history) for agent in FOR_ALL for world in WORLDS for history in HISTORIES),
+    *((agent, world, h) for agent in ("exact", "racing") for world in WORLDS for h in HISTORIES),
+    *(("smc", world, ("few", "many")[n % 2]) for n, world in enumerate(WORLDS)),  # the dearest
     *(("racing, 100 samples", world, "few") for world in WORLDS),
     *(("exact by tables", world, history) for world in list(WORLDS)[:4] for history in HISTORIES),
     *(("racing, reference", world, "few") for world in NEAR_REFERENCE),
@@ -175,7 +175,7 @@ def test_arms_are_played_as_often_as_the_oracle_says(case):
     agent_name, world, history = case
     name, options, num_lanes = AGENTS[agent_name]
     if world in DEPENDENT and name == "exact":
-        num_lanes = 2000  # chains are dearer
+        num_lanes = 1000  # chains are dearer
     counts, sums, expected = truth(world, history)
     problem = BanditProblem(*WORLDS[world], 3)
     agent = started(name, problem, num_lanes, counts, sums, **options)
@@ -259,7 +259,7 @@ def test_joint_densities_are_followed(world, agent_name, rng):
     assert_law(agent, expected, error=4 * 0.5 / np.sqrt(size))
 
 
-@pytest.mark.parametrize("gap", [0.2, 3e-3, 1e-4])
+@pytest.mark.parametrize("gap", [0.2, 1e-4])
 @pytest.mark.parametrize(
     ("counts", "averages"),
     [
@@ -271,7 +271,7 @@ def test_joint_densities_are_followed(world, agent_name, rng):
 )
 def test_arms_that_are_nearly_equal_are_told_apart_at_once(counts, averages, gap, rng):
     """Arms share a level but for a gap; Gaussian rewards leave a cut normal law to draw from."""
-    counts, num_lanes = np.array(counts), 2000
+    counts, num_lanes = np.array(counts), 1000
     prior = TruncatedMultivariateNormal(0.5, (0.09 * np.ones((4, 4)) + gap**2 * np.eye(4)).tolist())
     covariance = np.linalg.inv(prior.precision + np.diag(counts))
     mean = covariance @ (prior.precision @ np.full(4, 0.5) + counts * averages)

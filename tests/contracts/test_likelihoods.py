@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from families import ALL_LIKELIHOODS
 from geometric import Geometric
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from surface import averages
 
@@ -127,8 +129,8 @@ def test_sample_never_falls_as_the_mean_rises(likelihood, means):
     assert (np.diff(rewards, axis=1) >= 0).all()
 
 
-@pytest.mark.parametrize("uniform", [0.0, 2.0**-53, LAST_UNIFORM])
 @every_case
+@given(uniform=st.sampled_from([0.0, 2.0**-53, LAST_UNIFORM]) | st.floats(0.0, LAST_UNIFORM))
 def test_sample_is_possible_and_no_outlier_at_the_ends(likelihood, mean, uniform):
     reward = likelihood.sample(mean, uniform)
     assert likelihood.is_possible(reward)
@@ -171,6 +173,28 @@ def test_log_likelihood_of_count_and_sum_is_the_exact_one_up_to_a_constant(likel
     found = likelihood.log_likelihood(means, 20, rewards.sum())
     rounding = 1e-14 * np.abs([exact, found]).max()
     np.testing.assert_allclose(np.diff(found), np.diff(exact), atol=rounding, rtol=1e-9)
+
+
+@every_likelihood
+@given(data=st.data())
+def test_log_likelihoods_of_two_histories_add_up_to_that_of_both(likelihood, data):
+    """At possible means, but for a constant, and rounding of what is added and of the sum."""
+    low, high = np.clip(likelihood.support, -1e3, 1e3)
+    means = np.array(data.draw(st.lists(st.floats(low, high, exclude_min=True), min_size=2)))
+    counts = np.array(data.draw(st.tuples(*[st.integers(0, 50)] * 2)))
+    uniforms = np.random.default_rng(data.draw(st.integers(0, 99))).random((2, 50))
+    rewards = likelihood.sample(means[0], uniforms)
+    sums = np.array([row[:count].sum() for row, count in zip(rewards, counts, strict=True)])
+    parts = likelihood.log_likelihood(means[:, None], counts, sums)
+    both = likelihood.log_likelihood(means, counts.sum(), sums.sum())
+    with np.errstate(invalid="ignore"):  # where a mean is impossible given the data
+        rest = both - parts.sum(axis=1)
+    rest = rest[np.isfinite(rest)]
+    rounding = 1e-12 * (
+        1 + np.abs(np.append(parts, both)[np.isfinite(np.append(parts, both))]).max()
+    )
+    assert np.isfinite(rest).any() and np.ptp(rest) <= rounding
+    assert (np.isneginf(both) == np.isneginf(parts).any(axis=1)).all()
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ STARS = (((Fraction(3, 4), 20, 20), (Fraction(1, 4), 97, 3)),) * 2
 @pytest.mark.parametrize(
     ("problem", "arms", "horizon"),
     [
-        (UNIFORM, plain((1, 1), (1, 1)), 14),
+        (UNIFORM, plain((1, 1), (1, 1)), 11),
         (bernoulli(Beta([1.0, 3.0], [2.0, 1.0])), plain((1, 2), (3, 1)), 14),
         (bernoulli(Beta([1.0, 2.0, 1.0], [1.0, 1.0, 3.0]), 3), plain((1, 1), (2, 1), (1, 3)), 9),
         (bernoulli(RARE_STAR), STARS, 12),
@@ -185,7 +185,7 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
     ("problem", "horizon"),
-    [(UNIFORM, 40), (UNLIKE, 12), (bernoulli(TruncatedNormal(0.4, 0.3)), 25)],
+    [(UNIFORM, 25), (UNLIKE, 12), (bernoulli(TruncatedNormal(0.4, 0.3)), 25)],
     ids=["uniform", "unlike", "cut normal"],
 )
 def test_rules_lose_in_play_what_the_recursion_says_and_no_less_than_the_best(
@@ -222,10 +222,10 @@ def test_a_function_is_a_rule():
     assert expected_regret(UNIFORM, alternate, 10) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(("problem", "horizon"), [(UNIFORM, 30), (UNLIKE, 9), (ROUGH, 15)])
+@pytest.mark.parametrize(("problem", "horizon"), [(UNIFORM, 20), (UNLIKE, 9), (ROUGH, 15)])
 def test_a_bracket_holds_the_optimum(problem, horizon):
     # 1 - 1e-4: some 4 standard errors.
-    found = optimal_bracket(problem, horizon, num_samples=300, confidence=0.9999)
+    found = optimal_bracket(problem, horizon, num_samples=150, confidence=0.9999)
     assert found.lower < optimal_value(problem, horizon) < found.upper
 
 

@@ -9,6 +9,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from families import ALL_PRIORS
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import integrate, stats
 from surface import lane_stream, make_world
 
@@ -85,6 +87,25 @@ OF_OURS = {
 """Independent ones whose densities are integrated."""
 ARMWISE = (*OF_SCIPY, *OF_OURS.values())
 ALL = (*ARMWISE, *ALL_PRIORS, *map(prior_from_dict, NAMED.values()))
+
+
+def by_arm(strategy):
+    """Of one number for all arms, or one each."""
+    return strategy | st.lists(strategy, min_size=NUM_ARMS, max_size=NUM_ARMS)
+
+
+ABOVE_0, ANY = by_arm(st.floats(1e-3, 1e3)), by_arm(st.floats(-1e3, 1e3))
+SIMPLE = st.one_of(
+    *(st.builds(law, ABOVE_0, ABOVE_0) for law in (Beta, Gamma, InverseGamma)),
+    *(st.builds(law, ANY, ABOVE_0) for law in (Normal, TruncatedNormal, LogitNormal)),
+)
+TWO = st.lists(st.floats(0.1, 9.0), min_size=2, max_size=2)
+BETAS = st.lists(st.builds(Beta, st.floats(0.1, 9.0), st.floats(0.1, 9.0)), min_size=2, max_size=2)
+NESTED = st.one_of(
+    *(st.builds(kind, BETAS, TWO) for kind in (Mixture, Camps)),
+    st.builds(PerArm, st.lists(st.builds(Mixture, BETAS, TWO), min_size=NUM_ARMS, max_size=3)),
+    st.builds(HierarchicalBeta, TWO, TWO, TWO),
+)
 
 every_prior = pytest.mark.parametrize("prior", ALL, ids=repr)
 every_armwise = pytest.mark.parametrize("prior", ARMWISE, ids=repr)
@@ -227,9 +248,10 @@ def test_draws_keep_inside_when_nearly_all_mass_is_at_the_ends(prior, rng):
         assert ((means > low) & (means < high)).all()
 
 
-@pytest.mark.parametrize("shape", [(NUM_ARMS,), (1, NUM_ARMS), (4, 2, NUM_ARMS), (0, NUM_ARMS)])
 @every_prior
-def test_draws_have_the_shape_asked_for_and_depend_on_the_generator_alone(prior, shape):
+@given(lanes=st.lists(st.integers(0, 4), max_size=2))
+def test_draws_have_the_shape_asked_for_and_depend_on_the_generator_alone(prior, lanes):
+    shape = (*lanes, NUM_ARMS)
     draws = prior.sample(np.random.default_rng(7), shape)
     assert (draws.shape, draws.dtype) == (shape, np.float64)
     assert prior.log_density(draws).shape == shape[:-1]
@@ -248,14 +270,23 @@ def test_it_is_a_prior_that_cannot_be_changed_and_pickles_before_and_after_use(p
     assert pickle.loads(before) == prior
 
 
-@every_prior
-def test_it_is_made_again_of_what_it_says_of_itself_as_json(prior):
+def assert_made_again(prior):
     written = json.loads(json.dumps(prior.to_dict()))
     made = prior_from_dict(written)
     assert made == prior == make_prior(written) and made.to_dict() == written
     assert hash(made) == hash(prior)
     problem = BanditProblem(Gaussian(0.5), prior, NUM_ARMS)
     assert problem_from_dict(json.loads(json.dumps(problem.to_dict()))) == problem
+
+
+@every_prior
+def test_it_is_made_again_of_what_it_says_of_itself_as_json(prior):
+    assert_made_again(prior)
+
+
+@given(SIMPLE | NESTED)
+def test_any_other_is_made_again_too(prior):
+    assert_made_again(prior)
 
 
 @every_name

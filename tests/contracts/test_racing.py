@@ -354,7 +354,7 @@ def test_an_option_that_the_stop_never_reads_is_refused(stopping, option, value)
         (
             BanditProblem(Geometric(), Gamma(2.0, 1.5), 2),
             {},
-            "proposal must be 'matched' for geometric rewards",
+            "proposal must be 'matched' for users_geometric rewards",
         ),
     ],
     ids=["no parameters", "unbounded", "no row"],

@@ -93,7 +93,11 @@ ENVIRONMENTS = [
     ("Custom", {"likelihood": 5}, "likelihood must be a dict with the key 'name', got 5"),
     ("Custom", {"likelihood": "no_such:Law"}, "likelihood must be importable, got 'no_such:Law'"),
     ("Custom", {"likelihood": "os:getcwd"}, "os:getcwd must be a likelihood's class, got"),
-    ("Custom", {"likelihood": "geometric:Geometric"}, "prior must be given for geometric rewards"),
+    (
+        "Custom",
+        {"likelihood": "geometric:Geometric"},
+        "prior must be given for users_geometric rewards",
+    ),
     ("Custom", {"likelihood": GEOMETRIC | {"p": 1}, "prior": PRIOR}, "no keys but 'name', got 'p'"),
 ]
 
@@ -374,7 +378,7 @@ REWARDS = [
     (Gaussian(), -np.inf, "reward must be a finite number under gaussian rewards, got -inf."),
     (Poisson(), -1.0, f"reward must be {WHOLE} rewards, got -1.0."),
     (Poisson(), 0.5, f"reward must be {WHOLE} rewards, got 0.5."),
-    (Geometric(), 0.5, "reward must be possible under geometric rewards, got 0.5."),
+    (Geometric(), 0.5, "reward must be possible under users_geometric rewards, got 0.5."),
 ]
 
 

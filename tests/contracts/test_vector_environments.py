@@ -16,6 +16,8 @@ from gymnasium.wrappers.vector import (
     NormalizeReward,
     RecordEpisodeStatistics,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 from surface import OBSERVATIONS, lane_stream, problem_of
 
 NUM_ENVS, NUM_ARMS = 4, 3
@@ -61,29 +63,37 @@ def overwrite(result):
             overwrite(part)
 
 
-def ragged_transcript(venv, num_steps):
-    """Play random arms; reset random lanes now and then, and ended ones where it is on us."""
-    rng = np.random.default_rng(0)
+def in_every_lane(strategy):
+    return st.lists(strategy, min_size=NUM_ENVS, max_size=NUM_ENVS)
+
+
+MASKS = st.just([False] * NUM_ENVS) | in_every_lane(st.booleans())
+SEEDS = in_every_lane(st.none() | st.integers(0, 2**64 - 1))
+STEPS = st.lists(st.tuples(in_every_lane(st.integers(0, NUM_ARMS - 1)), MASKS, SEEDS), min_size=1)
+"""Actions; and then the lanes that are reset, and their seeds."""
+
+
+def transcript(venv, steps):
+    """Play, reset the masked lanes, and ended ones where it is on us."""
     said = [venv.reset(seed=11)]
-    for _ in range(num_steps):
-        result = venv.step(rng.integers(NUM_ARMS, size=NUM_ENVS))
+    for actions, mask, seeds in steps:
+        result = venv.step(np.array(actions))
         said.append(result)
-        mask = rng.random(NUM_ENVS) < 0.1
+        mask = np.array(mask)
         if venv.metadata["autoreset_mode"] is AutoresetMode.DISABLED:
             mask |= result[2] | result[3]
         if mask.any():
-            seeds = [int(s) if s < 5 else None for s in rng.integers(10, size=NUM_ENVS)]
             said.append(venv.reset(seed=seeds, options={"reset_mask": mask}))
-    return [*said, venv.reset(), venv.step(rng.integers(NUM_ARMS, size=NUM_ENVS))]
+    return [*said, venv.reset(), venv.step(np.zeros(NUM_ENVS, dtype=int))]
 
 
 @every_mode
-@pytest.mark.parametrize("observation", OBSERVATIONS)
 @every_id
-def test_native_equals_sync_when_episodes_are_ragged(env_id, observation, mode):
-    options = {"observation": observation, "horizon": 5, "max_episode_steps": 5}
-    native = ragged_transcript(make_native(env_id, mode, **options), 40)
-    assert_same(native, ragged_transcript(make_sync(env_id, mode, **options), 40))
+@given(observation=st.sampled_from(OBSERVATIONS), limit=st.integers(1, 5), steps=STEPS)
+def test_native_equals_sync_when_episodes_are_ragged(env_id, mode, observation, limit, steps):
+    options = {"observation": observation, "horizon": limit, "max_episode_steps": limit}
+    native = transcript(make_native(env_id, mode, **options), steps)
+    assert_same(native, transcript(make_sync(env_id, mode, **options), steps))
 
 
 @pytest.mark.parametrize("limit", [1, 3])
@@ -199,11 +209,12 @@ def test_native_draws_the_frame_of_each_lane_as_sync_does(render_mode):
 
 
 @every_mode
-def test_a_pickled_copy_continues_identically_in_mid_episode(mode):
+@given(steps=STEPS)
+def test_a_pickled_copy_continues_identically_in_mid_episode(mode, steps):
     venv = make_native("BernoulliBandit-v0", mode, observation="counts", max_episode_steps=20)
     venv.reset(seed=0), venv.step(np.zeros(NUM_ENVS, dtype=int))
     twin = pickle.loads(pickle.dumps(venv))
-    assert_same(ragged_transcript(venv, 30), ragged_transcript(twin, 30))
+    assert_same(transcript(venv, steps), transcript(twin, steps))
 
 
 @every_id

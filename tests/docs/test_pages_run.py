@@ -7,6 +7,7 @@ from documents import PAGES, ROOT
 from pages_run import EXCEPTIONS, run_page
 
 from bandit_gym.cli import main
+from bandit_gym.experiments.executor import Workers
 
 FIRST = ["compare", "--replications", "2", "--horizon", "20", "--backend", "serial"]
 SITE = ("tutorials", "reference", "project")  # which the build of the site runs, or has elsewhere
@@ -31,6 +32,8 @@ def first(tmp_path_factory):
 @pytest.mark.parametrize("page", RUN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page_runs_as_written(page, tmp_path, shared, first, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # No workers, unless a page asks for them: they would take longer to start than to work.
+    monkeypatch.setattr(Workers.__init__, "__defaults__", ("serial", None, None))
     if page.name == WITH_SB3:
         pytest.importorskip("stable_baselines3")
         import torch

@@ -30,7 +30,8 @@ from scripts.studies.study import (
 
 LONG = {"table2": 1000, "1a": 1000, "1b": 2000, "2": 2000}
 SIMILAR = (
-    *("printed, weight", "printed, supremum", "shortened, value", "shortened, supremum"),
+    *("printed, value", "printed, weight", "printed, supremum"),
+    *("shortened, value", "shortened, supremum"),
     *("printed, weight, matched", "shortened, weight, matched"),
 )
 """Readings of the paper that differ from others by one option, as their agents are tested for."""
@@ -38,21 +39,33 @@ FEWER = {
     "exact": [
         ('fidelity-v1]\nonly = ""', 'fidelity-v1]\nonly = "Beta(5, 5), 100 pulls"'),
         ('adversarial]\nonly = ""', 'adversarial]\nonly = "sure prior"'),
+        ('"smc" }', '"smc", num_particles = 50 }'),
+        ('"smc_paper" }', '"smc_paper", num_particles = 50 }'),
     ],
     "paper": [
-        *((f"horizon_{name} = {full}", f"horizon_{name} = 20") for name, full in LONG.items()),
+        *((f"horizon_{name} = {full}", f"horizon_{name} = 8") for name, full in LONG.items()),
         ("deltas = [0.1, 0.3, 0.5, 0.7]", "deltas = [0.1, 0.7]"),
         ("sigmas = [0.1, 0.3, 0.5, 0.7]", "sigmas = [0.1, 0.7]"),
         ("early = 100", "early = 5"),
         ("races = 4000", "races = 100"),
         *((f'\n"{name}" = ', f'\n# "{name}" = ') for name in SIMILAR),
+        ('[readings."shortened, weight, by draws"]', "[another_reading]"),
+        ('[figures."Figure 1b, N(0.5, 0.3²)"]', "[another_figure]"),
     ],
     "optimal": [
-        ("horizon_3 = 30", "horizon_3 = 8"),
-        ("horizon_5 = 12", "horizon_5 = 4"),
-        ("horizon_many = 1000", "horizon_many = 200"),
+        ("horizon_2 = 100", "horizon_2 = 8"),
+        ("horizon_3 = 30", "horizon_3 = 2"),
+        ("horizon_5 = 12", "horizon_5 = 1"),
+        ("horizon_costs = 60", "horizon_costs = 8"),
+        ("horizon_many = 1000", "horizon_many = 50"),
+        ('[priors."rare stars"]', "[another_prior]"),
+        (', KL-UCB = "kl_ucb", UCB1 = "ucb1", greedy = "greedy"', ""),
     ],
-    "distance": [('only = ""', 'only = "Bernoulli, Beta(5, 5)"')],
+    "distance": [
+        ('only = ""', 'only = "Bernoulli, Beta(5, 5)"'),
+        ('"smc_paper" }', '"smc_paper", num_particles = 50 }'),
+    ],
+    "sb3": [("trainings = 3", "trainings = 1"), ("horizon = 50", "horizon = 20")],
 }
 """Of studies that would take minutes: what stands in their settings, and stands for it here."""
 

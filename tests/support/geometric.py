@@ -1,6 +1,6 @@
 """Geometric rewards, a likelihood of one's own: failures before the first success.
 
-Importing this module registers `GeometricBandit-v0`, as a user's own module would.
+Importing this module registers `UsersGeometricBandit-v0`, as a user's own module would.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from bandit_gym.problem import BanditProblem
 class Geometric(Likelihood):
     """P(k) = (1 / (1 + m)) (m / (1 + m))^k for k = 0, 1, ..., with mean m."""
 
-    name = "geometric"
+    name = "users_geometric"
     support = (0.0, inf)
     has_whole_rewards = True
 
@@ -62,7 +62,7 @@ class GeometricBanditVectorEnv(BanditVectorEnv):
 
 
 gym.register(
-    "GeometricBandit-v0",
+    "UsersGeometricBandit-v0",
     entry_point="geometric:GeometricBanditEnv",
     vector_entry_point="geometric:GeometricBanditVectorEnv",
     max_episode_steps=1000,

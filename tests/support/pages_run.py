@@ -15,6 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from documents import ROOT, run
 from gymnasium.envs.registration import registry
 from scripts_run import run_script, run_study
@@ -42,10 +43,14 @@ FIRST = "--replications 2 --horizon 20 --backend serial"
 
 REDUCED = {
     r"python scripts/benchmark\.py --quick --clock .*": "--json found.json",
-    r"bandit-gym compare( --(agents|env|propensities).*)?": FIRST,
-    r"bandit-gym fidelity --suite adversarial.*": "--only sure --scale 0.01 --workers 1",
+    r"bandit-gym compare --out results/first": "--backend serial",  # at its full size
+    r"bandit-gym compare --propensities": f"{FIRST} --horizon 3",
+    r"bandit-gym compare( --(agents|env).*)?": FIRST,
+    r"bandit-gym watch .* --gif .*": "--horizon 5",
+    r"bandit-gym fidelity --suite adversarial.*": "--only sure --scale 0.01",
     r"bandit-gym report DIR": "--format png",
-    r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls' --workers 1",
+    r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls'",
+    r"pytest -m .*": "--collect-only tests/docs",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
 }
@@ -144,25 +149,26 @@ def run_command(command, shared):
         return run_script(command)
     program, *arguments = shlex.split(command)
     if program == "bandit-gym":
-        return run_our_own(arguments)
-    start = {"python": [sys.executable]}.get(program, [sys.executable, "-m", program])
+        return run_here(main, arguments)
+    if program == "pytest":
+        with contextlib.chdir(ROOT):
+            return run_here(pytest.main, arguments)
     done = subprocess.run(
-        [*start, *arguments],
+        [sys.executable, *arguments],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        cwd=ROOT if program == "pytest" else None,
     )
     assert done.returncode == 0, f"{command}: {done.stdout} {done.stderr}"
     return done.stdout
 
 
-def run_our_own(arguments):
-    """Run our command line in this process, which spares it the imports."""
+def run_here(main, arguments):
+    """Run a command in this process, which spares it the imports."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         code = main(arguments)
-    assert code == 0, f"bandit-gym {arguments}: {printed.getvalue()}"
+    assert code == 0, f"{arguments}: {printed.getvalue()}"
     return printed.getvalue()
 
 

@@ -60,8 +60,8 @@ def test_two_correlated_arms_have_the_law_of_a_double_integral(likelihood, count
 
 def test_gaussian_arms_in_a_wide_box_have_the_law_of_a_normal_difference(rng):
     problem = _dependent(Gaussian(2.0), CORRELATED, low=-50.0, high=50.0)
-    counts = rng.integers(0, 1000, (40, 2))
-    sums = counts * rng.normal(0.5, 0.1, (40, 2))
+    counts = rng.integers(0, 1000, (16, 2))
+    sums = counts * rng.normal(0.5, 0.1, (16, 2))
     precision = np.linalg.inv(CORRELATED) + counts[:, :, None] * np.eye(2) / 4.0
     covariance = np.linalg.inv(precision)
     pull = np.linalg.inv(CORRELATED) @ [0.5, 0.5] + sums / 4.0
@@ -92,7 +92,7 @@ def test_a_diagonal_covariance_gives_the_law_of_independent_arms(likelihood):
     _assert_near(dependent, COUNTS, SUMS, action_probabilities(independent, COUNTS, SUMS))
 
 
-@pytest.mark.parametrize("mean", [0.0, -0.3, 1.2])
+@pytest.mark.parametrize("mean", [-0.3, 1.2])
 def test_a_prior_mean_that_is_no_possible_mean_does_no_harm(mean):
     prior = TruncatedMultivariateNormal(mean, np.diag([0.04, 0.09, 0.04]).tolist())
     independent = BanditProblem(Bernoulli(), TruncatedNormal(mean, (0.2, 0.3, 0.2)), 3)

@@ -36,7 +36,7 @@ def files_without(tmp_path_factory):
     return files_of(directory)
 
 
-@pytest.mark.parametrize("workers", [SERIAL, Workers("loky", 2)], ids=lambda w: w.backend)
+@pytest.mark.parametrize("workers", [SERIAL, Workers("loky", 1)], ids=lambda w: w.backend)
 def test_callbacks_are_told_here_whoever_works_and_change_no_number(
     tmp_path, files_without, workers
 ):

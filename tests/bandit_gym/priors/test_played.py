@@ -38,10 +38,10 @@ def told(name, prior, num_envs, **options):
 def test_racing_and_exact_thompson_follow_the_oracle(prior, proposal):
     """A race of m samples is off by about 1 / (effective sample size)."""
     expected = action_probabilities(BanditProblem(Bernoulli(), prior, 4), COUNTS, SUMS)
-    racing = told("racing", prior, 3000, proposal=proposal, stopping=300)
-    found = np.bincount(racing.act(), minlength=4) / 3000
+    racing = told("racing", prior, 1500, proposal=proposal, stopping=300)
+    found = np.bincount(racing.act(), minlength=4) / 1500
     size = racing.diagnostics()["effective_sample_size"].mean()
-    tolerance = 4 * np.sqrt(expected * (1 - expected) / 3000) + 1 / size
+    tolerance = 4 * np.sqrt(expected * (1 - expected) / 1500) + 1 / size
     assert (np.abs(found - expected) <= tolerance).all()
     law = told("exact", prior, None).action_probabilities()
     np.testing.assert_allclose(law, expected, atol=1e-3)

@@ -68,11 +68,11 @@ RUNS = {
 
 @pytest.mark.parametrize(("agent", "env", "options", "wrappers"), RUNS.values(), ids=RUNS)
 def test_a_watched_run_is_that_of_rollout(agent, env, options, wrappers, monkeypatch):
-    world = wrap(gym.make(f"bandit_gym:{env}", max_episode_steps=20, **options), wrappers)
+    world = wrap(gym.make(f"bandit_gym:{env}", max_episode_steps=9, **options), wrappers)
     played = rollout(agent_for(world, agent), world, seed=7)
     told = options | ({"wrappers": wrappers} if wrappers else {})
-    text = printed(monkeypatch, "--seed", 7, agent=agent, env=env, horizon=20, **told)
-    status = re.search(r"step 20 of 20, arm (\d+), regret (\S+)", text)
+    text = printed(monkeypatch, "--seed", 7, agent=agent, env=env, horizon=9, **told)
+    status = re.search(r"step 9 of 9, arm (\d+), regret (\S+)", text)
     assert int(status[1]) == played.actions[0, -1]
     assert float(status[2]) == pytest.approx(regret_of(played).sum(), abs=0.05)
     pulls = np.bincount(played.actions[0], minlength=options["num_arms"])
