@@ -138,7 +138,7 @@ class Agent(Storable, metaclass=Told):
             where they fade.
         lane_sums: (N, K) total reward of each arm so far, in reward units.
         has_exact_law: whether `action_probabilities` is the law of the next `act` itself, and not
-            one that the agent approximates; lanes with doubts are approximate in any case.
+            one that the agent approximates.
     """
 
     lane_counts: np.ndarray

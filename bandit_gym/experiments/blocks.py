@@ -133,8 +133,7 @@ def _propensity(now: State) -> np.ndarray | None:
 def _is_exact(now: State) -> np.ndarray | None:
     if now.step.propensities is None:
         return None
-    is_doubted = now.step.diagnostics.get(DOUBTS, 0) != 0
-    return np.where(now.step.is_alive, now.step.has_exact_law & ~np.asarray(is_doubted), -1)
+    return np.where(now.step.is_alive, int(now.step.has_exact_law), -1)
 
 
 OWN = "diagnostics"
@@ -185,7 +184,7 @@ COLUMNS = {
         unit="share",
     ),
     "propensity_is_exact": Column(
-        "1 if that is the law of the action itself, 0 if it is approximate or the agent doubts it",
+        "1 if that is the law of the action itself, 0 if one that the agent approximates",
         int,
         shows=_is_exact,
         is_optional=True,
