@@ -334,7 +334,7 @@ def paying(sample):
 draw = Geometric().sample
 GAPS = "log_likelihood must be finite or -inf at possible means, got "
 POSSIBLE = "sample must draw rewards that is_possible accepts, got "
-AVERAGE = "sample must draw rewards that average the mean"
+AVERAGE = "sample must draw rewards that average the mean, 0.01, got"
 LINEAR = "log_likelihood must be linear in counts and sums, up to a term without the mean, got"
 WRONG_LIKELIHOODS = [
     (torn(np.nan), GAPS + "nan"),

@@ -1,0 +1,28 @@
+"""The one map between a support and the line, in NumPy and compiled."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.posteriors.cells import make_cells, mean_at, position_of
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
+from bandit_gym.priors import Beta, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+
+PROBLEMS = {
+    "unit interval": BanditProblem(Bernoulli(), Beta(2.0, 3.0), 2),
+    "cut": BanditProblem(Gaussian(), TruncatedNormal(1.0, 0.5, -0.5, 4.0), 2),
+    "half line": BanditProblem(Exponential(), InverseGamma(3.0, 2.0), 2),
+    "line": BanditProblem(Gaussian(), Normal(3.0, 2.0), 2),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@given(place=st.floats(-9.0, 9.0))
+def test_compiled_places_and_means_are_those_of_the_coordinate_and_undo_each_other(name, place):
+    lines, cells = make_cells(PROBLEMS[name])
+    (mean,) = lines.means(np.array([place]))
+    assert mean_at(cells.ends, place) == pytest.approx(mean, rel=1e-12)
+    assert position_of(cells.ends, mean) == pytest.approx(place, abs=1e-9)
+    assert lines.positions(np.array([mean])) == pytest.approx(place, abs=1e-9)
