@@ -272,6 +272,7 @@ def place(*keys):
     ("change", "reason"),
     [
         (place("format", 99), "format is 99"),
+        (place("format", 2), "format is 2"),
         (place("class", 7), "'int' object"),
         (place("options", {"delta": 7}), "delta"),
         (place("options", {"path": "x"}), "path"),
