@@ -161,7 +161,7 @@ class RacingThompson(Agent):
         doubts |= Doubt.BEYOND_TABLE.value * self._proposal.is_unreliable()
         doubts |= Doubt.PROPOSAL_BLIND.value * self._vetting.is_blind
         told = races.num_samples, races.effective_sample_size(), is_capped
-        self._tell(doubts, self._vetting.last.copy(), *told)
+        self._tell(*told, doubts, self._vetting.last.copy())
         return np.argmax(races.totals, axis=1)  # line 16
 
     def _choose_exactly(self) -> np.ndarray:
@@ -173,12 +173,18 @@ class RacingThompson(Agent):
             self._vetting.look_near(self._vetting.find_due(self.lane_counts))
             doubts = doubts | Doubt.PROPOSAL_BLIND.value * self._vetting.is_blind
             last_vetted = self._vetting.last.copy()
-        self._tell(doubts, last_vetted, *self._of_one_sample)
+        self._tell(*self._of_one_sample, doubts, last_vetted)
         return self._posterior.draw_best(self.rng)
 
-    def _tell(self, doubts: np.ndarray, last_vetted: np.ndarray, *told: np.ndarray) -> None:
+    def _tell(
+        self,
+        num_samples: np.ndarray,
+        effective_sample_size: np.ndarray,
+        is_capped: np.ndarray,
+        doubts: np.ndarray,
+        last_vetted: np.ndarray,
+    ) -> None:
         """Note how a decision went, and why it may not follow the posterior."""
-        num_samples, effective_sample_size, is_capped = told
         self._diagnostics = {
             "num_samples": num_samples,
             "effective_sample_size": effective_sample_size,

@@ -246,6 +246,8 @@ def test_diagnostics_say_why_a_race_is_doubted_and_when_it_was_vetted():
     assert ((told["doubts"] & Doubt.RACE_CAPPED > 0) == told["is_capped"]).all()
     assert ((told["doubts"] != 0) == told["is_unreliable"]).all()
     assert (told["last_vetted"] == sum(DATA[0])).all()
+    _, told = race(BanditProblem(Bernoulli(), Scaled(0.0), 4), 50)  # independence is inferred
+    assert (told["num_samples"] == 1).all() and (told["last_vetted"] == sum(DATA[0])).all()
     _, told = race(CUT, 200, proposal="reference", stopping=1)  # TS under another prior
     assert (told["doubts"] == Doubt.PROPOSAL_BLIND).all()
 
