@@ -32,6 +32,7 @@ from agents.posteriors.weighted_draws import (
     compare_populations,
     normalise,
     pick,
+    pick_one,
     relate,
     resample,
 )
@@ -109,6 +110,7 @@ class ParticlePosterior(Posterior):
         self._least_size = LEAST_LEFT * float(self._schedule[0])
         is_split = is_renewed and problem.offers("arm_log_density")
         self._size = 1 if is_split else problem.num_arms  # D
+        self._keeps_gains = type(problem.likelihood) is Bernoulli and not is_renewed
         self._support = problem.arm_support()
         self._num_stages = max(1, MAX_WORK // (problem.num_arms * self._size))
         self.counts = self.sums = np.empty((0, problem.num_arms))
@@ -147,9 +149,13 @@ class ParticlePosterior(Posterior):
         (cells,) = is_new.reshape(-1).nonzero()
         if not cells.size:
             return
-        fresh = news.reshape(-1)[cells], (sums - self.sums).reshape(-1)[cells]
         before = self.counts, self.sums
-        self.counts, self.sums = counts.astype(np.float64), sums.copy()
+        self.counts, self.sums = counts.copy(), sums.copy()
+        arm = cells.item(0)
+        if self._keeps_gains and len(counts) == cells.size == news.item(arm) == 1:
+            self._learn_bit(arm, sums.item(arm) - before[1].item(arm))
+            return
+        fresh = news.reshape(-1)[cells], (sums - before[1]).reshape(-1)[cells]
         num_blocks = -(-cells.size * self._weights.shape[1] // BLOCK)
         if num_blocks == 1:
             self._learn(rng, cells, fresh, before)
@@ -163,9 +169,9 @@ class ParticlePosterior(Posterior):
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw: of each population, a particle by its weight."""
+        if len(self._weights) == 1:
+            return self._means[:, pick_one(rng, self._weights[0])][None]
         chosen = pick(rng, self._weights)
-        if len(chosen) == 1:
-            return self._means[:, chosen].T
         return self._particles()[np.arange(len(chosen)), chosen].reshape(self.counts.shape)
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
@@ -279,6 +285,14 @@ class ParticlePosterior(Posterior):
             gains = np.where(self.counts > 0, gains, 0.0)  # data may have left
             return gains.reshape(-1, self._size).sum(axis=1) + self._log_weights[:, -1]
 
+    def _learn_bit(self, arm: int, reward: float) -> None:
+        """Take in one Bernoulli reward in a lane alone, where particles never move."""
+        if (arm, reward) not in self._kept:
+            self._kept[arm, reward] = self._gain_of_bits(np.array([arm]), np.array([[reward]]))
+        self._log_weights += self._kept[arm, reward]
+        self._weights, self._tops = relate(self._scheduled(slice(None), self._log_weights))
+        self._is_summed = False
+
     def _learn(
         self,
         rng: Generator,
@@ -340,20 +354,11 @@ class ParticlePosterior(Posterior):
         return gain if is_single else np.add.reduceat(gain, owners.searchsorted(rows))
 
     def _gain_of_bits(self, cells: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        """Return (C, P + 1) log-likelihoods of one Bernoulli reward a cell, (C, 1).
-
-        In a lane alone whose particles never move, they are kept: a tenth of a decision.
-        """
-        is_alone = len(self._weights) == 1 and len(cells) == 1 and not self._is_renewed
-        key = cells.item(0), sums.item(0)
-        if is_alone and key in self._kept:
-            return self._kept[key]
+        """Return (C, P + 1) log-likelihoods of one Bernoulli reward a cell, (C, 1)."""
         gain = self._means[cells]
         gain -= sums == 0
         with np.errstate(divide="ignore"):
             np.log(np.abs(gain, out=gain), out=gain)
-        if is_alone:
-            self._kept[key] = gain
         return gain
 
     def _affordable_share(self, old: np.ndarray, gain: np.ndarray) -> np.ndarray:

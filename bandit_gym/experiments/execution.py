@@ -7,6 +7,7 @@ needs no shared disk.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,7 +162,7 @@ def run_experiment(
             stack.callback(callback.on_end, experiment, folder)
             callback.on_start(experiment, folder)
         seconds: dict[str, float] = {}  # an agent's last block
-        tasks = _tasks(experiment, found.complete, seconds)
+        tasks = _tasks(experiment, found.complete, seconds, workers.width)
         calls = ((run, block, stamps[run]["sources"]) for run, block in tasks)
         for done, (call, result) in enumerate(executor.call(simulate_block, calls), start=1):
             outcome = result
@@ -218,13 +219,18 @@ def _survey(store: Store, experiment: Experiment, stamps: dict[Run, Stamp]) -> S
 
 
 def _tasks(
-    experiment: Experiment, complete: set[Task], seconds: dict[str, float]
+    experiment: Experiment, complete: set[Task], seconds: dict[str, float], width: int
 ) -> Iterator[Task]:
     """Yield what is to be done: first blocks first, so that all runs advance.
 
-    Within a block number, the agents that were slowest on their last block go first.
+    Among as many block numbers as there are workers, the agents that were slowest on their last
+    block go first, after those that have not finished any.
     """
-    for block in range(experiment.num_blocks):
-        lacking = [run for run in experiment.runs if (run, block) not in complete]
-        for run in sorted(lacking, key=lambda run: -seconds.get(run.agent.digest, 0.0)):
-            yield run, block
+    near: list[Task] = []
+    for block in range(experiment.num_blocks + width):
+        while near and near[0][1] + width <= block:
+            dearest = max(near, key=lambda task: seconds.get(task[0].agent.digest, math.inf))
+            near.remove(dearest)
+            yield dearest
+        if block < experiment.num_blocks:
+            near += [(run, block) for run in experiment.runs if (run, block) not in complete]
