@@ -62,9 +62,11 @@ class Workers:
     @property
     def width(self) -> int:
         """How many calls are made at a time, unless a running scheduler has other numbers."""
+        if self.backend == "serial":
+            return 1
         from joblib import cpu_count  # which knows of a container's share of the cores
 
-        return 1 if self.backend == "serial" else self.num_workers or cpu_count()
+        return self.num_workers or cpu_count()
 
 
 class Pool(NamedTuple):

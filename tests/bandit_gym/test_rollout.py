@@ -250,6 +250,7 @@ def test_another_prior_is_warned_of_and_an_equal_one_is_not(believed, true, is_t
         "agent believes in the prior .*, where the environment's is .*; its results are those of a"
     )
     assert [bool(re.search(rule, str(each.message))) for each in told] == [True] * is_told
+    assert not any(" at 0x" in str(each.message) for each in told)  # contents, not addresses
 
 
 @pytest.mark.parametrize("mode", ["vector_entry_point", "sync"])

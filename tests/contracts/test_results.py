@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from html import escape, unescape
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -695,6 +696,25 @@ def test_page_of_agents_that_tell_samples_and_flags_has_charts_of_them(folder, t
     assert charts_in(text) == 2 * 5 + 1  # the forest, and those of each world
 
 
+def test_bands_of_a_page_lie_evenly_about_their_curves(folder, tmp_path, monkeypatch):
+    graph_objects = pytest.importorskip("plotly.graph_objects")
+    draw, drawn = graph_objects.Figure.add_scatter, []
+
+    def look(figure, **options):
+        drawn.append(options)
+        return draw(figure, **options)
+
+    monkeypatch.setattr(graph_objects.Figure, "add_scatter", look)
+    write_html(load_results(folder), tmp_path / "page.html")
+    pairs = [(a, b) for a, b in pairwise(drawn) if a.get("fill") == "toself"]
+    assert len(pairs) >= len(RUNS)
+    for band, curve in pairs:
+        (x, back), (above, below) = (np.split(np.asarray(band[axis]), 2) for axis in "xy")
+        assert (x == curve["x"]).all() and (back == x[::-1]).all()
+        np.testing.assert_allclose((above + below[::-1]) / 2, curve["y"], atol=1e-4)
+        assert (above >= below[::-1]).all()
+
+
 def test_page_begins_with_an_answer_for_each_world_and_counts_verdicts(tmp_path):
     """Arms of means 0.2, 0.5, 0.9 lose 7, 4 and nothing in 10 steps, and uniform play 11/3."""
     pytest.importorskip("plotly", reason="the extra html is not installed")
@@ -714,6 +734,15 @@ def test_page_begins_with_an_answer_for_each_world_and_counts_verdicts(tmp_path)
     mean = f"{7 / 2 / (11 / 3):.3f}"
     assert counts["first"] == counts["last"] == [mean, "1", "1", "0"]
     assert counts["middle"][1:] == ["-", "-", "-"]
+
+
+def test_page_names_four_of_many_undecided_agents(tmp_path):
+    pytest.importorskip("plotly", reason="the extra html is not installed")
+    agents = [{"agent": "ucb1", "scale": 1.0 + n, "label": f"r{n}"} for n in range(7)]
+    run_experiment(Experiment([ENV], agents, replications=12, horizon=3), tmp_path, workers=SERIAL)
+    page = write_html(load_results(tmp_path), tmp_path / "page.html").read_text("utf-8")
+    told = unescape(re.sub("<[^>]*>", "", page.partition("<body>")[2]))
+    assert "r1, r2, r3, r4 and 2 others are undecided." in told
 
 
 def test_same_results_give_the_same_page(page, harmful, tmp_path):

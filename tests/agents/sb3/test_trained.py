@@ -78,7 +78,9 @@ def test_sb3_agent_loaded_from_a_file_plays_the_same(models, name, tmp_path):
 @every_algorithm
 def test_sb3_agent_runs_in_rollout_on_lanes_and_alone(models, name):
     agent = SB3Agent(models[name])
-    assert rollout(agent, make_env(name), seed=1).actions.shape == (2, 10)
+    for num_envs in (1, 2):
+        env = make_env(name, num_envs=num_envs)
+        assert rollout(agent, env, seed=1).actions.shape == (num_envs, 10)
     mode = "history" if name == "RecurrentPPO" else "counts"
     env = gym.make(
         "bandit_gym:BernoulliBandit-v0", num_arms=NUM_ARMS, observation=mode, horizon=1000
