@@ -280,7 +280,7 @@ def test_a_block_that_failed_is_tried_again(tmp_path):
     run_experiment(fewer, tmp_path, workers=SERIAL)
     assert run_and_watch(fewer, tmp_path).done == [("Raising", 0), ("Raising", 1)]
     watched = run_and_watch(make_experiment(*agents), tmp_path)
-    assert watched.done == [("Raising", 0), ("Raising", 1), ("Raising", 2), ("random", 2)]
+    assert watched.done == [("Raising", 0), ("Raising", 1), ("random", 2), ("Raising", 2)]
 
 
 def test_a_failure_is_forgotten_once_the_block_is_stored(tmp_path):
