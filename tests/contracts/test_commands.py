@@ -596,7 +596,7 @@ def test_a_column_that_is_asked_for_is_in_the_printed_table(tmp_path, capsys):
     """An agent that plays arm 1 once more after arm 0 has changed it last in step 2."""
     out = str(tmp_path / "out")
     agent = "stub_agents:Scripted:arms=[0, 1, 1, 1]"
-    sizes = ["--agents", agent, "--replications", "10", "--horizon", "4"]
+    sizes = ["--agents", agent, "--replications", "10", "--horizon", "4", "--backend", "serial"]
     assert main(["compare", *sizes, "--out", out]) == 0
     assert "last switch" not in capsys.readouterr().out
     commands = (["compare", *sizes, "--out", out], ["resume", out, "--trust"], ["report", out])

@@ -157,11 +157,11 @@ NEAR_REFERENCE = [*list(WORLDS)[:9], *DEPENDENT[:4]]
 CASES = [
     *((agent, world, h) for agent in ("exact", "racing") for world in WORLDS for h in HISTORIES),
     *(("smc", world, ("few", "many")[n % 2]) for n, world in enumerate(WORLDS)),  # the dearest
-    *(("racing, 100 samples", world, "few") for world in WORLDS),
+    *(("racing, 100 samples", world, "few") for world in list(WORLDS)[::2]),
     *(("exact by tables", world, history) for world in list(WORLDS)[:4] for history in HISTORIES),
     *(("racing, reference", world, "few") for world in NEAR_REFERENCE),
     *(("racing_paper", world, "few") for world in list(WORLDS)[:5]),
-    *(("smc_paper", world, "few") for world in WORLDS),  # later it collapses, as the paper says
+    *(("smc_paper", world, "few") for world in list(WORLDS)[1::2]),  # later it collapses, as the paper says
 ]
 CASES = [
     case
@@ -175,7 +175,7 @@ def test_arms_are_played_as_often_as_the_oracle_says(case):
     agent_name, world, history = case
     name, options, num_lanes = AGENTS[agent_name]
     if world in DEPENDENT and name == "exact":
-        num_lanes = 1000  # chains are dearer
+        num_lanes = 500  # chains are dearer
     counts, sums, expected = truth(world, history)
     problem = BanditProblem(*WORLDS[world], 3)
     agent = started(name, problem, num_lanes, counts, sums, **options)

@@ -22,7 +22,7 @@ PUBLISHED_ERROR = 0.7
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_regret_is_the_published_one(name):
     problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 10)
-    env = BanditVectorEnv(500, problem, max_episode_steps=1000)
+    env = BanditVectorEnv(200, problem, max_episode_steps=1000)
     regrets = rollout(make_agent(name, problem), env, seed=0, horizon=1000).regret.sum(axis=1)
     error = np.hypot(regrets.std(ddof=1) / np.sqrt(len(regrets)), PUBLISHED_ERROR)
     assert abs(regrets.mean() - PUBLISHED[name]) <= 4 * error

@@ -44,8 +44,8 @@ FEWER = {
     ],
     "paper": [
         *((f"horizon_{name} = {full}", f"horizon_{name} = 8") for name, full in LONG.items()),
-        ("deltas = [0.1, 0.3, 0.5, 0.7]", "deltas = [0.1, 0.7]"),
-        ("sigmas = [0.1, 0.3, 0.5, 0.7]", "sigmas = [0.1, 0.7]"),
+        ("deltas = [0.1, 0.3, 0.5, 0.7]", "deltas = [0.7]"),
+        ("sigmas = [0.1, 0.3, 0.5, 0.7]", "sigmas = [0.7]"),
         ("early = 100", "early = 5"),
         ("races = 4000", "races = 100"),
         *((f'\n"{name}" = ', f'\n# "{name}" = ') for name in SIMILAR),
@@ -101,6 +101,7 @@ def test_a_study_writes_numbers_pictures_and_a_page_and_goes_on_where_it_was(
     pictures = re.findall(r"\]\(([\w-]+)\.(?:svg|png)\)", page)
     assert {*pictures} == {path.stem for path in folder.glob("*.svg")}
     monkeypatch.setattr(Study(name).module, "parts", lambda task: dict.fromkeys(found["numbers"]))
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: None)  # they are there
     assert main(command) == 0  # without a part that could be measured
     again = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
     assert again["numbers"] == found["numbers"]
