@@ -286,7 +286,7 @@ EXPLORERS = sorted(set(ALL_AGENTS) - {"random", "top_two", "greedy"})
 
 @pytest.mark.parametrize("name", EXPLORERS)
 def test_the_best_of_easy_arms_is_played_most(name):
-    options = {"discount": 0.9} if name == "discounted_gittins" else {}  # a table ten times as quick
+    options = {"discount": 0.9} if name == "discounted_gittins" else {}  # quicker
     agent, rng = started(name, CONJUGATE, 20, **options), np.random.default_rng(5)
     means, last = np.linspace(0.2, 0.8, 4), []
     for _ in range(300):

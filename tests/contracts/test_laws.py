@@ -161,7 +161,7 @@ CASES = [
     *(("exact by tables", world, history) for world in list(WORLDS)[:4] for history in HISTORIES),
     *(("racing, reference", world, "few") for world in NEAR_REFERENCE),
     *(("racing_paper", world, "few") for world in list(WORLDS)[:5]),
-    *(("smc_paper", world, "few") for world in list(WORLDS)[1::2]),  # later it collapses, as the paper says
+    *(("smc_paper", world, "few") for world in list(WORLDS)[1::2]),  # later it collapses
 ]
 CASES = [
     case
