@@ -58,15 +58,14 @@ class Table(NamedTuple):
 def summarise(results: Stored) -> pd.DataFrame:
     """Tabulate the state at the horizon, one row per run that can be reported.
 
-    Columns: `env`, `agent`, `replications`; `cumulative_regret`, `realised_regret`, `last_switch`,
-    `simple_regret`, `best_arm_found` and `samples_per_decision` as estimates of means, each
-    followed by the ends `_low` and `_high` of its 95 % interval, NaN below 10 replications, and but
-    for shares by `_is_doubtful`: whether a heavy tail may make it too short; `flagged`, the share
-    of decisions whose agent called its posterior unreliable, and `doubts_...`, where it tells them,
-    those of each `Doubt`; quantiles of the pseudo-regret; `difference`, the mean pseudo-regret less
-    that of the environment's first agent, paired by replication, with its interval, its `p_holm`,
-    corrected for all comparisons of the table, and what follows from that: the `verdict` "better",
-    "worse" or "undecided".
+    Columns: `env`, `agent`, `replications`; the columns with a title in `COLUMNS` as estimates of
+    means, each followed by the ends `_low` and `_high` of its 95 % interval, NaN below 10
+    replications, and but for shares by `_is_doubtful`: whether a heavy tail may make it too short;
+    `flagged`, the share of decisions whose agent called its posterior unreliable, and `doubts_...`,
+    where it tells them, those of each `Doubt`; quantiles of the pseudo-regret; `difference`, the
+    mean pseudo-regret less that of the environment's first agent, paired by replication, with its
+    interval, its `p_holm`, corrected for all comparisons of the table, and what follows from that:
+    the `verdict` "better", "worse" or "undecided".
 
     The table depends on the results alone, to the last bit, but for `microseconds_per_decision`.
     """
