@@ -24,7 +24,7 @@ from surface import (
 from bandit_gym import load_results
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.cli import main
-from bandit_gym.experiments import Experiment, Workers, run_experiment
+from bandit_gym.experiments import Experiment, Workers, executor, run_experiment
 
 BACKENDS = {"loky": "joblib", "dask": "distributed"}
 """What works in other processes, and the package that it needs."""
@@ -68,6 +68,10 @@ def copy(stored, tmp_path):
 
 
 # -- The same bytes -----------------------------------------------------------------------------
+
+
+def test_every_back_end_is_tested():
+    assert {"serial", *BACKENDS} == {*executor.BACKENDS}
 
 
 def test_other_processes_share_the_work_and_store_the_same_bytes(tmp_path, serial, backend):
@@ -516,8 +520,9 @@ def processes_of(session):
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
 STOPS = [
     ("serial", signal.SIGTERM),
-    *(("loky", number) for number in (signal.SIGINT, signal.SIGKILL)),
-    *(("dask", number) for number in (signal.SIGTERM, signal.SIGKILL)),
+    ("loky", signal.SIGINT),
+    *((name, signal.SIGTERM) for name in BACKENDS if name != "loky"),
+    *((name, signal.SIGKILL) for name in BACKENDS),
 ]
 
 
