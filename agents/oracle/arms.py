@@ -13,7 +13,7 @@ import numpy as np
 
 from agents.oracle.line import Line, make_line
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.likelihoods import LIKELIHOODS
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.problem import BanditProblem
 
 NUM_DRAWS, FEWEST_DRAWS = 1 << 14, 64
@@ -36,8 +36,8 @@ class Arms:
 
         Such a density has one bulk, or one at either end, and nothing that hides.
         """
-        is_built_in = type(self.problem.likelihood) in LIKELIHOODS.values()
-        return self.problem.offers("natural_parameters") and is_built_in
+        has_features = type(self.problem.likelihood) in (Bernoulli, Exponential, Gaussian, Poisson)
+        return self.problem.offers("natural_parameters") and has_features
 
     @cached_property
     def support(self) -> FloatArray:

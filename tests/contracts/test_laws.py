@@ -243,17 +243,22 @@ JOINT = {
 }
 
 
-@pytest.mark.parametrize("agent_name", ["racing", "smc", "smc_paper"])
-@pytest.mark.parametrize("world", JOINT)
-def test_joint_densities_are_followed(world, agent_name, rng):
-    """The truth is 400,000 draws of the prior by their likelihoods, of a few thousand at least."""
-    name, options, num_lanes = AGENTS[agent_name]
+@cache
+def weighed(world):
+    """Return a problem, data, the law of 400,000 weighed draws, and how many these are worth."""
     problem, counts, sums = BanditProblem(*JOINT[world], 3), [0, 4, 12], [0.0, 2.0, 7.0]
-    means = problem.prior.sample(rng, (400_000, 3))
+    means = problem.prior.sample(np.random.default_rng(0), (400_000, 3))
     log_weights = problem.likelihood.log_likelihood(means, counts, sums).sum(axis=-1)
     weights = np.exp(log_weights - log_weights.max())
-    expected = np.bincount(means.argmax(axis=1), weights, 3) / weights.sum()
-    size = weights.sum() ** 2 / np.square(weights).sum()
+    law = np.bincount(means.argmax(axis=1), weights, 3) / weights.sum()
+    return problem, counts, sums, law, weights.sum() ** 2 / np.square(weights).sum()
+
+
+@pytest.mark.parametrize("world", JOINT)
+@pytest.mark.parametrize("agent_name", ["racing", "smc", "smc_paper"])
+def test_joint_densities_are_followed(world, agent_name):
+    name, options, num_lanes = AGENTS[agent_name]
+    problem, counts, sums, expected, size = weighed(world)
     assert size > 4000
     agent = started(name, problem, num_lanes, counts, sums, **options)
     assert_law(agent, expected, error=4 * 0.5 / np.sqrt(size))

@@ -9,6 +9,7 @@ from geometric import Geometric
 from surface import lane_counts, started
 
 from agents import RacingThompson
+from agents.racing.normal import exp_all
 from agents.racing.stopping import Fixed, Paper, SelfNormalised, make_stop
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
@@ -410,3 +411,10 @@ def test_data_that_are_impossible_under_the_prior_are_told_by_lane():
         agent.act()
     agent.reset_lanes(np.array([False, True]))
     assert agent.act().shape == (2,)
+
+
+def test_compiled_exponentials_are_those_of_numpy():
+    x = np.linspace(-700.0, 700.0, 20_001)
+    found = x.copy()
+    exp_all(found, np.empty_like(x))
+    np.testing.assert_allclose(found, np.exp(x), rtol=1e-13)
