@@ -180,9 +180,7 @@ def feed_races(
                 length = races.lengths[n] = most
             bar = gaps[min(d, gaps.size - 1)]
             is_done = d == length or (total[leader] - second) / (d + 1) > bar  # line 12
-            if (
-                not is_done and total[leader] >= level * factors[leader]
-            ):  # no leader of less is clear
+            if not is_done and total[leader] >= level * factors[leader]:  # with less none is clear
                 is_done = is_clear(level, sums, leader)
             if (is_done and has_weight) or d == most:
                 has_ended[r] = True

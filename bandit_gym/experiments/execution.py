@@ -223,8 +223,8 @@ def _tasks(
 ) -> Iterator[Task]:
     """Yield what is to be done: first blocks first, so that all runs advance.
 
-    Among as many block numbers as there are workers, the agents that were slowest on their last
-    block go first, after those that have not finished any.
+    At a time it looks at as many block numbers as there are workers. Agents that have not finished
+    a block go first, then those that were slowest on their last one.
     """
     near: list[Task] = []
     for block in range(experiment.num_blocks + width):

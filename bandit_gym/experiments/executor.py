@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 from bandit_gym.checks import check_choice, check_integer, message
 
 SPARE_CALLS = 2
-"""Under way beside one for each worker, so that none waits. Whatever is under way has its place in
-the order for good: with as many again, 16 workers play README's comparison 10.8 times as fast as
-one, and with two 12.2 times (simulated from the times of its blocks)."""
+"""Calls under way beyond one a worker, so that no worker waits. Few, for what is under way can no
+longer be put behind a dearer call: 16 workers play README's comparison 12.2 times as fast as one,
+and with one spare call a worker 10.8 times (simulated from the times of its blocks)."""
 
 MOST_WORKERS = 10_000
 SCHEDULER_TIMEOUT = 6.0
@@ -61,7 +61,7 @@ class Workers:
 
     @property
     def width(self) -> int:
-        """How many calls are made at a time, unless a running scheduler has other numbers."""
+        """The number of workers, unless a running scheduler has others."""
         if self.backend == "serial":
             return 1
         from joblib import cpu_count  # which knows of a container's share of the cores

@@ -77,7 +77,7 @@ BARS: Mapping[str, Bar] = {
     "rules.top-two": RULE_MICROSECONDS,
     "rules.kg": RULE_MICROSECONDS,
     "rules.kg-star": at_most(150, None, "the limit found: each arm looks up to T pulls ahead"),
-    "rules.v-ids": at_most(250, None, "the limit found: ten arms' tables, and each pair's share"),
+    "rules.v-ids": at_most(250, None, "twice what closed forms took (73): tables of ten arms"),
     "rules.discounted-gittins": RULE_MICROSECONDS,
     "rules.finite-horizon-gittins": RULE_MICROSECONDS,
     "rules.optimistic-gittins": RULE_MICROSECONDS,

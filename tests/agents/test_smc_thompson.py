@@ -237,3 +237,17 @@ def test_resampling_keeps_the_law():
     assert abs(posterior.mean()[0, 0] - mean) < 4 * std / 1000**0.5
     assert abs(posterior.std()[0, 0] / std - 1) < 4 * (0.5 / 1000) ** 0.5
     assert agent.diagnostics()["effective_sample_size"][0] > 1000
+
+
+def test_a_lane_alone_learns_the_same_from_rewards_one_by_one_and_all_at_once():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
+    singly, at_once = (SMCThompson.paper(problem, num_particles=200) for _ in range(2))
+    for agent in (singly, at_once):
+        agent.reset(seed=0)
+    for reward in (1.0, 0.0, 1.0, 1.0):
+        singly.observe(1, reward)
+        singly.action_probabilities()
+        singly.act()
+    at_once.warm_start([0, 4, 0], [0.0, 3.0, 0.0])
+    found = [agent.action_probabilities() for agent in (singly, at_once)]
+    np.testing.assert_allclose(*found, rtol=1e-12)

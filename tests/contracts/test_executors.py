@@ -211,6 +211,14 @@ def test_blocks_are_stored_as_they_come_the_first_ones_of_all_runs_first(tmp_pat
     assert seen == [(6, done, names[:done]) for done in range(7)]
 
 
+def test_dear_agents_go_first_over_as_many_blocks_as_there_are_workers(tmp_path, monkeypatch):
+    monkeypatch.setattr(Workers, "width", 2)
+    dear = {"agent": "stub_agents:Tired", "seconds": 0.002, "label": "dear"}
+    watched = run_and_watch(make_experiment("random", dear, replications=16), tmp_path)
+    first = [("random", 0), ("dear", 0), ("dear", 1), ("dear", 2), ("random", 1)]
+    assert watched.done == [*first, ("dear", 3), ("random", 2), ("random", 3)]
+
+
 @pytest.mark.parametrize("replications", [10**15, 2**62])
 def test_the_first_block_of_very_many_starts_at_once(tmp_path, replications):
     class Enough(Exception):
