@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from families import CONJUGATES
 from scipy import special, stats
 
 from agents import oracle
@@ -169,21 +170,12 @@ def test_probabilities_are_certain_when_supports_are_apart():
     np.testing.assert_allclose(probabilities, [0.0, 1.0], atol=1e-6)
 
 
-def _conjugate_draws(name, counts, sums, rng):
-    shape = (NUM_DRAWS, len(counts))
-    if name == "exponential":
-        return 1 / rng.gamma(3.0 + counts, 1 / (2.0 + sums), shape)
-    if name == "gaussian":
-        precision = 1 + counts / 4.0
-        return rng.normal(sums / 4.0 / precision, 1 / np.sqrt(precision), shape)
-    return rng.gamma(2.0 + sums, 1 / (2.0 + counts), shape)
-
-
-@pytest.mark.parametrize("name", ["exponential", "gaussian", "poisson"])
-def test_probabilities_match_draws_from_the_conjugate_posterior(name, rng):
-    problem, counts, sums = _history(name)
-    probabilities = action_probabilities(problem, counts, sums)
-    winners = _conjugate_draws(name, counts, sums, rng).argmax(axis=1)
+@pytest.mark.parametrize("each", CONJUGATES, ids=lambda each: each.likelihood.name)
+def test_probabilities_match_draws_from_the_conjugate_posterior(each, rng):
+    counts = np.array([0, 3, 40, 300])
+    sums = np.round(counts * [0.0, 0.7, 0.5, 0.53])
+    probabilities = action_probabilities(_problem(each.likelihood, each.prior, 4), counts, sums)
+    winners = each.posterior(counts, sums).rvs((NUM_DRAWS, 4), rng).argmax(axis=1)
     frequencies = np.bincount(winners, minlength=4) / NUM_DRAWS
     tolerance = 4 * np.sqrt(probabilities * (1 - probabilities) / NUM_DRAWS)
     assert (np.abs(frequencies - probabilities) <= tolerance).all()

@@ -158,14 +158,14 @@ def test_step_and_render_before_reset_are_refused(env_id):
             getattr(env, name)(*map(int, argument.strip(")")))
 
 
-@pytest.mark.parametrize("action", [-1, 10, 0.0, 1.5, "0", None, True, [0], np.array([0])])
 @every_id
-def test_step_refuses_what_is_no_action_and_stays_put(env_id, action):
+def test_step_refuses_what_is_no_action_and_stays_put(env_id):
     env = gym.make(env_id, observation="history", horizon=9).unwrapped
     env.reset(seed=0)
     twin = pickle.loads(pickle.dumps(env))
-    with pytest.raises(InvalidAction, match="action must"):
-        env.step(action)
+    for action in (-1, 10, 0.0, 1.5, "0", None, True, [0], np.array([0])):
+        with pytest.raises(InvalidAction, match="action must"):
+            env.step(action)
     assert data_equivalence(env.step(3), twin.step(3), exact=True)
 
 

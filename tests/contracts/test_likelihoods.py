@@ -2,7 +2,9 @@
 
 import json
 import pickle
-from math import exp, inf, log
+from collections.abc import Callable, Mapping, Sequence
+from math import exp, inf, log, nan
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,18 +26,134 @@ from bandit_gym.likelihoods import (
 
 LAST_UNIFORM = 1 - 2.0**-53
 NUM_DRAWS = 100_000
-CASES = (
-    *((Bernoulli(), mean) for mean in (0.001, 0.3, 0.5, 0.999)),
-    *((Exponential(), mean) for mean in (1e-8, 0.3, 1e6)),
-    *((Gaussian(std), mean) for std, mean in ((1.0, 0.0), (0.01, -5.0), (100.0, 1e6))),
-    *((Poisson(), mean) for mean in (1e-8, 0.01, 0.7, 4.0, 15.99, 16.0, 80.0, 1e4, 1e6)),
-    *((Geometric(), mean) for mean in (1e-4, 0.3, 4.0, 1e4)),
-)
-LIKELIHOODS = (*ALL_LIKELIHOODS, Gaussian(0.3), Geometric())
 HALF_CHI_SQUARED_95 = 0.5 * 3.841458820694124
 
-every_case = pytest.mark.parametrize(("likelihood", "mean"), CASES, ids=repr)
-every_likelihood = pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
+
+class Facts(NamedTuple):
+    """What is known of a likelihood from elsewhere.
+
+    Attributes:
+        likelihood: of which they are.
+        law: mean -> SciPy's law of a reward.
+        means: at which that law is looked at.
+        ends: more that are possible, where rewards may be sure or beyond SciPy.
+        means_refused: which are impossible.
+        rewards: which are possible at some mean.
+        rewards_refused: which are not.
+        sums: of two rewards, which are possible.
+        sums_refused: which are not.
+        by_hand: mean, count and sum of rewards -> log-likelihood, but for a constant.
+    """
+
+    likelihood: Likelihood
+    law: Callable[[float], Any]
+    means: Sequence[float]
+    ends: Sequence[float]
+    means_refused: Sequence[float]
+    rewards: Sequence[float]
+    rewards_refused: Sequence[float]
+    sums: Sequence[float]
+    sums_refused: Sequence[float]
+    by_hand: Mapping[tuple[float, int, float], float]
+
+
+FACTS = (
+    Facts(
+        Bernoulli(),
+        law=stats.bernoulli,
+        means=(0.001, 0.3, 0.5, 0.999),
+        ends=(0.0, 1.0),
+        means_refused=(-1e-9, 1 + 1e-9, nan, inf),
+        rewards=(0.0, 1.0),
+        rewards_refused=(0.5, -1.0, 2.0, nan, inf),
+        sums=(0.0, 1.0, 2.0),
+        sums_refused=(3.0, 0.5, -1.0),
+        by_hand={
+            (0.0, 3, 0.0): 0.0,
+            (1.0, 3, 3.0): 0.0,
+            (0.0, 3, 1.0): -inf,
+            (1.0, 3, 2.0): -inf,
+            (0.5, 2, 1.0): 2 * log(0.5),
+            (-0.1, 0, 0.0): -inf,
+            (1.1, 0, 0.0): -inf,
+        },
+    ),
+    Facts(
+        Exponential(),
+        law=lambda mean: stats.expon(scale=mean),
+        means=(1e-8, 0.3, 1e6),
+        ends=(1e-300, 1e300),
+        means_refused=(0.0, -1.0, inf, nan),
+        rewards=(0.0, 0.5, 1e300),
+        rewards_refused=(-0.5, nan, inf),
+        sums=(0.0, 2.5),
+        sums_refused=(-1.0, inf),
+        by_hand={
+            (2.0, 3, 4.0): -3 * log(2.0) - 2.0,
+            (5.0, 0, 0.0): 0.0,
+            (0.0, 1, 1.0): -inf,
+            (-1.0, 0, 0.0): -inf,
+            (5e-324, 1, 1e300): -inf,
+        },
+    ),
+    *(
+        Facts(
+            Gaussian(std),
+            law=lambda mean, std=std: stats.norm(mean, std),
+            means=(mean,),
+            ends=(-1e300, 0.0, 1e300),
+            means_refused=(inf, -inf, nan),
+            rewards=(-1e300, 0.0),
+            rewards_refused=(nan, inf, -inf),
+            sums=(-7.5, 0.0),
+            sums_refused=(nan, inf),
+            by_hand={
+                (1.0, 4, 8.0): -2 / std**2,
+                (7.0, 0, 0.0): 0.0,
+                (1e200, 1, 0.0): -inf,
+                (inf, 0, 0.0): -inf,
+            },
+        )
+        for std, mean in ((1.0, 0.0), (0.01, -5.0), (100.0, 1e6))
+    ),
+    Facts(
+        Poisson(),
+        law=stats.poisson,
+        means=(1e-8, 0.01, 0.7, 4.0, 15.99, 16.0, 80.0, 1e4, 1e6),
+        ends=(0.0, 1e300),
+        means_refused=(-1e-9, inf, nan),
+        rewards=(0.0, 7.0, 1e15),
+        rewards_refused=(0.5, -1.0, nan, inf),
+        sums=(0.0, 7.0),
+        sums_refused=(0.5, -1.0, inf),
+        by_hand={
+            (2.0, 3, 4.0): 4 * log(2.0) - 6.0,
+            (0.0, 3, 0.0): 0.0,
+            (0.0, 3, 1.0): -inf,
+            (-1.0, 0, 0.0): -inf,
+            (inf, 0, 0.0): -inf,
+        },
+    ),
+    Facts(
+        Geometric(),
+        law=lambda mean: stats.geom(1 / (1 + mean), loc=-1),
+        means=(1e-4, 0.3, 4.0, 1e4),
+        ends=(0.0, 1e-300, 1e300),
+        means_refused=(-1e-9, inf, nan),
+        rewards=(0.0, 7.0, 1e15),
+        rewards_refused=(0.5, -1.0, nan, inf),
+        sums=(0.0, 7.0),
+        sums_refused=(7.5, -1.0, inf, nan),
+        by_hand={(2.0, 3, 4.0): 4 * log(2.0) - 7 * log(3.0), (-1.0, 0, 0.0): -inf},
+    ),
+)
+"""Of every built-in likelihood, and of a user's own."""
+every_likelihood = pytest.mark.parametrize("facts", FACTS, ids=lambda each: repr(each.likelihood))
+every_mean = pytest.mark.parametrize(
+    ("facts", "mean"),
+    [(facts, mean) for facts in FACTS for mean in facts.means],
+    ids=lambda value: repr(getattr(value, "likelihood", value)),
+)
 
 
 class Scaled(Likelihood):
@@ -56,24 +174,8 @@ class Scaled(Likelihood):
         return Gaussian(self.std).sample(means, uniforms)
 
 
-def law_of(likelihood, mean):
-    """Return scipy's frozen distribution of the reward."""
-    if isinstance(likelihood, Gaussian):
-        return stats.norm(mean, likelihood.std)
-    if isinstance(likelihood, Exponential):
-        return stats.expon(scale=mean)
-    if isinstance(likelihood, Geometric):
-        return stats.geom(1 / (1 + mean), loc=-1)
-    return (stats.bernoulli if isinstance(likelihood, Bernoulli) else stats.poisson)(mean)
-
-
-def is_discrete(likelihood):
-    return not isinstance(likelihood, Gaussian | Exponential)
-
-
-def log_probability(likelihood, mean, rewards):
-    law = law_of(likelihood, mean)
-    return law.logpmf(rewards) if is_discrete(likelihood) else law.logpdf(rewards)
+def is_discrete(law):
+    return hasattr(law, "pmf")
 
 
 def hard_uniforms():
@@ -83,11 +185,11 @@ def hard_uniforms():
     return np.sort(np.concatenate([middle, tail, 1 - tail]))
 
 
-@every_case
-def test_sample_is_the_inverse_cdf(likelihood, mean):
-    uniforms, law = hard_uniforms(), law_of(likelihood, mean)
-    rewards = likelihood.sample(mean, uniforms)
-    if is_discrete(likelihood):  # the first count whose distribution exceeds the uniform
+@every_mean
+def test_sample_is_the_inverse_cdf(facts, mean):
+    uniforms, law = hard_uniforms(), facts.law(mean)
+    rewards = facts.likelihood.sample(mean, uniforms)
+    if is_discrete(law):  # the first count whose distribution exceeds the uniform
         assert (law.cdf(rewards - 1) <= uniforms + 1e-12).all()
         assert (law.sf(rewards) <= (1 - uniforms) * (1 + 1e-8)).all()
         is_low = uniforms < 0.5
@@ -98,10 +200,11 @@ def test_sample_is_the_inverse_cdf(likelihood, mean):
     assert (np.diff(rewards) >= 0).all()
 
 
-@every_case
-def test_draws_of_uniform_numbers_fit_the_law(likelihood, mean, rng):
-    rewards, law = likelihood.sample(mean, rng.random(NUM_DRAWS)), law_of(likelihood, mean)
-    if is_discrete(likelihood):
+@every_mean
+def test_draws_of_uniform_numbers_fit_the_law(facts, mean, rng):
+    law = facts.law(mean)
+    rewards = facts.likelihood.sample(mean, rng.random(NUM_DRAWS))
+    if is_discrete(law):
         edges = np.unique(law.ppf([0.0005, *np.linspace(0.02, 0.98, 25)]))  # where bins end
         expected = NUM_DRAWS * np.diff([0.0, *law.cdf(edges), 1.0])
         observed = np.bincount(np.searchsorted(edges, rewards), minlength=len(expected))
@@ -110,32 +213,28 @@ def test_draws_of_uniform_numbers_fit_the_law(likelihood, mean, rng):
     else:
         p_value = stats.kstest(rewards, law.cdf).pvalue
     assert p_value > 1e-3
-    assert abs(rewards.mean() - mean) <= 4 * likelihood.reward_std(mean) / NUM_DRAWS**0.5
+    assert abs(rewards.mean() - mean) <= 4 * law.std() / NUM_DRAWS**0.5
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "means"),
-    [
-        (Bernoulli(), np.linspace(0, 1, 400)),
-        (Exponential(), np.geomspace(1e-8, 1e6, 400)),
-        (Gaussian(2.0), np.linspace(-10, 10, 400)),
-        (Poisson(), np.append(0.0, np.geomspace(1e-8, 1e6, 400))),
-        (Geometric(), np.append(0.0, np.geomspace(1e-8, 1e6, 400))),
-    ],
-    ids=repr,
-)
-def test_sample_never_falls_as_the_mean_rises(likelihood, means):
-    rewards = likelihood.sample(means, np.linspace(0, LAST_UNIFORM, 200)[:, None])
+@every_likelihood
+def test_sample_never_falls_as_the_mean_rises(facts):
+    low, high = facts.likelihood.support
+    means = np.linspace(low, high, 400) if high <= 1 else np.geomspace(1e-8, 1e6, 400)
+    means = np.unique([*means, *facts.means])
+    rewards = facts.likelihood.sample(means, np.linspace(0, LAST_UNIFORM, 200)[:, None])
     assert (np.diff(rewards, axis=1) >= 0).all()
 
 
-@every_case
-@given(uniform=st.sampled_from([0.0, 2.0**-53, LAST_UNIFORM]) | st.floats(0.0, LAST_UNIFORM))
-def test_sample_is_possible_and_no_outlier_at_the_ends(likelihood, mean, uniform):
-    reward = likelihood.sample(mean, uniform)
-    assert likelihood.is_possible(reward)
-    if isinstance(likelihood, Gaussian | Poisson) and mean >= 80:
-        assert abs(reward - mean) <= 10 * likelihood.reward_std(mean)
+@every_likelihood
+@given(data=st.data())
+def test_sample_is_possible_and_no_outlier_at_the_ends(facts, data):
+    edges = st.sampled_from([0.0, 2.0**-53, LAST_UNIFORM])
+    uniform = data.draw(edges | st.floats(0.0, LAST_UNIFORM))
+    for mean in facts.means:
+        reward = facts.likelihood.sample(mean, uniform)
+        assert facts.likelihood.is_possible(reward)
+        if isinstance(facts.likelihood, Gaussian | Poisson) and mean >= 80:
+            assert abs(reward - mean) <= 10 * facts.likelihood.reward_std(mean)
 
 
 @pytest.mark.parametrize(
@@ -145,17 +244,19 @@ def test_sample_is_sure_at_an_end_of_the_support(likelihood, mean):
     assert (likelihood.sample(mean, np.array([0.0, 0.5, LAST_UNIFORM])) == mean).all()
 
 
-@every_case
-def test_sample_of_one_equals_sample_of_many_in_every_memory_layout(likelihood, mean, rng):
-    uniforms = rng.random((30, 10))
-    many = likelihood.sample(np.full((30, 10), mean), uniforms)
-    assert (many == likelihood.sample(mean, np.asfortranarray(uniforms))).all()
-    one_by_one = [likelihood.sample([mean], [uniform])[0] for uniform in uniforms.ravel()]
-    assert many.ravel().tolist() == one_by_one and many.dtype == np.float64
+@every_likelihood
+def test_sample_of_one_equals_sample_of_many_in_every_memory_layout(facts, rng):
+    for mean in facts.means:
+        uniforms, sample = rng.random((30, 10)), facts.likelihood.sample
+        many = sample(np.full((30, 10), mean), uniforms)
+        assert (many == sample(mean, np.asfortranarray(uniforms))).all()
+        one_by_one = [sample([mean], [uniform])[0] for uniform in uniforms.ravel()]
+        assert many.ravel().tolist() == one_by_one and many.dtype == np.float64
 
 
 @every_likelihood
-def test_means_counts_and_sums_broadcast(likelihood):
+def test_means_counts_and_sums_broadcast(facts):
+    likelihood = facts.likelihood
     counts, sums = np.array([[0], [2]]), np.array([[0.0], [1.0]])
     assert likelihood.log_likelihood(np.full(5, 0.5), counts, sums).shape == (2, 5)
     assert likelihood.sample(np.full((3, 1), 0.5), np.full(4, 0.7)).shape == (3, 4)
@@ -163,22 +264,28 @@ def test_means_counts_and_sums_broadcast(likelihood):
     assert mixed.tolist() == [likelihood.sample(mean, 0.5) for mean in (0.25, 0.5, 0.75)]
 
 
-@every_case
-def test_log_likelihood_of_count_and_sum_is_the_exact_one_up_to_a_constant(likelihood, mean, rng):
+@every_likelihood
+def test_log_likelihood_of_count_and_sum_is_the_exact_one_up_to_a_constant(facts, rng):
     """So that count and sum are all there is to remember of twenty rewards."""
-    rewards = likelihood.sample(mean, rng.random(20))
-    room = min(mean - likelihood.support[0], likelihood.support[1] - mean)
-    means = mean + np.array([0.0, 0.3, -0.3]) * min(room, likelihood.reward_std(mean))
-    exact = [log_probability(likelihood, value, rewards).sum() for value in means]
-    found = likelihood.log_likelihood(means, 20, rewards.sum())
-    rounding = 1e-14 * np.abs([exact, found]).max()
-    np.testing.assert_allclose(np.diff(found), np.diff(exact), atol=rounding, rtol=1e-9)
+    for mean in facts.means:
+        rewards = facts.likelihood.sample(mean, rng.random(20))
+        low, high = facts.likelihood.support
+        means = mean + np.array([0.0, 0.3, -0.3]) * min(
+            mean - low, high - mean, facts.law(mean).std()
+        )
+        laws = map(facts.law, means)
+        log_of = "logpmf" if is_discrete(facts.law(mean)) else "logpdf"
+        exact = [getattr(law, log_of)(rewards).sum() for law in laws]
+        found = facts.likelihood.log_likelihood(means, 20, rewards.sum())
+        rounding = 1e-14 * np.abs([exact, found]).max()
+        np.testing.assert_allclose(np.diff(found), np.diff(exact), atol=rounding, rtol=1e-9)
 
 
 @every_likelihood
 @given(data=st.data())
-def test_log_likelihoods_of_two_histories_add_up_to_that_of_both(likelihood, data):
+def test_log_likelihoods_of_two_histories_add_up_to_that_of_both(facts, data):
     """At possible means, but for a constant, and rounding of what is added and of the sum."""
+    likelihood = facts.likelihood
     low, high = np.clip(likelihood.support, -1e3, 1e3)
     means = np.array(data.draw(st.lists(st.floats(low, high, exclude_min=True), min_size=2)))
     counts = np.array(data.draw(st.tuples(*[st.integers(0, 50)] * 2)))
@@ -197,35 +304,11 @@ def test_log_likelihoods_of_two_histories_add_up_to_that_of_both(likelihood, dat
     assert (np.isneginf(both) == np.isneginf(parts).any(axis=1)).all()
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "mean", "count", "total", "expected"),
-    [
-        (Bernoulli(), 0.0, 3, 0.0, 0.0),
-        (Bernoulli(), 1.0, 3, 3.0, 0.0),
-        (Bernoulli(), 0.0, 3, 1.0, -inf),
-        (Bernoulli(), 1.0, 3, 2.0, -inf),
-        (Bernoulli(), 0.5, 2, 1.0, 2 * log(0.5)),
-        (Bernoulli(), -0.1, 0, 0.0, -inf),
-        (Bernoulli(), 1.1, 0, 0.0, -inf),
-        (Exponential(), 2.0, 3, 4.0, -3 * log(2.0) - 2.0),
-        (Exponential(), 5.0, 0, 0.0, 0.0),
-        (Exponential(), 0.0, 1, 1.0, -inf),
-        (Exponential(), -1.0, 0, 0.0, -inf),
-        (Exponential(), 5e-324, 1, 1e300, -inf),
-        (Gaussian(2.0), 1.0, 4, 8.0, -0.5),
-        (Gaussian(), 7.0, 0, 0.0, 0.0),
-        (Gaussian(), 1e200, 1, 0.0, -inf),
-        (Gaussian(), inf, 0, 0.0, -inf),
-        (Poisson(), 2.0, 3, 4.0, 4 * log(2.0) - 6.0),
-        (Poisson(), 0.0, 3, 0.0, 0.0),
-        (Poisson(), 0.0, 3, 1.0, -inf),
-        (Poisson(), -1.0, 0, 0.0, -inf),
-        (Poisson(), inf, 0, 0.0, -inf),
-        *((likelihood, np.nan, 1, 1.0, -inf) for likelihood in LIKELIHOODS),
-    ],
-)
-def test_log_likelihood_by_hand(likelihood, mean, count, total, expected):
-    assert likelihood.log_likelihood(mean, count, total) == pytest.approx(expected, rel=1e-15)
+@every_likelihood
+def test_log_likelihood_by_hand(facts):
+    by_hand = {**facts.by_hand, (nan, 1, 1.0): -inf}
+    found = [facts.likelihood.log_likelihood(*told) for told in by_hand]
+    assert found == pytest.approx([*by_hand.values()], rel=1e-15)
 
 
 def test_gaussian_log_likelihood_keeps_its_digits_after_a_million_pulls():
@@ -257,57 +340,25 @@ def test_cells_of_an_interval_by_hand(likelihood, count, total, expected):
     assert not unseen.any()
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "inside", "outside"),
-    [
-        (Bernoulli(), [0.0, 0.5, 1.0], [-1e-9, 1 + 1e-9, np.nan, inf]),
-        (Exponential(), [1e-300, 1.0, 1e300], [0.0, -1.0, inf, np.nan]),
-        (Gaussian(), [-1e300, 0.0, 1e300], [inf, -inf, np.nan]),
-        (Poisson(), [0.0, 1.0, 1e300], [-1e-9, inf, np.nan]),
-        (Geometric(), [0.0, 1e-300, 1e300], [-1e-9, inf, np.nan]),
-    ],
-)
-def test_contains_separates_the_possible_means(likelihood, inside, outside):
-    assert likelihood.contains(np.array(inside)).all()
-    assert not likelihood.contains(np.array(outside)).any()
+@every_likelihood
+def test_what_is_possible_is_told_from_what_is_not(facts):
+    likelihood = facts.likelihood
+    assert likelihood.contains(np.array([*facts.means, *facts.ends])).all()
+    assert not likelihood.contains(np.array(facts.means_refused)).any()
+    assert likelihood.is_possible(np.array(facts.rewards)).all()
+    assert not likelihood.is_possible(np.array(facts.rewards_refused)).any()
+    for kind in (type(likelihood), Likelihood):  # its own, and what a subclass gets
+        assert kind.is_possible_sum(likelihood, 2, np.array(facts.sums)).all()
+        assert not kind.is_possible_sum(likelihood, 2, np.array(facts.sums_refused)).any()
+        assert kind.is_possible_sum(likelihood, 0, [0.0, 1.0]).tolist() == [True, False]
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "possible", "impossible"),
-    [
-        (Bernoulli(), [0.0, 1.0], [0.5, -1.0, 2.0, np.nan, inf]),
-        (Exponential(), [0.0, 0.5, 1e300], [-0.5, np.nan, inf]),
-        (Gaussian(), [-1e300, 0.0], [np.nan, inf, -inf]),
-        (Poisson(), [0.0, 7.0, 1e15], [0.5, -1.0, np.nan, inf]),
-    ],
-)
-def test_is_possible_separates_the_rewards(likelihood, possible, impossible):
-    assert likelihood.is_possible(np.array(possible)).all()
-    assert not likelihood.is_possible(np.array(impossible)).any()
-
-
-@pytest.mark.parametrize(
-    ("likelihood", "count", "possible", "impossible"),
-    [
-        (Bernoulli(), 2, [0.0, 1.0, 2.0], [3.0, 0.5, -1.0]),
-        (Exponential(), 2, [0.0, 2.5], [-1.0, inf]),
-        (Gaussian(), 2, [-7.5, 0.0], [np.nan, inf]),
-        (Poisson(), 2, [0.0, 7.0], [0.5, -1.0, inf]),
-        (Geometric(), 2, [0.0, 7.0], [7.5, -1.0, inf, np.nan]),
-        (Scaled(1.0), 2, [-7.5], [inf]),
-        *((likelihood, 0, [0.0], [1.0]) for likelihood in LIKELIHOODS),
-    ],
-)
-def test_is_possible_sum_separates_the_sums(likelihood, count, possible, impossible):
-    assert likelihood.is_possible_sum(count, np.array(possible)).all()
-    assert not likelihood.is_possible_sum(count, np.array(impossible)).any()
-
-
-@every_case
-def test_reward_std_is_that_of_the_law_also_as_a_subclass_gets_it(likelihood, mean):
-    expected = law_of(likelihood, mean).std()
-    assert likelihood.reward_std(mean) == pytest.approx(expected, rel=1e-7)
-    assert Likelihood.reward_std(likelihood, mean) == pytest.approx(expected, rel=1e-7)
+@every_likelihood
+def test_reward_std_is_that_of_the_law_also_as_a_subclass_gets_it(facts):
+    for mean in facts.means:
+        expected = facts.law(mean).std()
+        assert facts.likelihood.reward_std(mean) == pytest.approx(expected, rel=1e-7)
+        assert Likelihood.reward_std(facts.likelihood, mean) == pytest.approx(expected, rel=1e-7)
 
 
 @pytest.mark.parametrize(("likelihood", "end"), [(Bernoulli(), 1.0), (Geometric(), 0.0)])
@@ -315,7 +366,7 @@ def test_default_std_is_zero_at_an_end_of_the_support(likelihood, end):
     assert Likelihood.reward_std(likelihood, end) == 0.0
 
 
-@pytest.mark.parametrize("likelihood", [*ALL_LIKELIHOODS, Gaussian(0.3)], ids=repr)
+@pytest.mark.parametrize("likelihood", ALL_LIKELIHOODS, ids=repr)
 def test_dict_makes_an_equal_likelihood(likelihood):
     settings = json.loads(json.dumps(likelihood.to_dict()))
     assert settings == likelihood.to_dict()
@@ -328,11 +379,11 @@ def test_dict_names_the_parameters_and_may_leave_out_the_default():
     assert likelihood_from_dict({"name": "gaussian"}) == Gaussian(1.0)
 
 
-@pytest.mark.parametrize("likelihood", [*LIKELIHOODS, Scaled(2.0)], ids=repr)
-def test_pickle_makes_an_equal_likelihood_and_parameters_or_class_another_one(likelihood):
-    copy = pickle.loads(pickle.dumps(likelihood))
-    assert copy == likelihood and hash(copy) == hash(likelihood)
-    assert all(copy != other for other in (Scaled(1.0), Gaussian(2.0)))
+def test_pickle_makes_an_equal_likelihood_and_parameters_or_class_another_one():
+    for likelihood in (*(facts.likelihood for facts in FACTS), Scaled(2.0)):
+        copy = pickle.loads(pickle.dumps(likelihood))
+        assert copy == likelihood and hash(copy) == hash(likelihood)
+        assert all(copy != other for other in (Scaled(1.0), Gaussian(2.0)))
 
 
 def test_a_subclass_without_the_essentials_cannot_be_made():

@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from families import CONJUGATES
 from geometric import Geometric
 from scipy import stats
 from scipy.interpolate import CubicSpline
@@ -28,12 +29,7 @@ from bandit_gym.priors import (
 )
 from bandit_gym.problem import BanditProblem
 
-CONJUGATE = {
-    Bernoulli(): Beta(2.0, 3.0),
-    Exponential(): InverseGamma(8.0, 7.0),
-    Gaussian(0.5): Normal(0.5, 1.0),
-    Poisson(): Gamma(4.0, 4.0),
-}
+CONJUGATE = {each.likelihood: each.prior for each in CONJUGATES}
 BOX = (0.05, 0.95)
 CUT = TruncatedNormal(0.5, 0.3, *BOX)
 
@@ -178,19 +174,13 @@ def error_of(case):
 
 
 @every_case
-def test_means_and_deviations_are_those_of_quadrature(case):
-    snapshot, _ = snapshot_of(case)
+def test_moments_quantiles_and_densities_are_those_of_quadrature(case):
+    snapshot, which = snapshot_of(case)
     average, std, *_ = law(case)
     error, bias = error_of(case)
     # |E - E'| <= int |F - F'| dx over some eight deviations; of variances, 16 variances
     assert_averages(case, snapshot.mean(), average, (8 * error + bias) * std + 1e-9)
     assert_averages(case, snapshot.std(), std, (8 * error + 2 * bias) * std + 1e-9)
-
-
-@every_case
-def test_quantiles_are_those_of_quadrature_and_ends_of_intervals(case):
-    snapshot, which = snapshot_of(case)
-    error, bias = error_of(case)
     found = snapshot.quantile(LEVELS)
     np.testing.assert_allclose(snapshot.interval(0.9), snapshot.quantile([0.05, 0.95]))
     grain = 1 / NUM_PARTICLES if case[0] in ("particles", "moved") else 0.0
@@ -200,6 +190,26 @@ def test_quantiles_are_those_of_quadrature_and_ends_of_intervals(case):
             lanes = which == history
             reached[lanes, arm] = rank(case, values[lanes, arm], history, arm)
         assert_averages(case, reached, np.full((4, NUM_ARMS), level), error + bias / 2 + grain)
+    assert_densities(case)
+
+
+LAWS = ("conjugate", "conjugate, by tables", "tables", "race", "race, joint density")
+DENSITY_ERROR = {"conjugate": 1e-6}
+
+
+def assert_densities(case):
+    """Where there is a law, on average over what lies between its quantiles 0.2 and 0.8."""
+    snapshot, _ = snapshot_of(case)
+    if case[0] not in LAWS:
+        with pytest.raises(TypeError, match="density must be asked of laws, got .*; use sample"):
+            snapshot.density(0.5)
+        return
+    for history, arm in np.ndindex(4, NUM_ARMS):
+        ends = snapshot.quantile([0.2, 0.8])[:, history, arm]
+        x = np.linspace(*ends, 2001)
+        found = np.trapezoid(snapshot.density(x)[:, history, arm], x)
+        expected = np.diff(rank(case, ends, history, arm))[0]
+        assert found == pytest.approx(expected, abs=DENSITY_ERROR.get(case[0], 2e-3))
 
 
 @every_case
@@ -240,26 +250,6 @@ def test_draws_and_rewards_have_the_law_that_they_are_drawn_from(case):
         assert abs(paid.mean() - average[history, arm]) <= noise + (8 * error + bias)
 
 
-LAWS = ("conjugate", "conjugate, by tables", "tables", "race", "race, joint density")
-DENSITY_ERROR = {"conjugate": 1e-6}
-
-
-@every_case
-def test_densities_are_those_of_quadrature_where_there_is_a_law(case):
-    """On average over what lies between the quantiles 0.2 and 0.8; a table's has steps."""
-    snapshot, _ = snapshot_of(case)
-    if case[0] not in LAWS:
-        with pytest.raises(TypeError, match="density must be asked of laws, got .*; use sample"):
-            snapshot.density(0.5)
-        return
-    for history, arm in np.ndindex(4, NUM_ARMS):
-        ends = snapshot.quantile([0.2, 0.8])[:, history, arm]
-        x = np.linspace(*ends, 2001)
-        found = np.trapezoid(snapshot.density(x)[:, history, arm], x)
-        expected = np.diff(rank(case, ends, history, arm))[0]
-        assert found == pytest.approx(expected, abs=DENSITY_ERROR.get(case[0], 2e-3))
-
-
 @pytest.mark.parametrize("case", [case for case in CASES if case.values[0][0] not in NOISY])
 def test_a_lane_is_answered_as_if_it_were_alone(case):
     """To rounding; particles and chains, whose lanes have other draws, are left out."""
@@ -275,9 +265,9 @@ def test_a_lane_is_answered_as_if_it_were_alone(case):
     np.testing.assert_allclose(alone.quantile(0.3), together.quantile(0.3)[3], rtol=1e-9)
 
 
-@every_case
-def test_a_copy_tells_the_same(case):
-    snapshot, _ = snapshot_of(case)
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_copy_tells_the_same(route):
+    snapshot, _ = snapshot_of((route, next(iter(CONJUGATE))))
     copy = pickle.loads(pickle.dumps(snapshot))
     for one, other in zip(answers(snapshot), answers(copy), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)
@@ -292,19 +282,8 @@ def answers(snapshot):
 
 
 KNOWN = {
-    "beta": (Bernoulli(), Beta(2.0, 3.0), lambda n, s: stats.beta(2 + s, 3 + n - s)),
+    **{each.likelihood.name: each for each in CONJUGATES},
     "bathtub": (Bernoulli(), Beta(0.5, 0.5), lambda n, s: stats.beta(0.5 + s, 0.5 + n - s)),
-    "gamma": (Poisson(), Gamma(2.0, 3.0), lambda n, s: stats.gamma(2 + s, scale=1 / (3 + n))),
-    "inverse gamma": (
-        Exponential(),
-        InverseGamma(6.0, 5.0),
-        lambda n, s: stats.invgamma(6 + n, scale=5 + s),
-    ),
-    "normal": (
-        Gaussian(0.5),
-        Normal(1.0, 2.0),
-        lambda n, s: stats.norm((0.25 + 4 * s) / (0.25 + 4 * n), (0.25 + 4 * n) ** -0.5),
-    ),
 }
 
 

@@ -6,7 +6,6 @@ import re
 import token
 import tokenize
 
-import pytest
 from documents import PAGES, ROOT
 
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
@@ -14,19 +13,22 @@ PATH = re.compile(r"`((?:agents|bandit_gym|docs|scripts|tests)/[\w./-]*)`")
 NAME = re.compile(r"`((?:agents|bandit_gym)(?:\.\w+)+)[`(]")
 SOURCE_ROOMS = ("agents", "bandit_gym", "scripts", "tests")
 SOURCES = tuple(path for room in ("agents", "bandit_gym") for path in (ROOT / room).rglob("*.py"))
-every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
 
-@every_page
-def test_links_lead_to_files(page):
-    targets = LINK.findall(page.read_text(encoding="utf-8"))
-    assert [target for target in targets if not (page.parent / target).exists()] == []
+def lost(pattern, folder_of):
+    """Return page -> what a pattern finds in its text that is no file from a folder on."""
+    found = {page: pattern.findall(text) for page, text in TEXTS.items()}
+    return {
+        str(page.relative_to(ROOT)): path
+        for page, paths in found.items()
+        for path in paths
+        if not (folder_of(page) / path).exists()
+    }
 
 
-@every_page
-def test_paths_in_prose_are_those_of_files(page):
-    paths = PATH.findall(page.read_text(encoding="utf-8"))
-    assert [path for path in paths if not (ROOT / path).exists()] == []
+def test_links_and_paths_lead_to_files():
+    assert lost(LINK, lambda page: page.parent) == lost(PATH, lambda page: ROOT) == {}
 
 
 def is_a_name(name):
@@ -38,14 +40,14 @@ def is_a_name(name):
 
 
 def test_modules_and_names_in_pages_and_docstrings_exist():
-    texts = {path: path.read_text(encoding="utf-8") for path in (*PAGES, *SOURCES)}
+    texts = TEXTS | {path: path.read_text(encoding="utf-8") for path in SOURCES}
     names = {path.relative_to(ROOT): NAME.findall(text) for path, text in texts.items()}
     unknown = {(str(path), name) for path in names for name in names[path] if not is_a_name(name)}
     assert unknown == set()
 
 
 def test_there_are_pages_with_links_and_paths():
-    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    text = "".join(TEXTS.values())
     assert len(LINK.findall(text)) > 20
     assert len(PATH.findall(text)) > 20
 
@@ -56,9 +58,8 @@ OTHERS = {"PUBLISH", "coba", "mypy", "pmap", "pytest", "ruff", "RecordVideo", "q
 """Names in prose that are not ours."""
 
 
-@pytest.fixture(scope="module")
-def known():
-    """All names of our code, and words in its strings, as short names are."""
+def known_words():
+    """Return all names of our code, and words in its strings, as short names are."""
     words = set(OTHERS)
     for path in (path for room in SOURCE_ROOMS for path in (ROOT / room).rglob("*.py")):
         words |= {path.stem, path.parent.name}
@@ -71,13 +72,10 @@ def known():
     return words
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if page.name != "CHANGELOG.md"],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
-def test_names_in_prose_are_those_of_code(page, known):
-    text = page.read_text(encoding="utf-8")
-    own = known | {*re.findall(r"\w+", " ".join(CODE.findall(text)))}
-    named = {*SPAN.findall(CODE.sub("", text))}
-    assert sorted(name for name in named if name.rpartition(".")[2] not in own) == []
+def test_names_in_prose_are_those_of_code():
+    known = known_words()
+    for page, text in TEXTS.items():
+        own = known | {*re.findall(r"\w+", " ".join(CODE.findall(text)))}
+        named = {*SPAN.findall(CODE.sub("", text))} if page.name != "CHANGELOG.md" else ()
+        unknown = sorted(name for name in named if name.rpartition(".")[2] not in own)
+        assert unknown == [], page

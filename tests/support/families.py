@@ -1,13 +1,19 @@
-"""The families that each contract is tested over."""
+"""The families that each contract is tested over; a likelihood has one row here for all."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from scipy import stats
 
 from agents import AGENTS
 from bandit_gym import ENV_IDS
-from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import (
     Beta,
     Gamma,
     InverseGamma,
     Normal,
+    Prior,
     TruncatedMultivariateNormal,
     TruncatedNormal,
 )
@@ -16,18 +22,39 @@ from bandit_gym.problem import BanditProblem
 ALL_ENV_IDS = ENV_IDS
 ALL_AGENTS = tuple(name for name in AGENTS if name != "optimal")
 """All but the Bayes-optimal agent, which must be told its horizon and leaves nothing to chance."""
-ALL_LIKELIHOODS = (Bernoulli(), Exponential(), Gaussian(), Poisson())
+
+
+class Conjugate(NamedTuple):
+    """A likelihood and a prior that is conjugate to it.
+
+    Attributes:
+        likelihood: of rewards.
+        prior: of a mean, near 0.5 and with four moments.
+        posterior: (n, s) -> SciPy's law of a mean after n rewards of total s.
+    """
+
+    likelihood: Likelihood
+    prior: Prior
+    posterior: Callable[[Any, Any], Any]
+
+
+def normal(n, s):
+    """Return the posterior of Normal(0.5, 1) after rewards of deviation 0.5."""
+    return stats.norm((0.5 + 4 * s) / (1 + 4 * n), (1 + 4 * n) ** -0.5)
+
+
+CONJUGATES = (
+    Conjugate(Bernoulli(), Beta(5.0, 5.0), lambda n, s: stats.beta(5 + s, 5 + n - s)),
+    Conjugate(
+        Exponential(), InverseGamma(8.0, 4.0), lambda n, s: stats.invgamma(8 + n, scale=4 + s)
+    ),
+    Conjugate(Gaussian(0.5), Normal(0.5, 1.0), normal),
+    Conjugate(Poisson(), Gamma(4.0, 8.0), lambda n, s: stats.gamma(4 + s, scale=1 / (8 + n))),
+)
+CONJUGATE_PROBLEMS = tuple(BanditProblem(each.likelihood, each.prior, 4) for each in CONJUGATES)
+ALL_LIKELIHOODS = tuple(each.likelihood for each in CONJUGATES)
 ALL_PRIORS = (
-    Beta(2.0, 3.0),
-    Gamma(2.0, 1.5),
-    InverseGamma(3.0, 2.0),
-    Normal(0.5, 2.0),
+    *(each.prior for each in CONJUGATES),
     TruncatedNormal(0.4, 0.2),
     TruncatedMultivariateNormal(0.5, [[1.0, 0.6, 0.2], [0.6, 1.0, 0.3], [0.2, 0.3, 1.0]]),
-)
-CONJUGATE_PROBLEMS = (
-    BanditProblem(Bernoulli(), Beta(5.0, 5.0), 4),
-    BanditProblem(Exponential(), InverseGamma(3.0, 2.0), 4),
-    BanditProblem(Gaussian(), Normal(0.0, 1.0), 4),
-    BanditProblem(Poisson(), Gamma(2.0, 2.0), 4),
 )

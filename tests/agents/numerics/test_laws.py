@@ -2,27 +2,34 @@
 
 import numpy as np
 import pytest
+from families import CONJUGATES
 from numba import njit
 from scipy import stats
 
 from agents.base.table_1 import TABLE_1, data_weights
 from agents.numerics import kernels, laws
 from agents.numerics.laws import BETA, GAMMA, INVERSE_GAMMA, NORMAL, MeanLaws
-from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 
-CASES = {  # likelihood, parameters of the law, means
-    BETA: (Bernoulli(), (2.5, 4.0), np.array([0.05, 0.3, 0.6, 0.95])),
-    INVERSE_GAMMA: (Exponential(), (4.5, 3.0), np.array([0.2, 0.7, 1.5, 6.0])),
-    NORMAL: (Gaussian(2.0), (1.5, 3.0), np.array([-2.0, 0.1, 0.5, 3.0])),
-    GAMMA: (Poisson(), (2.5, 3.0), np.array([0.05, 0.4, 1.1, 4.0])),
-}
+
+def case_of(each):
+    """Return a likelihood, the two parameters of its conjugate law, and four means."""
+    row, law = TABLE_1[type(each.likelihood)], each.posterior(7, 3.0)
+    (a, b), (c, d) = data_weights(each.likelihood)
+    first, second = row.parameters(each.prior)
+    parameters = float(first + 7 * a + 3 * b), float(second + 7 * c + 3 * d)
+    return each.likelihood, parameters, law.ppf([0.02, 0.3, 0.8, 0.98])
+
+
+CASES = {TABLE_1[type(each.likelihood)].law.code: case_of(each) for each in CONJUGATES}
 LINES = {
     BETA: (lambda x: np.log(x / (1 - x)), lambda x: x * (1 - x)),
     INVERSE_GAMMA: (np.log, lambda x: x),
     NORMAL: (lambda x: x, np.ones_like),
     GAMMA: (np.log, lambda x: x),
 }
-every_law = pytest.mark.parametrize("code", CASES, ids=["beta", "inverse gamma", "normal", "gamma"])
+every_law = pytest.mark.parametrize(
+    "code", CASES, ids=lambda code: f"of {CASES[code][0].name} rewards"
+)
 draw_means = njit(error_model="numpy")(laws.draw_means)
 
 

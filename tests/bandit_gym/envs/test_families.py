@@ -5,11 +5,10 @@ import tracemalloc
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_LIKELIHOODS
 from geometric import Geometric
 from surface import problem_of
 
-from bandit_gym.likelihoods import Gaussian
+from bandit_gym.likelihoods import LIKELIHOODS, Gaussian
 from bandit_gym.priors import Gamma
 
 CUSTOM = "bandit_gym:CustomBandit-v0"
@@ -68,10 +67,10 @@ def test_noise_of_many_lanes_is_not_drawn_far_ahead():
     assert peak < 100e6
 
 
-@pytest.mark.parametrize("likelihood", ALL_LIKELIHOODS, ids=lambda law: law.name)
-def test_a_named_likelihood_is_the_problem_of_its_environment(likelihood):
-    known = problem_of(gym.make(f"bandit_gym:{likelihood.name.title()}Bandit-v0"))
-    for given in (likelihood.name, {"name": likelihood.name}, likelihood):
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_a_named_likelihood_is_the_problem_of_its_environment(name):
+    known = problem_of(gym.make(f"bandit_gym:{name.title()}Bandit-v0"))
+    for given in (name, {"name": name}, LIKELIHOODS[name]()):
         assert problem_of(gym.make(CUSTOM, likelihood=given)) == known
 
 
