@@ -16,6 +16,7 @@ from agents.oracle import (
 )
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.cli import main
+from bandit_gym.experiments.executor import Workers
 from bandit_gym.fidelity import describe_leaderboard, describe_verdicts, load_suite, run_suite
 from bandit_gym.fidelity.suite import suite_file
 from bandit_gym.priors import Beta, Camps, HierarchicalBeta
@@ -516,9 +517,10 @@ def test_command_keeps_what_others_found_and_exits_1(tmp_path, monkeypatch, caps
     ],
 )
 def test_command_tells_verdicts_and_exits_1_where_one_is_wrong(
-    agents, only, code, words, tmp_path, capsys
+    agents, only, code, words, tmp_path, capsys, monkeypatch
 ):
-    options = ["--suite", "adversarial", "--only", only, "--scale", "0.05", "--workers", "1"]
+    monkeypatch.setattr(Workers.__init__, "__defaults__", ("serial", None, None))
+    options = ["--suite", "adversarial", "--only", only, "--scale", "0.05"]
     named = ["--agents", *agents.split()]
     assert main(["fidelity", *named, *options, "--out", str(tmp_path)]) == code
     assert words in capsys.readouterr().out

@@ -128,7 +128,7 @@ def test_a_bracket_of_a_thousand_pulls_holds_the_value_beside_a_sure_arm():
     """The sure arm's mean deviates a little: to know by how much is worth that much a pull."""
     weight, horizon = 1e6, 1000
     problem = BanditProblem(Bernoulli(), Beta([1.0, weight / 2], [1.0, weight / 2]), 2)
-    found = optimal_bracket(problem, horizon, num_samples=150, confidence=0.9999)
+    found = optimal_bracket(problem, horizon, num_samples=60, confidence=0.9999)
     expected, off = value_beside_a_sure_arm(horizon, 0.5), horizon * 0.5 / np.sqrt(weight)
     assert found.best - expected == pytest.approx(2.55, abs=0.01)
     assert found.lower - off < expected < found.upper + off

@@ -1,10 +1,7 @@
 """Files, modules and names that a page or a docstring speaks of are there."""
 
-import io
 import pkgutil
 import re
-import token
-import tokenize
 
 from documents import PAGES, ROOT
 
@@ -59,16 +56,12 @@ OTHERS = {"PUBLISH", "coba", "mypy", "pmap", "pytest", "ruff", "RecordVideo", "q
 
 
 def known_words():
-    """Return all names of our code, and words in its strings, as short names are."""
+    """Return all words of our code: its names, and what stands in strings, as short names do."""
     words = set(OTHERS)
     for path in (path for room in SOURCE_ROOMS for path in (ROOT / room).rglob("*.py")):
         words |= {path.stem, path.parent.name}
-        source = io.StringIO(path.read_text(encoding="utf-8"))
-        for kind, text, *_ in tokenize.generate_tokens(source.readline):
-            if kind == token.NAME:
-                words.add(text)
-            elif kind == token.STRING:
-                words |= {*re.findall(r"[\w.-]+", text)}
+        text = path.read_text(encoding="utf-8")
+        words |= {*re.findall(r"\w+", text), *re.findall(r"[\w.-]+", text)}
     return words
 
 

@@ -50,7 +50,10 @@ FEWER = {
         ("races = 4000", "races = 100"),
         *((f'\n"{name}" = ', f'\n# "{name}" = ') for name in SIMILAR),
         ('[readings."shortened, weight, by draws"]', "[another_reading]"),
-        ('[figures."Figure 1b, N(0.5, 0.3²)"]', "[another_figure]"),
+        *(
+            (f'[figures."Figure 1b, N({law})"', f'[others."N({law})"')
+            for law in ("0.5, 0.3²", "0.3 to 0.7, 0.1²")
+        ),
     ],
     "optimal": [
         ("horizon_2 = 100", "horizon_2 = 8"),

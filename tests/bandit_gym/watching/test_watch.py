@@ -58,7 +58,7 @@ MOVING = [{"name": "Drift", "std": 0.1}]
 LATE = [{"name": "DelayedReward", "delay": 1}]
 RUNS = {
     "racing": ("racing", "BernoulliBandit-v0", {"num_arms": 4}, []),
-    "chains": ("exact", "DependentPriorBandit-v0", {"num_arms": 3}, []),
+    "chains": ("exact", "DependentPriorBandit-v0", {"num_arms": 2}, []),
     "particles": ("smc", "PoissonBandit-v0", {"num_arms": 3}, []),
     "ucb1": ("ucb1", "GaussianBandit-v0", {"num_arms": 3}, []),
     "drift": ("exact", "BernoulliBandit-v0", {"num_arms": 3}, MOVING),
