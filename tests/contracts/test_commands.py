@@ -489,6 +489,7 @@ def project(home, monkeypatch):
     (folder / "study.json").write_text(json.dumps(SETTINGS | {"replications": 4, "block_size": 2}))
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # whose age is told in whole seconds
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # in workers
     return folder
 
 

@@ -121,14 +121,14 @@ WORLDS = {
 DEPENDENT = [name for name in WORLDS if "correlated" in name or "tied" in name]
 HISTORIES = {"few": [1, 0, 3], "many": [200, 300, 100], "huge": [10**6, 10**6, 2 * 10**4]}
 AGENTS = {
-    "exact": ("exact", {}, 20_000),
-    "exact by tables": ("exact", {"method": "grid"}, 20_000),
+    "exact": ("exact", {}, 5000),
+    "exact by tables": ("exact", {"method": "grid"}, 5000),
     "racing": ("racing", {"effective_samples": 200.0, "delta": 1e-3}, 4000),
     "racing, 100 samples": ("racing", {"stopping": 100}, 4000),
     "racing, reference": ("racing", {"proposal": "reference", "stopping": 500}, 2000),
     "racing_paper": ("racing_paper", {"delta": 0.1, "sigma": 0.02, "scale": "weight"}, 500),
-    "smc": ("smc", {"num_particles": 1000}, 150),
-    "smc_paper": ("smc_paper", {"num_particles": 1000}, 150),
+    "smc": ("smc", {"num_particles": 1000}, 100),
+    "smc_paper": ("smc_paper", {"num_particles": 1000}, 100),
 }
 """Name and options of agents, and the lanes that they play in."""
 

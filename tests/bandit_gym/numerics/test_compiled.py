@@ -33,7 +33,7 @@ for line in sys.stdin:
             from tiny.loops import loop
             from tiny.records import Pair
             value, hits = loop(Pair(1.0, 2.0)), sum(loop.stats.cache_hits.values())
-            os.write(1, f"{value} {hits}\n".encode())  # all at once, as others write as well
+            os.write(1, f"{value} {hits}\\n".encode())  # all at once, as others write as well
             os._exit(0)
     assert all(os.wait()[1] == 0 for _ in range(int(line)))
 """
