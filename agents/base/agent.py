@@ -1,8 +1,8 @@
 """The act/observe contract that every agent keeps, and what all of ours share.
 
-A Bayesian agent is told a `BanditProblem` and then sees only actions and rewards. For the four
-likelihoods the data of a lane are summed up in two arrays, `lane_counts` (pulls per arm) and
-`lane_sums` (total reward per arm), so the cost of a step never grows with t.
+A Bayesian agent is told a `BanditProblem` and then sees only actions and rewards. The data of a
+lane are summed up in two arrays, `lane_counts` (pulls per arm) and `lane_sums` (total reward per
+arm), so the cost of a step never grows with t.
 
 Letters: K arms, N lanes (replications run in lockstep). Batch axis first.
 """

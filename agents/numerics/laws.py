@@ -1,6 +1,6 @@
-"""Laws of a mean: all that a family is, in plain NumPy and, for the four built in, compiled.
+"""Laws of a mean: all that a family is, in plain NumPy and, for those of Table 1, compiled.
 
-The four have a log-density that is linear in five features of the mean x,
+These have a log-density that is linear in five features of the mean x,
 
     log p(x) = c_0 log x + c_1 log(1 - x) + c_2 x + c_3 x^2 + c_4 / x + constant,
 

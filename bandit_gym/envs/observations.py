@@ -13,7 +13,7 @@ What can be learned from each:
 - constant: a policy is one fixed distribution over arms. Learning happens inside one instance, in a
   learner that keeps statistics of its own (every agent of `agents`) or trains on fixed `means`.
   Trained across instances, it cannot beat chance.
-- counts: pulls and empirical means are sufficient for the posterior of all four likelihoods, so the
+- counts: pulls and empirical means are sufficient for the posterior of any likelihood, so the
   best policy of all is a function of this observation, and a memoryless network can learn it.
 - history: one step says next to nothing; a recurrent policy can add the steps up by itself, in the
   manner of RL^2, and must discover that it should.

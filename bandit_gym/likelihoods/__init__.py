@@ -1,4 +1,4 @@
-"""The law of a reward given its arm's mean: four built-in ones, and the base class of any other."""
+"""The law of a reward given its arm's mean: built-in ones, and the base class of any other."""
 
 from bandit_gym.likelihoods.base import Likelihood
 from bandit_gym.likelihoods.built_in import (

@@ -8,12 +8,10 @@ alone. `prior_from_dict` reads data, and imports nothing; `make_prior` imports w
 
 from collections.abc import Callable, Mapping
 from inspect import signature
-from typing import Any
+from typing import Any, get_args
 
 from bandit_gym.checks import check_arguments, load_named, make_named, message, split_name
-from bandit_gym.priors.base import Prior, offers
-from bandit_gym.priors.dependent import TruncatedMultivariateNormal
-from bandit_gym.priors.independent import Beta, Gamma, InverseGamma, Normal, TruncatedNormal
+from bandit_gym.priors.base import BuiltInPrior, Prior, offers
 from bandit_gym.priors.mixtures import (
     Camps,
     HierarchicalBeta,
@@ -24,10 +22,7 @@ from bandit_gym.priors.mixtures import (
 )
 
 PRIORS: dict[str, Callable[..., Prior]] = {
-    **{
-        law.name: law
-        for law in (Beta, Gamma, InverseGamma, Normal, TruncatedNormal, TruncatedMultivariateNormal)
-    },
+    **{law.name: law for law in get_args(BuiltInPrior)},
     **{law.name: law for law in (LogitNormal, Mixture, Camps, HierarchicalBeta, PerArm)},
     "spike_and_slab": spike_and_slab,
 }

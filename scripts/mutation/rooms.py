@@ -32,6 +32,8 @@ CONTRACTS = {  # what each is about, where that is one room
     **{name: f"agents/{name}" for name in ("posteriors", "racing", "rules")},
     "optimum": "agents/bayes_optimal",
     "commands": "bandit_gym/cli",
+    "refusals": "bandit_gym/checks",
+    "users_laws": "bandit_gym/priors",
     **dict.fromkeys(("executors", "experiments"), "bandit_gym/experiments"),
     **dict.fromkeys(("environments", "vector_environments"), "bandit_gym/envs"),
     **{

@@ -393,22 +393,9 @@ def test_rewards_that_agents_observe(likelihood, reward, text):
         agent.observe([0, 0], [1.0, reward])
 
 
-STATISTICS = [
-    (Bernoulli(), 2, 3.0),
-    (Bernoulli(), 2, 0.5),
-    (Bernoulli(), 2, -1.0),
-    (Exponential(), 0, 1.0),
-    (Exponential(), 2, -1.0),
-    (Exponential(), 2, np.inf),
-    (Gaussian(), 0, 1.0),
-    (Gaussian(), 2, np.nan),
-    (Poisson(), 0, 1.0),
-    (Poisson(), 2, 0.5),
-    (Poisson(), 2, -1.0),
-]
-
-
-@pytest.mark.parametrize(("likelihood", "count", "total"), STATISTICS)
+@pytest.mark.parametrize(
+    ("likelihood", "count", "total"), [(Bernoulli(), 2, 3.0), (Gaussian(), 0, 1.0)]
+)
 def test_sums_that_agents_are_told(likelihood, count, total):
     agent = UniformRandom(BanditProblem(likelihood, TruncatedNormal(0.5, 0.1), 2))
     agent.reset(seed=0)

@@ -667,6 +667,10 @@ def test_labels_stand_in_the_page_as_text_only(page):
     assert text.count("<script") == text.count("</script>")
 
 
+def test_charts_of_the_page_show_both_ends_of_long_labels(page):
+    assert re.search(r'"L{14}(…|\\u2026)L{14}"', page.read_text("utf-8"))
+
+
 def test_labels_stand_in_a_notebook_as_text_only(harmful):
     html = load_results(harmful)._repr_html_()
     assert all(escape(label, quote=False) in html for label in (*HARM, WORLD))

@@ -4,21 +4,20 @@ from itertools import product
 
 import numpy as np
 import pytest
+from families import CONJUGATES
 from scipy import optimize, stats
 from surface import started
 
 from agents.oracle import action_probabilities
-from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
-from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal
+from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.priors import Beta, Normal
 from bandit_gym.problem import BanditProblem
 
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
+GAUSSIAN = BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), 3)
 INFORMED = BanditProblem(Bernoulli(), Beta([2.0, 8.0, 5.0], [3.0, 2.0, 5.0]), 3)
 PROBLEMS = {
-    "Bernoulli": UNIFORM,
-    "exponential": BanditProblem(Exponential(), InverseGamma(3.0, 2.0), 3),
-    "Gaussian": BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), 3),
-    "Poisson": BanditProblem(Poisson(), Gamma(2.0, 2.0), 3),
+    each.likelihood.name: BanditProblem(each.likelihood, each.prior, 3) for each in CONJUGATES
 }
 NUM_LANES, HORIZON = 60, 5000
 
@@ -53,23 +52,17 @@ def moss(counts, sums):
     return sums / counts + np.sqrt(np.log(np.maximum(HORIZON / 3 / counts, 1)) / counts)
 
 
-KL = {
-    "Bernoulli": lambda p, q: stats.entropy([p, 1 - p], [q, 1 - q]),
-    "exponential": lambda p, q: p / q - 1 - np.log(p / q),
-    "Gaussian": lambda p, q: (p - q) ** 2 / (2 * 0.5**2),
-    "Poisson": lambda p, q: q - p + (p * np.log(p / q) if p > 0 else 0.0),
-}
-LARGEST = {"Bernoulli": 1 - 1e-12}
+def kl_ucb(likelihood, c=0.0):
+    """The largest mean whose divergence is small enough: a ratio of likelihoods."""
+    most = min(likelihood.support[1], 1e3) - 1e-12
 
-
-def kl_ucb(name, c=0.0):
     def bound(count, total, level):
-        p = max(total / count, 1e-300) if name != "Gaussian" else total / count
+        p = total / count or 1e-300
 
         def gap(q):
-            return count * KL[name](p, q) - level
+            at_p, at_q = likelihood.log_likelihood(np.array([p, q]), count, count * p)
+            return at_p - at_q - level
 
-        most = LARGEST.get(name, 1e3)
         return most if gap(most) < 0 else optimize.brentq(gap, p, most, xtol=1e-13)
 
     def scores(counts, sums):
@@ -137,13 +130,16 @@ RULES = {
     "greedy, posterior": ("greedy", INFORMED, {"estimate": "posterior"}, posterior_mean),
     "ucb1": ("ucb1", UNIFORM, {}, ucb1),
     "ucb1, Poisson": (
-        *("ucb1", PROBLEMS["Poisson"], {"scale": 2.0}),
+        *("ucb1", PROBLEMS["poisson"], {"scale": 2.0}),
         lambda n, s: ucb1(n, s, 2.0),
     ),
     "ucb_tuned": ("ucb_tuned", UNIFORM, {}, ucb_tuned),
     "moss": ("moss", UNIFORM, {"horizon": HORIZON}, moss),
-    **{f"kl_ucb, {name}": ("kl_ucb", PROBLEMS[name], {}, kl_ucb(name)) for name in PROBLEMS},
-    "kl_ucb, c = 3": ("kl_ucb", UNIFORM, {"c": 3.0}, kl_ucb("Bernoulli", 3.0)),
+    **{
+        f"kl_ucb, {name}": ("kl_ucb", problem, {}, kl_ucb(problem.likelihood))
+        for name, problem in PROBLEMS.items()
+    },
+    "kl_ucb, c = 3": ("kl_ucb", UNIFORM, {"c": 3.0}, kl_ucb(Bernoulli(), 3.0)),
     "bayes_ucb": (
         *("bayes_ucb", INFORMED, {}),
         bayes_ucb(beta_law([2.0, 8.0, 5.0], [3.0, 2.0, 5.0])),
@@ -152,16 +148,19 @@ RULES = {
         *("bayes_ucb", INFORMED, {"prior": "reference"}),
         bayes_ucb(beta_law(1.0, 1.0)),
     ),
-    "bayes_ucb, Gaussian": (
-        *("bayes_ucb", PROBLEMS["Gaussian"], {}),
-        bayes_ucb(lambda n, s: stats.norm(4 * s / (1 + 4 * n), (1 + 4 * n) ** -0.5)),
-    ),
+    **{
+        f"bayes_ucb, {each.likelihood.name}": (
+            *("bayes_ucb", PROBLEMS[each.likelihood.name], {}),
+            bayes_ucb(each.posterior),
+        )
+        for each in CONJUGATES
+    },
     "knowledge_gradient": (
         *("knowledge_gradient", UNIFORM, {"horizon": HORIZON, "variant": "kg"}),
         knowledge_gradient,
     ),
     "knowledge_gradient, Gaussian": (
-        *("knowledge_gradient", PROBLEMS["Gaussian"], {"horizon": HORIZON, "variant": "kg"}),
+        *("knowledge_gradient", GAUSSIAN, {"horizon": HORIZON, "variant": "kg"}),
         gaussian_knowledge_gradient,
     ),
     "optimistic_gittins": ("optimistic_gittins", UNIFORM, {}, optimistic_gittins),

@@ -146,8 +146,9 @@ def test_policy_works_in_a_loop_of_ones_own():
     policy = as_policy(make_agent("exact", env.get_attr("problem")[0]), seed=0)
     observations, state = env.reset(), None
     total = np.zeros(2)
-    for _ in range(50):
+    for step in range(50):
         actions, state = policy.predict(observations, state)
+        assert state == step + 1
         observations, rewards, dones, _ = env.step(actions)
         policy.learn(actions, rewards, dones)
         total += rewards

@@ -44,7 +44,8 @@ def test_comments_of_a_module_do_not_count_and_all_else_does(project, name):
 
 
 def test_sources_are_all_modules_of_the_folder_and_named_files(project):
-    (project / "lazy.py").write_text("def load():\n    import kit.deep\n")
+    """What Python or a package brings is not among them."""
+    (project / "lazy.py").write_text("def load():\n    import kit.deep, json, numpy\n")
     found = find_sources("lazy:load", {"file": "model.json", "prior": "laws:PRIOR"})
     assert set(found) == {"lazy.py", "laws.py", "kit/__init__.py", "kit/deep.py", "model.json"}
     (project / "model.json").write_text("1")
