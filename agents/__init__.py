@@ -34,59 +34,51 @@ if TYPE_CHECKING:
     from agents.rules.ucb import UCBTuned as UCBTuned
     from agents.smc_thompson import SMCThompson as SMCThompson
 
-GROUPS = {
+_LISTED = {
     "Thompson sampling": {
-        "racing": "agents:RacingThompson",
-        "racing_paper": "agents:RacingThompson.paper",
-        "exact": "agents:ExactThompson",
-        "smc": "agents:SMCThompson",
-        "smc_paper": "agents:SMCThompson.paper",
-        "top_two": "agents:TopTwoThompson",
-        "sliding_window": "agents:SlidingWindow",
+        "racing": "racing_thompson:RacingThompson",
+        "racing_paper": "racing_thompson:RacingThompson.paper",
+        "exact": "exact_thompson:ExactThompson",
+        "smc": "smc_thompson:SMCThompson",
+        "smc_paper": "smc_thompson:SMCThompson.paper",
+        "top_two": "rules.top_two:TopTwoThompson",
+        "sliding_window": "rules.sliding_window:SlidingWindow",
     },
     "index rules": {
-        "random": "agents:UniformRandom",
-        "greedy": "agents:Greedy",
-        "epsilon_greedy": "agents:EpsilonGreedy",
-        "ucb1": "agents:UCB1",
-        "kl_ucb": "agents:KLUCB",
-        "bayes_ucb": "agents:BayesUCB",
-        "ucb_tuned": "agents:UCBTuned",
-        "moss": "agents:MOSS",
-        "discounted_gittins": "agents:DiscountedGittins",
-        "finite_horizon_gittins": "agents:FiniteHorizonGittins",
-        "optimistic_gittins": "agents:OptimisticGittins",
+        "random": "rules.greedy:UniformRandom",
+        "greedy": "rules.greedy:Greedy",
+        "epsilon_greedy": "rules.greedy:EpsilonGreedy",
+        "ucb1": "rules.ucb:UCB1",
+        "kl_ucb": "rules.ucb:KLUCB",
+        "bayes_ucb": "rules.ucb:BayesUCB",
+        "ucb_tuned": "rules.ucb:UCBTuned",
+        "moss": "rules.ucb:MOSS",
+        "discounted_gittins": "rules.gittins:DiscountedGittins",
+        "finite_horizon_gittins": "rules.gittins:FiniteHorizonGittins",
+        "optimistic_gittins": "rules.gittins:OptimisticGittins",
     },
     "looking ahead": {
-        "knowledge_gradient": "agents:KnowledgeGradient",
-        "information_directed": "agents:InformationDirected",
-        "information_relaxation": "agents:InformationRelaxation",
-        "optimal": "agents:BayesOptimal",
+        "knowledge_gradient": "rules.knowledge_gradient:KnowledgeGradient",
+        "information_directed": "rules.information_directed:InformationDirected",
+        "information_relaxation": "rules.information_relaxation:InformationRelaxation",
+        "optimal": "bayes_optimal:BayesOptimal",
     },
+}
+"""Short names by kind, and what makes the agents, in modules of this package."""
+
+GROUPS = {
+    kind: {name: f"agents:{target.partition(':')[2]}" for name, target in listed.items()}
+    for kind, listed in _LISTED.items()
 }
 """Short names by kind, as the command line takes them, and where what makes the agents is."""
 
 AGENTS = {name: target for group in GROUPS.values() for name, target in group.items()}
 """Short names, and where what makes the agents is."""
 
-HOMES = {
-    name: module
-    for module, names in {
-        "base": ["Agent"],
-        "bayes_optimal": ["BayesOptimal"],
-        "exact_thompson": ["ExactThompson"],
-        "racing_thompson": ["RacingThompson"],
-        "smc_thompson": ["SMCThompson"],
-        "rules.gittins": ["DiscountedGittins", "FiniteHorizonGittins", "OptimisticGittins"],
-        "rules.greedy": ["EpsilonGreedy", "Greedy", "UniformRandom"],
-        "rules.information_directed": ["InformationDirected"],
-        "rules.information_relaxation": ["InformationRelaxation"],
-        "rules.knowledge_gradient": ["KnowledgeGradient"],
-        "rules.sliding_window": ["SlidingWindow"],
-        "rules.top_two": ["TopTwoThompson"],
-        "rules.ucb": ["BayesUCB", "KLUCB", "MOSS", "UCB1", "UCBTuned"],
-    }.items()
-    for name in names
+HOMES = {"Agent": "base"} | {
+    made.partition(".")[0]: home
+    for listed in _LISTED.values()
+    for home, _, made in (target.partition(":") for target in listed.values())
 }
 """Classes of agents, and the modules of this package that they are in."""
 

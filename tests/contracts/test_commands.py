@@ -641,7 +641,7 @@ def test_no_line_is_longer_than_the_terminal(tmp_path):
     settings = {"environments": [{"env": ENV, "num_arms": 3}], "agents": agents, **sizes}
     (tmp_path / "study.json").write_text(json.dumps(settings))
     ours, theirs = pty.openpty()
-    widths = (60, 80, 120, 200)
+    widths = (60, 100)
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
     process = subprocess.Popen(
         [sys.executable, "-c", SHOWN, *map(str, widths)],
