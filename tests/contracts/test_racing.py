@@ -9,7 +9,7 @@ from geometric import Geometric
 from surface import lane_counts, started
 
 from agents import RacingThompson
-from agents.racing.normal import exp_all
+from agents.racing.normal import draw_logistic, exp_all
 from agents.racing.stopping import Fixed, Paper, SelfNormalised, make_stop
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
@@ -418,3 +418,16 @@ def test_compiled_exponentials_are_those_of_numpy():
     found = x.copy()
     exp_all(found, np.empty_like(x))
     np.testing.assert_allclose(found, np.exp(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("ends", [(-1.0, 3.0), (0.5, 2.0), (-4.0, -1.0)])
+def test_cut_logistic_draws_are_weighed_to_uniform_ones(ends):
+    """One over a density weighs its draws to length: eight bins, four standard errors."""
+    size = 20_000
+    draws, ratios = np.zeros(size), np.empty(size)
+    draw_logistic(np.random.default_rng(0), ends, 1.0, draws, ratios, np.empty((5, size)))
+    weights = ratios / ratios.mean()
+    bins = np.floor((draws - ends[0]) / (ends[1] - ends[0]) * 8)
+    for each in range(8):
+        share = weights * (bins == each)
+        assert abs(share.mean() - 1 / 8) < 4 * (share - weights / 8).std() / size**0.5

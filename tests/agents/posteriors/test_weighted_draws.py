@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.posteriors.weighted_draws import normalise, pick
+from agents.posteriors.weighted_draws import normalise, pick, pick_one
 
 
 @pytest.mark.parametrize("num_rows", [1, 3])
@@ -17,6 +17,14 @@ def test_places_are_picked_as_often_as_they_weigh(num_rows, size, rng):
     expected = weights / weights.sum(axis=1, keepdims=True)
     allowed = 4 * np.sqrt(expected * (1 - expected) / len(picks)) + 3 / len(picks) * (expected > 0)
     assert (abs(shares - expected) <= allowed + 1e-12).all()
+
+
+@pytest.mark.parametrize("size", [1, 5, 32, 100])
+def test_a_row_alone_is_picked_from_as_a_row_of_many(size):
+    one, many = np.random.default_rng(3), np.random.default_rng(3)
+    for _ in range(200):
+        weights = one.exponential(size=size) ** 4
+        assert pick_one(one, weights) == pick(many, many.exponential(size=(1, size)) ** 4)[0]
 
 
 def test_weights_that_are_all_nothing_are_equal_and_others_unmoved():

@@ -8,16 +8,17 @@ import gymnasium as gym
 ENV = "bandit_gym:BernoulliBandit-v0"
 
 
-def play_three(**options):
+def play(*actions, **options):
     env = gym.make(ENV, num_arms=3, means=[0.0, 1.0, 0.25], **options)
     env.reset(seed=0)
-    for action in (1, 1, 0):
+    for action in actions:
         env.step(action)
     return env
 
 
 def test_text_lists_arms_pulls_and_means():
-    assert play_three(render_mode="ansi").render() == (
+    assert play(1, render_mode="ansi").render().startswith("Bernoulli bandit, 1 pull, mean")
+    assert play(1, 1, 0, render_mode="ansi").render() == (
         "Bernoulli bandit, 3 pulls, mean reward 0.667, regret 1.0\n"
         "  arm   pulls  empirical  true mean\n"
         "    0       1      0.000      0.000  <\n"
