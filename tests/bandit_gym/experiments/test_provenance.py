@@ -44,12 +44,16 @@ def test_comments_of_a_module_do_not_count_and_all_else_does(project, name):
 
 
 def test_sources_are_all_modules_of_the_folder_and_named_files(project):
-    """What Python or a package brings is not among them."""
-    (project / "lazy.py").write_text("def load():\n    import kit.deep, json, numpy\n")
+    (project / "lazy.py").write_text("def load():\n    import kit.deep\n")
     found = find_sources("lazy:load", {"file": "model.json", "prior": "laws:PRIOR"})
     assert set(found) == {"lazy.py", "laws.py", "kit/__init__.py", "kit/deep.py", "model.json"}
     (project / "model.json").write_text("1")
     assert find_sources("lazy:load", {"file": "model.json"})["model.json"] != found["model.json"]
+
+
+@pytest.mark.parametrize("target", ["random:Random", "numpy:array", "agents:UCB1"])
+def test_what_python_and_packages_bring_is_no_source_of_the_users(target):
+    assert find_sources(target, {}) == {}
 
 
 def test_a_folder_of_two_codes_is_refused_before_any_number(tmp_path):
