@@ -112,7 +112,9 @@ def test_native_equals_sync_when_every_lane_ends_at_once(mode, limit):
     assert_same(*said)
 
 
-@pytest.mark.parametrize(("env_id", "limit"), zip(ALL_ENV_IDS, cycle([None, 0, -1]), strict=False))
+@pytest.mark.parametrize(
+    ("env_id", "limit"), [*zip(ALL_ENV_IDS, cycle([None, 0, -1]), strict=False)]
+)
 def test_native_without_a_limit_equals_sync_for_long(env_id, limit):
     """Beyond the 512 rows of noise that are drawn ahead."""
     options = {"observation": "counts", "horizon": 1000}
