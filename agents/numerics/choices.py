@@ -1,4 +1,4 @@
-"""Arms by their scores: the largest of them, with ties shared.
+"""Arms by their scores, the largest of them with ties shared, or by a law.
 
 Letters: K arms, N lanes.
 """
@@ -26,6 +26,12 @@ def random_argmax(rng: Generator, scores: np.ndarray) -> np.ndarray:
     if np.count_nonzero(is_best) > len(scores):
         return np.argmax(np.where(is_best, rng.random(scores.shape), -1.0), axis=1)
     return is_best.argmax(axis=1)
+
+
+def draw_arms(rng: Generator, law: np.ndarray) -> np.ndarray:
+    """Return (N,) draws of (N, K) laws: the arms at which their sums first exceed one uniform."""
+    below = law.cumsum(axis=1)
+    return (below <= rng.random((len(law), 1)) * below[:, -1:]).sum(axis=1)
 
 
 def share_evenly(is_chosen: np.ndarray) -> np.ndarray:

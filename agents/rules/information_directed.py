@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
+from agents.numerics.choices import draw_arms
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_choice, message
@@ -63,9 +64,7 @@ class InformationDirected(PosteriorAgent):
         super().__init__(problem, exact_posterior(problem, method=method)[1])
 
     def _choose(self) -> np.ndarray:
-        """Return the first arms at which the law's distribution functions exceed one uniform."""
-        below = self._law().cumsum(axis=1)
-        return (below <= self.rng.random((self.num_lanes, 1)) * below[:, -1:]).sum(axis=1)
+        return draw_arms(self.rng, self._law())
 
     def _law(self) -> np.ndarray:
         return self._best_laws(*self.up_to_date().best_arm_moments())

@@ -6,7 +6,7 @@ from families import CONJUGATES
 from numba import njit
 from scipy import stats
 
-from agents.base.table_1 import TABLE_1, data_weights
+from agents.base.table_1 import TABLE_1, data_weights, is_compiled
 from agents.numerics import kernels, laws
 from agents.numerics.laws import BETA, GAMMA, INVERSE_GAMMA, NORMAL, MeanLaws
 
@@ -20,7 +20,11 @@ def case_of(each):
     return each.likelihood, parameters, law.ppf([0.02, 0.3, 0.8, 0.98])
 
 
-CASES = {TABLE_1[type(each.likelihood)].law.code: case_of(each) for each in CONJUGATES}
+CASES = {
+    TABLE_1[type(each.likelihood)].law.code: case_of(each)
+    for each in CONJUGATES
+    if is_compiled(each.likelihood)
+}
 LINES = {
     BETA: (lambda x: np.log(x / (1 - x)), lambda x: x * (1 - x)),
     INVERSE_GAMMA: (np.log, lambda x: x),
