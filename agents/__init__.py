@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from agents.rules.ucb import UCBTuned as UCBTuned
     from agents.smc_thompson import SMCThompson as SMCThompson
 
-_LISTED = {
+_TARGETS = {
     "Thompson sampling": {
         "racing": "racing_thompson:RacingThompson",
         "racing_paper": "racing_thompson:RacingThompson.paper",
@@ -68,7 +68,7 @@ _LISTED = {
 
 GROUPS = {
     kind: {name: f"agents:{target.partition(':')[2]}" for name, target in listed.items()}
-    for kind, listed in _LISTED.items()
+    for kind, listed in _TARGETS.items()
 }
 """Short names by kind, as the command line takes them, and where what makes the agents is."""
 
@@ -77,7 +77,7 @@ AGENTS = {name: target for group in GROUPS.values() for name, target in group.it
 
 HOMES = {"Agent": "base"} | {
     made.partition(".")[0]: home
-    for listed in _LISTED.values()
+    for listed in _TARGETS.values()
     for home, _, made in (target.partition(":") for target in listed.values())
 }
 """Classes of agents, and the modules of this package that they are in."""

@@ -23,8 +23,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Next come those of Stable-Baselines3: PyTorch then makes itself ready in one process.
     """
-    is_later = {"test_pages_run.py": 0} | dict.fromkeys(("sb3", "test_sb3.py"), 1)
-    items.sort(key=lambda item: min(is_later.get(part, 2) for part in item.path.parts))
+    ranks = {"test_pages_run.py": 0} | dict.fromkeys(("sb3", "test_sb3.py"), 1)
+    items.sort(key=lambda item: min(ranks.get(part, 2) for part in item.path.parts))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -30,14 +30,16 @@ FOR_BERNOULLI = "discounted_gittins", "ucb_tuned"
 SAMPLERS = "exact", "racing", "racing_paper", "smc", "smc_paper"
 RULES = [name for name in ALL_AGENTS if name not in (*SAMPLERS, *FOR_LIKE_ARMS, *WITHOUT_POSTERIOR)]
 """Those that ask a posterior, of whichever kind."""
+ON_CHAINS = "top_two", "greedy", "bayes_ucb", "optimistic_gittins", "information_directed"
+"""Rules whose posterior is not told by tables, as that of the others, but by a chain."""
 SETTINGS = {
     **{f"{name}, conjugate": (name, "conjugate", {}) for name in ALL_AGENTS},
     **{f"{name}, {kind}": (name, kind, {}) for name in SAMPLERS for kind in ("grid", "chains")},
     **{
         f"{name}, {kind}": (name, kind, {})
-        for n, name in enumerate(RULES)
-        for kind in ["grid" if n % 2 or name == "sliding_window" else "chains"]
-    },  # chains cannot forget
+        for name in RULES
+        for kind in ["chains" if name in ON_CHAINS else "grid"]
+    },
     "exact, reference": ("exact", "normal", {"prior": "reference"}),
     "exact, fading": ("exact", "grid", {"discount": 0.9}),
     "greedy, posterior, chains": ("greedy", "chains", {"estimate": "posterior"}),

@@ -220,7 +220,7 @@ def test_draws_of_uniform_numbers_fit_the_law(facts, mean, rng):
 def test_sample_never_falls_as_the_mean_rises(facts):
     low, high = facts.likelihood.support
     means = np.linspace(low, high, 400) if high <= 1 else np.geomspace(1e-8, 1e6, 400)
-    means = np.unique([*means, *facts.means])
+    means = np.unique([*means, *facts.means, *(-means if low < 0 else ())])
     rewards = facts.likelihood.sample(means, np.linspace(0, LAST_UNIFORM, 200)[:, None])
     assert (np.diff(rewards, axis=1) >= 0).all()
 

@@ -269,10 +269,11 @@ def test_a_lane_is_answered_as_if_it_were_alone(case):
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_copy_tells_the_same(route):
-    snapshot, _ = snapshot_of((route, next(iter(CONJUGATE))))
-    copy = pickle.loads(pickle.dumps(snapshot))
-    for one, other in zip(answers(snapshot), answers(copy), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9)
+    for case in (case for (case,) in (each.values for each in CASES) if case[0] == route):
+        snapshot, _ = snapshot_of(case)
+        copy = pickle.loads(pickle.dumps(snapshot))
+        for one, other in zip(answers(snapshot), answers(copy), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
 def answers(snapshot):

@@ -52,16 +52,21 @@ def moss(counts, sums):
     return sums / counts + np.sqrt(np.log(np.maximum(HORIZON / 3 / counts, 1)) / counts)
 
 
-def kl_ucb(likelihood, c=0.0):
-    """The largest mean whose divergence is small enough: a ratio of likelihoods."""
-    most = min(likelihood.support[1], 1e3) - 1e-12
+def kl_ucb(family, c=0.0):
+    """The largest mean whose divergence is small enough: a ratio of likelihoods, from SciPy."""
+    most = min(family.likelihood.support[1], 1e3) - 1e-12
 
     def bound(count, total, level):
-        p = total / count or 1e-300
+        p, laws = total / count or 1e-300, (family.posterior(count, total), family.posterior(0, 0))
+
+        def log_likelihood(q):
+            after, before = (law.logpdf(q) for law in laws)
+            return after - before
+
+        highest = log_likelihood(min(p, most))
 
         def gap(q):
-            at_p, at_q = likelihood.log_likelihood(np.array([p, q]), count, count * p)
-            return at_p - at_q - level
+            return highest - log_likelihood(q) - level
 
         return most if gap(most) < 0 else optimize.brentq(gap, p, most, xtol=1e-13)
 
@@ -136,10 +141,13 @@ RULES = {
     "ucb_tuned": ("ucb_tuned", UNIFORM, {}, ucb_tuned),
     "moss": ("moss", UNIFORM, {"horizon": HORIZON}, moss),
     **{
-        f"kl_ucb, {name}": ("kl_ucb", problem, {}, kl_ucb(problem.likelihood))
-        for name, problem in PROBLEMS.items()
+        f"kl_ucb, {each.likelihood.name}": (
+            *("kl_ucb", PROBLEMS[each.likelihood.name], {}),
+            kl_ucb(each),
+        )
+        for each in CONJUGATES
     },
-    "kl_ucb, c = 3": ("kl_ucb", UNIFORM, {"c": 3.0}, kl_ucb(Bernoulli(), 3.0)),
+    "kl_ucb, c = 3": ("kl_ucb", UNIFORM, {"c": 3.0}, kl_ucb(CONJUGATES[0], 3.0)),
     "bayes_ucb": (
         *("bayes_ucb", INFORMED, {}),
         bayes_ucb(beta_law([2.0, 8.0, 5.0], [3.0, 2.0, 5.0])),

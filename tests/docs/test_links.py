@@ -1,7 +1,10 @@
 """Files, modules and names that a page or a docstring speaks of are there."""
 
+import io
 import pkgutil
 import re
+import token
+import tokenize
 
 from documents import PAGES, ROOT
 
@@ -14,18 +17,13 @@ TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
 
 def lost(pattern, folder_of):
-    """Return page -> what a pattern finds in its text that is no file from a folder on."""
-    found = {page: pattern.findall(text) for page, text in TEXTS.items()}
-    return {
-        str(page.relative_to(ROOT)): path
-        for page, paths in found.items()
-        for path in paths
-        if not (folder_of(page) / path).exists()
-    }
+    """Return (page, path) of what a pattern finds in pages that is no file from a folder on."""
+    found = {(page, path) for page, text in TEXTS.items() for path in pattern.findall(text)}
+    return {(str(page), path) for page, path in found if not (folder_of(page) / path).exists()}
 
 
 def test_links_and_paths_lead_to_files():
-    assert lost(LINK, lambda page: page.parent) == lost(PATH, lambda page: ROOT) == {}
+    assert lost(LINK, lambda page: page.parent) == lost(PATH, lambda page: ROOT) == set()
 
 
 def is_a_name(name):
@@ -56,12 +54,16 @@ OTHERS = {"PUBLISH", "coba", "mypy", "pmap", "pytest", "ruff", "RecordVideo", "q
 
 
 def known_words():
-    """Return all words of our code: its names, and what stands in strings, as short names do."""
+    """Return all names of our code, and words in its strings, as short names are."""
     words = set(OTHERS)
     for path in (path for room in SOURCE_ROOMS for path in (ROOT / room).rglob("*.py")):
         words |= {path.stem, path.parent.name}
-        text = path.read_text(encoding="utf-8")
-        words |= {*re.findall(r"\w+", text), *re.findall(r"[\w.-]+", text)}
+        source = io.StringIO(path.read_text(encoding="utf-8"))
+        for kind, text, *_ in tokenize.generate_tokens(source.readline):
+            if kind == token.NAME:
+                words.add(text)
+            elif kind == token.STRING:
+                words |= {*re.findall(r"[\w.-]+", text)}
     return words
 
 
