@@ -19,12 +19,8 @@ settings.load_profile("fixed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the pages, so that no process ends with the longest tests of all, alone.
-
-    Next come those of Stable-Baselines3: PyTorch then makes itself ready in one process.
-    """
-    ranks = {"test_pages_run.py": 0} | dict.fromkeys(("sb3", "test_sb3.py"), 1)
-    items.sort(key=lambda item: min(ranks.get(part, 2) for part in item.path.parts))
+    """Begin with the pages, the longest tests of all: no process is to end with one, alone."""
+    items.sort(key=lambda item: item.path.name != "test_pages_run.py")
 
 
 @pytest.fixture(scope="session", autouse=True)
