@@ -7,25 +7,29 @@ and which is kept as a part of its kernels. Division by 0 gives inf or NaN, as i
 
 Numba's own cache does not see that a function or constant of another module has changed, and two
 processes that compile two signatures of a kernel at once may take each other's file. So a kernel
-has one file for each signature, and the file's name holds a digest of all sources (`digest_of`):
-any edit compiles everything anew. Numba decides where the folder is: NUMBA_CACHE_DIR, else
+has one file for each signature, and the file's name holds a digest of what the kernel is made of
+(`digest_of`): its code, that of the functions it calls, and the constants that they read. An edit
+elsewhere compiles nothing anew. Numba decides where the folder is: NUMBA_CACHE_DIR, else
 `__pycache__` beside the source, else the user's cache; where none can be written to, nothing is
 kept.
 """
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 import warnings
-from functools import cache
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import numba
+import numpy as np
 from numba.core.serialize import dumps
+from numba.core.types import NamedTuple, NamedUniTuple
 from numba.extending import register_jitable
 
 from bandit_gym.checks.files import write_atomically
@@ -93,17 +97,55 @@ class KernelFiles:
         module, name = self.compiled.__module__, self.compiled.__name__
         python = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}"
         made_for = sha256(repr(key[:2]).encode()).hexdigest()[:16]  # signature and processor
-        sources = digest_of(module.partition(".")[0])
+        sources = digest_of(self.compiled, key[0])
         return self.folder / f"{module}.{name}.{python}-{sources}-{made_for}.nbc"
 
 
-@cache
-def digest_of(package: str) -> str:
-    """Return a digest of the sources of a package, of `bandit_gym`, and of numba's version."""
-    digest = sha256(numba.__version__.encode())
-    for name in sorted({package, "bandit_gym"}):
-        spec = find_spec(name)
-        for folder in (spec.submodule_search_locations if spec else None) or ():
-            for path in sorted(Path(folder).rglob("*.py")):
-                digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+def digest_of(function: Any, signature: Iterable[Any] = ()) -> str:
+    """Return a digest of numba's version and of all that machine code is made of.
+
+    Args:
+        function: a kernel.
+        signature: numba's types of its arguments; the order of a NamedTuple's fields counts.
+    """
+    parts = [numba.__version__, *_fields(signature), *_parts(function, set())]
+    return sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _fields(signature: Iterable[Any]) -> Iterator[str]:
+    """Yield the fields of each NamedTuple among numba's types, nested ones too."""
+    for each in signature:
+        if isinstance(each, NamedTuple | NamedUniTuple):
+            yield str(each.fields)
+            yield from _fields(each)
+
+
+def _parts(value: Any, seen: set[int]) -> Iterator[str]:
+    """Yield what decides how a global that compiled code reads is compiled, each function once."""
+    value = getattr(value, "py_func", value)
+    if isinstance(value, np.ndarray):
+        yield f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    elif isinstance(value, type) and hasattr(value, "_fields"):
+        yield f"{value.__qualname__} {value._fields}"
+    elif isinstance(value, FunctionType):
+        if id(value) not in seen:
+            seen.add(id(value))
+            names: list[str] = []
+            for code in _codes(value.__code__):
+                yield f"{code.co_code.hex()} {code.co_names} {code.co_varnames}"
+                yield from (repr(each) for each in code.co_consts if not isinstance(each, CodeType))
+                names += code.co_names
+            scope = {**value.__globals__, **inspect.getclosurevars(value).nonlocals}
+            for name in sorted({*names, *value.__code__.co_freevars} & scope.keys()):
+                yield name
+                yield from _parts(scope[name], seen)
+    else:  # a number; or a module or a function of NumPy, which has a name
+        yield str(getattr(value, "__name__", None) or repr(value))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of a function, and that of comprehensions inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[3]
 FILES = {
     "__init__.py": "",
     "constants.py": "FACTOR = 3.0\n",
+    "others.py": "NUMBER = 1\n",
     "records.py": "from typing import NamedTuple\n\n"
     "class Pair(NamedTuple):\n    first: float\n    second: float\n",
     "callees.py": "import numpy as np\nfrom bandit_gym.numerics.compiled import inner\n"
@@ -40,7 +41,8 @@ for line in sys.stdin:
 """Runs the package in as many new processes as a line says, which are spared numba's start."""
 
 EDITS = [
-    ("callees.py", "def scale(x):", "def scale(x):  # why", "18.0 0"),
+    ("callees.py", "def scale(x):", "def scale(x):  # why", "18.0 1"),
+    ("others.py", "NUMBER = 1", "NUMBER = 2", "18.0 1"),
     ("records.py", "first: float\n    second", "second: float\n    first", "21.0 0"),
     ("callees.py", "return x +", "return x -", "-12.0 0"),
     ("callees.py", "[5.0,", "[6.0,", "21.0 0"),
@@ -69,7 +71,7 @@ def package(folder, **settings):
     assert process.returncode == 0, (folder / "said").read_text()
 
 
-def test_compiled_code_is_that_of_the_sources_after_any_edit(tmp_path):
+def test_compiled_code_is_that_of_what_it_is_made_of_after_any_edit(tmp_path):
     with package(tmp_path) as run:
         assert run() + run() == ["18.0 0", "18.0 1"]
         for name, old, new, expected in EDITS:
