@@ -38,6 +38,8 @@ class ExactThompson(PosteriorAgent):
         discount: in (0, 1]; each reward multiplies the weight of the lane's earlier ones by it, so
             that about the last 1 / (1 - discount) of them matter: for worlds that change. The prior
             stays as it is. Not for gibbs.
+        window: w >= 1, to keep the last w rewards of a lane and nothing older (SW-TS); None keeps
+            all. Totals of a `warm_start`, which have no order, stay. Not for gibbs.
 
     Attributes:
         method: "conjugate", "grid" or "gibbs".
@@ -56,12 +58,12 @@ class ExactThompson(PosteriorAgent):
         *,
         method: str = "auto",
         discount: float = 1.0,
+        window: int | None = None,
     ) -> None:
         check_choice("method", method, ("auto", *METHODS))
         self.method, inner = exact_posterior(problem, method=method)
-        super().__init__(problem, inner)
+        super().__init__(problem, inner, discount=discount, window=window)
         self.has_exact_law = self.method != "gibbs"
-        self._set_discount(discount)
 
     def _law(self) -> np.ndarray:
         return self.up_to_date().best_arm_probabilities()

@@ -48,6 +48,7 @@ class SMCThompson(PosteriorAgent):
             where they are. Without moves, resampling only delays the collapse.
         discount: in (0, 1], for environments that change. Each new reward multiplies the weight of
             the lane's earlier rewards by it. Only moves can restore values that resampling lost.
+        window: w >= 1, to keep the last w rewards of a lane alone; None keeps all.
 
     Diagnostics: `num_samples` (particles taking part in a lane's decision), `effective_sample_size`
     (of the lane's poorest population), `is_degenerate` (every particle of some population has
@@ -69,6 +70,7 @@ class SMCThompson(PosteriorAgent):
         resampling: str = "systematic",
         move: str = "random-walk",
         discount: float = 1.0,
+        window: int | None = None,
     ) -> None:
         schedule = _check_schedule(num_particles, resampling)
         check_choice("move", move, MOVES)
@@ -78,10 +80,9 @@ class SMCThompson(PosteriorAgent):
             is_renewed=check_choice("resampling", resampling, RESAMPLING) != "never",
             is_moved=move == "random-walk",
         )
-        super().__init__(problem, inner)
+        super().__init__(problem, inner, discount=discount, window=window)
         self.inner: ParticlePosterior = inner
         self.num_particles = num_particles
-        self._set_discount(discount)
 
     @classmethod
     def paper(

@@ -1,8 +1,7 @@
 """The act/observe contract that every agent keeps, and what all of ours share.
 
-A Bayesian agent is told a `BanditProblem` and then sees only actions and rewards. The data of a
-lane are summed up in two arrays, `lane_counts` (pulls per arm) and `lane_sums` (total reward per
-arm), so the cost of a step never grows with t.
+A Bayesian agent is told a `BanditProblem` and then sees only actions and rewards. What it keeps of
+them is its evidence, see `agents.base.evidence`; the cost of a step never grows with t.
 
 Letters: K arms, N lanes (replications run in lockstep). Batch axis first.
 """
@@ -21,6 +20,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
+from agents.base.evidence import make_evidence
 from agents.base.saved import Storable
 from agents.base.table_1 import REFERENCE, reference_prior
 from agents.numerics.choices import random_argmax, share_evenly
@@ -31,7 +31,6 @@ from bandit_gym.checks import (
     check_integer,
     check_keys,
     check_mask,
-    check_real,
     check_rewards,
     check_statistics,
     message,
@@ -40,9 +39,6 @@ from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.fit import find_problem as problem_of
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, check_problem
-
-MOST_STATISTICS = 10**9
-"""Counts of all lanes and arms at most: 8 GB of them."""
 
 
 def find_problem(told: Any) -> Any:
@@ -130,26 +126,25 @@ class Agent(Storable, metaclass=Told):
         prior: an object or a dict, told in place of the problem's; or "reference", Table 1's. Where
             that is improper (Gaussian, Poisson rewards) arms that were never pulled come first, in
             random order, and agents that draw from the prior refuse it.
+        discount: in (0, 1], by which each reward multiplies the lane's earlier counts and sums.
+        window: w >= 1, to keep the last w rewards of a lane alone; None keeps all.
 
     Attributes:
         problem: likelihood, prior and number of arms, all that the agent is told.
         num_envs: N, or None for a single run, in which `act` returns an `int`.
-        lane_counts: (N, K) pulls of each arm so far, N = 1 for a single run; numbers of any kind
-            where they fade.
-        lane_sums: (N, K) total reward of each arm so far, in reward units.
+        evidence: what it keeps of its data.
         has_exact_law: whether `action_probabilities` is the law of the next `act` itself, and not
             one that the agent approximates.
     """
 
-    lane_counts: np.ndarray
-    lane_sums: np.ndarray
     has_exact_law: bool = True
-    discount: float  # of agents that take one
-    state_names: ClassVar[tuple[str, ...]] = ("lane_counts", "lane_sums", "_diagnostics")
-    _count_type: type = np.int64  # of `lane_counts`
+    state_names: ClassVar[tuple[str, ...]] = ("evidence", "_diagnostics")
 
-    def __init__(self, problem: BanditProblem) -> None:
+    def __init__(
+        self, problem: BanditProblem, *, discount: float = 1.0, window: int | None = None
+    ) -> None:
         self.problem = check_problem(problem)
+        self.evidence = make_evidence(self.problem.num_arms, discount, window)
         self.num_envs: int | None = None
         self._rng: Generator | None = None
         self._diagnostics: dict[str, np.ndarray] = {}
@@ -158,6 +153,16 @@ class Agent(Storable, metaclass=Told):
     def num_lanes(self) -> int:
         """N, the number of rows of `lane_counts`, which is 1 for a single run."""
         return 1 if self.num_envs is None else self.num_envs
+
+    @property
+    def lane_counts(self) -> np.ndarray:
+        """(N, K) pulls of each arm so far, N = 1 for a single run."""
+        return self.evidence.counts
+
+    @property
+    def lane_sums(self) -> np.ndarray:
+        """(N, K) total reward of each arm so far, in reward units, N = 1 for a single run."""
+        return self.evidence.sums
 
     @property
     def counts(self) -> np.ndarray:
@@ -172,7 +177,7 @@ class Agent(Storable, metaclass=Told):
     @property
     def most_lanes(self) -> int:
         """How many lanes it can be asked for; experiments refuse larger blocks at once."""
-        return MOST_STATISTICS // self.problem.num_arms
+        return self.evidence.max_lanes
 
     @property
     def rng(self) -> Generator:
@@ -198,9 +203,7 @@ class Agent(Storable, metaclass=Told):
         if seed is not None or self._rng is None:
             self._rng = make_generator(seed, type(self).__name__)
         self.num_envs = num_envs
-        shape = (self.num_lanes, self.problem.num_arms)
-        self.lane_counts = np.zeros(shape, dtype=self._count_type)
-        self.lane_sums = np.zeros(shape)
+        self.evidence.start(self.num_lanes)
         self._lanes = np.arange(self.num_lanes)
         self._diagnostics = {}
         self._restart(np.ones(self.num_lanes, dtype=bool))
@@ -213,8 +216,7 @@ class Agent(Storable, metaclass=Told):
         """
         self._require_reset()
         mask = check_mask("mask", mask, self.num_lanes)
-        self.lane_counts[mask] = 0
-        self.lane_sums[mask] = 0.0
+        self.evidence.restart(mask)
         if mask.any():
             self._restart(mask)
 
@@ -259,7 +261,7 @@ class Agent(Storable, metaclass=Told):
         lanes = self._lanes
         if mask is not None:
             lanes, actions, rewards = lanes[mask], actions[mask], rewards[mask]
-        self._count(lanes, actions, rewards)
+        self.evidence.add(lanes, actions, rewards)
         self._learn(lanes, actions, rewards)
 
     def warm_start(self, counts: Any, sums: Any) -> None:
@@ -274,9 +276,7 @@ class Agent(Storable, metaclass=Told):
         """
         self._require_reset()
         shape = self.lane_counts.shape
-        counts, sums = check_statistics(counts, sums, self.problem.likelihood, shape)
-        self.lane_counts += counts
-        self.lane_sums += sums
+        self.evidence.add_totals(*check_statistics(counts, sums, self.problem.likelihood, shape))
 
     def posterior(self) -> PosteriorSnapshot:
         """Return what is known of the means now; what is observed later does not change it.
@@ -340,7 +340,7 @@ class Agent(Storable, metaclass=Told):
     def _aside(self) -> Self:
         """Return a copy that may be moved while this agent and its generator stay as they are."""
         twin = copy.copy(self)
-        twin._rng = copy.deepcopy(self._rng)
+        twin._rng, twin.evidence = copy.deepcopy((self._rng, self.evidence))
         return twin
 
     def _restart(self, mask: np.ndarray) -> None:
@@ -349,44 +349,9 @@ class Agent(Storable, metaclass=Told):
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Follow one reward in each of the given lanes, beside counts and sums."""
 
-    def _set_discount(self, discount: float) -> None:
-        """Multiply a lane's earlier counts and sums by a discount in (0, 1] with each reward."""
-        self.discount = check_real("discount", discount, above=0.0, maximum=1.0)
-        if self.discount < 1.0:
-            self._count_type = np.float64
-            self._let_forget()
-
-    def _let_forget(self) -> None:
-        """Prepare for data that fade or leave again, or refuse them."""
-
     def _held(self) -> Any:
         """Return the `agents.posteriors.base.Posterior`, None if there is none."""
         return None
-
-    def _count(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
-        """Let the earlier data of the lanes fade, and count; all of it or nothing."""
-        if self._count_type is np.int64:
-            self._add(lanes, actions, rewards)
-            return
-        before = self.lane_counts[lanes], self.lane_sums[lanes]
-        self.lane_counts[lanes] *= self.discount
-        self.lane_sums[lanes] *= self.discount
-        try:
-            self._add(lanes, actions, rewards)
-        except ValueError:
-            self.lane_counts[lanes], self.lane_sums[lanes] = before
-            raise
-
-    def _add(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
-        """Add one reward in each of the given lanes; numbers and flat indices are the fast ones."""
-        if len(lanes) == 1:
-            lane, arm = lanes.item(0), actions.item(0)
-            self.lane_sums[lane, arm] += rewards.item(0)
-            self.lane_counts[lane, arm] += 1
-        else:
-            cells = lanes * self.problem.num_arms + actions
-            self.lane_sums.reshape(-1)[cells] += rewards
-            self.lane_counts.reshape(-1)[cells] += 1
 
     def _are_arms(self, choices: np.ndarray) -> bool:
         """Say whether (N,) choices are arms; one is looked at in a tenth of the time of arrays."""

@@ -27,7 +27,7 @@ from bandit_gym.likelihoods import likelihood_from_dict
 from bandit_gym.problem import BanditProblem, problem_from_dict
 
 OURS = ("agents", "bandit_gym")
-FORMAT = 3
+FORMAT = 4
 """Of these files; another one is not read."""
 
 CONTENT, ARRAY = "agent", "<array>"

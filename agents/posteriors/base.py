@@ -21,6 +21,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.base import Agent
+from agents.base.evidence import CountsAndSums
 from agents.base.table_1 import require_draws
 from agents.numerics.choices import random_argmax, share_evenly
 from agents.posteriors.weighted_draws import WeightedDraws
@@ -164,37 +165,45 @@ class PosteriorAgent(Agent):
     `bandit_gym.checks.doubts.Doubt`; `is_unreliable`, where there are any.
 
     Attributes:
-        inner: the posterior; `up_to_date` is how rules get at it.
+        inner: the posterior, if any; `up_to_date` is how rules get at it.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("inner",)
 
-    def __init__(self, problem: BanditProblem, inner: Posterior) -> None:
-        super().__init__(problem)
-        if inner.keeps_state:  # it begins with draws of the prior
-            require_draws(problem.prior)
+    def __init__(
+        self,
+        problem: BanditProblem,
+        inner: Posterior | None,
+        *,
+        discount: float = 1.0,
+        window: int | None = None,
+    ) -> None:
+        super().__init__(problem, discount=discount, window=window)
+        if inner is not None:
+            require_forgetting(problem, inner, self.evidence)
+            if inner.keeps_state:  # it begins with draws of the prior
+                require_draws(problem.prior)
         self.inner = inner
 
     def up_to_date(self) -> Posterior:
         """Return the posterior after all that was observed; diagnostics tell if it is unsure."""
         self._require_reset()
+        assert self.inner is not None
         self.inner.follow(self.rng, self.lane_counts, self.lane_sums)
         doubts = self.inner.doubts()
         self._diagnostics = {"doubts": doubts, "is_unreliable": doubts != 0}
         return self.inner
 
     def _restart(self, mask: np.ndarray) -> None:
-        self.inner.restart(self.rng, mask)
+        if self.inner is not None:
+            self.inner.restart(self.rng, mask)
 
-    def _held(self) -> Posterior:
+    def _held(self) -> Posterior | None:
         return self.inner
-
-    def _let_forget(self) -> None:
-        require_forgetting(self.problem, self.inner)
 
     def _aside(self) -> Self:
         twin = super()._aside()
-        if self.inner.keeps_state:
+        if self.inner is not None and self.inner.keeps_state:
             twin.inner = self.inner.fork()
         return twin
 
@@ -204,9 +213,11 @@ def missing_first(is_missing: np.ndarray, law: np.ndarray) -> np.ndarray:
     return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), law)
 
 
-def require_forgetting(problem: BanditProblem, posterior: Posterior | None) -> None:
-    """Prepare a posterior for statistics that fade or leave again, or refuse to."""
-    if posterior is not None:
+def require_forgetting(
+    problem: BanditProblem, posterior: Posterior, evidence: CountsAndSums
+) -> None:
+    """Prepare a posterior for evidence that may be discounted or leave again, or refuse to."""
+    if not evidence.is_cumulative:
         if not posterior.can_forget:
             condition = "be conjugate, or independent across arms, for an exact agent that forgets"
             raise ValueError(message("problem.prior", condition, problem.prior))

@@ -93,7 +93,7 @@ class DiscountedGittins(PosteriorAgent):
     def _make_tables(self, num_pulls: int) -> None:
         """Compute the indices of all states of fewer than `num_pulls` pulls, for each prior."""
         depth = num_pulls + math.ceil(math.log(TOLERANCE) / math.log(self.discount))
-        self._groups, means = predictive_means(self.inner, self.problem.num_arms, depth)
+        self._groups, means = predictive_means(self.up_to_date(), self.problem.num_arms, depth)
         self._tables = np.stack(
             [find_table(group.tobytes(), depth, self.discount, num_pulls) for group in means]
         )

@@ -5,12 +5,10 @@ Letters: K arms, N lanes.
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
 
 from agents.base import Agent
-from agents.posteriors.base import Posterior, require_forgetting
+from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior, find_methods
 from bandit_gym.checks import check_choice, check_real
 from bandit_gym.problem import BanditProblem
@@ -28,7 +26,7 @@ class UniformRandom(Agent):
         return np.full(self.lane_counts.shape, 1 / self.problem.num_arms)
 
 
-class Greedy(Agent):
+class Greedy(PosteriorAgent):
     """Pull the arm with the highest estimate of its mean.
 
     Arguments:
@@ -37,51 +35,33 @@ class Greedy(Agent):
             `ExactThompson` takes; "average" is the average reward so far, infinite for an arm
             without any. None is "posterior" where there is one, else "average". Infinite
             expectations come first.
-        discount: in (0, 1], by which data fade; see `ExactThompson`.
+        discount: in (0, 1], see `ExactThompson`.
+        window: w >= 1, likewise.
 
     Diagnostics, for "posterior": `doubts` and `is_unreliable`, where the posterior cannot vouch for
     what it holds.
     """
 
-    state_names = ("_posterior",)
-
     def __init__(
-        self, problem: BanditProblem, *, estimate: str | None = None, discount: float = 1.0
+        self,
+        problem: BanditProblem,
+        *,
+        estimate: str | None = None,
+        discount: float = 1.0,
+        window: int | None = None,
     ) -> None:
-        super().__init__(problem)
         if estimate is None:
             estimate = "posterior" if find_methods(problem) else "average"
         self.estimate = check_choice("estimate", estimate, ESTIMATES)
-        self._posterior = exact_posterior(problem)[1] if estimate == "posterior" else None
-        self._set_discount(discount)
+        inner = exact_posterior(problem)[1] if estimate == "posterior" else None
+        super().__init__(problem, inner, discount=discount, window=window)
 
     def estimates(self) -> np.ndarray:
         """Return the (N, K) estimates of the means."""
-        if self._posterior is None:
-            return empirical_means(self)
-        self._posterior.follow(self.rng, self.lane_counts, self.lane_sums)
-        doubts = self._posterior.doubts()
-        self._diagnostics = {"doubts": doubts, "is_unreliable": doubts != 0}
-        return self._posterior.mean()
-
-    def _restart(self, mask: np.ndarray) -> None:
-        if self._posterior is not None:
-            self._posterior.restart(self.rng, mask)
-
-    def _let_forget(self) -> None:
-        require_forgetting(self.problem, self._posterior)
+        return empirical_means(self) if self.inner is None else self.up_to_date().mean()
 
     def _scores(self) -> np.ndarray:
         return self.estimates()
-
-    def _held(self) -> Posterior | None:
-        return self._posterior
-
-    def _aside(self) -> Self:
-        twin = super()._aside()
-        if self._posterior is not None and self._posterior.keeps_state:
-            twin._posterior = self._posterior.fork()
-        return twin
 
 
 class EpsilonGreedy(Greedy):
@@ -92,6 +72,7 @@ class EpsilonGreedy(Greedy):
         epsilon: share of random pulls, in [0, 1].
         estimate: see `Greedy`.
         discount: see `Greedy`.
+        window: see `Greedy`.
     """
 
     def __init__(
@@ -101,8 +82,9 @@ class EpsilonGreedy(Greedy):
         epsilon: float = 0.1,
         estimate: str | None = None,
         discount: float = 1.0,
+        window: int | None = None,
     ) -> None:
-        super().__init__(problem, estimate=estimate, discount=discount)
+        super().__init__(problem, estimate=estimate, discount=discount, window=window)
         self.epsilon = check_real("epsilon", epsilon, minimum=0.0, maximum=1.0)
 
     def _choose(self) -> np.ndarray:

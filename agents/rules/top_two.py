@@ -28,7 +28,8 @@ class TopTwoThompson(PosteriorAgent):
         problem: likelihood and prior, one that `ExactThompson` takes.
         beta: share of pulls of the leader, in (0, 1).
         max_draws: of a challenger, before it is looked for without draws.
-        discount: in (0, 1], by which data fade; see `ExactThompson`.
+        discount: in (0, 1], see `ExactThompson`.
+        window: w >= 1, likewise.
 
     References:
         Russo (2020), "Simple Bayesian algorithms for best-arm identification", TTTS.
@@ -41,11 +42,12 @@ class TopTwoThompson(PosteriorAgent):
         beta: float = 0.5,
         max_draws: int = 30,
         discount: float = 1.0,
+        window: int | None = None,
     ) -> None:
         self.beta = check_real("beta", beta, above=0.0, below=1.0)
         self.max_draws = check_integer("max_draws", max_draws, minimum=0)
-        super().__init__(problem, exact_posterior(problem)[1])
-        self._set_discount(discount)
+        inner = exact_posterior(problem)[1]
+        super().__init__(problem, inner, discount=discount, window=window)
 
     def _choose(self) -> np.ndarray:
         posterior = self.up_to_date()

@@ -28,7 +28,9 @@ class UCB1(Agent):
         problem: likelihood and prior.
         scale: width of the rewards' range, > 0. The bound is proved for rewards within an interval
             of that length; unbounded rewards have none, and `scale` is a tuning parameter there.
-        discount: in (0, 1], by which data fade, so that t and n_i are what is left of them: D-UCB.
+        discount: in (0, 1], by which each reward multiplies the earlier counts and sums, so that t
+            and n_i are what is left of them: D-UCB.
+        window: w >= 1, to keep the last w rewards of a lane alone: SW-UCB. None keeps all.
 
     References:
         Auer, Cesa-Bianchi and Fischer (2002), Figure 1; Garivier and Moulines (2011), "On
@@ -37,11 +39,15 @@ class UCB1(Agent):
     """
 
     def __init__(
-        self, problem: BanditProblem, *, scale: float = 1.0, discount: float = 1.0
+        self,
+        problem: BanditProblem,
+        *,
+        scale: float = 1.0,
+        discount: float = 1.0,
+        window: int | None = None,
     ) -> None:
-        super().__init__(problem)
+        super().__init__(problem, discount=discount, window=window)
         self.scale = check_real("scale", scale, above=0.0)
-        self._set_discount(discount)
 
     def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.lane_counts.sum(axis=1, keepdims=True), 1))
@@ -114,16 +120,23 @@ class KLUCB(Agent):
     Arguments:
         problem: likelihood and prior.
         c: weight of the log log t term, >= 0; 3 in the theorem, 0 in practice.
-        discount: in (0, 1], by which data fade, so that t and n_i are what is left of them.
+        discount: see `UCB1`.
+        window: see `UCB1`.
 
     References:
         Garivier and Cappe (2011), Algorithm 1; Cappe et al. (2013) for exponential families.
     """
 
-    def __init__(self, problem: BanditProblem, *, c: float = 0.0, discount: float = 1.0) -> None:
-        super().__init__(problem)
+    def __init__(
+        self,
+        problem: BanditProblem,
+        *,
+        c: float = 0.0,
+        discount: float = 1.0,
+        window: int | None = None,
+    ) -> None:
+        super().__init__(problem, discount=discount, window=window)
         self.c = check_real("c", c, minimum=0.0)
-        self._set_discount(discount)
 
     def _scores(self) -> np.ndarray:
         log_t = np.log(np.maximum(self.lane_counts.sum(axis=1, keepdims=True), 1))
@@ -139,15 +152,18 @@ class BayesUCB(PosteriorAgent):
 
     Arguments:
         problem: likelihood and prior, one that `ExactThompson` takes.
-        discount: in (0, 1], by which data fade; see `ExactThompson`. t is then what is left of it.
+        discount: in (0, 1], see `ExactThompson`. t is then what is left of it.
+        window: w >= 1, likewise.
 
     References:
         Kaufmann, Cappe and Garivier (2012), Algorithm 1 with c = 0.
     """
 
-    def __init__(self, problem: BanditProblem, *, discount: float = 1.0) -> None:
-        super().__init__(problem, exact_posterior(problem)[1])
-        self._set_discount(discount)
+    def __init__(
+        self, problem: BanditProblem, *, discount: float = 1.0, window: int | None = None
+    ) -> None:
+        inner = exact_posterior(problem)[1]
+        super().__init__(problem, inner, discount=discount, window=window)
 
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)

@@ -23,7 +23,8 @@ from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.save_util import load_from_zip_file, open_path
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.base.agent import MOST_STATISTICS, make_generator
+from agents.base.agent import make_generator
+from agents.base.evidence import MAX_STATISTICS
 from agents.posteriors.weighted_draws import pick
 from bandit_gym.checks import (
     as_array,
@@ -133,7 +134,7 @@ class SB3Agent:
             seed: as for every agent; None keeps the present generator.
         """
         if num_envs is not None:
-            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=MOST_STATISTICS)
+            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=MAX_STATISTICS)
         if seed is not None or self._rng is None:
             self._rng = make_generator(seed, type(self).__name__)
         self.num_envs = num_envs

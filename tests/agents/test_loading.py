@@ -42,7 +42,7 @@ CASES = {
     "improper": ExactThompson(CONJUGATE_PROBLEMS[2], prior="reference"),
     "fading": ExactThompson(TABLE, discount=0.9),
     "fading particles": SMCThompson(TABLE, discount=0.9, **PARTICLES),
-    "window": SlidingWindow(TABLE, window=5, rule={"name": "top_two"}),
+    "window": SlidingWindow(TABLE, window=5),
     "chain": ExactThompson(CHAIN),
     "chain greedy": make_agent("greedy", CHAIN, estimate="posterior"),
     "own likelihood": ExactThompson(OWN),
@@ -207,12 +207,12 @@ def test_state_that_is_no_data_is_refused(tmp_path):
 
 def test_file_stored_in_the_repository_is_read():
     folder = Path(__file__).parent / "data"
-    exact = agents.load(folder / "exact-format-3.agent")
+    exact = agents.load(folder / "exact-format-4.agent")
     assert (repr(exact), exact.num_envs) == (f"ExactThompson({BERNOULLI!r})", None)
     assert exact.counts.tolist() == [0, 2, 3, 2] and exact.sums.tolist() == [0, 0, 3, 1]
     drawn_ahead = [2, 0, 0, 0, 2, 0, 2, 0, 2, 2, 0, 2]
     assert [exact.act() for _ in drawn_ahead] == drawn_ahead
-    particles = agents.load(folder / "particles-format-3.agent")
+    particles = agents.load(folder / "particles-format-4.agent")
     assert particles.options() == {"num_particles": 10, "resampling": "systematic", "move": "none"}
     assert particles.counts.tolist() == [[1, 3, 2, 1], [3, 0, 1, 3]]
     place = particles.rng.bit_generator.state["state"]["state"]
@@ -272,7 +272,7 @@ def place(*keys):
     ("change", "reason"),
     [
         (place("format", 99), "format is 99"),
-        (place("format", 2), "format is 2"),
+        (place("format", 3), "format is 3 where 4 is read"),
         (place("class", 7), "'int' object"),
         (place("options", {"delta": 7}), "delta"),
         (place("options", {"path": "x"}), "path"),
@@ -281,8 +281,8 @@ def place(*keys):
         (place("num_envs", 10**9), "num_envs"),
         (place("generator", {}), "PCG64|bit_generator"),
         (place("generator", "bit_generator", "MT19937"), "PCG64"),
-        (place("state", {}), "lane_counts"),
-        (place("state", "lane_counts", {"<array>": "99"}), "99"),
+        (place("state", {}), "evidence"),
+        (place("state", "evidence", "counts", {"<array>": "99"}), "99"),
         (place("state", "inner", {}), "must name"),
         (place("state", "more", 1), "must name"),
     ],

@@ -5,13 +5,13 @@ import pytest
 from families import CONJUGATE_PROBLEMS
 
 from agents import ExactThompson, SlidingWindow, make_agent
-from agents.rules.sliding_window import RULES
 from bandit_gym.likelihoods import Bernoulli, Exponential
 from bandit_gym.priors import Beta, InverseGamma
 from bandit_gym.problem import BanditProblem
 
 PROBLEM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
 WINDOW = 7
+RULES = ("exact", "smc", "top_two", "bayes_ucb", "greedy", "epsilon_greedy", "ucb1", "kl_ucb")
 
 
 def play(agent, num_steps, num_envs):
@@ -56,7 +56,7 @@ def test_an_arm_without_rewards_in_the_window_is_as_new():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_long_window_changes_nothing(rule):
-    plain, windowed = make_agent(rule, PROBLEM), SlidingWindow(PROBLEM, window=1000, rule=rule)
+    plain, windowed = make_agent(rule, PROBLEM), make_agent(rule, PROBLEM, window=1000)
     for agent in (plain, windowed):
         agent.reset(50, seed=0)
     counts = np.random.default_rng(1).integers(1, 5, (50, 4))
@@ -64,6 +64,21 @@ def test_a_long_window_changes_nothing(rule):
     windowed.warm_start(counts, counts // 2)
     law = plain.action_probabilities()
     np.testing.assert_allclose(windowed.action_probabilities(), law, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_forgets_what_has_left_its_window(rule):
+    """An arm's thirty successes are gone after as many failures, and others know nothing."""
+    agent, plain = make_agent(rule, PROBLEM, window=30), make_agent(rule, PROBLEM)
+    for each in (agent, plain):
+        each.reset(300, seed=0)
+    for reward in [1.0] * 30 + [0.0] * 30:
+        agent.observe(np.zeros(300, dtype=int), np.full(300, reward))
+    plain.warm_start([30, 0, 0, 0], [0, 0, 0, 0])
+    assert agent.counts.tolist() == plain.counts.tolist() and not agent.sums.any()
+    found, law = (each.action_probabilities().mean(axis=0) for each in (agent, plain))
+    noise = 0.02 if rule == "smc" else 1e-12  # 4 sqrt(p (1 - p) / (300 lanes * 20 particles))
+    np.testing.assert_allclose(found, law, atol=noise)
 
 
 def test_a_window_of_one_lane_draws_from_what_it_holds():
@@ -86,15 +101,25 @@ def test_a_window_of_one_lane_draws_from_what_it_holds():
     ("options", "text"),
     [
         ({"window": 0}, "window must be a positive integer, got 0"),
-        ({"rule": "racing"}, "rule must be one of 'exact', .*, got 'racing'"),
-        ({"rule": {"name": "ucb1", "scal": 2}}, "ucb1 options must have no keys but .*'scale'"),
-        ({"rule": {"name": "exact", "discount": 0.5}}, "rule must have no discount beside"),
-        ({"rule": 3}, "rule must be a name, or a dict with the key 'name', got 3"),
+        ({"window": True}, "window must be a positive integer, got True"),
+        ({"window": 5, "discount": 0.5}, "window must be None beside a discount, got 5"),
     ],
 )
 def test_bad_windows_are_one_sentence(options, text):
     with pytest.raises((TypeError, ValueError), match=text):
-        SlidingWindow(PROBLEM, **options)
+        ExactThompson(PROBLEM, **options)
+
+
+def test_totals_have_no_order_and_stay_in_a_window():
+    agent = SlidingWindow(PROBLEM, window=2)
+    agent.reset(2, seed=0)
+    agent.observe([0, 0], [1.0, 1.0])
+    agent.warm_start([3, 0, 0, 0], [2.0, 0, 0, 0])
+    for arm in (1, 2, 3):
+        agent.observe([arm, 0], [1.0, 0.0], mask=np.array([True, False]))
+    assert agent.counts.tolist() == [[3, 0, 1, 1], [4, 0, 0, 0]]
+    assert agent.sums.tolist() == [[2.0, 0.0, 1.0, 1.0], [3.0, 0.0, 0.0, 0.0]]
+    assert agent.evidence.num_rewards.tolist() == [7, 4]
 
 
 def test_window_refuses_more_rewards_than_memory_holds():

@@ -174,6 +174,29 @@ def test_copies_and_files_go_on_bit_for_bit(setting, num_envs, tmp_path):
         assert_same(copy.diagnostics().values(), told.values())
 
 
+@every_setting
+def test_a_snapshot_taken_before_a_reward_does_not_change_with_it(setting):
+    """Also where it is asked for the first time afterwards."""
+    if setting.split(",")[0] in WITHOUT_POSTERIOR and "posterior" not in setting:
+        return
+    agent = make(setting, 3, 4)
+    twin = pickle.loads(pickle.dumps(agent))
+    snapshot, expected = agent.posterior(), twin.posterior().best_arm_probabilities()
+    play(agent, 4)
+    assert_same(snapshot.best_arm_probabilities(), expected)
+
+
+@every_agent
+def test_two_masked_rewards_are_one_of_both_lanes(name):
+    once, twice = (started(name, CONJUGATE, 3) for _ in range(2))
+    for actions, rewards in [([0, 1, 2], [1.0, 0.0, 1.0]), ([3, 1, 2], [0.0, 1.0, 1.0])]:
+        once.observe(actions, rewards)
+        for mask in ([True, False, True], [False, True, False]):
+            twice.observe(actions, rewards, mask=np.array(mask))
+    assert_same([lane_counts(once), lane_sums(once)], [lane_counts(twice), lane_sums(twice)])
+    assert_same(play(once, 4), play(twice, 4))
+
+
 @every_agent
 def test_masked_lanes_learn_nothing_and_are_not_read(name):
     agent = started(name, CONJUGATE, 3)
@@ -326,6 +349,24 @@ class Lawful(Stubborn):
 
     def _law(self):
         return np.eye(self.problem.num_arms)[self._choose()]
+
+
+class Imagining(Lawful):
+    """It finds its propensities by learning from a reward that it imagines."""
+
+    def _law(self):
+        self.observe([0] * self.num_lanes, [1.0] * self.num_lanes)
+        return super()._law()
+
+
+@pytest.mark.parametrize("options", [{}, {"discount": 0.5}, {"window": 2}])
+def test_a_copy_for_propensities_shares_no_evidence(options):
+    agent = Imagining(CONJUGATE, **options)
+    agent.reset(2, seed=0)
+    agent.observe([1, 2], [1.0, 1.0])
+    agent.action_probabilities()
+    assert agent.evidence.num_rewards.tolist() == [1, 1]
+    assert lane_counts(agent).tolist() == lane_sums(agent).tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
 
 
 @pytest.mark.parametrize("num_envs", [None, 1, 3])

@@ -611,7 +611,7 @@ AGENTS = [
     ("optimistic_gittins", {"pace": -1}, "pace must be a finite number at least 0, got -1"),
     ("information_relaxation", {"penalty": "x"}, "penalty must be one of 'fh', 'v_zero',"),
     ("sliding_window", {"window": 0}, "window must be a positive integer, got 0"),
-    ("sliding_window", {"rule": "ucb"}, "the nearest known one is 'ucb1'"),
+    ("sliding_window", {"rule": "ucb1"}, "sliding_window options must have no keys but"),
     ("optimal", {"horizon": 0}, "horizon must be a positive integer, got 0"),
 ]
 

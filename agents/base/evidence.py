@@ -1,0 +1,208 @@
+"""What an agent keeps of its data: the count and the sum of each arm's rewards.
+
+They may be discounted, or those of a window, for environments that change.
+
+Notation: K arms, N lanes, R of them that are paid, w rewards in a window.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+
+from bandit_gym.checks import check_integer, check_real, message
+
+MAX_STATISTICS = 10**9
+"""Counts of all lanes and arms: 8 GB of them."""
+
+MAX_REWARDS = 10**8
+"""In the windows of all lanes: 1.2 GB."""
+
+
+class CountsAndSums:
+    """The pulls and the total reward of each arm, all that a likelihood of means needs.
+
+    Arguments:
+        num_arms: K.
+
+    Attributes:
+        counts: (N, K) pulls; integers unless earlier ones are discounted.
+        sums: (N, K) total rewards, in reward units.
+        is_cumulative: whether rewards only add up, so that equal counts mean equal data.
+        max_lanes: how many lanes there is memory for.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ("counts", "sums")
+    is_cumulative: bool = True
+
+    def __init__(self, num_arms: int) -> None:
+        self.max_lanes = MAX_STATISTICS // num_arms
+        self.counts, self.sums = np.zeros((0, num_arms), dtype=np.int64), np.zeros((0, num_arms))
+
+    @classmethod
+    def from_totals(
+        cls, counts: np.ndarray, sums: np.ndarray, *, is_cumulative: bool = True
+    ) -> Self:
+        """Return evidence that has (N, K) counts and sums, which are not copied."""
+        evidence = cls.__new__(cls)
+        evidence.counts, evidence.sums = counts, sums
+        evidence.is_cumulative = is_cumulative
+        return evidence
+
+    @property
+    def num_rewards(self) -> np.ndarray:
+        """(N,) rewards of each lane since its start, whether or not they still count."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    def start(self, num_lanes: int) -> None:
+        """Prepare for so many lanes without data."""
+        shape = num_lanes, self.counts.shape[1]
+        self.counts, self.sums = np.zeros(shape, dtype=self.counts.dtype), np.zeros(shape)
+
+    def restart(self, mask: np.ndarray) -> None:
+        """Remove the data of the (N,) masked lanes."""
+        self.counts[mask] = 0
+        self.sums[mask] = 0.0
+
+    def add(self, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray) -> None:
+        """Add one reward in each of (R,) lanes; numbers and flat indices are the fast ones."""
+        if len(lanes) == 1:
+            lane, arm = lanes.item(0), arms.item(0)
+            self.sums[lane, arm] += rewards.item(0)
+            self.counts[lane, arm] += 1
+        else:
+            cells = lanes * self.counts.shape[1] + arms
+            self.sums.reshape(-1)[cells] += rewards
+            self.counts.reshape(-1)[cells] += 1
+
+    def add_totals(self, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Add earlier data of which only (N, K) counts and sums are known."""
+        self.counts += counts
+        self.sums += sums
+
+    def copy_totals(self) -> CountsAndSums:
+        """Return the present counts and sums, which stay as they are."""
+        counts, sums = self.counts.copy(), self.sums.copy()
+        return CountsAndSums.from_totals(counts, sums, is_cumulative=self.is_cumulative)
+
+
+class RecentCountsAndSums(CountsAndSums):
+    """Counts and sums in which recent rewards count more; the kinds below say how."""
+
+    state_names: ClassVar[tuple[str, ...]] = ("_num_rewards",)
+    is_cumulative = False
+
+    @property
+    def num_rewards(self) -> np.ndarray:
+        """(N,) rewards of each lane since its start, whether or not they still count."""
+        return self._num_rewards
+
+    def start(self, num_lanes: int) -> None:
+        """Prepare for so many lanes without data."""
+        super().start(num_lanes)
+        self._num_rewards = np.zeros(num_lanes, dtype=np.int64)
+
+    def restart(self, mask: np.ndarray) -> None:
+        """Remove the data of the (N,) masked lanes."""
+        super().restart(mask)
+        self._num_rewards[mask] = 0
+
+    def add(self, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray) -> None:
+        """Add one reward in each of (R,) lanes."""
+        super().add(lanes, arms, rewards)
+        self._num_rewards[lanes] += 1
+
+    def add_totals(self, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Add earlier data of which only (N, K) counts and sums are known."""
+        super().add_totals(counts, sums)
+        self._num_rewards += counts.sum(axis=1)
+
+
+class DiscountedCountsAndSums(RecentCountsAndSums):
+    """Each reward multiplies its lane's earlier counts and sums by the discount.
+
+    Arguments:
+        num_arms: K.
+        discount: in (0, 1).
+    """
+
+    def __init__(self, num_arms: int, discount: float) -> None:
+        super().__init__(num_arms)
+        self.discount, self.counts = discount, self.counts.astype(np.float64)
+
+    def add(self, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray) -> None:
+        """Discount the (R,) lanes' data and add one reward in each."""
+        self.counts[lanes] *= self.discount
+        self.sums[lanes] *= self.discount
+        super().add(lanes, arms, rewards)
+
+
+class WindowedCountsAndSums(RecentCountsAndSums):
+    """Counts and sums of a lane's last w rewards, and of totals, which have no order and stay.
+
+    Arguments:
+        num_arms: K.
+        window: w >= 1.
+    """
+
+    state_names = ("_arms", "_rewards", "_places", "_totals")
+
+    def __init__(self, num_arms: int, window: int) -> None:
+        super().__init__(num_arms)
+        self.window = window
+        self.max_lanes = min(self.max_lanes, MAX_REWARDS // window)
+
+    def start(self, num_lanes: int) -> None:
+        """Prepare for so many lanes without data."""
+        super().start(num_lanes)
+        shape = num_lanes, self.window
+        self._arms, self._rewards = np.full(shape, -1, dtype=np.int32), np.zeros(shape)
+        self._places, self._totals = np.zeros(num_lanes, dtype=np.int64), np.zeros(self.sums.shape)
+
+    def restart(self, mask: np.ndarray) -> None:
+        """Remove the data of the (N,) masked lanes."""
+        super().restart(mask)
+        self._arms[mask], self._rewards[mask] = -1, 0.0
+        self._places[mask], self._totals[mask] = 0, 0.0
+
+    def add_totals(self, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Add earlier data, which stay as the prior does."""
+        before = self.sums.copy()
+        super().add_totals(counts, sums)
+        self._totals += self.sums - before
+
+    def add(self, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray) -> None:
+        """Add one reward in each of (R,) lanes; it takes the place of the lane's oldest."""
+        super().add(lanes, arms, rewards)
+        places = self._places[lanes]
+        gone = self._arms[lanes, places].astype(np.int64)
+        self._arms[lanes, places], self._rewards[lanes, places] = arms, rewards
+        self._places[lanes] = (places + 1) % self.window
+        is_full = gone >= 0
+        if is_full.any():
+            self._remove(lanes[is_full], gone[is_full])
+
+    def _remove(self, lanes: np.ndarray, arms: np.ndarray) -> None:
+        """Remove one reward of an arm in each lane; a difference of sums would add up rounding."""
+        is_arm = self._arms[lanes] == arms[:, None]
+        self.counts[lanes, arms] -= 1
+        paid = np.where(is_arm, self._rewards[lanes], 0.0).sum(axis=1)
+        self.sums[lanes, arms] = self._totals[lanes, arms] + paid
+
+
+def make_evidence(num_arms: int, discount: float, window: int | None) -> CountsAndSums:
+    """Return the kind of counts and sums that the options of an agent ask for.
+
+    Args:
+        num_arms: K.
+        discount: in (0, 1].
+        window: w >= 1, or None.
+    """
+    discount = check_real("discount", discount, above=0.0, maximum=1.0)
+    if window is not None:
+        window = check_integer("window", window, minimum=1, maximum=MAX_REWARDS)
+        if discount < 1.0:
+            raise ValueError(message("window", "be None beside a discount", window))
+        return WindowedCountsAndSums(num_arms, window)
+    return CountsAndSums(num_arms) if discount == 1 else DiscountedCountsAndSums(num_arms, discount)
