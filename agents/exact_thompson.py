@@ -66,7 +66,7 @@ class ExactThompson(PosteriorAgent):
         self.has_exact_law = self.method != "gibbs"
 
     def _law(self) -> np.ndarray:
-        return self.up_to_date().best_arm_probabilities()
+        return self.belief().best_arm_probabilities()
 
     def _choose(self) -> np.ndarray:
-        return self.up_to_date().draw_best(self.rng)
+        return self.belief().draw_best(self.rng)

@@ -166,7 +166,7 @@ class RacingThompson(Agent):
 
     def _choose_exactly(self) -> np.ndarray:
         """Draw one sample of the posterior, which all of a race's would be draws of."""
-        self._posterior.follow(self.rng, self.lane_counts, self.lane_sums)
+        self._posterior.update(self.rng, self.evidence)
         doubts, last_vetted = self._posterior.doubts(), self._never
         if self._proposal.is_inferred:
             self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)
@@ -204,7 +204,7 @@ class RacingThompson(Agent):
         return self._posterior
 
     def _law(self) -> np.ndarray:
-        self._posterior.follow(self.rng, self.lane_counts, self.lane_sums)
+        self._posterior.update(self.rng, self.evidence)
         law = self._posterior.best_arm_probabilities()
         if not self._pulls_first:
             return law

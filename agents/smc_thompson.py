@@ -106,15 +106,15 @@ class SMCThompson(PosteriorAgent):
         return min(super().most_lanes, max(1, MOST_VALUES // num_values))
 
     def _law(self) -> np.ndarray:
-        return self.up_to_date().best_arm_probabilities()
+        return self.belief().best_arm_probabilities()
 
     def _choose(self) -> np.ndarray:
-        return self.up_to_date().draw_best(self.rng)
+        return self.belief().draw_best(self.rng)
 
-    def up_to_date(self) -> ParticlePosterior:
+    def belief(self) -> ParticlePosterior:
         """Return the posterior after all that was observed; what it doubts is told when asked."""
         self._require_reset()
-        self.inner.follow(self.rng, self.lane_counts, self.lane_sums)
+        self.inner.update(self.rng, self.evidence)
         self._told = None
         return self.inner
 

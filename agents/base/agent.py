@@ -206,7 +206,7 @@ class Agent(Storable, metaclass=Told):
         self.evidence.start(self.num_lanes)
         self._lanes = np.arange(self.num_lanes)
         self._diagnostics = {}
-        self._restart(np.ones(self.num_lanes, dtype=bool))
+        self._start()
 
     def reset_lanes(self, mask: np.ndarray) -> None:
         """Forget the lanes where `mask` is True and leave the others, and the generator, alone.
@@ -342,6 +342,10 @@ class Agent(Storable, metaclass=Told):
         twin = copy.copy(self)
         twin._rng, twin.evidence = copy.deepcopy((self._rng, self.evidence))
         return twin
+
+    def _start(self) -> None:
+        """Prepare what a subclass remembers beside the statistics for `num_lanes` lanes."""
+        self._restart(np.ones(self.num_lanes, dtype=bool))
 
     def _restart(self, mask: np.ndarray) -> None:
         """Forget what a subclass remembers beside the statistics, in the masked lanes."""

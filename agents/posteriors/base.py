@@ -1,68 +1,50 @@
-"""The contract of a posterior, and the agent that is one posterior and one rule.
+"""The contract of posteriors and beliefs, and the agent that is one posterior and one rule.
 
-A posterior is what is known of the K means in each of N lanes, after (N, K) counts and sums. Kinds
-differ in how they hold it: as parameters, tables, chains, particles or weighted draws. Rules use
-only the methods below, so any rule works on any posterior that has what it needs. What a kind
-cannot answer, it refuses in one sentence.
+A posterior is the distribution of the parameters given the evidence, in each of N lanes. A belief
+is what it says of the K means at one decision, and all that a rule sees. Where the parameters are
+the means, a posterior is its own belief. Kinds differ in how they hold it: as parameters, tables,
+chains, particles or weighted draws.
 
-Queries never advance the agent's generator. Posteriors that must sample for an answer use a fixed
-generator of their own.
+What a kind does not answer itself is answered from its draws, so that any rule works on any
+posterior. Answers never advance the agent's generator: where they need draws, these come from a
+fixed generator of their own.
 
-Letters: K arms, N lanes.
+Notation: K arms, N lanes, m draws.
 """
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.base import Agent
 from agents.base.evidence import CountsAndSums
-from agents.base.table_1 import require_draws
 from agents.numerics.choices import random_argmax, share_evenly
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem
 
+NUM_DRAWS = 1000
+"""Draws in each lane for the answers of a posterior that has no formula for them."""
 
-class Posterior(ABC):
-    """What is known of the (N, K) means, given the statistics it was last told to follow.
+
+class Belief(ABC):
+    """What is known of the (N, K) means at one decision.
 
     Attributes:
-        counts: (N, K) pulls that are followed.
         source: what its answers are taken from, in words.
-        keeps_state: whether lanes hold more than follows from the statistics.
-        state_names: the attributes that a saved agent needs beside the statistics.
-        can_forget: whether it can follow statistics that fade or leave again.
-        grows: True if the statistics never fade or shrink, so equal counts mean equal data.
+        has_exact_propensities: whether `best_arm_probabilities` are those of `draw_best`, and not
+            an approximation of them.
     """
 
-    counts: np.ndarray
-    source: ClassVar[str]
-    keeps_state: ClassVar[bool] = False
-    state_names: ClassVar[tuple[str, ...]] = ()
-    can_forget: ClassVar[bool] = False
-    grows: bool = True
-
-    def restart(self, rng: Generator, mask: np.ndarray) -> None:  # noqa: B027  # most keep nothing
-        """Forget what the (N,) masked lanes hold beside the statistics; another N starts anew."""
-
-    @abstractmethod
-    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Bring every lane to its data.
-
-        Kinds that are functions of the statistics only take note of them; chains and particles
-        move the state that they keep for each lane.
-
-        Args:
-            rng: source of randomness, where following takes any.
-            counts: (N, K) pulls so far. It is not copied: call `follow` again after changing it.
-            sums: (N, K) total rewards so far, likewise.
-        """
+    source: str = f"{NUM_DRAWS:,} draws"
+    has_exact_propensities: ClassVar[bool] = False
+    _answers: WeightedDraws | None = None
 
     @abstractmethod
     def sample(self, rng: Generator) -> np.ndarray:
@@ -75,17 +57,17 @@ class Posterior(ABC):
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) arms that are best in one draw, ties broken at random.
 
-        Kinds may fuse the two steps; the law is that of the best arm of `sample`.
+        Kinds may fuse the two steps; the distribution is that of the best arm of `sample`.
         """
         return random_argmax(rng, self.sample(rng))
 
     def mean(self) -> np.ndarray:
-        """Return the (N, K) expectations of the means; inf for improper laws."""
-        return self._draws().mean().reshape(self.counts.shape)
+        """Return the (N, K) expectations of the means; inf for improper posteriors."""
+        return np.asarray(self._answer(WeightedDraws.mean))
 
     def std(self) -> np.ndarray:
-        """Return the (N, K) standard deviations of the means; inf for improper laws."""
-        return self._draws().std().reshape(self.counts.shape)
+        """Return the (N, K) standard deviations of the means; inf for improper posteriors."""
+        return np.asarray(self._answer(WeightedDraws.std))
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means; inf for an arm without a proper posterior.
@@ -93,13 +75,11 @@ class Posterior(ABC):
         Args:
             p: probabilities in (0, 1) that broadcast to (N, K).
         """
-        draws = self._draws()
-        levels = np.broadcast_to(p, self.counts.shape).reshape(len(draws.means), -1)
-        return draws.quantile(levels).reshape(self.counts.shape)
+        return np.asarray(self._answer(WeightedDraws.quantile, p))
 
-    @abstractmethod
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
+        return np.asarray(self._answer(WeightedDraws.best_arm_probabilities))
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means at (M,) places, where there are any.
@@ -109,53 +89,109 @@ class Posterior(ABC):
         """
         raise TypeError(f"density must be asked of laws, got {self.source}; use sample.")
 
-    def fork(self) -> Self:
-        """Return a copy that may move on while this one stays as it is; they share the problem."""
-        problem = getattr(self, "problem", None)
-        return copy.deepcopy(self, {id(problem): problem})
-
     def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return what to expect of every arm if a given arm is best; tables and chains can.
+        """Return what to expect of every arm if a given arm is best.
 
         Returns:
             (N, K) probabilities that each arm is best, and (N, K, K) expectations of the means,
             those of arm i if arm a is best at [lane, a, i].
-
-        Raises:
-            NotImplementedError: if this kind cannot tell.
         """
-        raise NotImplementedError(
-            f"best_arm_moments must be asked of a grid or Gibbs posterior, got {self!r}."
-        )
+        best, means = self._answer(WeightedDraws.best_arm_moments)
+        return best, means
 
-    def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return how likely the means are to be at most a level, and by how much they fall short.
+    def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return how likely the means are to be at most a level, and the partial moment below it.
 
         Args:
             level: (N, K) means.
 
         Returns:
             (N, K) P(mean <= level), and its integral up to the level, (N, K) E(level - mean)^+.
-
-        Raises:
-            NotImplementedError: if this kind cannot tell.
         """
-        raise NotImplementedError(f"shortfall must be asked of an exact posterior, got {self!r}.")
+        below, moment = self._answer(WeightedDraws.lower_partial_moment, level)
+        return below, moment
 
-    def _draws(self) -> WeightedDraws:
-        """Return weighted draws, from which kinds that hold no laws answer."""
-        raise NotImplementedError(f"{self.source} must answer for themselves.")
+    def effective_sample_size(self) -> np.ndarray:
+        """Return (N,) how many draws from the posterior answers are worth; inf for formulas."""
+        return np.asarray(self._answer(WeightedDraws.effective_sample_size))
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why what is held may be wrong, as a sum of `bandit_gym.checks.doubts.Doubt`.
 
         Kinds that can detect their errors override this.
         """
-        return np.zeros(len(self.counts), dtype=np.int64)
+        return np.zeros(len(self.mean()), dtype=np.int64)
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where there is a doubt."""
         return self.doubts() != 0
+
+    def fork(self) -> Self:
+        """Return a copy that may move on while this one stays as it is; they share the problem."""
+        problem = getattr(self, "problem", None)
+        return copy.deepcopy(self, {id(problem): problem})
+
+    def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
+        """Return what weighted draws say, for what a kind has no formula."""
+        return question(self._draws(), *options)
+
+    def _draws(self) -> WeightedDraws:
+        """Return (N, m, K) draws for all answers at this decision, from a generator of their own.
+
+        They are taken from a copy, as a chain moves with every draw.
+        """
+        if self._answers is None:
+            draws = self.fork().sample_many(np.random.default_rng(0), NUM_DRAWS).swapaxes(0, 1)
+            self._answers = WeightedDraws(draws, np.zeros(draws.shape[:2]))
+        return self._answers
+
+
+class Posterior(Belief):
+    """A posterior whose parameters are the means, so that it is its own belief.
+
+    A kind of your own has `update` and `sample`; see "A posterior" in the docs.
+
+    Attributes:
+        keeps_state: whether lanes hold more than follows from the evidence.
+        state_names: the attributes that a saved agent needs beside the evidence.
+        can_discount: whether it can follow evidence that is discounted or leaves a window.
+    """
+
+    keeps_state: ClassVar[bool] = True
+    state_names: ClassVar[tuple[str, ...]] = ()
+    can_discount: ClassVar[bool] = False
+
+    def start(self, rng: Generator, num_lanes: int) -> None:
+        """Prepare for so many lanes without data."""
+        self.restart(rng, np.ones(num_lanes, dtype=bool))
+
+    def restart(self, rng: Generator, mask: np.ndarray) -> None:  # noqa: B027  # most keep nothing
+        """Remove what the (N,) masked lanes hold beside the evidence."""
+
+    def learn(  # noqa: B027  # most need no more than the evidence
+        self, rng: Generator, lanes: np.ndarray, arms: np.ndarray, rewards: np.ndarray
+    ) -> None:
+        """Take single rewards, for kinds that need them: one in each of (R,) lanes.
+
+        A `warm_start`, of which totals alone are known, does not come here.
+        """
+
+    @abstractmethod
+    def update(self, rng: Generator, evidence: CountsAndSums) -> None:
+        """Bring every lane to its data.
+
+        Kinds that are functions of the counts and sums only take note of them; chains and particles
+        move the state that they keep for each lane.
+
+        Args:
+            rng: source of randomness, where updating takes any.
+            evidence: all data so far. Its arrays are not copied: call `update` again after a change.
+        """
+
+    def predict(self) -> Belief:
+        """Return the belief for the next decision, after `update`."""
+        self._answers = None
+        return self
 
 
 class PosteriorAgent(Agent):
@@ -165,10 +201,13 @@ class PosteriorAgent(Agent):
     `bandit_gym.checks.doubts.Doubt`; `is_unreliable`, where there are any.
 
     Attributes:
-        inner: the posterior, if any; `up_to_date` is how rules get at it.
+        inner: the posterior, if any; `belief` is how rules get at it.
+        uses_draws: whether its rule draws from the belief, so that its propensities are exact only
+            where best-arm probabilities are.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("inner",)
+    uses_draws: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -179,24 +218,34 @@ class PosteriorAgent(Agent):
         window: int | None = None,
     ) -> None:
         super().__init__(problem, discount=discount, window=window)
-        if inner is not None:
-            require_forgetting(problem, inner, self.evidence)
-            if inner.keeps_state:  # it begins with draws of the prior
-                require_draws(problem.prior)
+        if inner is not None and not (self.evidence.is_cumulative or inner.can_discount):
+            condition = "be conjugate, or independent across arms, for an exact agent that forgets"
+            raise ValueError(message("problem.prior", condition, problem.prior))
         self.inner = inner
+        if self.uses_draws and inner is not None:
+            self.has_exact_law = inner.has_exact_propensities
 
-    def up_to_date(self) -> Posterior:
-        """Return the posterior after all that was observed; diagnostics tell if it is unsure."""
+    def belief(self) -> Belief:
+        """Return what is known after all that was observed; diagnostics say if it is unsure."""
         self._require_reset()
         assert self.inner is not None
-        self.inner.follow(self.rng, self.lane_counts, self.lane_sums)
-        doubts = self.inner.doubts()
+        self.inner.update(self.rng, self.evidence)
+        belief = self.inner.predict()
+        doubts = belief.doubts()
         self._diagnostics = {"doubts": doubts, "is_unreliable": doubts != 0}
-        return self.inner
+        return belief
+
+    def _start(self) -> None:
+        if self.inner is not None:
+            self.inner.start(self.rng, self.num_lanes)
 
     def _restart(self, mask: np.ndarray) -> None:
         if self.inner is not None:
             self.inner.restart(self.rng, mask)
+
+    def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
+        if self.inner is not None:
+            self.inner.learn(self.rng, lanes, actions, rewards)
 
     def _held(self) -> Posterior | None:
         return self.inner
@@ -211,14 +260,3 @@ class PosteriorAgent(Agent):
 def missing_first(is_missing: np.ndarray, law: np.ndarray) -> np.ndarray:
     """Return the (N, K) law, or in lanes with improper arms the uniform law over these."""
     return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), law)
-
-
-def require_forgetting(
-    problem: BanditProblem, posterior: Posterior, evidence: CountsAndSums
-) -> None:
-    """Prepare a posterior for evidence that may be discounted or leave again, or refuse to."""
-    if not evidence.is_cumulative:
-        if not posterior.can_forget:
-            condition = "be conjugate, or independent across arms, for an exact agent that forgets"
-            raise ValueError(message("problem.prior", condition, problem.prior))
-        posterior.grows = False

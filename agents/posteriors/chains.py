@@ -27,7 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.base.table_1 import likelihood_coefficients
+from agents.base.table_1 import require_draws, likelihood_coefficients
+from agents.base.evidence import CountsAndSums
 from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.checks.doubts import Doubt
@@ -246,26 +247,29 @@ class GibbsPosterior(Posterior):
     """
 
     source = f"{NUM_ANSWERS} sweeps of a Markov chain"
-    keeps_state = True
     state_names = ("_means", "counts", "sums", "_settled", "_slowness", "_directions", "_is_fresh")
 
     def __init__(self, problem: BanditProblem) -> None:
+        require_draws(problem.prior)
         self.problem = problem
         self._make_room(0)
         self._is_fresh = False
-        self._answer: WeightedDraws | None = None
+        self._sweeps: WeightedDraws | None = None
+
+    def start(self, rng: Generator, num_lanes: int) -> None:
+        """Start a chain in each of so many lanes."""
+        self._make_room(num_lanes)
+        super().start(rng, num_lanes)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Start the masked lanes' chains from draws of the prior, strictly inside its box."""
         shape = (int(mask.sum()), self.problem.num_arms)
         draws = self.problem.prior.sample(rng, shape)
-        if len(self._means) != len(mask):
-            self._make_room(len(mask))
         self._means[mask] = keep_inside(self.problem, draws)
         self.counts[mask] = self.sums[mask] = 0.0
         self._settled[mask], self._slowness[mask] = -np.inf, 0.0
         self._turn(np.flatnonzero(mask))
-        self._is_fresh, self._answer = False, None
+        self._is_fresh, self._sweeps = False, None
 
     def _make_room(self, num_lanes: int) -> None:
         num_arms = self.problem.num_arms
@@ -273,8 +277,9 @@ class GibbsPosterior(Posterior):
         self._settled, self._slowness = np.zeros((2, num_lanes))
         self._directions = np.zeros((2, num_lanes, 2 * num_arms, num_arms))
 
-    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+    def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Renew all chains if there are new data."""
+        counts, sums = evidence.counts, evidence.sums
         if np.array_equal(counts, self.counts) and np.array_equal(sums, self.sums):
             return
         self.counts, self.sums = counts.astype(np.float64), sums.copy()
@@ -286,25 +291,6 @@ class GibbsPosterior(Posterior):
             self._renew(rng)
         self._is_fresh = False
         return self._means.copy()
-
-    def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities that each arm has the largest mean."""
-        return self._draws().best_arm_probabilities()
-
-    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) shares and (N, K, K) averages of the sweeps in which an arm won."""
-        means = self._draws().means
-        has_won = means.argmax(axis=-1)[..., None] == np.arange(self.problem.num_arms)
-        found = has_won.mean(axis=1)
-        totals = np.einsum("nsa,nsi->nai", has_won, means) / NUM_ANSWERS
-        with np.errstate(invalid="ignore"):
-            averages = totals / found[..., None]
-        return found, np.where(found[..., None] > 0, averages, means.mean(axis=1)[:, None])
-
-    def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) shares of sweeps at most a level, and expected shortfalls."""
-        off = np.asarray(level)[:, None] - self._draws().means
-        return (off >= 0).mean(axis=1), np.maximum(off, 0.0).mean(axis=1)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) CHAINS_APART where a chain moved slowly when its data had last doubled.
@@ -334,7 +320,7 @@ class GibbsPosterior(Posterior):
             self._settled[has_outgrown] = totals[has_outgrown]
         target = make_target(self.problem, self.counts, self.sums, self._directions)
         walk(rng, self._means, target, NUM_SWEEPS)
-        self._is_fresh, self._answer = True, None
+        self._is_fresh, self._sweeps = True, None
 
     def _settle(self, rng: Generator, lanes: np.ndarray) -> None:
         """Find the axes of some lanes' posteriors anew, and let their chains forget the old."""
@@ -356,12 +342,12 @@ class GibbsPosterior(Posterior):
 
     def _draws(self) -> WeightedDraws:
         """Return the means after each of many sweeps of a copy of the chains."""
-        if self._answer is None:
+        if self._sweeps is None:
             rng, means = np.random.default_rng(0), self._means.copy()
             target = make_target(self.problem, self.counts, self.sums, self._directions)
             path = walk(rng, means, target, NUM_BURNS + NUM_ANSWERS)[:, NUM_BURNS:]
-            self._answer = WeightedDraws(path, np.zeros(path.shape[:2]))
-        return self._answer
+            self._sweeps = WeightedDraws(path, np.zeros(path.shape[:2]))
+        return self._sweeps
 
 
 def make_target(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.evidence import CountsAndSums
 from agents.base.table_1 import data_weights, find_row, is_conjugate, reference_prior
 from agents.numerics.choices import random_argmax
 from agents.numerics.laws import NORMAL_LAW, Law
@@ -38,7 +39,9 @@ class ConjugatePosterior(Posterior):
     """
 
     source = "the conjugate law"
-    can_forget = True
+    keeps_state = False
+    can_discount = True
+    has_exact_propensities = True
 
     state_names = ("_ahead",)
 
@@ -47,7 +50,7 @@ class ConjugatePosterior(Posterior):
         self.prior = prior
         self.law = find_row(likelihood).law
         self.weights = data_weights(likelihood)
-        self.counts = self.sums = np.zeros((0, len(prior)))
+        self.evidence = CountsAndSums(len(prior))
         self._ahead: DrawsAhead | None = None
 
     def is_proper(self) -> np.ndarray:
@@ -70,12 +73,12 @@ class ConjugatePosterior(Posterior):
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Throw away draws made ahead; otherwise the statistics are all there is."""
-        is_small = len(mask) == 1 and len(self.prior) <= MOST_ARMS_AHEAD and self.grows
+        is_small = len(mask) == 1 and len(self.prior) <= MOST_ARMS_AHEAD
         self._ahead = DrawsAhead(self.law, self.prior, self.weights) if is_small else None
 
-    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+    def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Take note of the statistics."""
-        self.counts, self.sums = counts, sums
+        self.evidence = evidence
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw, by NumPy."""
@@ -93,15 +96,16 @@ class ConjugatePosterior(Posterior):
         A lane alone, with few arms, has its draws made ahead, which is three times as fast as
         calling a kernel for each decision. Several lanes share that call.
         """
-        if self._ahead is not None:
-            return self._ahead.draw_best(rng, self.counts, self.sums)
+        counts, sums = self.evidence.counts, self.evidence.sums
+        if self._ahead is not None and self.evidence.is_cumulative:
+            return self._ahead.draw_best(rng, counts, sums)
         if self.law.code is None:
             return random_argmax(rng, self.sample(rng))
         from agents.numerics.kernels import ConjugatePrior, draw_best_arms
 
-        actions = np.empty(len(self.counts), dtype=np.int64)
+        actions = np.empty(len(counts), dtype=np.int64)
         prior = ConjugatePrior(self.law.code, self.prior, self.weights)
-        draw_best_arms(rng, prior, self.counts, self.sums, actions)
+        draw_best_arms(rng, prior, counts, sums, actions)
         return actions
 
     def mean(self) -> np.ndarray:
@@ -122,8 +126,8 @@ class ConjugatePosterior(Posterior):
         found = np.exp(self.law.log_density(first, second, x[:, None, None]))
         return np.where(is_missing, 0.0, found)
 
-    def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the (N, K) probabilities and expected shortfalls; 0 without a posterior."""
+    def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (N, K) probabilities and partial moments; 0 without a posterior."""
         first, second, is_missing = self._current()
         below, total = self.law.partial(first, second, level)
         return np.where(is_missing, 0.0, below), np.where(is_missing, 0.0, level * below - total)
@@ -136,6 +140,14 @@ class ConjugatePosterior(Posterior):
         first, second, is_missing = self._current()
         return missing_first(is_missing, find_best_arms(law_tables(self.law, first, second)))
 
+    def effective_sample_size(self) -> np.ndarray:
+        """Return (N,) inf: nothing is drawn."""
+        return np.full(len(self.evidence.counts), np.inf)
+
+    def doubts(self) -> np.ndarray:
+        """Return (N,) zeros."""
+        return np.zeros(len(self.evidence.counts), dtype=np.int64)
+
     def _ask(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:
         """Return the (N, K) results of a formula of the law, infinite without a posterior."""
         first, second, is_missing = self._current()
@@ -143,8 +155,9 @@ class ConjugatePosterior(Posterior):
 
     def _current(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (N, K) parameters, harmless where there is no posterior, and where that is."""
-        is_missing = (self.counts == 0) & ~self.is_proper()
-        first, second = self.parameters(self.counts, self.sums)
+        counts, sums = self.evidence.counts, self.evidence.sums
+        is_missing = (counts == 0) & ~self.is_proper()
+        first, second = self.parameters(counts, sums)
         return np.where(is_missing, 1.0, first), np.where(is_missing, 1.0, second), is_missing
 
 

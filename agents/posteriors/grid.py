@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.evidence import CountsAndSums
 from agents.numerics.choices import random_argmax
 from agents.posteriors.base import Posterior
 from agents.posteriors.cells import make_cells, mean_at
@@ -68,7 +69,9 @@ class GridPosterior(Posterior):
     """
 
     source = "tables"
-    can_forget = True
+    keeps_state = False
+    can_discount = True
+    has_exact_propensities = True
 
     def __init__(self, problem: BanditProblem) -> None:
         self.coordinate, self.cells = make_cells(problem)
@@ -78,14 +81,14 @@ class GridPosterior(Posterior):
         """Leave the tables out."""
         return self.__dict__ | {"tables": empty_tables(self.cells, 0)}
 
-    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+    def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Build the tables whose statistics have changed.
 
         Raises:
             ValueError: if data have probability 0 under the prior; names arm and lane. Or if so
                 many tables do not fit into memory.
         """
-        self.counts = counts
+        counts, sums = evidence.counts, evidence.sums
         if len(self.tables.keys) != len(counts):
             self.tables = self._make_room(len(counts))
         place = update_tables(self.cells, self.tables, counts, sums)
@@ -159,8 +162,8 @@ class GridPosterior(Posterior):
         compare_tables(self.cells.ends, self.tables.points, x, totals, found, means)
         return found, means
 
-    def shortfall(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) probabilities and expected shortfalls, of the parabolas between points."""
+    def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) probabilities and partial moments, of the parabolas between points."""
         level = np.array(np.broadcast_to(level, self.tables.keys.shape[:2]), dtype=np.float64)
         u = self.coordinate.positions(level)[..., None]
         place = self.tables.points[..., ::2, PLACE]
@@ -168,6 +171,10 @@ class GridPosterior(Posterior):
         along = np.clip((u - place[..., :-1]) / length, 0.0, 1.0)
         below = np.clip(self._integral(1.0, along), 0.0, 1.0)
         return below, np.maximum(level * below - self._integral(self._means(), along), 0.0)
+
+    def effective_sample_size(self) -> np.ndarray:
+        """Return (N,) inf: nothing is drawn."""
+        return np.full(len(self.tables.keys), np.inf)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) BEYOND_TABLE where an arm's table is unreliable, see `tables`."""

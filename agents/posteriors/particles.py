@@ -19,12 +19,14 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.evidence import CountsAndSums
+from agents.base.table_1 import require_draws
 from agents.posteriors.base import Posterior
 from agents.posteriors.lineage import Lineage
 from agents.posteriors.weighted_draws import (
@@ -91,8 +93,8 @@ class ParticlePosterior(Posterior):
     """
 
     source = "weighted particles"
-    keeps_state = True
-    can_forget = True
+    can_discount = True
+    has_exact_propensities = True
     state_names = ("counts", "sums", "lineage", "_means", "_log_weights")
 
     def __init__(
@@ -103,7 +105,9 @@ class ParticlePosterior(Posterior):
         is_renewed: bool,
         is_moved: bool,
     ) -> None:
+        require_draws(problem.prior)
         self.problem = check_problem(problem)
+        self.grows = True
         self._num_moves = NUM_MOVES if is_moved else 0
         self._is_renewed = is_renewed
         self._schedule = np.array(schedule)
@@ -113,20 +117,24 @@ class ParticlePosterior(Posterior):
         self._keeps_gains = type(problem.likelihood) is Bernoulli and not is_renewed
         self._support = problem.arm_support()
         self._num_stages = max(1, MAX_WORK // (problem.num_arms * self._size))
-        self.counts = self.sums = np.empty((0, problem.num_arms))
+        self.counts: np.ndarray = np.empty((0, problem.num_arms))
+        self.sums = self.counts
+
+    def start(self, rng: Generator, num_lanes: int) -> None:
+        """Make room for the particles of so many lanes, and draw them."""
+        num_arms, size, num_particles = self.problem.num_arms, self._size, self._schedule.max()
+        num_rows = num_lanes * num_arms // size
+        self.counts, self.sums = np.zeros((2, num_lanes, num_arms))
+        self._means = np.empty((num_lanes * num_arms, num_particles + 1))
+        self._log_weights = np.zeros((num_rows, num_particles + 1))
+        self._weights = np.empty((num_rows, num_particles))
+        self._sizes, self._tops, self._log_totals = np.empty((3, num_rows))
+        self.lineage = Lineage((num_rows, num_particles, size))
+        super().start(rng, num_lanes)
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Draw the masked lanes' particles from the prior."""
         num_arms, size, num_particles = self.problem.num_arms, self._size, self._schedule.max()
-        if len(mask) != len(self.counts) or mask.all():
-            num_rows = mask.size * num_arms // size
-            self.counts, self.sums = np.zeros((2, mask.size, num_arms))
-            self._means = np.empty((mask.size * num_arms, num_particles + 1))
-            self._log_weights = np.zeros((num_rows, num_particles + 1))
-            self._weights = np.empty((num_rows, num_particles))
-            self._sizes, self._tops, self._log_totals = np.empty((3, num_rows))
-            shape = num_rows, num_particles, size
-            self.lineage = Lineage(shape)
         self._kept: dict[tuple[int, float], np.ndarray] = {}
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
         cells = np.flatnonzero(mask.repeat(num_arms))
@@ -142,8 +150,9 @@ class ParticlePosterior(Posterior):
         """Sum up the weights, which follow from their logarithms."""
         self._weigh(np.arange(len(self._log_weights)), self._log_weights)
 
-    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+    def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Reweight by the new data; in stages, where they would leave few particles of weight."""
+        counts, sums, self.grows = evidence.counts, evidence.sums, evidence.is_cumulative
         news = counts - self.counts
         is_new = news if self.grows else (news != 0) | (sums != self.sums)
         (cells,) = is_new.reshape(-1).nonzero()
@@ -158,14 +167,14 @@ class ParticlePosterior(Posterior):
         fresh = news.reshape(-1)[cells], (sums - before[1]).reshape(-1)[cells]
         num_blocks = -(-cells.size * self._weights.shape[1] // BLOCK)
         if num_blocks == 1:
-            self._learn(rng, cells, fresh, before)
+            self._add(rng, cells, fresh, before)
             return
         width = -(-len(self._sizes) // num_blocks)
         for first in range(0, len(self._sizes), width):
             ends = cells.searchsorted((first * self._size, (first + width) * self._size))
             if ends[0] < ends[1]:
                 some = slice(*ends)
-                self._learn(rng, cells[some], (fresh[0][some], fresh[1][some]), before)
+                self._add(rng, cells[some], (fresh[0][some], fresh[1][some]), before)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw: of each population, a particle by its weight."""
@@ -176,15 +185,15 @@ class ParticlePosterior(Posterior):
 
     def sample_many(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws: particles by their weight."""
-        return self._draws().resample(rng, size).reshape(size, *self.counts.shape)
+        return self._populations().resample(rng, size).reshape(size, *self.counts.shape)
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
         if self._size == self.problem.num_arms:
-            return self._draws().best_arm_probabilities()
+            return self._populations().best_arm_probabilities()
         law, (num_lanes, num_arms) = np.zeros(self.counts.shape), self.counts.shape
         means = self._means[:, :-1].reshape(num_lanes, num_arms, -1)
-        weights = self._draws().weights.reshape(means.shape)
+        weights = self._populations().weights.reshape(means.shape)
         for lane in range(num_lanes):
             law[lane] = compare_populations(means[lane], weights[lane])
         return law
@@ -226,7 +235,19 @@ class ParticlePosterior(Posterior):
         """Return a (R, P, D) view of the particles."""
         return self._means.reshape(len(self._sizes), self._size, -1)[..., :-1].swapaxes(1, 2)
 
-    def _draws(self) -> WeightedDraws:
+    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) probabilities and (N, K, K) conditional means, of draws of all K means."""
+        is_joint = self._size == self.problem.num_arms
+        return (self._populations() if is_joint else self._draws()).best_arm_moments()
+
+    def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
+        """Return what populations say of their own arms, (N, K)."""
+        own, shape = self._populations(), self.counts.shape
+        rows = [np.broadcast_to(each, shape).reshape(len(own.means), -1) for each in options]
+        found = np.asarray(question(own, *rows))
+        return found.reshape(*found.shape[:-2], *shape)
+
+    def _populations(self) -> WeightedDraws:
         """Return the populations as if each were a lane of D arms."""
         log_weights = self._scheduled(np.arange(len(self._sizes)), self._log_weights)
         return WeightedDraws(self._particles(), log_weights)
@@ -288,7 +309,7 @@ class ParticlePosterior(Posterior):
     def _learn_bit(self, arm: int, reward: float) -> None:
         """Take in one Bernoulli reward in a lane alone, where particles never move.
 
-        It does what `_learn` does, from log-likelihoods that are kept: a decision takes two thirds
+        It does what `_add` does, from log-likelihoods that are kept: a decision takes two thirds
         of the time.
         """
         if (arm, reward) not in self._kept:
@@ -297,7 +318,7 @@ class ParticlePosterior(Posterior):
         self._weights, self._tops = relate(self._scheduled(slice(None), self._log_weights))
         self._is_summed = False
 
-    def _learn(
+    def _add(
         self,
         rng: Generator,
         cells: np.ndarray,

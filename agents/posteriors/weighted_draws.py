@@ -93,6 +93,25 @@ class WeightedDraws:
         is_best = self.means.argmax(axis=2)[..., None] == np.arange(self.means.shape[2])
         return np.einsum("nm,nmk->nk", self.weights, is_best)
 
+    def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) weights of the draws in which an arm is the best, and their averages.
+
+        At [lane, a, i] of the (N, K, K) averages is that of arm i where a is best; where no draw
+        has a as the best, that of all draws.
+        """
+        is_best = self.means.argmax(axis=2)[..., None] == np.arange(self.means.shape[2])
+        weights = self.weights[..., None] * is_best
+        best = weights.sum(axis=1)
+        averages = np.einsum("nma,nmi->nai", weights, self.means)
+        averages /= np.where(best > 0, best, 1.0)[..., None]
+        return best, np.where(best[..., None] > 0, averages, self.mean()[:, None])
+
+    def lower_partial_moment(self, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weights at most (N, K) levels and the (N, K) expectations of what lacks."""
+        gaps = level[:, None] - self.means
+        below = np.einsum("nm,nmk->nk", self.weights, gaps >= 0)
+        return below, np.einsum("nm,nmk->nk", self.weights, np.maximum(gaps, 0.0))
+
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) 1 / sum of squared weights, between 1 and m."""
         return 1 / np.square(self.weights).sum(axis=1)

@@ -119,7 +119,7 @@ class NormalProposal(Proposal):
         self._mean, self._variance = draws.mean(axis=0), draws.var(axis=0)
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Find the sites of every arm; see `Posterior.follow`."""
+        """Find the sites of every arm; see `Posterior.update`."""
         super().follow(rng, counts, sums)
         worth = self._reward_variance(self._mean) / self._variance  # of the prior, in pulls
         likely = (worth * self._mean + sums) / (worth + counts)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.evidence import CountsAndSums
 from agents.base.table_1 import is_conjugate
 from agents.numerics.kernels import draw_chunk
 from agents.numerics.laws import MeanLaws
@@ -97,7 +98,7 @@ class Proposal(ABC):
             self.natural = (parameters, *(ends.T[..., None] if is_cut else ()))
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Bring every lane to its data; see `Posterior.follow`."""
+        """Bring every lane to its data; see `Posterior.update`."""
         self.counts, self.sums = counts, sums
 
     @abstractmethod
@@ -166,7 +167,7 @@ class ConjugateProposal(Proposal):
         return (counts == 0) & ~self.law.is_proper()
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Find the parameters of every arm; see `Posterior.follow`."""
+        """Find the parameters of every arm; see `Posterior.update`."""
         super().follow(rng, counts, sums)
         self._missing = self.is_missing(counts)
         own, other = (law.parameters(counts, sums) for law in (self.law, self.stand_in))
@@ -251,9 +252,9 @@ class TableProposal(Proposal):
         self.is_inferred = hasattr(self.marginals, "is_apart")
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Build the tables that have changed; see `GridPosterior.follow`."""
+        """Build the tables that have changed; see `GridPosterior.update`."""
         super().follow(rng, counts, sums)
-        self.grid.follow(rng, counts, sums)
+        self.grid.update(rng, CountsAndSums.from_totals(counts, sums))
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where the tables cannot vouch for what they hold."""

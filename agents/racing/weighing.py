@@ -6,13 +6,16 @@ Letters: K arms, N lanes, R of them drawn for, m samples.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.evidence import CountsAndSums
 from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import WeightedDraws
 from agents.racing.proposals import Proposal, add_features
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.problem import BanditProblem
 
 NUM_DRAWS = 10_000
@@ -82,14 +85,15 @@ class WeighedPosterior(Posterior):
     """
 
     source = f"{NUM_DRAWS:,} weighted draws"
+    keeps_state = False
 
     def __init__(self, proposal: Proposal) -> None:
         self.problem, self.proposal = proposal.problem, proposal
 
-    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
-        """Bring every lane to its data; see `Posterior.follow`."""
-        self.counts = counts
-        self.proposal.follow(rng, counts, sums)
+    def update(self, rng: Generator, evidence: CountsAndSums) -> None:
+        """Bring every lane to its data; see `Posterior.update`."""
+        self.counts = evidence.counts
+        self.proposal.follow(rng, evidence.counts, evidence.sums)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw of the means, as `sample_many` does."""
@@ -99,30 +103,17 @@ class WeighedPosterior(Posterior):
         """Return (size, N, K) draws: of the weighted ones that all answers are from, by weight."""
         return np.concatenate([each.resample(rng, size) for each in self._lanes()], axis=1)
 
-    def mean(self) -> np.ndarray:
-        """Return the (N, K) expectations of the means."""
-        return self._ask(WeightedDraws.mean)
+    def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
+        """Return what is asked of each lane's draws."""
+        shaped = [np.broadcast_to(option, self.counts.shape)[:, None] for option in options]
+        found = [question(each, *row) for each, *row in zip(self._lanes(), *shaped, strict=True)]
+        if isinstance(found[0], tuple):
+            return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+        return np.concatenate(found)
 
-    def std(self) -> np.ndarray:
-        """Return the (N, K) standard deviations of the means."""
-        return self._ask(WeightedDraws.std)
-
-    def quantile(self, p: np.ndarray | float) -> np.ndarray:
-        """Return the (N, K) quantiles of the means; see `Posterior.quantile`."""
-        return self._ask(WeightedDraws.quantile, np.broadcast_to(p, self.counts.shape))
-
-    def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) probabilities that each arm has the largest mean."""
-        return self._ask(WeightedDraws.best_arm_probabilities)
-
-    def _ask(self, question: Callable[..., np.ndarray], *options: np.ndarray) -> np.ndarray:
-        """Return (N, K) answers, given (N, K) options."""
-        rows = zip(self._lanes(), *(option[:, None] for option in options), strict=True)
-        return np.concatenate([question(each, *row) for each, *row in rows])
-
-    def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where draws may not follow the proposal's law."""
-        return self.proposal.is_unreliable()
+    def doubts(self) -> np.ndarray:
+        """Return (N,) BEYOND_TABLE where draws may not follow the proposal's law."""
+        return Doubt.BEYOND_TABLE.value * self.proposal.is_unreliable()
 
     def _lanes(self) -> Iterator[WeightedDraws]:
         """Yield draws of each lane, from a generator made anew: a function of its own data."""

@@ -14,7 +14,8 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from agents.posteriors.base import Posterior, PosteriorAgent
+from agents.base.evidence import CountsAndSums
+from agents.posteriors.base import Belief, Posterior, PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from agents.posteriors.conjugate import ConjugatePosterior
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
@@ -67,11 +68,10 @@ class DiscountedGittins(PosteriorAgent):
 
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices."""
-        posterior = self.up_to_date()
+        posterior = self.belief()
         most = min(int(self.lane_counts.max(initial=0)), MOST_PULLS)
         if most >= self._num_pulls:
             self._make_tables(max(FIRST_PULLS, 2 ** math.ceil(math.log2(most + 1))))
-            self.up_to_date()  # the posterior was led through all states
         n = np.minimum(self.lane_counts, MOST_PULLS - 1)
         places = n * (n + 1) // 2 + np.minimum(self.lane_sums.astype(np.int64), n)
         found = self._tables[self._groups, places]
@@ -85,7 +85,7 @@ class DiscountedGittins(PosteriorAgent):
         if check_integer("_num_pulls", self._num_pulls, minimum=0, maximum=2 * MOST_PULLS):
             self._make_tables(self._num_pulls)
 
-    def _late(self, posterior: Posterior) -> np.ndarray:
+    def _late(self, posterior: Belief) -> np.ndarray:
         mean, variance = posterior.mean(), np.square(posterior.std())
         noise = np.maximum(mean * (1 - mean), np.finfo(float).tiny)
         return mean + variance / np.sqrt(-2 * noise * math.log(self.discount))
@@ -93,7 +93,7 @@ class DiscountedGittins(PosteriorAgent):
     def _make_tables(self, num_pulls: int) -> None:
         """Compute the indices of all states of fewer than `num_pulls` pulls, for each prior."""
         depth = num_pulls + math.ceil(math.log(TOLERANCE) / math.log(self.discount))
-        self._groups, means = predictive_means(self.up_to_date(), self.problem.num_arms, depth)
+        self._groups, means = predictive_means(exact_posterior(self.problem)[1], self.problem.num_arms, depth)
         self._tables = np.stack(
             [find_table(group.tobytes(), depth, self.discount, num_pulls) for group in means]
         )
@@ -131,7 +131,7 @@ def predictive_means(
 
     def level(n: int) -> np.ndarray:
         sums = np.repeat(np.arange(n + 1.0)[:, None], num_arms, axis=1)
-        posterior.follow(rng, np.full(sums.shape, n), sums)
+        posterior.update(rng, CountsAndSums.from_totals(np.full(sums.shape, n), sums))
         return posterior.mean()
 
     early = np.concatenate([level(n) for n in range(NUM_TELLING)])
@@ -211,7 +211,7 @@ class FiniteHorizonGittins(PosteriorAgent):
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
         left = remaining_pulls(self, self.horizon)
-        posterior = self.up_to_date()
+        posterior = self.belief()
         mean = posterior.mean()
         with np.errstate(all="ignore"):
             worth = np.square(self.problem.likelihood.reward_std(mean) / posterior.std())
@@ -280,15 +280,15 @@ class OptimisticGittins(PosteriorAgent):
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
         discount = 1 - 1 / (self.pace + self.lane_counts.sum(axis=1, keepdims=True) + 1)
-        posterior = self.up_to_date()
+        posterior = self.belief()
         mean = posterior.mean()
         # The gap v - mean - discount E(v - x)^+ is concave in v: Newton's steps rise to its root.
         limit = INDEX_TOLERANCE * np.where(np.isfinite(mean), posterior.std(), np.inf)
         v = mean.copy()
         for _ in range(MOST_STEPS):
-            below, shortfall = posterior.shortfall(v)
+            below, moment = posterior.lower_partial_moment(v)
             with np.errstate(invalid="ignore"):
-                step = (discount * shortfall + mean - v) / (1 - discount * below)
+                step = (discount * moment + mean - v) / (1 - discount * below)
             v = np.where(np.isfinite(step), v + step, v)
             if not (np.abs(step) > limit).any():
                 break

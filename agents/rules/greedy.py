@@ -58,7 +58,7 @@ class Greedy(PosteriorAgent):
 
     def estimates(self) -> np.ndarray:
         """Return the (N, K) estimates of the means."""
-        return empirical_means(self) if self.inner is None else self.up_to_date().mean()
+        return empirical_means(self) if self.inner is None else self.belief().mean()
 
     def _scores(self) -> np.ndarray:
         return self.estimates()

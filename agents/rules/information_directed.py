@@ -67,7 +67,7 @@ class InformationDirected(PosteriorAgent):
         return draw_arms(self.rng, self._law())
 
     def _law(self) -> np.ndarray:
-        return self._best_laws(*self.up_to_date().best_arm_moments())
+        return self._best_laws(*self.belief().best_arm_moments())
 
     def _best_laws(self, best: np.ndarray, means: np.ndarray) -> np.ndarray:
         """Return the (N, K) laws, given (N, K) p and (N, K, K) M."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
+from agents.base.evidence import CountsAndSums
 from agents.base.table_1 import require_draws
 from agents.numerics.choices import random_argmax
 from agents.posteriors.base import PosteriorAgent
@@ -64,7 +65,7 @@ class InformationRelaxation(PosteriorAgent):
 
     def _choose(self) -> np.ndarray:
         left = remaining_pulls(self, self.horizon)[:, 0]
-        means = self.up_to_date().sample(self.rng)
+        means = self.belief().sample(self.rng)
         if self.penalty == "fh":
             return self._choose_by_final_means(means, left)
         actions = np.empty(self.num_lanes, dtype=np.int64)
@@ -87,7 +88,7 @@ class InformationRelaxation(PosteriorAgent):
             totals = self.rng.normal(more * means, likelihood.std * np.sqrt(more))
         else:
             totals = self.rng.binomial(more, np.clip(means, 0.0, 1.0)).astype(np.float64)
-        self._future.follow(self.rng, self.lane_counts + more, self.lane_sums + totals)
+        self._future.update(self.rng, CountsAndSums.from_totals(self.lane_counts + more, self.lane_sums + totals))
         return random_argmax(self.rng, self._future.mean())
 
     def _sample_future(self, lanes: np.ndarray, means: np.ndarray, num_pulls: int) -> np.ndarray:
@@ -100,7 +101,8 @@ class InformationRelaxation(PosteriorAgent):
         counts = self.lane_counts[lanes][:, None] + np.arange(num_pulls)[:, None]
         sums += self.lane_sums[lanes][:, None]
         shape = (-1, num_arms)
-        self._future.follow(self.rng, counts.reshape(shape), sums.reshape(shape))
+        evidence = CountsAndSums.from_totals(counts.reshape(shape), sums.reshape(shape))
+        self._future.update(self.rng, evidence)
         return self._future.mean().reshape(sums.shape)
 
 

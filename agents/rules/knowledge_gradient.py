@@ -61,7 +61,7 @@ class KnowledgeGradient(PosteriorAgent):
 
     def _scores(self) -> np.ndarray:
         left = remaining_pulls(self, self.horizon) - 1
-        posterior = self.up_to_date()
+        posterior = self.belief()
         mean = posterior.mean()
         most = left[:, 0] if self.variant == "kg*" else np.minimum(left[:, 0], 1)
         with np.errstate(invalid="ignore"):

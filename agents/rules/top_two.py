@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from agents.numerics.choices import random_argmax
-from agents.posteriors.base import Posterior, PosteriorAgent
+from agents.posteriors.base import Belief, PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from bandit_gym.checks import check_integer, check_real
 from bandit_gym.problem import BanditProblem
@@ -50,7 +50,7 @@ class TopTwoThompson(PosteriorAgent):
         super().__init__(problem, inner, discount=discount, window=window)
 
     def _choose(self) -> np.ndarray:
-        posterior = self.up_to_date()
+        posterior = self.belief()
         leaders = posterior.draw_best(self.rng)
         actions, is_open = leaders.copy(), self.rng.random(self.num_lanes) >= self.beta
         for _ in range(self.max_draws):
@@ -67,7 +67,7 @@ class TopTwoThompson(PosteriorAgent):
 
         Of m draws the first other than i is arm j with probability p_j (1 - p_i^m) / (1 - p_i).
         """
-        posterior = self.up_to_date()
+        posterior = self.belief()
         best, num_arms = posterior.best_arm_probabilities(), self.problem.num_arms
         with np.errstate(invalid="ignore"):
             found = np.where(best < 1, (1 - best**self.max_draws) / (1 - best), 0.0)
@@ -78,7 +78,7 @@ class TopTwoThompson(PosteriorAgent):
             drawn[np.arange(len(best)), challengers] += in_vain[:, arm]
         return self.beta * best + (1 - self.beta) * drawn
 
-    def _nearest(self, posterior: Posterior, leaders: np.ndarray) -> np.ndarray:
+    def _nearest(self, posterior: Belief, leaders: np.ndarray) -> np.ndarray:
         """Return the (N,) arms that are hardest to tell from the leaders."""
         mean, variance = posterior.mean(), np.square(posterior.std())
         rows = np.arange(len(leaders))

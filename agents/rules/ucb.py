@@ -167,7 +167,7 @@ class BayesUCB(PosteriorAgent):
 
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)
-        return self.up_to_date().quantile(level)
+        return self.belief().quantile(level)
 
 
 def _upper_means(

@@ -42,7 +42,8 @@ class PosteriorSnapshot:
     def __init__(self, agent: Any, held: Any) -> None:
         self.problem = agent.problem
         self.num_envs = agent.num_envs
-        self.counts, self.sums = agent.lane_counts.copy(), agent.lane_sums.copy()
+        self._evidence = agent.evidence.copy_totals()
+        self.counts, self.sums = self._evidence.counts, self._evidence.sums
         self.source = held.source
         self._held, self._is_settled = held.fork() if held.keeps_state else held, False
         self._rng = copy.deepcopy(agent.rng) if held.keeps_state else np.random.default_rng(0)
@@ -54,7 +55,7 @@ class PosteriorSnapshot:
         """
         if not self._is_settled:
             self._held = self._held.fork()
-            self._held.follow(self._rng, self.counts, self.sums)
+            self._held.update(self._rng, self._evidence)
             self._is_settled = True
         return self._held
 

@@ -26,6 +26,7 @@ from numpy.random import SeedSequence
 from scipy import integrate, special
 
 from agents import RacingThompson
+from agents.base.evidence import CountsAndSums
 from agents.oracle import action_probabilities
 from agents.posteriors.conjugate import reference_posterior
 from agents.racing.stopping import Paper, threshold_function
@@ -395,7 +396,7 @@ def quantile_error(likelihood: Likelihood, prior: Prior) -> float:
     uniforms = (np.arange(NUM_REWARDS) + 0.5) / NUM_REWARDS
     total = likelihood.sample(np.full(NUM_REWARDS, 0.4), uniforms).sum()
     counts, sums = np.full((1, 2), NUM_REWARDS), np.full((1, 2), total)
-    posterior.follow(np.random.default_rng(0), counts, sums)
+    posterior.update(np.random.default_rng(0), CountsAndSums.from_totals(counts, sums))
     quantiles = [float(posterior.quantile(p)[0, 0]) for p in PROBABILITIES]
 
     def log_density(x: float) -> float:

@@ -81,5 +81,5 @@ def test_particles_learn_geometric_rewards():
     agent.counts[:], agent.sums[:] = COUNTS, SUMS
     expected = action_probabilities(PROBLEM, COUNTS, SUMS)
     found = agent.action_probabilities()[0]
-    size = agent.up_to_date().effective_sample_size()[0]
+    size = agent.belief().effective_sample_size()[0]
     assert (abs(found - expected) < 4 * np.sqrt(expected * (1 - expected) / size)).all()
