@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from agents.rules.information_directed import InformationDirected as InformationDirected
     from agents.rules.information_relaxation import InformationRelaxation as InformationRelaxation
     from agents.rules.knowledge_gradient import KnowledgeGradient as KnowledgeGradient
-    from agents.rules.sliding_window import SlidingWindow as SlidingWindow
+    from agents.rules.thompson import SlidingWindow as SlidingWindow
+    from agents.rules.thompson import Thompson as Thompson
     from agents.rules.top_two import TopTwoThompson as TopTwoThompson
     from agents.rules.ucb import KLUCB as KLUCB
     from agents.rules.ucb import MOSS as MOSS
@@ -42,7 +43,8 @@ _TARGETS = {
         "smc": "smc_thompson:SMCThompson",
         "smc_paper": "smc_thompson:SMCThompson.paper",
         "top_two": "rules.top_two:TopTwoThompson",
-        "sliding_window": "rules.sliding_window:SlidingWindow",
+        "thompson": "rules.thompson:Thompson",
+        "sliding_window": "rules.thompson:SlidingWindow",
     },
     "index rules": {
         "random": "rules.greedy:UniformRandom",

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from agents.posteriors.base import PosteriorAgent
-from agents.posteriors.choosing import METHODS, exact_posterior
-from bandit_gym.checks import check_choice
+from agents.rules.thompson import Thompson
 from bandit_gym.problem import BanditProblem
 
 
-class ExactThompson(PosteriorAgent):
+class ExactThompson(Thompson):
     """Draw the means from their posterior and pull the arm whose draw is best.
 
     Methods:
@@ -35,11 +31,8 @@ class ExactThompson(PosteriorAgent):
         prior: see `Agent`. With "reference" this is the paper's "Thompson" baseline.
         method: one of the above, or "auto", which takes the first that can treat the problem; the
             attribute `method` then says which.
-        discount: in (0, 1]; each reward multiplies the weight of the lane's earlier ones by it, so
-            that about the last 1 / (1 - discount) of them matter: for worlds that change. The prior
-            stays as it is. Not for gibbs.
-        window: w >= 1, to keep the last w rewards of a lane and nothing older (SW-TS); None keeps
-            all. Totals of a `warm_start`, which have no order, stay. Not for gibbs.
+        discount: in (0, 1], see `Thompson`. Not for gibbs.
+        window: w >= 1, see `Thompson`. Not for gibbs.
 
     Attributes:
         method: "conjugate", "grid" or "gibbs".
@@ -60,13 +53,6 @@ class ExactThompson(PosteriorAgent):
         discount: float = 1.0,
         window: int | None = None,
     ) -> None:
-        check_choice("method", method, ("auto", *METHODS))
-        self.method, inner = exact_posterior(problem, method=method)
-        super().__init__(problem, inner, discount=discount, window=window)
-        self.has_exact_law = self.method != "gibbs"
-
-    def _law(self) -> np.ndarray:
-        return self.belief().best_arm_probabilities()
-
-    def _choose(self) -> np.ndarray:
-        return self.belief().draw_best(self.rng)
+        posterior = {"name": "exact", "method": method}
+        super().__init__(problem, posterior=posterior, discount=discount, window=window)
+        self.method: str = self.inner.method

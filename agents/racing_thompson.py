@@ -22,28 +22,19 @@ prior's density need not be normalised.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 
-from agents.base import Agent
-from agents.base.table_1 import Improper
-from agents.posteriors.base import Posterior, missing_first
-from agents.racing.matching import find_matched, make_proposal
+from agents.posteriors.base import missing_first
 from agents.racing.races import Races
-from agents.racing.stopping import Fixed, Paper, SelfNormalised, Stop, make_stop, takes_options
-from agents.racing.vetting import Vetting
-from agents.racing.weighing import WeighedPosterior
-from bandit_gym.checks import check_choice
-from bandit_gym.checks.doubts import Doubt
+from agents.racing.stopping import Paper, SelfNormalised, Stop, takes_options
+from agents.rules.thompson import Thompson
 from bandit_gym.problem import BanditProblem
 
-UNPULLED = ("matched", "pull")
 
-
-class RacingThompson(Agent):
+class RacingThompson(Thompson):
     """Thompson sampling by racing, for every prior with a `log_density`.
 
     Where the proposal is the posterior itself, a conjugate law or tables of independent arms, all
@@ -84,9 +75,6 @@ class RacingThompson(Agent):
         Non-conjugate Priors", Algorithm 2.
     """
 
-    has_exact_law = False
-    state_names = ("_posterior", "_vetting")
-
     @takes_options(SelfNormalised, Paper)
     def __init__(
         self,
@@ -97,22 +85,9 @@ class RacingThompson(Agent):
         unpulled_arms: str = "matched",
         **options: Any,
     ) -> None:
-        super().__init__(problem)
-        self.unpulled_arms = check_choice("unpulled_arms", unpulled_arms, UNPULLED)
-        self._pulls_first = unpulled_arms == "pull" or isinstance(problem.prior, Improper)
-        self.stopping = make_stop(stopping, options)
-        self.proposal = proposal
-        self._bars = self.stopping.bars()
-        self._proposal = make_proposal(problem, proposal)
-        matched = self._proposal if proposal == "matched" else find_matched(problem)
-        self._vetting = Vetting(self._proposal, matched, self.stopping)
-        source = self._proposal if self._proposal.posterior else (matched or self._proposal).fork()
-        self._posterior = source.posterior or WeighedPosterior(source)
-        is_free = isinstance(self.stopping, SelfNormalised)
-        self._is_exact = is_free and self._vetting.has_equal_weights
-        self._log_supremum = -math.inf
-        if isinstance(self.stopping, Paper) and self.stopping.scale == "supremum":
-            self._log_supremum = self._proposal.log_supremum()
+        named = {"proposal": proposal, "stopping": stopping, "unpulled_arms": unpulled_arms}
+        super().__init__(problem, posterior={"name": "racing", **named, **options})
+        self.stopping: Stop = self.inner.stopping
 
     @classmethod
     @takes_options(Paper)
@@ -134,86 +109,11 @@ class RacingThompson(Agent):
 
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
-        self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)  # B_t of line 8
-        gumbels = self.rng.gumbel(size=self.lane_counts.shape)  # line 5
-        lengths = self.stopping.lengths(self._vetting.shares)
-        races = Races.start(self._bars, gumbels, lengths)  # line 6
-        races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
-        lanes = self._pull_first(races)
-        races.run(self.rng, self._proposal, lanes)  # lines 7 to 15
-        return races
-
-    def _choose(self) -> np.ndarray:
-        if self._is_exact:
-            return self._choose_exactly()
-        due = self._vetting.find_due(self.lane_counts)
-        if due.size:
-            self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)
-            self._vetting.look_ahead(due)
-        races = self.race()
-        if due.size:
-            self._vetting.look_back(due, races)
-        is_free = not isinstance(self.stopping, Fixed)
-        is_capped = (races.num_samples == self.stopping.max_samples) & is_free
-        doubts = Doubt.RACE_CAPPED.value * is_capped
-        if not (self._vetting.has_equal_weights or self._vetting.is_sure):
-            doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.is_poor()
-        doubts |= Doubt.BEYOND_TABLE.value * self._proposal.is_unreliable()
-        doubts |= Doubt.PROPOSAL_BLIND.value * self._vetting.is_blind
-        told = races.num_samples, races.effective_sample_size(), is_capped
-        self._tell(*told, doubts, self._vetting.last.copy())
-        return np.argmax(races.totals, axis=1)  # line 16
-
-    def _choose_exactly(self) -> np.ndarray:
-        """Draw one sample of the posterior, which all of a race's would be draws of."""
-        self._posterior.update(self.rng, self.evidence)
-        doubts, last_vetted = self._posterior.doubts(), self._never
-        if self._proposal.is_inferred:
-            self._proposal.follow(self.rng, self.lane_counts, self.lane_sums)
-            self._vetting.look_near(self._vetting.find_due(self.lane_counts))
-            doubts = doubts | Doubt.PROPOSAL_BLIND.value * self._vetting.is_blind
-            last_vetted = self._vetting.last.copy()
-        self._tell(*self._of_one_sample, doubts, last_vetted)
-        return self._posterior.draw_best(self.rng)
-
-    def _tell(
-        self,
-        num_samples: np.ndarray,
-        effective_sample_size: np.ndarray,
-        is_capped: np.ndarray,
-        doubts: np.ndarray,
-        last_vetted: np.ndarray,
-    ) -> None:
-        """Note how a decision went, and why it may not follow the posterior."""
-        self._diagnostics = {
-            "num_samples": num_samples,
-            "effective_sample_size": effective_sample_size,
-            "is_capped": is_capped,
-            "doubts": doubts,
-            "is_unreliable": doubts != 0,
-            "last_vetted": last_vetted,
-        }
-
-    def _restart(self, mask: np.ndarray) -> None:
-        self._never = np.zeros(self.num_lanes, dtype=np.int64)
-        self._of_one_sample = self._never + 1, self._never + 1.0, self._never > 0
-        self._vetting.restart(mask)
-        self._posterior.restart(self.rng, mask)
-
-    def _held(self) -> Posterior:
-        return self._posterior
+        self.belief()
+        return self.inner.race(self.rng)  # type: ignore[no-any-return]
 
     def _law(self) -> np.ndarray:
-        self._posterior.update(self.rng, self.evidence)
-        law = self._posterior.best_arm_probabilities()
-        if not self._pulls_first:
+        law = super()._law()
+        if not self.inner.pulls_first:
             return law
-        return missing_first(self._proposal.is_missing(self.lane_counts), law)
-
-    def _pull_first(self, races: Races) -> np.ndarray:
-        """Return the lanes that race; the others are given an arm that was never pulled."""
-        if not self._pulls_first:
-            return self._lanes
-        is_missing = self._proposal.is_missing(self.lane_counts)
-        races.totals[is_missing] = 1.0 + self.rng.random(np.count_nonzero(is_missing))
-        return np.flatnonzero(~is_missing.any(axis=1))
+        return missing_first(self.inner.raced.is_missing(self.lane_counts), law)

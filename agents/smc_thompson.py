@@ -14,22 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from agents.posteriors.base import PosteriorAgent
-from agents.posteriors.particles import ParticlePosterior
-from bandit_gym.checks import check_choice, check_integer, message
+from agents.rules.thompson import Thompson
 from bandit_gym.problem import BanditProblem
-
-RESAMPLING = ("never", "systematic")
-MOVES = ("none", "random-walk")
-
-MOST_PARTICLES = 10**7
-"""In a lane; each takes 8 bytes an arm."""
 
 MOST_VALUES = 5 * 10**8
 """Means of particles in all lanes together: 4 GB, and as much again for what is made of them."""
 
 
-class SMCThompson(PosteriorAgent):
+class SMCThompson(Thompson):
     """For each decision draw a vector of means from weighted particles, and pull its best arm.
 
     Arguments:
@@ -60,8 +52,6 @@ class SMCThompson(PosteriorAgent):
         Gopalan, Mannor and Mansour (2014); Chopin (2002); Del Moral, Doucet and Jasra (2006).
     """
 
-    _told: dict[str, np.ndarray] | None = None
-
     def __init__(
         self,
         problem: BanditProblem,
@@ -72,16 +62,9 @@ class SMCThompson(PosteriorAgent):
         discount: float = 1.0,
         window: int | None = None,
     ) -> None:
-        schedule = _check_schedule(num_particles, resampling)
-        check_choice("move", move, MOVES)
-        inner = ParticlePosterior(
-            problem,
-            schedule,
-            is_renewed=check_choice("resampling", resampling, RESAMPLING) != "never",
-            is_moved=move == "random-walk",
-        )
-        super().__init__(problem, inner, discount=discount, window=window)
-        self.inner: ParticlePosterior = inner
+        options = {"num_particles": num_particles, "resampling": resampling, "move": move}
+        posterior = {"name": "smc", **options}
+        super().__init__(problem, posterior=posterior, discount=discount, window=window)
         self.num_particles = num_particles
 
     @classmethod
@@ -105,57 +88,3 @@ class SMCThompson(PosteriorAgent):
         num_values = int(np.max(self.num_particles)) * self.problem.num_arms
         return min(super().most_lanes, max(1, MOST_VALUES // num_values))
 
-    def _law(self) -> np.ndarray:
-        return self.belief().best_arm_probabilities()
-
-    def _choose(self) -> np.ndarray:
-        return self.belief().draw_best(self.rng)
-
-    def belief(self) -> ParticlePosterior:
-        """Return the posterior after all that was observed; what it doubts is told when asked."""
-        self._require_reset()
-        self.inner.update(self.rng, self.evidence)
-        self._told = None
-        return self.inner
-
-    @property
-    def _diagnostics(self) -> dict[str, np.ndarray]:
-        """How the last `act` went; the particles stay as they were then until the next.
-
-        To find it takes as long as a decision in one lane.
-        """
-        if self._told is None:
-            doubts = self.inner.doubts()
-            self._told = {
-                "doubts": doubts,
-                "is_unreliable": doubts != 0,
-                "num_samples": self.inner.num_taking_part(),
-                "effective_sample_size": self.inner.effective_sample_size(),
-                "is_degenerate": self.inner.is_degenerate(),
-            }
-        return self._told
-
-    @_diagnostics.setter
-    def _diagnostics(self, told: dict[str, np.ndarray]) -> None:
-        self._told = told
-
-    def _restart(self, mask: np.ndarray) -> None:
-        self._diagnostics = self._diagnostics  # while the particles are those that decided
-        super()._restart(mask)
-
-
-def _check_schedule(num_particles: int | Sequence[int], resampling: str) -> list[int]:
-    """Return numbers of particles after 0, 1, ... pulls."""
-    is_sequence = isinstance(num_particles, Sequence | np.ndarray)
-    is_sequence &= not isinstance(num_particles, str | bytes)
-    sizes = list(num_particles) if is_sequence else [num_particles]  # type: ignore[arg-type]
-    checked = [check_integer("num_particles", size, minimum=1) for size in sizes]
-    if max(checked, default=0) > MOST_PARTICLES:
-        condition = f"be at most {MOST_PARTICLES}"
-        raise ValueError(message("num_particles", condition, max(checked)))
-    if not checked or (len(checked) > 1 and resampling != "never"):
-        raise ValueError(
-            "num_particles must be one number, or a sequence of them where resampling is 'never', "
-            f"got {num_particles!r} with {resampling!r}."
-        )
-    return checked

@@ -44,11 +44,14 @@ WORLDS: list[tuple[str, Settings]] = [
     ("BernoulliBandit-v0", {"prior": CUT}),
     ("PoissonBandit-v0", {"prior": CUT | {"high": 9.0}}),
 ]
+SPARED = "optimal", "thompson"
+"""One draws nothing, the other what `exact` does."""
+
 CHEAPER = {"discounted_gittins": {"discount": 0.9}}
 """Options that spare time."""
 
 LEARNERS: list[tuple[str, Settings]] = [
-    *((name, CHEAPER.get(name, {})) for name in AGENTS if name != "optimal"),  # who draws nothing
+    *((name, CHEAPER.get(name, {})) for name in AGENTS if name not in SPARED),
     ("exact", {"prior": "reference"}),
     ("racing", {"proposal": "reference"}),
     ("racing", {"stopping": 200}),

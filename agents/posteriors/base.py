@@ -1,4 +1,4 @@
-"""The contract of posteriors and beliefs, and the agent that is one posterior and one rule.
+"""The contract of posteriors and beliefs.
 
 A posterior is the distribution of the parameters given the evidence, in each of N lanes. A belief
 is what it says of the K means at one decision, and all that a rule sees. Where the parameters are
@@ -22,7 +22,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.random import Generator
 
-from agents.base import Agent
 from agents.base.evidence import CountsAndSums
 from agents.numerics.choices import random_argmax, share_evenly
 from agents.posteriors.weighted_draws import WeightedDraws
@@ -126,6 +125,11 @@ class Belief(ABC):
         """Return (N,) True where there is a doubt."""
         return self.doubts() != 0
 
+    def diagnostics(self) -> dict[str, np.ndarray]:
+        """Return (N,) arrays by name that say how far this can be relied on."""
+        doubts = self.doubts()
+        return {"doubts": doubts, "is_unreliable": doubts != 0}
+
     def fork(self) -> Self:
         """Return a copy that may move on while this one stays as it is; they share the problem."""
         problem = getattr(self, "problem", None)
@@ -152,11 +156,13 @@ class Posterior(Belief):
     A kind of your own has `update` and `sample`; see "A posterior" in the docs.
 
     Attributes:
+        problem: whose posterior it is.
         keeps_state: whether lanes hold more than follows from the evidence.
         state_names: the attributes that a saved agent needs beside the evidence.
         can_discount: whether it can follow evidence that is discounted or leaves a window.
     """
 
+    problem: BanditProblem
     keeps_state: ClassVar[bool] = True
     state_names: ClassVar[tuple[str, ...]] = ()
     can_discount: ClassVar[bool] = False
@@ -192,69 +198,6 @@ class Posterior(Belief):
         """Return the belief for the next decision, after `update`."""
         self._answers = None
         return self
-
-
-class PosteriorAgent(Agent):
-    """An agent that is a posterior and, in its subclasses, a rule.
-
-    Diagnostics: `doubts`, why its posterior cannot vouch for what it holds, as a sum of
-    `bandit_gym.checks.doubts.Doubt`; `is_unreliable`, where there are any.
-
-    Attributes:
-        inner: the posterior, if any; `belief` is how rules get at it.
-        uses_draws: whether its rule draws from the belief, so that its propensities are exact only
-            where best-arm probabilities are.
-    """
-
-    state_names: ClassVar[tuple[str, ...]] = ("inner",)
-    uses_draws: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        problem: BanditProblem,
-        inner: Posterior | None,
-        *,
-        discount: float = 1.0,
-        window: int | None = None,
-    ) -> None:
-        super().__init__(problem, discount=discount, window=window)
-        if inner is not None and not (self.evidence.is_cumulative or inner.can_discount):
-            condition = "be conjugate, or independent across arms, for an exact agent that forgets"
-            raise ValueError(message("problem.prior", condition, problem.prior))
-        self.inner = inner
-        if self.uses_draws and inner is not None:
-            self.has_exact_law = inner.has_exact_propensities
-
-    def belief(self) -> Belief:
-        """Return what is known after all that was observed; diagnostics say if it is unsure."""
-        self._require_reset()
-        assert self.inner is not None
-        self.inner.update(self.rng, self.evidence)
-        belief = self.inner.predict()
-        doubts = belief.doubts()
-        self._diagnostics = {"doubts": doubts, "is_unreliable": doubts != 0}
-        return belief
-
-    def _start(self) -> None:
-        if self.inner is not None:
-            self.inner.start(self.rng, self.num_lanes)
-
-    def _restart(self, mask: np.ndarray) -> None:
-        if self.inner is not None:
-            self.inner.restart(self.rng, mask)
-
-    def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
-        if self.inner is not None:
-            self.inner.learn(self.rng, lanes, actions, rewards)
-
-    def _held(self) -> Posterior | None:
-        return self.inner
-
-    def _aside(self) -> Self:
-        twin = super()._aside()
-        if self.inner is not None and self.inner.keeps_state:
-            twin.inner = self.inner.fork()
-        return twin
 
 
 def missing_first(is_missing: np.ndarray, law: np.ndarray) -> np.ndarray:

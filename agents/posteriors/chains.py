@@ -246,6 +246,7 @@ class GibbsPosterior(Posterior):
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
     """
 
+    method = "gibbs"
     source = f"{NUM_ANSWERS} sweeps of a Markov chain"
     state_names = ("_means", "counts", "sums", "_settled", "_slowness", "_directions", "_is_fresh")
 

@@ -14,10 +14,15 @@ posterior (`SMCThompson`, `RacingThompson`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
 from agents.base.table_1 import is_compiled, is_conjugate
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import conjugate_posterior
-from bandit_gym.problem import BanditProblem, check_problem
+from bandit_gym.checks import check_arguments, check_choice, load_named, message, split_name
+from bandit_gym.problem import BanditProblem
 
 OTHERS = "RacingThompson and SMCThompson take any prior"
 
@@ -30,6 +35,8 @@ NEEDS = {
 
 METHODS = tuple(NEEDS)
 
+EXPECTED = "be a name, a dict with the key 'name', or a Posterior with update and sample"
+
 
 def find_methods(problem: BanditProblem) -> list[str]:
     """Return the METHODS that can treat the problem, the best first."""
@@ -41,8 +48,8 @@ def find_methods(problem: BanditProblem) -> list[str]:
     return [method for method in METHODS if fits[method]]
 
 
-def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> tuple[str, Posterior]:
-    """Return the name of a kind and the posterior it makes.
+def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> Posterior:
+    """Return the posterior of a problem that has an exact one.
 
     Args:
         problem: likelihood and prior.
@@ -51,7 +58,7 @@ def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> tuple[st
     Raises:
         ValueError: if the problem lacks what the method needs; says what that is.
     """
-    check_problem(problem)
+    check_choice("method", method, ("auto", *METHODS))
     found = find_methods(problem)
     if method == "auto" and not found:
         needs = ", or ".join(NEEDS.values())
@@ -63,11 +70,52 @@ def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> tuple[st
         )
     method = found[0] if method == "auto" else method
     if method == "conjugate":
-        return method, conjugate_posterior(problem)
+        return conjugate_posterior(problem)
     if method == "grid":
         from agents.posteriors.grid import GridPosterior  # brings numba, as chains do
 
-        return method, GridPosterior(problem)
+        return GridPosterior(problem)
     from agents.posteriors.chains import GibbsPosterior
 
-    return method, GibbsPosterior(problem)
+    return GibbsPosterior(problem)
+
+
+POSTERIORS = {
+    "exact": f"{__name__}:exact_posterior",
+    "smc": "agents.posteriors.particles:ParticlePosterior",
+    "racing": "agents.racing.posterior:RacePosterior",
+}
+"""What rules call a posterior, and where what makes it is."""
+
+
+def make_posterior(problem: BanditProblem, posterior: Any) -> Posterior:
+    """Return a posterior that nobody else holds.
+
+    Args:
+        problem: likelihood and prior.
+        posterior: one of POSTERIORS; `module:name` of what makes a user's own, given the problem; a
+            dict of such a name and options; or a posterior of the problem, which is copied.
+
+    Raises:
+        TypeError: if it is anything else, or makes no posterior.
+        ValueError: if the name or an option is unknown, or the posterior is of another problem.
+    """
+    if isinstance(posterior, Posterior):
+        own = getattr(posterior, "problem", None)
+        if own != problem:
+            condition = f"be of the agent's own problem, {problem!r}, as its attribute problem says"
+            raise ValueError(message("posterior", condition, own))
+        return posterior.fork()
+    if isinstance(posterior, str):
+        posterior = {"name": posterior}
+    if not isinstance(posterior, Mapping):
+        raise TypeError(message("posterior", EXPECTED, posterior))
+    name, options = split_name("posterior", posterior)
+    is_own = isinstance(name, str) and ":" in name
+    target = name if is_own else POSTERIORS[check_choice("posterior", name, POSTERIORS)]
+    make = partial(load_named("posterior", target), problem)
+    check_arguments(f"posterior {name}", make, posterior)
+    found = make(**options)
+    if not isinstance(found, Posterior):
+        raise TypeError(message("posterior", EXPECTED, found))
+    return found

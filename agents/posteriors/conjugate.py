@@ -38,6 +38,7 @@ class ConjugatePosterior(Posterior):
         weights: (2, 2) what a pull and a unit of reward add to the first and second parameter.
     """
 
+    method = "conjugate"
     source = "the conjugate law"
     keeps_state = False
     can_discount = True
@@ -226,7 +227,9 @@ def conjugate_posterior(problem: BanditProblem) -> ConjugatePosterior:
     """Return the posterior under the problem's own prior, which is conjugate."""
     pair = find_row(problem.likelihood).parameters(problem.prior)
     columns = [np.broadcast_to(np.asarray(p, dtype=float), problem.num_arms) for p in pair]
-    return ConjugatePosterior(problem.likelihood, np.stack(columns, axis=1))
+    posterior = ConjugatePosterior(problem.likelihood, np.stack(columns, axis=1))
+    posterior.problem = problem
+    return posterior
 
 
 def matched_posterior(problem: BanditProblem, num_draws: int = 10_000) -> ConjugatePosterior:

@@ -68,12 +68,14 @@ class GridPosterior(Posterior):
         ValueError: if the prior does not integrate, or is too rough.
     """
 
+    method = "grid"
     source = "tables"
     keeps_state = False
     can_discount = True
     has_exact_propensities = True
 
     def __init__(self, problem: BanditProblem) -> None:
+        self.problem = problem
         self.coordinate, self.cells = make_cells(problem)
         self.tables = empty_tables(self.cells, 0)
 

@@ -20,7 +20,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -29,6 +29,7 @@ from agents.base.evidence import CountsAndSums
 from agents.base.table_1 import require_draws
 from agents.posteriors.base import Posterior
 from agents.posteriors.lineage import Lineage
+from agents.posteriors.moves import Data, sweep
 from agents.posteriors.weighted_draws import (
     WeightedDraws,
     compare_populations,
@@ -38,9 +39,16 @@ from agents.posteriors.weighted_draws import (
     relate,
     resample,
 )
+from bandit_gym.checks import check_choice, check_integer, message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
+
+RESAMPLING = ("never", "systematic")
+MOVES = ("none", "random-walk")
+
+MAX_PARTICLES = 10**7
+"""In a lane; each takes 8 bytes an arm."""
 
 MAX_WORK = 1500
 """Stages times arms times steps a sweep that lead particles to many data that come at once."""
@@ -64,32 +72,17 @@ MILD = 0.2
 NUM_MOVES = 3
 """Sweeps after a resampling."""
 
-STEP = 2.4
-"""Standard deviations of a random-walk proposal in those of the population (Gelman et al. 1996)."""
-
-
-class Data(NamedTuple):
-    """What R populations know; of news that are taken in by stages, a share.
-
-    Attributes:
-        arms: (R, D) the arms whose means their particles are.
-        counts: (R, D) pulls of these.
-        sums: (R, D) their total rewards.
-    """
-
-    arms: np.ndarray
-    counts: np.ndarray
-    sums: np.ndarray
-
-
 class ParticlePosterior(Posterior):
     """Populations of weighted particles, renewed when their effective sample size falls.
 
     Arguments:
         problem: likelihood and prior.
-        schedule: (S,) how many particles take part after 0, 1, ... pulls; the last holds on.
-        is_renewed: whether a population is resampled once half of its effective size is lost.
-        is_moved: whether sweeps of Metropolis steps follow, or copies stay where they are.
+        num_particles: how many; without resampling also a sequence, how many of them take part
+            after 0, 1, ... pulls, of which the last holds on.
+        resampling: "systematic" resamples a population once half of its effective size is lost;
+            "never" does not.
+        move: "random-walk" lets sweeps of Metropolis steps follow; "none" leaves copies where they
+            are.
     """
 
     source = "weighted particles"
@@ -100,15 +93,17 @@ class ParticlePosterior(Posterior):
     def __init__(
         self,
         problem: BanditProblem,
-        schedule: Sequence[int],
         *,
-        is_renewed: bool,
-        is_moved: bool,
+        num_particles: int | Sequence[int] = 500,
+        resampling: str = "systematic",
+        move: str = "random-walk",
     ) -> None:
+        schedule = check_schedule(num_particles, resampling)
+        is_renewed = check_choice("resampling", resampling, RESAMPLING) != "never"
         require_draws(problem.prior)
         self.problem = check_problem(problem)
-        self.grows = True
-        self._num_moves = NUM_MOVES if is_moved else 0
+        self._is_cumulative = True
+        self._num_moves = NUM_MOVES if check_choice("move", move, MOVES) != "none" else 0
         self._is_renewed = is_renewed
         self._schedule = np.array(schedule)
         self._least_size = LEAST_LEFT * float(self._schedule[0])
@@ -152,9 +147,9 @@ class ParticlePosterior(Posterior):
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Reweight by the new data; in stages, where they would leave few particles of weight."""
-        counts, sums, self.grows = evidence.counts, evidence.sums, evidence.is_cumulative
+        counts, sums, self._is_cumulative = evidence.counts, evidence.sums, evidence.is_cumulative
         news = counts - self.counts
-        is_new = news if self.grows else (news != 0) | (sums != self.sums)
+        is_new = news if self._is_cumulative else (news != 0) | (sums != self.sums)
         (cells,) = is_new.reshape(-1).nonzero()
         if not cells.size:
             return
@@ -227,6 +222,14 @@ class ParticlePosterior(Posterior):
         found: np.ndarray = np.bitwise_or.reduce(self._by_lane(collapsed | missed), axis=1)
         return found
 
+    def diagnostics(self) -> dict[str, np.ndarray]:
+        """Return (N,) arrays by name that say how far the particles can be relied on."""
+        return super().diagnostics() | {
+            "num_samples": self.num_taking_part(),
+            "effective_sample_size": self.effective_sample_size(),
+            "is_degenerate": self.is_degenerate(),
+        }
+
     def _by_lane(self, values: np.ndarray) -> np.ndarray:
         """Return (R,) values of populations as an (N, G) array."""
         return values.reshape(len(self.counts), -1)
@@ -265,7 +268,7 @@ class ParticlePosterior(Posterior):
 
     def _weigh(self, rows: np.ndarray | slice, log_weights: np.ndarray) -> None:
         """Set the (R, P + 1) log-weights of some populations."""
-        if not self.grows:  # what has ruled out a particle fades, and leaves it ruled out
+        if not self._is_cumulative:  # what has ruled out a particle fades, and leaves it ruled out
             log_weights[np.isnan(log_weights)] = -np.inf
         self._log_weights[rows] = log_weights
         weights, self._tops[rows] = relate(self._scheduled(rows, log_weights))
@@ -430,76 +433,20 @@ class ParticlePosterior(Posterior):
         self._weigh(rows, np.hstack([np.zeros(chosen.shape), reference]))
 
 
-def sweep(
-    rng: Generator,
-    problem: BanditProblem,
-    particles: np.ndarray,
-    data: Data,
-    *,
-    is_along_axes: bool,
-) -> np.ndarray:
-    """Return (R, P, D) particles after a Metropolis step along each of D `step_directions`."""
-    directions = step_directions(particles, is_along_axes=is_along_axes)
-    possible = particles[:, :1]
-    current = _log_posterior(problem, particles, data, possible)
-    for d in range(particles.shape[2]):
-        sizes = STEP * rng.standard_normal(particles.shape[:2])
-        proposed = particles + sizes[..., None] * directions[:, d, None]
-        log_density = _log_posterior(problem, proposed, data, possible)
-        chance = -rng.standard_exponential(particles.shape[:2])
-        is_accepted = log_density - current > chance
-        particles = np.where(is_accepted[..., None], proposed, particles)
-        current = np.where(is_accepted, log_density, current)
-    return particles
 
 
-def step_directions(particles: np.ndarray, *, is_along_axes: bool) -> np.ndarray:
-    """Return (R, D, D) D steps of one standard deviation for each of (R, P, D) populations.
-
-    Along the principal axes, or along each coordinate the deviation given all others.
-    """
-    centred = particles - particles.mean(axis=1, keepdims=True)
-    covariance = centred.transpose(0, 2, 1) @ centred / particles.shape[1]
-    variances, axes = np.linalg.eigh(covariance)
-    if is_along_axes:
-        return axes.transpose(0, 2, 1) * np.sqrt(np.maximum(variances, 0.0))[:, :, None]
-    least = np.maximum(1e-12 * variances[:, -1:], 1e-300)
-    precisions = np.square(axes) @ (1 / np.maximum(variances, least))[:, :, None]
-    return np.eye(particles.shape[2]) / np.sqrt(precisions)
-
-
-def _log_posterior(
-    problem: BanditProblem, particles: np.ndarray, data: Data, possible: np.ndarray
-) -> np.ndarray:
-    """Return (R, P) log posterior densities given the data, up to a constant.
-
-    Args:
-        problem: likelihood and prior.
-        particles: (R, P, D) means.
-        data: what they are weighed by.
-        possible: (R, 1, D) means at which a user's density may be asked, in place of others.
-    """
-    low, high = problem.arm_support().T
-    arms = data.arms[:, None]
-    is_inside = (particles >= low[arms]) & (particles <= high[arms])
-    is_possible = np.all(is_inside & problem.likelihood.contains(particles), axis=2)
-    inside = np.where(is_possible[..., None], particles, possible)
-    log_density = _log_prior(problem, inside, data.arms)
-    known = data.counts[:, None], data.sums[:, None]
-    log_likelihood = problem.likelihood.log_likelihood(inside, *known).sum(axis=2)
-    return np.where(is_possible, log_density + log_likelihood, -np.inf)
-
-
-def _log_prior(problem: BanditProblem, particles: np.ndarray, arms: np.ndarray) -> np.ndarray:
-    """Return (R, P) log prior densities of (R, P, D) means of (R, D) arms, one of them or all."""
-    prior: Any = problem.prior
-    if arms.shape[1] == problem.num_arms:
-        return prior.log_density(particles)
-    arm = arms[:, 0]
-    order = np.argsort(arm, kind="stable")
-    place = np.empty_like(arm)  # how often a row's arm has come before: rows of one place share one
-    place[order] = np.arange(len(arm)) - np.searchsorted(arm, arm, sorter=order)[order]
-    shape = place.max() + 1, particles.shape[1], problem.num_arms
-    packed = np.broadcast_to(particles[: shape[0]], shape).copy()
-    packed[place, :, arm] = particles[..., 0]
-    return prior.arm_log_density(packed)[place, :, arm]
+def check_schedule(num_particles: int | Sequence[int], resampling: str) -> list[int]:
+    """Return numbers of particles after 0, 1, ... pulls."""
+    is_sequence = isinstance(num_particles, Sequence | np.ndarray)
+    is_sequence &= not isinstance(num_particles, str | bytes)
+    sizes = list(num_particles) if is_sequence else [num_particles]  # type: ignore[arg-type]
+    checked = [check_integer("num_particles", size, minimum=1) for size in sizes]
+    if max(checked, default=0) > MAX_PARTICLES:
+        condition = f"be at most {MAX_PARTICLES}"
+        raise ValueError(message("num_particles", condition, max(checked)))
+    if not checked or (len(checked) > 1 and resampling != "never"):
+        raise ValueError(
+            "num_particles must be one number, or a sequence of them where resampling is 'never', "
+            f"got {num_particles!r} with {resampling!r}."
+        )
+    return checked

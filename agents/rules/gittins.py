@@ -15,13 +15,14 @@ import numpy as np
 from scipy import special
 
 from agents.base.evidence import CountsAndSums
-from agents.posteriors.base import Belief, Posterior, PosteriorAgent
+from agents.posteriors.agent import PosteriorAgent
+from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.choosing import exact_posterior
 from agents.posteriors.conjugate import ConjugatePosterior
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.likelihoods import Bernoulli
-from bandit_gym.problem import BanditProblem, check_problem
+from bandit_gym.problem import BanditProblem
 
 FIRST_PULLS, MOST_PULLS = 128, 2048
 """Pulls of an arm that a table is made for: doubled as an arm is pulled more, up to the latter."""
@@ -53,15 +54,13 @@ class DiscountedGittins(PosteriorAgent):
 
     def __init__(self, problem: BanditProblem, *, discount: float = 0.99) -> None:
         self.discount = check_real("discount", discount, above=0.0, maximum=0.995)
-        check_problem(problem)
+        super().__init__(problem)
         if not isinstance(problem.likelihood, Bernoulli):
             condition = "be Bernoulli() for DiscountedGittins"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-        method, inner = exact_posterior(problem)
-        if method == "gibbs":
+        if self.inner.method == "gibbs":
             condition = "have independent arms for DiscountedGittins"
             raise ValueError(message("problem.prior", condition, problem.prior))
-        super().__init__(problem, inner)
         self._num_pulls = 0
         self._groups = np.zeros(problem.num_arms, dtype=np.int64)
         self._tables = np.zeros((1, 0))
@@ -93,7 +92,7 @@ class DiscountedGittins(PosteriorAgent):
     def _make_tables(self, num_pulls: int) -> None:
         """Compute the indices of all states of fewer than `num_pulls` pulls, for each prior."""
         depth = num_pulls + math.ceil(math.log(TOLERANCE) / math.log(self.discount))
-        self._groups, means = predictive_means(exact_posterior(self.problem)[1], self.problem.num_arms, depth)
+        self._groups, means = predictive_means(exact_posterior(self.problem), self.problem.num_arms, depth)
         self._tables = np.stack(
             [find_table(group.tobytes(), depth, self.discount, num_pulls) for group in means]
         )
@@ -206,7 +205,7 @@ class FiniteHorizonGittins(PosteriorAgent):
 
     def __init__(self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON) -> None:
         self.horizon = check_horizon(horizon)
-        super().__init__(problem, exact_posterior(problem)[1])
+        super().__init__(problem)
 
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
@@ -275,7 +274,7 @@ class OptimisticGittins(PosteriorAgent):
 
     def __init__(self, problem: BanditProblem, *, pace: float = 100.0) -> None:
         self.pace = check_real("pace", pace, minimum=0.0)
-        super().__init__(problem, exact_posterior(problem)[1])
+        super().__init__(problem)
 
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""

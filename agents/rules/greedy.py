@@ -5,13 +5,15 @@ Letters: K arms, N lanes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from agents.base import Agent
-from agents.posteriors.base import PosteriorAgent
-from agents.posteriors.choosing import exact_posterior, find_methods
+from agents.posteriors.agent import PosteriorAgent
+from agents.posteriors.choosing import find_methods
 from bandit_gym.checks import check_choice, check_real
-from bandit_gym.problem import BanditProblem
+from bandit_gym.problem import BanditProblem, check_problem
 
 ESTIMATES = ("average", "posterior")
 
@@ -31,11 +33,11 @@ class Greedy(PosteriorAgent):
 
     Arguments:
         problem: likelihood and prior.
-        estimate: "posterior" is the expectation under the posterior, for every prior that
-            `ExactThompson` takes; "average" is the average reward so far, infinite for an arm
-            without any. None is "posterior" where there is one, else "average". Infinite
-            expectations come first.
-        discount: in (0, 1], see `ExactThompson`.
+        estimate: "posterior" is the expectation under the posterior; "average" is the average
+            reward so far, infinite for an arm without any. None is "posterior" where there is one,
+            else "average". Infinite expectations come first.
+        posterior: see `Thompson`.
+        discount: in (0, 1], see `Thompson`.
         window: w >= 1, likewise.
 
     Diagnostics, for "posterior": `doubts` and `is_unreliable`, where the posterior cannot vouch for
@@ -47,14 +49,17 @@ class Greedy(PosteriorAgent):
         problem: BanditProblem,
         *,
         estimate: str | None = None,
+        posterior: Any = "exact",
         discount: float = 1.0,
         window: int | None = None,
     ) -> None:
         if estimate is None:
-            estimate = "posterior" if find_methods(problem) else "average"
+            has_posterior = posterior != "exact" or bool(find_methods(check_problem(problem)))
+            estimate = "posterior" if has_posterior else "average"
         self.estimate = check_choice("estimate", estimate, ESTIMATES)
-        inner = exact_posterior(problem)[1] if estimate == "posterior" else None
-        super().__init__(problem, inner, discount=discount, window=window)
+        if estimate == "average":
+            posterior = None
+        super().__init__(problem, posterior=posterior, discount=discount, window=window)
 
     def estimates(self) -> np.ndarray:
         """Return the (N, K) estimates of the means."""
@@ -71,6 +76,7 @@ class EpsilonGreedy(Greedy):
         problem: likelihood and prior.
         epsilon: share of random pulls, in [0, 1].
         estimate: see `Greedy`.
+        posterior: see `Greedy`.
         discount: see `Greedy`.
         window: see `Greedy`.
     """
@@ -81,10 +87,12 @@ class EpsilonGreedy(Greedy):
         *,
         epsilon: float = 0.1,
         estimate: str | None = None,
+        posterior: Any = "exact",
         discount: float = 1.0,
         window: int | None = None,
     ) -> None:
-        super().__init__(problem, estimate=estimate, discount=discount, window=window)
+        options: Any = {"discount": discount, "window": window}
+        super().__init__(problem, estimate=estimate, posterior=posterior, **options)
         self.epsilon = check_real("epsilon", epsilon, minimum=0.0, maximum=1.0)
 
     def _choose(self) -> np.ndarray:

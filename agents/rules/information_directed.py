@@ -5,12 +5,13 @@ Letters: K arms, N lanes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import special
 
 from agents.numerics.choices import draw_arms
-from agents.posteriors.base import PosteriorAgent
-from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.agent import PosteriorAgent
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
@@ -41,27 +42,30 @@ class InformationDirected(PosteriorAgent):
     second is the mutual information of the reward and the best arm, in nats.
 
     The best law has at most two arms. With independent arms, p and M are integrals over tables of
-    the posteriors (`agents.posteriors.grid`). With a dependent normal prior they are averages over
-    a Markov chain.
+    the posteriors (`agents.posteriors.grid`). Other posteriors average over their draws.
 
     Arguments:
-        problem: likelihood and prior, one that `ExactThompson` takes.
+        problem: likelihood and prior.
         gain: "variance", for any rewards, or "information", for Bernoulli rewards.
+        posterior: see `Thompson`.
 
     References:
         Russo and Van Roy (2018), "Learning to optimize via information-directed sampling": IDS,
         that two arms are enough, and variance-based IDS.
     """
 
-    def __init__(self, problem: BanditProblem, *, gain: str = "variance") -> None:
+    def __init__(
+        self, problem: BanditProblem, *, gain: str = "variance", posterior: Any = "exact"
+    ) -> None:
         check_problem(problem)
         self.gain = check_choice("gain", gain, GAINS)
         if gain == "information" and not isinstance(problem.likelihood, Bernoulli):
             condition = "be Bernoulli() for gain='information'"
             remedy = "gain='variance' takes any rewards"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood, remedy))
-        method = "grid" if problem.offers("arm_log_density") else "auto"
-        super().__init__(problem, exact_posterior(problem, method=method)[1])
+        if posterior == "exact" and problem.offers("arm_log_density"):
+            posterior = {"name": "exact", "method": "grid"}
+        super().__init__(problem, posterior=posterior)
 
     def _choose(self) -> np.ndarray:
         return draw_arms(self.rng, self._law())

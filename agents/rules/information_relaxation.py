@@ -11,7 +11,7 @@ from numpy.random import Generator
 from agents.base.evidence import CountsAndSums
 from agents.base.table_1 import require_draws
 from agents.numerics.choices import random_argmax
-from agents.posteriors.base import PosteriorAgent
+from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
 from bandit_gym.checks import check_choice, message
@@ -52,16 +52,15 @@ class InformationRelaxation(PosteriorAgent):
     ) -> None:
         self.penalty = check_choice("penalty", penalty, PENALTIES)
         self.horizon = check_horizon(horizon)
-        method, inner = exact_posterior(problem)
+        super().__init__(problem)
         if not isinstance(problem.likelihood, Bernoulli | Gaussian):
             condition = "be Bernoulli or Gaussian for InformationRelaxation"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-        if method == "gibbs":
+        if self.inner.method == "gibbs":
             condition = "have independent arms for InformationRelaxation"
             raise ValueError(message("problem.prior", condition, problem.prior))
         require_draws(problem.prior)
-        super().__init__(problem, inner)
-        self._future = exact_posterior(problem)[1]
+        self._future = exact_posterior(problem)
 
     def _choose(self) -> np.ndarray:
         left = remaining_pulls(self, self.horizon)[:, 0]

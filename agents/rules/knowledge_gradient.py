@@ -5,12 +5,13 @@ Letters: K arms, N lanes, T pulls in an episode, t of them done, m pulls looked 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import special
 
 from agents.numerics.laws import BETA_LAW
-from agents.posteriors.base import PosteriorAgent
-from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.agent import PosteriorAgent
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
@@ -38,9 +39,10 @@ class KnowledgeGradient(PosteriorAgent):
     of its own arm alone, also where the prior is dependent. Infinite means come first.
 
     Arguments:
-        problem: Bernoulli or Gaussian rewards, and a prior that `ExactThompson` takes.
+        problem: Bernoulli or Gaussian rewards.
         horizon: T, the pulls in an episode.
         variant: "kg" or "kg*".
+        posterior: see `Thompson`.
 
     References:
         Ryzhov, Powell and Frazier (2012), "The knowledge gradient algorithm for a general class of
@@ -49,7 +51,12 @@ class KnowledgeGradient(PosteriorAgent):
     """
 
     def __init__(
-        self, problem: BanditProblem, *, horizon: int = DEFAULT_HORIZON, variant: str = "kg"
+        self,
+        problem: BanditProblem,
+        *,
+        horizon: int = DEFAULT_HORIZON,
+        variant: str = "kg",
+        posterior: Any = "exact",
     ) -> None:
         self.horizon = check_horizon(horizon)
         self.variant = check_choice("variant", variant, VARIANTS)
@@ -57,7 +64,7 @@ class KnowledgeGradient(PosteriorAgent):
         if not isinstance(problem.likelihood, Bernoulli | Gaussian):
             condition = "be Bernoulli or Gaussian for KnowledgeGradient"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-        super().__init__(problem, exact_posterior(problem)[1])
+        super().__init__(problem, posterior=posterior)
 
     def _scores(self) -> np.ndarray:
         left = remaining_pulls(self, self.horizon) - 1

@@ -5,11 +5,13 @@ Letters: K arms, N lanes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from agents.numerics.choices import random_argmax
-from agents.posteriors.base import Belief, PosteriorAgent
-from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.agent import PosteriorAgent
+from agents.posteriors.base import Belief
 from bandit_gym.checks import check_integer, check_real
 from bandit_gym.problem import BanditProblem
 
@@ -25,15 +27,18 @@ class TopTwoThompson(PosteriorAgent):
     (mean_leader - mean_i) / sqrt(var_leader + var_i).
 
     Arguments:
-        problem: likelihood and prior, one that `ExactThompson` takes.
+        problem: likelihood and prior.
         beta: share of pulls of the leader, in (0, 1).
         max_draws: of a challenger, before it is looked for without draws.
-        discount: in (0, 1], see `ExactThompson`.
+        posterior: see `Thompson`.
+        discount: in (0, 1], see `Thompson`.
         window: w >= 1, likewise.
 
     References:
         Russo (2020), "Simple Bayesian algorithms for best-arm identification", TTTS.
     """
+
+    uses_draws = True
 
     def __init__(
         self,
@@ -41,13 +46,13 @@ class TopTwoThompson(PosteriorAgent):
         *,
         beta: float = 0.5,
         max_draws: int = 30,
+        posterior: Any = "exact",
         discount: float = 1.0,
         window: int | None = None,
     ) -> None:
         self.beta = check_real("beta", beta, above=0.0, below=1.0)
         self.max_draws = check_integer("max_draws", max_draws, minimum=0)
-        inner = exact_posterior(problem)[1]
-        super().__init__(problem, inner, discount=discount, window=window)
+        super().__init__(problem, posterior=posterior, discount=discount, window=window)
 
     def _choose(self) -> np.ndarray:
         posterior = self.belief()

@@ -9,8 +9,7 @@ import numpy as np
 
 from agents.base import Agent
 from agents.base.table_1 import find_row, is_compiled
-from agents.posteriors.base import PosteriorAgent
-from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.agent import PosteriorAgent
 from agents.rules.greedy import empirical_means, number_of_pulls
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
 from bandit_gym.checks import check_real, message
@@ -151,19 +150,14 @@ class BayesUCB(PosteriorAgent):
     An arm without a proper posterior comes before all others.
 
     Arguments:
-        problem: likelihood and prior, one that `ExactThompson` takes.
-        discount: in (0, 1], see `ExactThompson`. t is then what is left of it.
+        problem: likelihood and prior.
+        posterior: see `Thompson`.
+        discount: in (0, 1], see `Thompson`. t is then what is left of it.
         window: w >= 1, likewise.
 
     References:
         Kaufmann, Cappe and Garivier (2012), Algorithm 1 with c = 0.
     """
-
-    def __init__(
-        self, problem: BanditProblem, *, discount: float = 1.0, window: int | None = None
-    ) -> None:
-        inner = exact_posterior(problem)[1]
-        super().__init__(problem, inner, discount=discount, window=window)
 
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)

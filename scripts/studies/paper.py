@@ -57,7 +57,7 @@ class RacingByDraws(RacingThompson):
         assert isinstance(stop, Paper)
         m = np.arange(1.0, stop.max_samples + 1)  # line 12 for averages over m draws, not m + 1
         gaps = 2 * threshold_function(stop.threshold, m, stop.delta) - stop.sigma
-        self._bars = self._bars._replace(gaps=np.append(np.inf, gaps * m / (m + 1)))
+        self.inner.bars = self.inner.bars._replace(gaps=np.append(np.inf, gaps * m / (m + 1)))
 
 
 def entry(

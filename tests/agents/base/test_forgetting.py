@@ -66,5 +66,5 @@ def test_discount_leaves_the_prior_and_what_a_single_lane_draws_follows_the_data
 
 
 def test_chains_refuse_to_forget():
-    with pytest.raises(ValueError, match="problem.prior must be conjugate, or independent across"):
+    with pytest.raises(ValueError, match="posterior must be one that can follow a discount"):
         ExactThompson(CHAINS, discount=0.9)

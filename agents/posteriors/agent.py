@@ -1,0 +1,106 @@
+"""The agent that is one posterior and one rule.
+
+Notation: K arms, N lanes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from agents.base import Agent
+from agents.posteriors.base import Belief, Posterior
+from agents.posteriors.choosing import make_posterior
+from bandit_gym.checks import message
+from bandit_gym.problem import BanditProblem, check_problem
+
+
+class PosteriorAgent(Agent):
+    """An agent that is a posterior and, in its subclasses, a rule.
+
+    Diagnostics: `doubts`, why its posterior cannot vouch for what it holds, as a sum of
+    `bandit_gym.checks.doubts.Doubt`; `is_unreliable`, where there are any; and what else the kind of
+    posterior says.
+
+    Arguments:
+        problem: likelihood and prior.
+        posterior: what its rule asks, see `agents.posteriors.choosing.make_posterior`; None if it
+            asks none.
+        discount: see `Agent`.
+        window: see `Agent`.
+
+    Attributes:
+        inner: the posterior, if any; `belief` is how rules get at it.
+        uses_draws: whether its rule draws from the belief, so that its propensities are exact only
+            where best-arm probabilities are.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ("inner",)
+    uses_draws: ClassVar[bool] = False
+    inner: Any
+    _found: dict[str, np.ndarray] | None = None
+
+    def __init__(
+        self,
+        problem: BanditProblem,
+        *,
+        posterior: Any = "exact",
+        discount: float = 1.0,
+        window: int | None = None,
+    ) -> None:
+        super().__init__(problem, discount=discount, window=window)
+        self.inner = None if posterior is None else make_posterior(check_problem(problem), posterior)
+        if self.inner is None:
+            return
+        if not (self.evidence.is_cumulative or self.inner.can_discount):
+            name = type(self.inner).__name__
+            condition = "be one that can follow a discount or a window"
+            remedy = "conjugate posteriors, tables and 'smc' can"
+            raise ValueError(message("posterior", condition, name, remedy))
+        if self.uses_draws:
+            self.has_exact_law = self.inner.has_exact_propensities
+
+    def belief(self) -> Belief:
+        """Return what is known after all that was observed."""
+        self._require_reset()
+        self.inner.update(self.rng, self.evidence)
+        self._found = None
+        return self.inner.predict()  # type: ignore[no-any-return]
+
+    @property
+    def _diagnostics(self) -> dict[str, np.ndarray]:
+        """How the last `act` went; the posterior stays as it was then until the next.
+
+        It is found when it is asked for: of particles, that takes as long as a decision.
+        """
+        if self._found is None:
+            self._found = self.inner.diagnostics()
+        return self._found
+
+    @_diagnostics.setter
+    def _diagnostics(self, found: dict[str, np.ndarray]) -> None:
+        self._found = found
+
+    def _start(self) -> None:
+        if self.inner is not None:
+            self.inner.start(self.rng, self.num_lanes)
+
+    def _restart(self, mask: np.ndarray) -> None:
+        if self.inner is not None:
+            self._diagnostics = self._diagnostics  # while the posterior is the one that decided
+            self.inner.restart(self.rng, mask)
+
+    def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
+        if self.inner is not None:
+            self.inner.learn(self.rng, lanes, actions, rewards)
+
+    def _held(self) -> Posterior | None:
+        return self.inner  # type: ignore[no-any-return]
+
+    def _aside(self) -> Self:
+        self._diagnostics = self._diagnostics
+        twin = super()._aside()
+        if self.inner is not None and self.inner.keeps_state:
+            twin.inner = self.inner.fork()
+        return twin
