@@ -353,10 +353,6 @@ class Agent(Storable, metaclass=Told):
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         """Follow one reward in each of the given lanes, beside counts and sums."""
 
-    def _held(self) -> Any:
-        """Return the `agents.posteriors.base.Posterior`, None if there is none."""
-        return None
-
     def _are_arms(self, choices: np.ndarray) -> bool:
         """Say whether (N,) choices are arms; one is looked at in a tenth of the time of arrays."""
         if len(choices) == 1:

@@ -18,16 +18,19 @@ def load(
     problem: BanditProblem | None = None,
     *,
     agent_class: type[Agent] | None = None,
+    posterior: Any = None,
 ) -> Agent:
     """Return a saved agent, which goes on bit for bit as the one that was saved.
 
-    Its class is one of `agents`, or is given; a file cannot name any other code.
+    Its class is one of `agents`, or is given, and so is its posterior; a file cannot name any other
+    code.
 
     Args:
         path: of the file.
         problem: what the agent was told. It must be given if its prior or its likelihood has no
             name from which it can be made again, and may be left out otherwise.
         agent_class: the agent's class, if it is one of your own.
+        posterior: the agent's argument, if it was a posterior of your own.
 
     Raises:
         OSError: if there is no such file.
@@ -39,10 +42,11 @@ def load(
     content = read(path)
     kind = _find_class(path, content, agent_class)
     problem = _find_problem(path, content, problem)
+    options = _find_options(path, content, posterior)
     with telling(path):
         known = [*inspect.signature(kind).parameters][1:]
         check_keys("options", content["options"], optional=known)
-        agent = kind(problem, **content["options"])
+        agent = kind(problem, **options)
         agent.reset(content["num_envs"], seed=0)
         set_state(agent, content["state"])
         shape = (agent.num_lanes, agent.problem.num_arms)
@@ -50,6 +54,15 @@ def load(
             raise ValueError(f"counts and sums must have shape {shape}")
         agent.rng.bit_generator.state = content["generator"]
     return agent
+
+
+def _find_options(path: Path, content: dict[str, Any], posterior: Any) -> dict[str, Any]:
+    options, name = content["options"], content["posterior"]
+    if (name is None) != (posterior is None):
+        state = "be left out" if name is None else "be given"
+        condition = f"{state} for the agent in {str(path)!r}, whose own is {name}"
+        raise ValueError(message("posterior", condition, posterior))
+    return options if name is None else options | {"posterior": posterior}
 
 
 def _find_class(path: Path, content: dict[str, Any], own: type[Agent] | None) -> type[Agent]:

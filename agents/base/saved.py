@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,14 +86,17 @@ class Storable:
                 own does not say in `state_names` what its objects remember.
         """
         generator, own = self.rng.bit_generator.state, type(self).__module__
+        options = self.options()
+        is_own = is_own_posterior(options.get("posterior"))
         content = {
             "class": f"{'agents' if is_ours(type(self)) else own}:{type(self).__qualname__}",
-            "options": self.options(),
+            "options": {k: v for k, v in options.items() if not (is_own and k == "posterior")},
+            "posterior": type(self._held()).__name__ if is_own else None,
             "problem": describe_problem(self.problem),
             "prior": type(self.problem.prior).__name__,
             "num_envs": self.num_envs,
             "generator": generator,
-            "state": self._state(),
+            "state": get_state(self),
         }
         write(check_file("path", path), content)
 
@@ -102,18 +105,20 @@ class Storable:
     def rng(self) -> Generator:
         """The agent's own generator; without lanes there is none yet."""
 
-    def _state(self) -> Any:
-        for kind in type(self).__mro__[:-1]:
-            if not is_ours(kind) and "state_names" not in vars(kind):
-                remedy = "list the attributes that change beside counts and sums, () if none do"
-                condition = "have state_names to be saved"
-                raise TypeError(message(kind.__name__, condition, kind, remedy))
-        return get_state(self)
+    def _held(self) -> Any:
+        """Return the `agents.posteriors.base.Posterior`, None if there is none."""
+        return None
 
 
 def is_ours(kind: type) -> bool:
     """Say whether a class comes with this project."""
     return kind.__module__.partition(".")[0] in OURS
+
+
+def is_own_posterior(posterior: Any) -> bool:
+    """Say whether an option is a user's posterior, or names its code as `module:name`."""
+    name = posterior["name"] if isinstance(posterior, Mapping) else posterior
+    return name is not None and not (isinstance(name, str) and ":" not in name)
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -177,10 +182,19 @@ def telling(path: Path) -> Iterator[None]:
 
 
 def get_state(holder: Any) -> Any:
-    """Return copies of what an object remembers, by name; other values as they are."""
+    """Return copies of what an object remembers, by name; other values as they are.
+
+    Raises:
+        TypeError: if a class of a user's own does not say what its objects remember.
+    """
     if parts := _parts(holder):
         return {name: get_state(value) for name, value in parts.items()}
     if hasattr(holder, "state_names"):
+        for kind in type(holder).__mro__:
+            if kind not in (ABC, object) and not is_ours(kind) and "state_names" not in vars(kind):
+                remedy = "list the attributes that change beside counts and sums, () if none do"
+                condition = "have state_names to be saved"
+                raise TypeError(message(kind.__name__, condition, kind, remedy))
         return {name: get_state(getattr(holder, name)) for name in _names(holder)}
     return holder.item() if isinstance(holder, np.generic) else copy.deepcopy(holder)
 

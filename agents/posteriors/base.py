@@ -42,7 +42,7 @@ class Belief(ABC):
     """
 
     source: str = f"{NUM_DRAWS:,} draws"
-    has_exact_propensities: ClassVar[bool] = False
+    has_exact_propensities: bool = False
     _answers: WeightedDraws | None = None
 
     @abstractmethod

@@ -72,6 +72,7 @@ class RacePosterior(WeighedPosterior):
             self.source = self.exact.source
         is_free = isinstance(self.stopping, SelfNormalised)
         self._is_one_sample = is_free and self.vetting.has_equal_weights
+        self.has_exact_propensities = self._is_one_sample and not self.raced.is_inferred
         self._log_supremum = -math.inf
         if isinstance(self.stopping, Paper) and self.stopping.scale == "supremum":
             self._log_supremum = self.raced.log_supremum()

@@ -1,0 +1,180 @@
+"""Any posterior under any rule: it plays by its propensities, is saved, copied, or refused."""
+
+import pickle
+
+import numpy as np
+import pytest
+from ensemble import Ensemble
+from surface import started
+
+import agents
+from agents import BayesUCB, Thompson, make_agent
+from agents.posteriors.base import Posterior
+from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.problem import BanditProblem
+
+ARMS = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 3)
+TIED = BanditProblem(
+    Bernoulli(), TruncatedMultivariateNormal(0.5, (0.05 * np.eye(3) + 0.02).tolist()), 3
+)
+RULES = (
+    *("thompson", "sliding_window", "greedy", "epsilon_greedy", "bayes_ucb", "top_two"),
+    *("knowledge_gradient", "information_directed"),
+)
+POSTERIORS = {
+    "conjugate": (BanditProblem(Bernoulli(), Beta(2.0, 3.0), 3), "exact"),
+    "tables": (ARMS, "exact"),
+    "chains": (TIED, "exact"),
+    "particles": (ARMS, {"name": "smc", "num_particles": 100}),
+    "joint particles": (TIED, {"name": "smc", "num_particles": 100}),
+    "race of independent arms": (ARMS, "racing"),
+    "race": (TIED, {"name": "racing", "effective_samples": 10}),
+    "own": (ARMS, Ensemble(ARMS)),
+    "own, by name": (ARMS, {"name": "ensemble:Ensemble", "size": 10}),
+}
+FORGETFUL = "conjugate", "tables", "particles", "joint particles"
+"""Posteriors from which data can leave again."""
+PAIRS = [
+    pytest.param(rule, posterior, id=f"{rule}, {posterior}")
+    for rule in RULES
+    for posterior in POSTERIORS
+    if rule != "sliding_window" or posterior in FORGETFUL
+]
+every_pair = pytest.mark.parametrize(("rule", "posterior"), PAIRS)
+
+
+def make(rule, posterior, num_envs):
+    problem, told = POSTERIORS[posterior]
+    return started(rule, problem, num_envs, posterior=told)
+
+
+def play(agent, num_steps, seed=2):
+    """Let the agent play for rewards that are the same whatever it does; return its actions."""
+    rng, history = np.random.default_rng(seed), []
+    for _ in range(num_steps):
+        history.append(agent.act())
+        agent.observe(history[-1], rng.integers(2, size=agent.num_envs).astype(float))
+    return np.array(history)
+
+
+@every_pair
+def test_arms_are_played_as_often_as_propensities_say(rule, posterior):
+    """Shares are summed over lanes: four deviations, and as many of what answers from draws miss.
+
+    400 sweeps of a chain are worth 100 draws, a user's posterior has 1,000, a race 10,000.
+    """
+    num_lanes, num_rounds = 10, 20
+    agent = make(rule, posterior, num_lanes)
+    play(agent, 3)
+    law = agent.action_probabilities()
+    np.testing.assert_allclose(law.sum(axis=1), 1.0, atol=1e-9)
+    acts = np.array([agent.act() for _ in range(num_rounds)])
+    shares = (acts[..., None] == np.arange(3)).mean(axis=0)
+    variance = (law * (1 - law)).sum(axis=0) / num_rounds
+    allowed = 4 * np.sqrt(variance) + 1e-9
+    if not agent.has_exact_law:
+        allowed = 4 * np.sqrt(variance + num_lanes * 0.25 / 100)
+    assert (abs((shares - law).sum(axis=0)) <= allowed).all()
+
+
+@every_pair
+def test_asking_moves_nothing_and_copies_and_files_go_on(rule, posterior, tmp_path):
+    asked, unasked = (make(rule, posterior, 3) for _ in range(2))
+    play(asked, 3)
+    play(unasked, 3)
+    asked.action_probabilities()
+    snapshot = asked.posterior()
+    snapshot.mean(), snapshot.quantile(0.3), snapshot.best_arm_probabilities()
+    snapshot.sample(2, seed=0)
+    asked.save(tmp_path / "agent")
+    problem, told = POSTERIORS[posterior]
+    given = {"posterior": told} if "own" in posterior else {}
+    copies = [pickle.loads(pickle.dumps(asked)), agents.load(tmp_path / "agent", problem, **given)]
+    expected = play(unasked, 3, seed=3)
+    for each in (asked, *copies):
+        assert play(each, 3, seed=3).tolist() == expected.tolist()
+
+
+DRAWN = "thompson", "top_two"
+APPROXIMATE = "chains", "race", "own", "own, by name"
+
+
+@every_pair
+def test_propensities_are_exact_unless_the_rule_draws_from_what_answers_by_other_draws(
+    rule, posterior
+):
+    is_exact = not (rule in DRAWN and posterior in APPROXIMATE)
+    assert make(rule, posterior, 1).has_exact_law is is_exact
+
+
+@pytest.mark.parametrize("posterior", sorted({*POSTERIORS} - {*FORGETFUL}))
+@pytest.mark.parametrize("options", [{"window": 5}, {"discount": 0.5}])
+def test_a_posterior_that_cannot_forget_is_refused_where_data_leave(posterior, options):
+    problem, told = POSTERIORS[posterior]
+    with pytest.raises(ValueError, match="posterior must be one that can follow a discount or"):
+        Thompson(problem, posterior=told, **options)
+
+
+def test_an_object_is_copied_so_that_two_agents_share_nothing():
+    own = Ensemble(ARMS)
+    first, second = (started("greedy", ARMS, 2, posterior=own) for _ in range(2))
+    play(first, 3)
+    assert (second.inner.pulls == 3.0).all() and not hasattr(own, "pulls")
+
+
+def test_what_a_posterior_lacks_is_answered_from_its_draws_and_it_says_so():
+    agent = started("thompson", ARMS, None, posterior=Ensemble(ARMS))
+    agent.observe(0, 1.0)
+    assert agent.posterior().source == "1,000 draws"
+    belief = agent.belief()
+    best, means = belief.best_arm_moments()
+    assert best == pytest.approx(belief.best_arm_probabilities(), abs=1e-9)
+    assert np.einsum("na,nai->ni", best, means) == pytest.approx(belief.mean(), abs=1e-9)
+    below, moment = belief.lower_partial_moment(belief.quantile(0.5))
+    assert (below >= 0.5).all() and (moment > 0).all()
+    assert belief.effective_sample_size() == pytest.approx(1000)
+
+
+class Silent(Ensemble):
+    """It does not say what it remembers."""
+
+
+REFUSED = [
+    ("rasing", ValueError, "posterior must be one of .*; the nearest known one is 'racing'"),
+    ({"name": "smc", "num_particle": 5}, ValueError, "'num_particles'"),
+    ("ensemble:Ensembel", ValueError, "posterior must be importable, got 'ensemble:Ensembel'"),
+    ("builtins:repr", TypeError, "or a Posterior with update and sample, got 'BanditProblem"),
+    (3, TypeError, "posterior must be a name, a dict with the key 'name', or a Posterior with"),
+    (Ensemble(TIED), ValueError, "posterior must be of the agent's own problem"),
+    (object(), TypeError, "or a Posterior with update and sample, got <object"),
+    ({"size": 3}, ValueError, "posterior must be a dict with the key 'name'"),
+]
+
+
+@pytest.mark.parametrize(("told", "error", "text"), REFUSED, ids=lambda each: str(each)[:30])
+def test_what_is_no_posterior_of_the_problem_is_refused_at_once(told, error, text):
+    with pytest.raises(error, match=text):
+        BayesUCB(ARMS, posterior=told)
+
+
+def test_a_posterior_without_sample_is_refused_at_once():
+    class Halved(Posterior):
+        def update(self, rng, evidence):
+            pass
+
+    with pytest.raises(TypeError, match="sample"):
+        make_agent("greedy", ARMS, posterior=Halved())
+
+
+def test_a_file_asks_for_a_posterior_of_ones_own_and_for_its_state_names(tmp_path):
+    agent = started("thompson", ARMS, 2, posterior=Ensemble(ARMS))
+    agent.save(tmp_path / "agent")
+    with pytest.raises(ValueError, match="posterior must be given for .*, whose own is Ensemble"):
+        agents.load(tmp_path / "agent")
+    started("thompson", ARMS, 2).save(tmp_path / "other")
+    with pytest.raises(ValueError, match="posterior must be left out for the agent in"):
+        agents.load(tmp_path / "other", posterior=Ensemble(ARMS))
+    silent = started("thompson", ARMS, 2, posterior=Silent(ARMS))
+    with pytest.raises(TypeError, match="Silent must have state_names to be saved"):
+        silent.save(tmp_path / "silent")
