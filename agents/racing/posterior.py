@@ -107,7 +107,9 @@ class RacePosterior(WeighedPosterior):
         if not (self.vetting.has_equal_weights or self.vetting.is_sure):
             doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.is_poor()
         doubts |= Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
-        self._tell(races.num_samples, races.effective_sample_size(), is_capped, doubts)
+        self._last = self._report(
+            races.num_samples, races.effective_sample_size(), is_capped, doubts
+        )
         return np.argmax(races.totals, axis=1)  # line 16
 
     def race(self, rng: Generator) -> Races:
@@ -127,6 +129,9 @@ class RacePosterior(WeighedPosterior):
 
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Return how the last races went; without any, what is doubted of the proposal."""
+        if self._is_one_sample:
+            ones = np.ones(len(self.counts), dtype=np.int64)
+            return self._report(ones, ones.astype(np.float64), ones == 0, self.doubts())
         return super().diagnostics() if self._last is None else self._last
 
     def doubts(self) -> np.ndarray:
@@ -162,21 +167,19 @@ class RacePosterior(WeighedPosterior):
         if self.raced.is_inferred:
             self._follow(rng)
             self.vetting.look_near(self.vetting.find_due(self.counts))
-        ones = np.ones(len(self.counts), dtype=np.int64)
-        self._tell(ones, ones.astype(np.float64), ones == 0, exact.doubts())
         best: np.ndarray = exact.draw_best(rng)
         return best
 
-    def _tell(
+    def _report(
         self,
         num_samples: np.ndarray,
         effective_sample_size: np.ndarray,
         is_capped: np.ndarray,
         doubts: np.ndarray,
-    ) -> None:
-        """Note how a decision went, and why it may not follow the posterior."""
+    ) -> dict[str, np.ndarray]:
+        """Return how a decision went, and why it may not follow the posterior."""
         doubts = doubts | Doubt.PROPOSAL_BLIND.value * self.vetting.is_blind
-        self._last = {
+        return {
             "num_samples": num_samples,
             "effective_sample_size": effective_sample_size,
             "is_capped": is_capped,
