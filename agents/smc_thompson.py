@@ -12,14 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from agents.rules.thompson import Thompson
 from bandit_gym.problem import BanditProblem
-
-MOST_VALUES = 5 * 10**8
-"""Means of particles in all lanes together: 4 GB, and as much again for what is made of them."""
-
 
 class SMCThompson(Thompson):
     """For each decision draw a vector of means from weighted particles, and pull its best arm.
@@ -81,10 +75,3 @@ class SMCThompson(Thompson):
         """
         options = {"resampling": "never", "move": "none", "prior": prior}
         return cls(problem, num_particles=num_particles, **options)
-
-    @property
-    def most_lanes(self) -> int:
-        """How many lanes it can be asked for: each has all particles."""
-        num_values = int(np.max(self.num_particles)) * self.problem.num_arms
-        return min(super().most_lanes, max(1, MOST_VALUES // num_values))
-

@@ -61,6 +61,24 @@ class PosteriorAgent(Agent):
         if self.uses_draws:
             self.has_exact_law = self.inner.has_exact_propensities
 
+    @property
+    def most_lanes(self) -> int:
+        """How many lanes it can be asked for: posteriors may need more memory than statistics."""
+        return super().most_lanes if self.inner is None else min(
+            super().most_lanes, self.inner.max_lanes
+        )
+
+    def warm_start(self, counts: Any, sums: Any) -> None:
+        """Add earlier data to every lane, see `Agent.warm_start`.
+
+        Raises:
+            TypeError: if the posterior learns from single rewards.
+        """
+        if self.inner is not None and type(self.inner).learn is not Posterior.learn:
+            condition = "be one that does without learn, for warm_start, where no reward is known"
+            raise TypeError(message("posterior", condition, type(self.inner).__name__))
+        super().warm_start(counts, sums)
+
     def belief(self) -> Belief:
         """Return what is known after all that was observed."""
         self._require_reset()

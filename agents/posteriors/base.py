@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.random import Generator
 
-from agents.base.evidence import CountsAndSums
+from agents.base.evidence import MAX_STATISTICS, CountsAndSums
 from agents.numerics.choices import random_argmax, share_evenly
 from agents.posteriors.weighted_draws import WeightedDraws
 from bandit_gym.checks import message
@@ -159,10 +159,12 @@ class Posterior(Belief):
         problem: whose posterior it is.
         keeps_state: whether lanes hold more than follows from the evidence.
         state_names: the attributes that a saved agent needs beside the evidence.
+        max_lanes: how many lanes there is memory for.
         can_discount: whether it can follow evidence that is discounted or leaves a window.
     """
 
     problem: BanditProblem
+    max_lanes: int = MAX_STATISTICS
     keeps_state: ClassVar[bool] = True
     state_names: ClassVar[tuple[str, ...]] = ()
     can_discount: ClassVar[bool] = False
@@ -179,7 +181,7 @@ class Posterior(Belief):
     ) -> None:
         """Take single rewards, for kinds that need them: one in each of (R,) lanes.
 
-        A `warm_start`, of which totals alone are known, does not come here.
+        Agents refuse a `warm_start` then, of which totals alone are known.
         """
 
     @abstractmethod

@@ -50,6 +50,9 @@ MOVES = ("none", "random-walk")
 MAX_PARTICLES = 10**7
 """In a lane; each takes 8 bytes an arm."""
 
+MAX_VALUES = 5 * 10**8
+"""Means of particles in all lanes together: 4 GB, and as much again for what is made of them."""
+
 MAX_WORK = 1500
 """Stages times arms times steps a sweep that lead particles to many data that come at once."""
 
@@ -103,6 +106,7 @@ class ParticlePosterior(Posterior):
         require_draws(problem.prior)
         self.problem = check_problem(problem)
         self._is_cumulative = True
+        self.max_lanes = max(1, MAX_VALUES // (max(schedule) * problem.num_arms))
         self._num_moves = NUM_MOVES if check_choice("move", move, MOVES) != "none" else 0
         self._is_renewed = is_renewed
         self._schedule = np.array(schedule)

@@ -136,6 +136,19 @@ def test_what_a_posterior_lacks_is_answered_from_its_draws_and_it_says_so():
     assert belief.effective_sample_size() == pytest.approx(1000)
 
 
+def test_totals_are_refused_where_a_posterior_learns_from_single_rewards():
+    agent = started("greedy", ARMS, None, posterior=Ensemble(ARMS))
+    with pytest.raises(TypeError, match="posterior must be one that does without learn, for warm"):
+        agent.warm_start([1, 0, 0], [1.0, 0.0, 0.0])
+    assert not agent.counts.any()
+
+
+def test_particles_take_their_memory_under_every_rule():
+    agent = make_agent("greedy", ARMS, posterior={"name": "smc", "num_particles": 10**6})
+    with pytest.raises(ValueError, match="num_envs must be at most 166"):
+        agent.reset(1000)
+
+
 class Silent(Ensemble):
     """It does not say what it remembers."""
 
