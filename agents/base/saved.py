@@ -91,7 +91,7 @@ class Storable:
         content = {
             "class": f"{'agents' if is_ours(type(self)) else own}:{type(self).__qualname__}",
             "options": {k: v for k, v in options.items() if not (is_own and k == "posterior")},
-            "posterior": type(self._held()).__name__ if is_own else None,
+            "posterior": type(getattr(self, "inner", None)).__name__ if is_own else None,
             "problem": describe_problem(self.problem),
             "prior": type(self.problem.prior).__name__,
             "num_envs": self.num_envs,
@@ -104,10 +104,6 @@ class Storable:
     @abstractmethod
     def rng(self) -> Generator:
         """The agent's own generator; without lanes there is none yet."""
-
-    def _held(self) -> Any:
-        """Return the `agents.posteriors.base.Posterior`, None if there is none."""
-        return None
 
 
 def is_ours(kind: type) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from agents.base import Agent
 from agents.posteriors.base import Belief, Posterior
 from agents.posteriors.choosing import make_posterior
+from agents.snapshots.snapshot import PosteriorSnapshot
 from bandit_gym.checks import message
 from bandit_gym.problem import BanditProblem, check_problem
 
@@ -86,6 +87,13 @@ class PosteriorAgent(Agent):
         self._found = None
         return self.inner.predict()  # type: ignore[no-any-return]
 
+    def posterior(self) -> PosteriorSnapshot:
+        """Return what is known of the means now, see `Agent.posterior`."""
+        if self.inner is None:
+            super().posterior()
+        self._require_reset()
+        return PosteriorSnapshot(self, self.inner)
+
     @property
     def _diagnostics(self) -> dict[str, np.ndarray]:
         """How the last `act` went; the posterior stays as it was then until the next.
@@ -112,9 +120,6 @@ class PosteriorAgent(Agent):
     def _learn(self, lanes: np.ndarray, actions: np.ndarray, rewards: np.ndarray) -> None:
         if self.inner is not None:
             self.inner.learn(self.rng, lanes, actions, rewards)
-
-    def _held(self) -> Posterior | None:
-        return self.inner  # type: ignore[no-any-return]
 
     def _aside(self) -> Self:
         self._diagnostics = self._diagnostics
