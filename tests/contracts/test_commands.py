@@ -245,12 +245,12 @@ def test_run_puts_the_results_into_a_folder_named_by_content(tmp_path, monkeypat
 
 def test_compare_stores_propensities_and_other_priors_where_asked(tmp_path, capsys):
     prior = '{"name":"beta","alpha":5,"beta":5}'
-    agents = ["racing", f"exact:prior={prior}", f"racing:delta=0.2,prior={prior}"]
+    agents = ["racing:stopping=9", f"exact:prior={prior}", f"racing:stopping=20,prior={prior}"]
     assert compare(tmp_path, "--agents", *agents, "--propensities") == 0
     printed = capsys.readouterr().out
-    assert "exact, told beta(5, 5)" in printed and "racing(delta=0.2), told beta(5, 5)" in printed
+    assert "exact, told beta(5, 5)" in printed and "racing(stopping=20), told beta(5, 5)" in printed
     table = pd.read_parquet(tmp_path / "blocks")
-    is_exact = table["agent"].astype(str).str.startswith("exact")  # Racing's law is approximated
+    is_exact = table["agent"].astype(str).str.startswith("exact")  # races are approximate
     assert (table["propensity"] > 0).all()
     assert (table["propensity_is_exact"] == is_exact).all()
 
