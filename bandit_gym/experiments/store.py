@@ -17,6 +17,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -78,9 +79,10 @@ class Store:
                 _write_manifest(directory, experiment, stored)
                 yield cls(directory)
         except Timeout as error:
+            look_on = shlex.join(["bandit-gym", "report", str(directory)])
             raise BlockingIOError(
                 f"the folder must not be in use, got {str(directory)!r} where another process is "
-                "at work; wait for it, or look on with `bandit-gym report`."
+                f"at work; wait for it, or look on with `{look_on}`."
             ) from error
 
     def write_block(

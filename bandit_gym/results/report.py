@@ -134,7 +134,7 @@ def closing_notes(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
     if results.damaged:
         yield (
             f"Not whole: {len(results.damaged)} blocks, for example {results.damaged[0]}; "
-            "`bandit-gym resume` computes them again."
+            "to resume the experiment computes them again."
         )
     for found in results.failed:
         headline = next(iter(found.failures.values())).partition("\n")[0]

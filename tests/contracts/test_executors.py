@@ -381,7 +381,7 @@ def test_damaged_blocks_are_told_left_out_and_computed_again(copy, serial, kind)
     watched = run_and_watch(make_experiment(), copy)
     assert (watched.stored, len(watched.done)) == (4, 5)
     assert sorted(watched.damaged) == [f"{path.parent.name}/{path.stem}" for path in paths]
-    example = f"for example {watched.damaged[0]}; `bandit-gym resume` computes them"
+    example = f"for example {watched.damaged[0]}; to resume the experiment computes them"
     assert f"Not whole: 5 blocks, {example}" in told
     assert files_of(copy) == serial
     assert load_results(copy).frame().equals(whole)
