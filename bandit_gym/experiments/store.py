@@ -33,6 +33,8 @@ from bandit_gym.experiments.provenance import Stamp
 
 SUFFIXES = {"blocks": "parquet", "receipts": "json", "failures": "txt"}
 MANIFEST, LOCK = "experiment.json", ".lock"
+READ = {"results_version", "versions", "agent_seconds", "decisions"}
+"""What is read of every receipt, beside what identifies its block and its `sources`."""
 
 
 class StoredBlock(NamedTuple):
@@ -110,7 +112,7 @@ class Store:
             receipt = json.loads(Path(receipt_path).read_bytes())
             data = pa.memory_map(path).read_buffer()
             expected = _identity(run, block) | {"sha256": hashlib.sha256(data).hexdigest()}
-            is_its = receipt.items() >= expected.items() and "results_version" in receipt
+            is_its = receipt.items() >= expected.items() and receipt.keys() >= READ
             is_stamped = all(isinstance(each, dict) for each in receipt["sources"].values())
         except (OSError, LookupError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"{path} must be whole, with its receipt, got {error!r}.") from error

@@ -387,6 +387,19 @@ def test_damaged_blocks_are_told_left_out_and_computed_again(copy, serial, kind)
     assert load_results(copy).frame().equals(whole)
 
 
+@pytest.mark.parametrize("key", ["versions", "agent_seconds", "decisions", "results_version"])
+def test_a_receipt_without_a_key_is_told_by_name_and_its_block_computed_again(copy, key):
+    path = sorted((copy / "receipts").rglob("0*.*"))[0]
+    receipt = json.loads(path.read_bytes())
+    path.write_text(json.dumps({name: receipt[name] for name in receipt.keys() - {key}}))
+    assert f"Not whole: 1 blocks, for example {path.parent.name}/{path.stem};" in str(
+        load_results(copy)
+    )
+    watched = run_and_watch(make_experiment(), copy)
+    assert watched.damaged == (f"{path.parent.name}/{path.stem}",)
+    assert json.loads(path.read_bytes()).keys() == receipt.keys()
+
+
 def test_a_block_that_is_missing_is_not_called_damaged(copy, serial):
     for kind in ("blocks", "receipts"):
         sorted(sorted((copy / kind).iterdir())[0].iterdir())[1].unlink()

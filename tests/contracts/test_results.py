@@ -347,6 +347,7 @@ def test_text_tells_each_agents_numbers_by_hand(tmp_path):
     assert lines[4] == (
         "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
     )
+    assert "Verdicts: regret below or above a0's with p < 0.05; undecided otherwise." in lines
 
 
 def test_text_says_what_verdicts_rest_on_and_how_many_decisions_were_flagged(results):
