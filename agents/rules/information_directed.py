@@ -10,7 +10,7 @@ from scipy import special
 
 from agents.numerics.choices import draw_arms
 from agents.posteriors.base import PosteriorAgent
-from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.choosing import exact_posterior, find_methods
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
@@ -60,7 +60,7 @@ class InformationDirected(PosteriorAgent):
             condition = "be Bernoulli() for gain='information'"
             remedy = "gain='variance' takes any rewards"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood, remedy))
-        method = "grid" if problem.offers("arm_log_density") else "auto"
+        method = "grid" if "grid" in find_methods(problem) else "auto"
         super().__init__(problem, exact_posterior(problem, method=method)[1])
 
     def _choose(self) -> np.ndarray:
