@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
+from scipy.special import ndtri
 
 from agents.base.table_1 import is_compiled, is_conjugate
 from agents.numerics.choices import draw_arms
@@ -40,9 +41,11 @@ NEGLIGIBLE = 1e-9
 """Weight of a component up to which its best arms are left out."""
 DOUBTED = 1e-6
 """Weight of a component from which on its doubts count."""
-MAX_STEPS, TOLERANCE, ROUNDING = 100, 1e-10, 4e-16
-"""Of the search for a quantile; what its level may be off by, relative to the tail, and at all."""
-_TINY = 1e-300
+MAX_STEPS, TOLERANCE, ROUNDING = 100, 1e-12, 2e-15
+"""Of the search for a quantile; what its level may be off by, in normal deviations and at all."""
+FARTHEST = 37.0
+"""Normal deviations of levels that are 0 or 1 to rounding."""
+_TINY, _LARGEST = 1e-300, 1e100
 
 
 class MixturePosterior(Posterior):
@@ -138,7 +141,7 @@ class MixturePosterior(Posterior):
             with np.errstate(all="ignore"):  # beyond other arms' support
                 prior = component.arm_log_density(means)[rows, arms]
             value = prior + self.problem.likelihood.log_likelihood(x, *data)
-            value += part.coordinate.log_slope(u) - np.log(high[:, DENSITY])
+            value += part.coordinate.log_slope(u) - np.log(np.maximum(high[:, DENSITY], _TINY))
             is_impossible = np.isnan(part.tables.errors[lanes, arms])
             found[:, c] = np.where(is_impossible, -np.inf, value)
         return found - self._constants[:, arms].T
@@ -195,10 +198,17 @@ class MixturePosterior(Posterior):
         """Return the (N, K) quantiles, which lie between those of the components."""
         levels = np.broadcast_to(p, self.counts.shape)
         ends = self._ask(lambda part: part.quantile(self._tile(levels, part)))
+        ends = np.clip(ends, -_LARGEST, _LARGEST)  # infinite ones share nothing to search in
         is_felt = (self.weights > 0)[..., None]
         low, high = np.where(is_felt, ends, np.inf).min(1), np.where(is_felt, ends, -np.inf).max(1)
-        allowed = np.maximum(TOLERANCE * np.minimum(levels, 1 - levels), ROUNDING)
-        return find_root(lambda x: self.shortfall(x)[0] - levels, low, high, allowed)
+        goal = np.clip(ndtri(levels), -FARTHEST, FARTHEST)
+        allowed = TOLERANCE + ROUNDING * np.sqrt(2 * np.pi) * np.exp(goal**2 / 2)
+
+        def gap(x: np.ndarray) -> np.ndarray:
+            """Return how far the level at x is from the goal: nearly straight in x."""
+            return np.asarray(np.clip(ndtri(self.shortfall(x)[0]), -FARTHEST, FARTHEST) - goal)
+
+        return find_root(gap, low, high, allowed)
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (m, N, K) densities at (m,) places."""
@@ -264,7 +274,7 @@ class MixturePosterior(Posterior):
 def find_root(
     gap: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray, allowed: np.ndarray
 ) -> np.ndarray:
-    """Return where rising functions are 0, by regula falsi (Illinois) and every third step halves.
+    """Return where rising functions are 0: by regula falsi (Illinois), and by halves now and then.
 
     Args:
         gap: x -> functions there; arguments and results are arrays of one shape.
@@ -272,15 +282,17 @@ def find_root(
         high: where they are at least 0.
         allowed: what they may be off by.
     """
-    below, above = gap(low), gap(high)
-    x = low
-    for step in range(MAX_STEPS):
-        part = below / np.minimum(below - above, -_TINY) if step % 3 < 2 else np.full_like(x, 0.5)
-        x = low + np.clip(part, 0.0, 1.0) * (high - low)
+    below, above, x = gap(low), gap(high), low
+    was_low = was_high = np.zeros(x.shape, dtype=bool)
+    for step in range(1, MAX_STEPS):
+        share = below / np.minimum(below - above, -_TINY) if step % 4 else 0.5
+        x = low + np.clip(share, 0.0, 1.0) * (high - low)
         found = gap(x)
-        if (np.abs(found) <= allowed).all():
+        is_low, is_high = found <= 0, found >= 0
+        if ((np.abs(found) <= allowed) | (high - low <= ROUNDING * np.abs(x))).all():
             break
-        is_low = found <= 0
-        low, high = np.where(is_low, x, low), np.where(is_low, high, x)
-        below, above = np.where(is_low, found, below / 2), np.where(is_low, above / 2, found)
+        below = np.where(is_low, found, np.where(is_high & was_high, below / 2, below))
+        above = np.where(is_high, found, np.where(is_low & was_low, above / 2, above))
+        low, high = np.where(is_low, x, low), np.where(is_high, x, high)
+        was_low, was_high = is_low, is_high
     return x
