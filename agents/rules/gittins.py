@@ -266,7 +266,8 @@ class OptimisticGittins(PosteriorAgent):
     K = 1 in the paper's letters, at the discount gamma_t = 1 - 1 / (pace + t + 1).
 
     Arguments:
-        problem: likelihood and prior, one that `ExactThompson` takes, with independent arms.
+        problem: likelihood and prior, one that `ExactThompson` takes, with independent arms;
+            of dependent ones each index is that of the arm's own posterior.
         pace: makes the first discount, 1 - 1 / (pace + 1); the paper's experiments have 100.
 
     References:

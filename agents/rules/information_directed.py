@@ -41,8 +41,8 @@ class InformationDirected(PosteriorAgent):
     second is the mutual information of the reward and the best arm, in nats.
 
     The best law has at most two arms. With independent arms, p and M are integrals over tables of
-    the posteriors (`agents.posteriors.grid`). With a dependent normal prior they are averages over
-    a Markov chain.
+    the posteriors (`agents.posteriors.grid`), and with a mixture of such priors their means over
+    its components. With a dependent normal prior they are averages over a Markov chain.
 
     Arguments:
         problem: likelihood and prior, one that `ExactThompson` takes.
