@@ -85,17 +85,20 @@ class GridPosterior(Posterior):
             ValueError: if data have probability 0 under the prior; names arm and lane. Or if so
                 many tables do not fit into memory.
         """
-        self.counts = counts
-        if len(self.tables.keys) != len(counts):
-            self.tables = self._make_room(len(counts))
-        place = update_tables(self.cells, self.tables, counts, sums)
-        if place >= 0:
-            lane, arm = divmod(place, counts.shape[1])
+        self.update(counts, sums)
+        for lane, arm in np.argwhere(np.isnan(self.tables.errors))[:1].tolist():
             raise ValueError(
                 f"the rewards of arm {arm} in lane {lane} must be possible under problem.prior, "
                 f"got {counts[lane, arm]} rewards of total {sums[lane, arm]}, whose probability "
                 "is 0."
             )
+
+    def update(self, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Do as `follow`, but leave the prior where data are impossible; their errors are NaN."""
+        self.counts = counts
+        if len(self.tables.keys) != len(counts):
+            self.tables = self._make_room(len(counts))
+        update_tables(self.cells, self.tables, counts, sums)
 
     def _make_room(self, num_lanes: int) -> Tables:
         num_tables, num_points = num_lanes * len(self.cells.kind_of_arm), count_points(self.cells)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from agents.posteriors.base import Posterior, PosteriorAgent
-from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.choosing import DEPENDENT, exact_posterior
 from agents.posteriors.conjugate import ConjugatePosterior
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
 from bandit_gym.checks import check_integer, check_real, message
@@ -57,7 +57,7 @@ class DiscountedGittins(PosteriorAgent):
             condition = "be Bernoulli() for DiscountedGittins"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
         method, inner = exact_posterior(problem)
-        if method == "gibbs":
+        if method in DEPENDENT:
             condition = "have independent arms for DiscountedGittins"
             raise ValueError(message("problem.prior", condition, problem.prior))
         super().__init__(problem, inner)
@@ -266,7 +266,8 @@ class OptimisticGittins(PosteriorAgent):
     K = 1 in the paper's letters, at the discount gamma_t = 1 - 1 / (pace + t + 1).
 
     Arguments:
-        problem: likelihood and prior, one that `ExactThompson` takes, with independent arms.
+        problem: likelihood and prior, one that `ExactThompson` takes, with independent arms;
+            of dependent ones each index is that of the arm's own posterior.
         pace: makes the first discount, 1 - 1 / (pace + 1); the paper's experiments have 100.
 
     References:

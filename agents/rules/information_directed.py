@@ -10,7 +10,7 @@ from scipy import special
 
 from agents.numerics.choices import draw_arms
 from agents.posteriors.base import PosteriorAgent
-from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.choosing import exact_posterior, find_methods
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
@@ -41,8 +41,8 @@ class InformationDirected(PosteriorAgent):
     second is the mutual information of the reward and the best arm, in nats.
 
     The best law has at most two arms. With independent arms, p and M are integrals over tables of
-    the posteriors (`agents.posteriors.grid`). With a dependent normal prior they are averages over
-    a Markov chain.
+    the posteriors (`agents.posteriors.grid`), and with a mixture of such priors their means over
+    its components. With a dependent normal prior they are averages over a Markov chain.
 
     Arguments:
         problem: likelihood and prior, one that `ExactThompson` takes.
@@ -60,7 +60,7 @@ class InformationDirected(PosteriorAgent):
             condition = "be Bernoulli() for gain='information'"
             remedy = "gain='variance' takes any rewards"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood, remedy))
-        method = "grid" if problem.offers("arm_log_density") else "auto"
+        method = "grid" if "grid" in find_methods(problem) else "auto"
         super().__init__(problem, exact_posterior(problem, method=method)[1])
 
     def _choose(self) -> np.ndarray:

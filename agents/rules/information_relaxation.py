@@ -11,7 +11,7 @@ from numpy.random import Generator
 from agents.base.table_1 import require_draws
 from agents.numerics.choices import random_argmax
 from agents.posteriors.base import PosteriorAgent
-from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.choosing import DEPENDENT, exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
@@ -55,7 +55,7 @@ class InformationRelaxation(PosteriorAgent):
         if not isinstance(problem.likelihood, Bernoulli | Gaussian):
             condition = "be Bernoulli or Gaussian for InformationRelaxation"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-        if method == "gibbs":
+        if method in DEPENDENT:
             condition = "have independent arms for InformationRelaxation"
             raise ValueError(message("problem.prior", condition, problem.prior))
         require_draws(problem.prior)

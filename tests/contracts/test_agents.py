@@ -13,7 +13,13 @@ import agents
 from agents import make_agent
 from agents.base import Agent
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    HierarchicalBeta,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem
 
 CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4)
@@ -22,7 +28,14 @@ CHAINS = BanditProblem(
     Bernoulli(), TruncatedMultivariateNormal(0.5, (0.05 * np.eye(4) + 0.02).tolist()), 4
 )
 NORMAL = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
-PROBLEMS = {"conjugate": CONJUGATE, "grid": GRID, "chains": CHAINS, "normal": NORMAL}
+MIXTURE = BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 3.0], [3.0, 2.0]), 4)
+PROBLEMS = {
+    "conjugate": CONJUGATE,
+    "grid": GRID,
+    "chains": CHAINS,
+    "normal": NORMAL,
+    "mixture": MIXTURE,
+}
 FOR_LIKE_ARMS = "discounted_gittins", "information_relaxation"
 """Rules that refuse dependent arms, and take seconds where arms are not conjugate."""
 WITHOUT_POSTERIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss"
@@ -40,6 +53,9 @@ SETTINGS = {
         for name in RULES
         for kind in ["chains" if name in ON_CHAINS else "grid"]
     },
+    **{f"{name}, mixture": (name, "mixture", {}) for name in ("exact", "racing", *RULES)},
+    "exact, mixture, fading": ("exact", "mixture", {"discount": 0.9}),
+    "racing, mixture, fixed": ("racing", "mixture", {"stopping": 20}),
     "exact, reference": ("exact", "normal", {"prior": "reference"}),
     "exact, fading": ("exact", "grid", {"discount": 0.9}),
     "greedy, posterior, chains": ("greedy", "chains", {"estimate": "posterior"}),
@@ -269,6 +285,7 @@ def test_a_law_is_a_law_and_has_one_axis_for_a_single_run(setting):
     [
         ("exact, conjugate", True),
         ("exact, grid", True),
+        ("exact, mixture", True),
         ("exact, chains", False),
         ("racing, grid", False),
         ("smc, grid", True),

@@ -7,12 +7,13 @@ of a few histories is held in many lanes: averages over them show the Monte Carl
 
 import pickle
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
 from families import CONJUGATES
 from geometric import Geometric
-from scipy import stats
+from scipy import special, stats
 from scipy.interpolate import CubicSpline
 from scipy.special import expit
 from surface import started
@@ -22,8 +23,11 @@ from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,
+    Camps,
     Gamma,
+    HierarchicalBeta,
     InverseGamma,
+    Mixture,
     Normal,
     TruncatedMultivariateNormal,
     TruncatedNormal,
@@ -48,10 +52,22 @@ class DensityOnly:
 NUM_PARTICLES, NUM_DRAWS, NUM_ARMS = 200, 10_000, 3
 CHAIN = TruncatedMultivariateNormal(0.5, np.diag(np.full(NUM_ARMS, 0.09)).tolist(), *BOX)
 TIED = TruncatedMultivariateNormal(0.5, (np.diag(np.full(NUM_ARMS, 0.09)) + 1e-6).tolist(), *BOX)
+OTHERS = {
+    Bernoulli(): Beta(2.0, 6.0),
+    Exponential(): InverseGamma(6.0, 1.5),
+    Gaussian(0.5): Normal(0.0, 0.5),
+    Poisson(): Gamma(6.0, 20.0),
+}
+MIXED = {each: Camps([CONJUGATE[each], OTHERS[each]], [0.3, 0.7]) for each in CONJUGATE}
+NESTED = Camps([CUT, Mixture([TruncatedNormal(m, 0.1, *BOX) for m in (0.3, 0.7)], [1, 1])], [2, 1])
 ROUTES = {
     "conjugate": ("exact", None, {}, 4),
     "conjugate, by tables": ("exact", None, {"method": "grid"}, 4),
     "tables": ("exact", CUT, {}, 4),
+    "mixture": ("exact", MIXED, {}, 4),
+    "mixture, by tables": ("exact", MIXED, {"method": "grid"}, 4),
+    "mixture, nested": ("exact", NESTED, {}, 4),
+    "race, mixture": ("racing", MIXED, {}, 4),
     "chains": ("exact", CHAIN, {}, 200),
     "particles": ("smc_paper", CUT, {"num_particles": NUM_PARTICLES}, 400),
     "moved": ("smc", CUT, {"num_particles": NUM_PARTICLES}, 400),
@@ -59,19 +75,20 @@ ROUTES = {
     "race, joint density": ("racing", DensityOnly(), {}, 4),
     "race, weighed": ("racing", TIED, {}, 4),
 }
-"""Agent, prior (None is the conjugate one), options, lanes."""
+"""Agent, prior (None is the conjugate one, a dict has one for each likelihood), options, lanes."""
 NOISY = "chains", "particles", "moved"
 CASES = [
     pytest.param((route, likelihood), id=f"{route} - {likelihood.name}")
     for route in ROUTES
     for likelihood in (*CONJUGATE, Geometric())
-    if likelihood in CONJUGATE or route in ("tables", "moved", "race")
+    if likelihood in CONJUGATE or route in ("tables", "moved", "race", "mixture, nested")
     if is_compiled(likelihood) or route not in ("chains", "race, weighed")
 ]
 every_case = pytest.mark.parametrize("case", CASES)
 LEVELS = (0.05, 0.5, 0.9)
-ERROR = {"conjugate": 1e-6} | dict.fromkeys(
-    ("conjugate, by tables", "tables", "race", "race, joint density"), 1e-3
+BY_TABLES = "conjugate, by tables", "tables", "race", "race, joint density"
+ERROR = dict.fromkeys(("conjugate", "mixture", "race, mixture"), 1e-6) | dict.fromkeys(
+    (*BY_TABLES, "mixture, by tables", "mixture, nested"), 1e-3
 )
 """Largest error of a distribution function where nothing is drawn: tables promise 1e-3."""
 BIAS = {
@@ -86,7 +103,8 @@ BIAS = {
 
 def problem_of(case):
     route, likelihood = case
-    prior = ROUTES[route][1] or CONJUGATE[likelihood]
+    prior = ROUTES[route][1] or CONJUGATE
+    prior = prior[likelihood] if isinstance(prior, dict) else prior
     return BanditProblem(likelihood, prior, NUM_ARMS)
 
 
@@ -115,26 +133,32 @@ def snapshot_of(case):
     return agent.posterior(), which
 
 
+def told(case):
+    """Return the problem, with a prior that says of its arms what the agent's may not."""
+    problem = problem_of(case)
+    is_told = problem.offers("arm_log_density") or problem.offers("shared_components")
+    return problem if is_told else BanditProblem(case[1], CUT, NUM_ARMS)
+
+
 @cache
 def law(case):
-    """Return (H, K) means and deviations, and (M,) points with (M, H, K) distribution functions."""
-    problem = problem_of(case)
-    if case[0] not in ("conjugate", "conjugate, by tables"):
-        problem = BanditProblem(case[1], CUT, NUM_ARMS)
+    """Return (H, K) means and deviations, (M,) points with (M, H, K) distribution functions, shares."""
+    problem = told(case)
     u = np.linspace(-35.0, 35.0, 2001)
-    _, mass = masses(problem, u)
+    _, mass, _ = masses(problem, u)
     felt = np.flatnonzero((mass > 1e-25).any(axis=(1, 2)))
-    x, mass = masses(
+    x, mass, shares = masses(
         problem, np.linspace(u[max(felt[0] - 1, 0)], u[min(felt[-1] + 1, 2000)], 40_001)
     )
     means = x[:, None, None]
     average = (mass * means).sum(axis=0)
     std = np.sqrt((mass * (means - average) ** 2).sum(axis=0))
-    return average, std, x, mass.cumsum(axis=0) - mass / 2
+    return average, std, x, mass.cumsum(axis=0) - mass / 2, shares
 
 
 def masses(problem, u):
-    """Return (M,) means at equal steps of a coordinate, and (M, H, K) shares of the mass there."""
+    """Return (M,) means at equal steps of a coordinate, and (M, H, K) shares of the mass there, and
+    (C, H) probabilities of the components."""
     low, high = problem.arm_support()[0]
     if np.isfinite(high):
         x, slope = low + (high - low) * expit(u), expit(u) * expit(-u)
@@ -143,13 +167,27 @@ def masses(problem, u):
     else:
         x, slope = np.sinh(u), np.cosh(u)
     means = np.repeat(x[:, None], NUM_ARMS, axis=1)[:, None]
-    with np.errstate(all="ignore"):
-        log_density = problem.prior.arm_log_density(means)
-        log_density = log_density + problem.likelihood.log_likelihood(
-            means, *histories(problem.likelihood)
-        )
-    mass = np.exp(log_density - log_density.max(axis=0)) * slope[:, None, None]
-    return x, mass / mass.sum(axis=0)
+    components, weights = components_of(problem)
+    each, log_evidence = [], []
+    for component in components:
+        with np.errstate(all="ignore"):
+            log_density = component.arm_log_density(means)
+            log_density = log_density + problem.likelihood.log_likelihood(
+                means, *histories(problem.likelihood)
+            )
+        top = log_density.max(axis=0)
+        mass = np.exp(log_density - top) * slope[:, None, None]
+        log_evidence.append((top + np.log(mass.sum(axis=0))).sum(axis=1))
+        each.append(mass / mass.sum(axis=0))
+    shares = special.softmax(np.log(weights)[:, None] + log_evidence, axis=0)
+    return x, np.einsum("ch,cmhk->mhk", shares, each), shares
+
+
+def components_of(problem):
+    """Return the priors of independent arms that a prior is made of, and their weights."""
+    is_shared = problem.offers("shared_components")
+    return problem.prior.shared_components() if is_shared else ([problem.prior], [1.0])
+
 
 
 def assert_averages(case, found, expected, allowed):
@@ -164,7 +202,7 @@ def assert_averages(case, found, expected, allowed):
 
 def rank(case, values, history, arm):
     """Return the distribution function at values, by cubics where it is not yet 0 or 1."""
-    _, _, x, below = law(case)
+    _, _, x, below, _ = law(case)
     below = below[:, history, arm]
     is_inside = (below > 1e-12) & (below < 1 - 1e-12)
     return np.clip(CubicSpline(x[is_inside], below[is_inside])(values), 0.0, 1.0)
@@ -195,8 +233,8 @@ def test_moments_quantiles_and_densities_are_those_of_quadrature(case):
     assert_densities(case)
 
 
-LAWS = ("conjugate", "conjugate, by tables", "tables", "race", "race, joint density")
-DENSITY_ERROR = {"conjugate": 1e-6}
+LAWS = tuple(ERROR)
+DENSITY_ERROR = {name: error for name, error in ERROR.items() if error < 1e-3}
 
 
 def assert_densities(case):
@@ -217,13 +255,12 @@ def assert_densities(case):
 @every_case
 def test_best_arms_are_those_of_the_oracle(case):
     snapshot, _ = snapshot_of(case)
-    problem = problem_of(case)
-    if not problem.offers("arm_log_density"):
-        problem = BanditProblem(case[1], CUT, NUM_ARMS)
     found, (error, bias) = snapshot.best_arm_probabilities(), error_of(case)
     np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-9)
     # each P_i is an integral over K distribution functions
-    expected = action_probabilities(problem, *histories(case[1]))
+    alone = [BanditProblem(case[1], each, NUM_ARMS) for each in components_of(told(case))[0]]
+    laws = [action_probabilities(problem, *histories(case[1])) for problem in alone]
+    expected = np.einsum("ch,chk->hk", law(case)[-1], laws)
     assert_averages(case, found, expected, NUM_ARMS * error + bias / 2)
 
 
@@ -351,3 +388,111 @@ def test_arms_without_a_posterior_come_first(likelihood, is_proper):
     if not is_proper:
         assert posterior.best_arm_probabilities()[0].tolist() == [0.0, 0.5, 0.5]
         assert set(agent.act().tolist()) == {1, 2}
+
+
+SIZES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]
+LEVELS_36 = HierarchicalBeta(*zip(*product(SIZES, SIZES), strict=True))
+LEVELS_13 = HierarchicalBeta(
+    [21.6, 6.24, 24.3, 13.9, 27.4, 15.6, 8.88, 17.5, 9.99, 22.2, 12.6, 25.0, 8.11],
+    [1478.0, 379, 1476, 746, 1473, 744, 376, 742, 375, 738, 372, 735, 187],
+    [0.04, 0.02, 0.004, 0.085, 0.023, 0.101, 0.068, 0.007, 0.253, 0.131, 0.214, 0.006, 0.047],
+)
+HIDDEN = {
+    "36 levels": (LEVELS_36, [50, 50, 5], [45, 5, 5]),
+    "36 levels, more data": (LEVELS_36, [100, 100, 3], [90, 20, 3]),
+    "36 levels, most data": (LEVELS_36, [1000, 1000, 3], [900, 200, 3]),
+    "13 levels": (
+        LEVELS_13,
+        [518, 526, 561, 4037, 521, 525, 539, 576, 546, 566, 557, 528],
+        [9, 31, 19, 279, 29, 24, 13, 37, 30, 27, 37, 12],
+    ),
+}
+"""Priors and data where races from other posteriors went wrong without a flag."""
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.parametrize("agent_name", ["exact", "racing"])
+def test_a_level_that_all_arms_share_is_weighed_by_its_evidence(agent_name, name, rng):
+    """By sums over a fine grid for each level, and by draws of the level first: four deviations."""
+    prior, counts, sums = HIDDEN[name]
+    n, s, num_lanes = np.array(counts), np.array(sums), 20_000
+    log_weights, laws, draws = np.log(prior.weights), [], []
+    for c, (alpha, beta) in enumerate(zip(prior.alphas, prior.betas, strict=True)):
+        a, b = alpha + s, beta + n - s
+        log_weights[c] += (special.betaln(a, b) - special.betaln(alpha, beta)).sum()
+        ends = stats.beta.ppf(1e-15, a, b).min(), stats.beta.isf(1e-15, a, b).max()
+        edges = np.linspace(*ends, 40_001)[:, None]
+        x = (edges[1:] + edges[:-1]) / 2
+        density, below = stats.beta.pdf(x, a, b), stats.beta.cdf(x, a, b)
+        laws.append([density[:, i] @ np.delete(below, i, axis=1).prod(axis=1) for i in range(len(n))])
+        laws[-1] = np.array(laws[-1]) * (x[1] - x[0])
+        draws.append(rng.beta(a, b, (num_lanes, len(n))).argmax(axis=1))
+    weights = special.softmax(log_weights)
+    expected = weights @ laws
+    drawn = np.array(draws)[rng.choice(len(weights), num_lanes, p=weights), np.arange(num_lanes)]
+    agent = started(agent_name, BanditProblem(Bernoulli(), prior, len(n)), num_lanes, n, s)
+    played, told = agent.act(), agent.diagnostics()
+    assert not told["is_unreliable"].any()
+    for arms in (drawn, played):
+        shares = np.bincount(arms, minlength=len(n)) / num_lanes
+        assert (abs(shares - expected) <= 4 * np.sqrt(expected / num_lanes)).all()
+    few = started(agent_name, agent.problem, 1, n, s)
+    for law in (few.action_probabilities(), few.posterior().best_arm_probabilities()):
+        assert abs(law[0] - expected).sum() / 2 < 1e-5
+
+
+IN_MIXTURES = [case for case in CASES if "mixture" in case.values[0][0]]
+
+
+@pytest.mark.parametrize("case", IN_MIXTURES)
+def test_mixtures_fall_short_of_a_level_as_sums_over_a_grid_say(case):
+    """E(level - mean)^+ is the integral of the distribution function up to the level."""
+    snapshot, _ = snapshot_of(case)
+    _, std, x, below, _ = law(case)
+    level = snapshot.quantile(0.6)
+    found = snapshot.settle().shortfall(level)
+    error, _ = error_of(case)
+    np.testing.assert_allclose(found[0], 0.6, atol=error)
+    for history, arm in np.ndindex(4, NUM_ARMS):
+        u = np.append(x[x < level[history, arm]], level[history, arm])
+        expected = np.trapezoid(np.interp(u, x, below[:, history, arm]), u)
+        assert abs(found[1][history, arm] - expected) <= (8 * error + 1e-5) * std[history, arm]
+
+
+@pytest.mark.parametrize("method", ["mixture", "grid"])
+@pytest.mark.parametrize("discount", [1.0, 0.9])
+def test_evidence_follows_lanes_that_are_pulled_forgotten_and_reset(method, discount):
+    problem, rng = BanditProblem(Bernoulli(), MIXED[Bernoulli()], NUM_ARMS), np.random.default_rng(1)
+    agent = started("exact", problem, 5, method=method, discount=discount)
+    for step in range(30):
+        agent.observe(agent.act(), (rng.random(5) < 0.5).astype(float), mask=rng.random(5) < 0.7)
+        if step == 20:
+            agent.reset_lanes(np.arange(5) == 2)
+    fresh = started("exact", problem, 5, method=method).inner
+    fresh.follow(rng, agent.lane_counts, agent.lane_sums)
+    np.testing.assert_allclose(agent.posterior().mean(), fresh.mean(), rtol=1e-12)
+
+
+class Dead(Gaussian):
+    """Gaussian rewards, none of which an arm of a mean above 1 ever pays."""
+
+    name = "dead"
+
+    def log_likelihood(self, means, counts, sums):
+        value = super().log_likelihood(means, counts, sums)
+        return np.where((np.asarray(means) > 1.0) & (np.asarray(counts) > 0), -np.inf, value)
+
+
+def test_a_component_that_makes_data_impossible_has_no_weight_and_all_such_data_are_refused():
+    alive, dead = TruncatedNormal(0.5, 0.1, 0.0, 1.0), TruncatedNormal(5.5, 0.1, 5.0, 6.0)
+    problem = BanditProblem(Dead(1.0), Camps([alive, dead], [0.5, 0.5]), 2)
+    agent = started("exact", problem, 2, [[0, 0], [1, 0]], [[0.0, 0.0], [0.5, 0.0]])
+    np.testing.assert_allclose(agent.posterior().mean(), [[3.0, 3.0], [0.5, 0.5]], atol=1e-3)
+    assert agent.posterior().quantile(0.999)[1].max() < 1.0
+    agent = started("exact", BanditProblem(Dead(1.0), Camps([dead, dead], [1, 1]), 2), 2)
+    agent.warm_start([[0, 0], [1, 0]], [[0.0, 0.0], [5.5, 0.0]])
+    words = r"rewards in lane 1 must be possible under problem.prior, got counts \[1, 0\]"
+    with pytest.raises(ValueError, match=words):
+        agent.act()
+    agent.reset_lanes(np.array([False, True]))
+    assert agent.act().shape == (2,)

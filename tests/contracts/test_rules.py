@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from families import CONJUGATES
 from scipy import optimize, stats
+from scipy.special import betaln, softmax
 from surface import started
 
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, Normal
+from bandit_gym.priors import Beta, HierarchicalBeta, Normal
 from bandit_gym.problem import BanditProblem
 
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
@@ -237,10 +238,10 @@ def test_top_two_follows_russos_law(beta):
     assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / n)).all()
 
 
-def moments(counts, sums):
+def moments(counts, sums, alpha=1, beta=1):
     """Return (K,) chances p_a to be best and (K, K) means M_ai of arm i if a is, on a grid."""
     x = np.linspace(0, 1, 20_001)
-    density = stats.beta(1 + sums[:, None], 1 + (counts - sums)[:, None]).pdf(x)
+    density = stats.beta(alpha + sums[:, None], beta + (counts - sums)[:, None]).pdf(x)
     below = np.array([np.concatenate([[0], np.cumsum(d[1:] + d[:-1]) / 4e4]) for d in density])
     part = np.array([np.concatenate([[0], np.cumsum(d[1:] + d[:-1]) / 4e4]) for d in density * x])
     best, means = np.zeros(3), np.zeros((3, 3))
@@ -273,6 +274,23 @@ def test_information_directed_has_the_least_ratio_of_all_laws(gain, rng):
         least = ((laws @ gaps) ** 2 / (laws @ gains)).min()
         assert (law @ gaps) ** 2 / (law @ gains) <= least * 1.01
         assert np.count_nonzero(law > 1e-6) <= 2
+
+
+def test_best_arm_moments_of_a_mixture_are_those_of_its_components_by_weight():
+    """The mean of arm i if a is best, over levels as likely as a is best under them."""
+    prior = HierarchicalBeta([2.0, 8.0], [6.0, 4.0], [0.2, 0.8])
+    counts, sums = np.array([8, 5, 3]), np.array([4.0, 2.0, 2.0])
+    both = list(zip(prior.alphas, prior.betas, strict=True))
+    evidence = [betaln(a + sums, b + counts - sums) - betaln(a, b) for a, b in both]
+    weights = softmax(np.log(prior.weights) + np.sum(evidence, axis=1))
+    best, means = zip(*(moments(counts, sums, a, b) for a, b in both), strict=True)
+    chances = weights @ best
+    joint = np.einsum("c,ca,cai->ai", weights, best, means) / chances[:, None]
+    problem = BanditProblem(Bernoulli(), prior, 3)
+    agent = started("information_directed", problem, 1, counts, sums)
+    found, expected = agent.up_to_date().best_arm_moments()
+    np.testing.assert_allclose(found[0], chances, atol=1e-5)
+    np.testing.assert_allclose(expected[0], joint, atol=1e-5)
 
 
 def test_kg_star_looks_as_many_pulls_ahead_as_is_worth_most():

@@ -276,7 +276,7 @@ ARMWISE, NATURAL = {"log_density", "arm_log_density"}, "natural_parameters"
         ),
         (Mixture([Beta(1, 1), Beta(2, 1)], [1, 1]), ARMWISE),
         (LogitNormal(0, 1), ARMWISE),
-        (HierarchicalBeta([1, 2], [2, 1]), {"log_density"}),
+        (HierarchicalBeta([1, 2], [2, 1]), {"log_density", "shared_components"}),
         (prior_with(), {"log_density"}),
         (prior_with(arm_log_density=lambda self, means: np.zeros_like(means)), ARMWISE),
         (Beta, set()),

@@ -3,7 +3,7 @@ import pytest
 
 from agents import InformationRelaxation
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
-from bandit_gym.priors import Beta, Gamma, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import Beta, Gamma, HierarchicalBeta, Normal, TruncatedMultivariateNormal, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
@@ -63,6 +63,8 @@ def test_what_cannot_be_served_is_refused_in_a_sentence():
             "must have independent arms",
         ),
     ]
+    mixture = BanditProblem(Bernoulli(), HierarchicalBeta([1.0, 2.0], [2.0, 1.0]), 2)
+    cases.append((mixture, {}, "must have independent arms"))
     for problem, options, words in cases:
         with pytest.raises(ValueError, match=words):
             InformationRelaxation(problem, **options)
