@@ -91,8 +91,9 @@ class GridPosterior(Posterior):
         place = update_tables(self.cells, self.tables, counts, sums)
         if place >= 0:
             lane, arm = divmod(place, counts.shape[1])
+            where = f" in lane {lane}" if len(counts) > 1 else ""
             raise ValueError(
-                f"the rewards of arm {arm} in lane {lane} must be possible under problem.prior, "
+                f"the rewards of arm {arm}{where} must be possible under problem.prior, "
                 f"got {counts[lane, arm]} rewards of total {sums[lane, arm]}, whose probability "
                 "is 0."
             )
