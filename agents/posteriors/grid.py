@@ -87,8 +87,9 @@ class GridPosterior(Posterior):
         """
         self.update(counts, sums)
         for lane, arm in np.argwhere(np.isnan(self.tables.errors))[:1].tolist():
+            where = f" in lane {lane}" if len(counts) > 1 else ""
             raise ValueError(
-                f"the rewards of arm {arm} in lane {lane} must be possible under problem.prior, "
+                f"the rewards of arm {arm}{where} must be possible under problem.prior, "
                 f"got {counts[lane, arm]} rewards of total {sums[lane, arm]}, whose probability "
                 "is 0."
             )

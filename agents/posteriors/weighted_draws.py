@@ -89,9 +89,9 @@ class WeightedDraws:
         return np.take_along_axis(self.means, chosen, axis=1)[:, 0]
 
     def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) weights of the draws in which an arm is the best."""
-        is_best = self.means.argmax(axis=2)[..., None] == np.arange(self.means.shape[2])
-        return np.einsum("nm,nmk->nk", self.weights, is_best)
+        """Return the (N, K) weights of the draws in which an arm is the best; ties are shared."""
+        is_best = self.means == self.means.max(axis=2, keepdims=True)
+        return np.einsum("nm,nmk->nk", self.weights / is_best.sum(axis=2), is_best)
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) 1 / sum of squared weights, between 1 and m."""
@@ -135,17 +135,21 @@ def particles_at(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
 def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return (K,) how likely each of K independent (K, P) populations has the largest mean.
 
-    Where two arms tie each has half of it.
+    Arms that tie share it evenly: each is the best where its uniform u is, so that the chance is the
+    integral over u of a polynomial, which Gauss's nodes give exactly.
     """
     places = np.unique(means, return_inverse=True)[1].reshape(means.shape)
     masses = np.zeros((len(means), places.max() + 1))
     np.add.at(masses, (np.arange(len(means))[:, None], places), weights)
-    below = np.cumsum(masses, axis=1) - masses / 2
-    chances = np.empty(len(means))
-    for arm, own in enumerate(places):
-        others = below[:, own]
-        others[arm] = weights[arm]
-        chances[arm] = others.prod(axis=0).sum()
+    num_nodes = (np.count_nonzero(masses, axis=0).max() + 1) // 2
+    nodes, shares = np.polynomial.legendre.leggauss(num_nodes)
+    chances = np.zeros(len(means))
+    for node, share in zip(nodes, shares / 2, strict=True):
+        below = np.cumsum(masses, axis=1) - masses * (1 - node) / 2
+        for arm, own in enumerate(places):
+            others = below[:, own]
+            others[arm] = weights[arm]
+            chances[arm] += share * others.prod(axis=0).sum()
     return chances
 
 

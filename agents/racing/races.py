@@ -126,7 +126,7 @@ class Races(NamedTuple):
         """Refuse races that ended at their last sample with every weight zero."""
         has_none = (self.weight_sums[lanes, 0] == 0.0) & (self.num_samples[lanes] > 0)
         if has_none.any():
-            where = f"{self.bars.max_samples} samples of the race in"
+            where = f"{self.bars.max_samples} samples of the race"
             remedy = "; use proposal='matched' if it is another, ExactThompson or SMCThompson"
             raise no_weight(proposal, int(lanes[has_none.argmax()]), where, remedy)
 

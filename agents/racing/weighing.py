@@ -130,16 +130,17 @@ class WeighedPosterior(Posterior):
             draws = self.proposal.draw(np.random.default_rng(0), np.array([lane]), NUM_DRAWS)
             log_weights = weigh(self.proposal, np.array([lane]), draws.means, draws.log_densities)
             if log_weights.max() == -np.inf:
-                raise no_weight(self.proposal, lane, f"{NUM_DRAWS} draws for")
+                raise no_weight(self.proposal, lane, f"{NUM_DRAWS} draws")
             yield WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
 
 
 def no_weight(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:
     """Return the error that no draw for a lane has weight, given its data."""
     counts, sums = proposal.counts[lane].tolist(), proposal.sums[lane].tolist()
+    where += f" in lane {lane}" if len(proposal.counts) > 1 else ""
     return ValueError(
         f"prior.log_density must be above -inf at some draw from the proposal, got -inf at all "
-        f"{where} lane {lane}, whose counts {counts} and sums {sums} are hardly possible under the "
+        f"{where}, whose counts {counts} and sums {sums} are hardly possible under the "
         f"prior{remedy}."
     )
 

@@ -76,6 +76,7 @@ class InformationRelaxation(PosteriorAgent):
 
     def _law(self) -> np.ndarray:
         """Return frequencies of `NUM_ACTS` acts: the law has no closed form."""
+        self._rng = np.random.default_rng(0)  # for whatever the next act draws is not known
         acts = np.array([self._choose() for _ in range(NUM_ACTS)])
         return (acts[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
 

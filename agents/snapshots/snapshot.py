@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.snapshots.shown import as_html, as_text, draw_posterior
-from bandit_gym.checks import check_integer, check_numbers, check_real, message
+from bandit_gym.checks import check_integer, check_law, check_numbers, check_real, message
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,7 +110,9 @@ class PosteriorSnapshot:
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the probabilities that each arm has the largest mean."""
-        return self._shaped(self.settle().best_arm_probabilities())
+        held = self.settle()
+        name = f"{type(held).__name__}.best_arm_probabilities"
+        return self._shaped(check_law(name, held.best_arm_probabilities()))
 
     def sample(self, size: int, *, seed: int | None = None) -> np.ndarray:
         """Return draws of the means, (size, N, K) or (size, K).

@@ -68,3 +68,12 @@ def test_what_cannot_be_served_is_refused_in_a_sentence():
     for problem, options, words in cases:
         with pytest.raises(ValueError, match=words):
             InformationRelaxation(problem, **options)
+
+
+def test_propensities_do_not_depend_on_the_generator():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    agent, laws = InformationRelaxation(problem), []
+    for seed in (0, 1):
+        agent.reset(2, seed=seed)
+        laws.append(agent.action_probabilities().tolist())
+    assert laws[0] == laws[1]
