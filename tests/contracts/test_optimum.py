@@ -319,11 +319,11 @@ def test_a_pull_beyond_the_horizon_is_refused_in_one_sentence():
 
 
 def test_late_rewards_that_would_take_too_long_a_policy_are_refused_in_one_sentence():
-    agent = started("optimal", UNIFORM, 2, horizon=200)
+    agent = started("optimal", UNIFORM, 2, horizon=300)
     agent.observe(agent.act(), [1.0, 0.0])
     agent.act(), agent.observe([0, 1], [1.0, 0.0])  # in time
     agent.act()
-    with pytest.raises(ValueError, match="solve for 199 pulls, .* got 200; take Finite") as caught:
+    with pytest.raises(ValueError, match="solve for 299 pulls, .* got 300; take Finite") as caught:
         agent.act()
     assert str(caught.value).count(". ") == 0
 
