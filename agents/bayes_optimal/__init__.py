@@ -103,13 +103,10 @@ class BayesOptimal(HorizonRule):
 
     def _policy_for(self, num_pulls: int) -> Policy:
         """Return the policy for so many pulls, those observed and those left."""
+        num_arms = self.problem.num_arms
         if num_pulls not in self._policies:
-            num_arms = self.problem.num_arms
             if comb(num_pulls - 1 + 2 * num_arms, 2 * num_arms) > MAX_STATES:
-                condition = (
-                    f"be short enough to solve for {num_pulls} pulls, those observed and those "
-                    "left, where rewards are late or come from earlier data"
-                )
+                condition = f"leave few enough pulls with late rewards or earlier data, {num_pulls}"
                 remedy = "take FiniteHorizonGittins, or put earlier data into the prior"
                 raise ValueError(message("horizon", condition, self.horizon, remedy))
             means = _solvable_means(self.problem, num_pulls)
