@@ -11,7 +11,7 @@ from scipy import special
 from agents.numerics.laws import BETA_LAW
 from agents.posteriors.base import PosteriorAgent
 from agents.posteriors.choosing import exact_posterior
-from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
+from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.problem import BanditProblem, check_problem
@@ -26,7 +26,7 @@ FAR = 40.0
 """Deviations at which the normal law has no mass that a float could hold."""
 
 
-class KnowledgeGradient(PosteriorAgent):
+class KnowledgeGradient(HorizonRule, PosteriorAgent):
     r"""Pull the arm with the largest mean_i + (T - t - 1) v_i, what it pays and what it teaches.
 
     With c_i the best of the other arms' means and M_i(m) the posterior mean after m more pulls,
@@ -43,7 +43,7 @@ class KnowledgeGradient(PosteriorAgent):
 
     Arguments:
         problem: Bernoulli or Gaussian rewards, and a prior that `ExactThompson` takes.
-        horizon: T, the pulls in an episode.
+        horizon: T, decisions in an episode; data from elsewhere are none.
         variant: "kg" or "kg*".
 
     References:
@@ -64,7 +64,7 @@ class KnowledgeGradient(PosteriorAgent):
         super().__init__(problem, exact_posterior(problem)[1])
 
     def _scores(self) -> np.ndarray:
-        left = remaining_pulls(self, self.horizon) - 1
+        left = remaining_pulls(self) - 1
         posterior = self.up_to_date()
         mean = posterior.mean()
         most = left[:, 0] if self.variant == "kg*" else np.minimum(left[:, 0], 1)

@@ -206,6 +206,14 @@ def test_masked_lanes_learn_nothing_and_are_not_read(name):
 
 
 @every_setting
+def test_an_observe_that_leaves_all_lanes_out_changes_nothing(setting):
+    agent = make(setting, 3, 4)
+    twin = pickle.loads(pickle.dumps(agent))
+    agent.observe([0, -1, 2], [np.nan, 1.0, 0.0], mask=np.zeros(3, dtype=bool))
+    assert_same(play(agent, 4), play(twin, 4))
+
+
+@every_setting
 def test_lanes_that_begin_again_know_nothing_and_the_others_what_they_knew(setting):
     agent = make(setting, 3, 6)
     counts = lane_counts(agent).copy()

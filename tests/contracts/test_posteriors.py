@@ -32,6 +32,8 @@ from bandit_gym.priors import (
     TruncatedMultivariateNormal,
     TruncatedNormal,
 )
+from bandit_gym.checks.doubts import Doubt
+from bandit_gym.priors.mixtures import Mixture, PerArm
 from bandit_gym.problem import BanditProblem
 
 CONJUGATE = {each.likelihood: each.prior for each in CONJUGATES}
@@ -496,3 +498,109 @@ def test_a_component_that_makes_data_impossible_has_no_weight_and_all_such_data_
         agent.act()
     agent.reset_lanes(np.array([False, True]))
     assert agent.act().shape == (2,)
+
+
+class OfSciPy:
+    """A prior of a user's own: a law of SciPy's, of which agents see draws and densities."""
+
+    def __init__(self, law):
+        self._law, self.support = law, law.support()
+
+    def sample(self, rng, shape):
+        return np.clip(self._law.rvs(size=shape, random_state=rng), -1e300, 1e300)
+
+    def arm_log_density(self, means):
+        with np.errstate(all="ignore"):
+            return self._law.logpdf(means)
+
+    def log_density(self, means):
+        return self.arm_log_density(means).sum(axis=-1)
+
+    def __repr__(self):
+        return f"{self._law.dist.name}{self._law.args}{self._law.kwds}"
+
+
+def inverse_gamma(shape, scale=1.0):
+    """Return the mean and deviation of an InverseGamma, infinite where they are."""
+    mean = scale / (shape - 1) if shape > 1 else np.inf
+    return mean, mean / np.sqrt(shape - 2) if shape > 2 else np.inf
+
+
+def of_mixture(share, one, other):
+    """Return the mean and deviation of a mixture of two laws, given theirs."""
+    mean = share * one[0] + (1 - share) * other[0]
+    square = share * (one[0] ** 2 + one[1] ** 2) + (1 - share) * (other[0] ** 2 + other[1] ** 2)
+    return mean, np.sqrt(square - mean**2)
+
+
+def moments_of(law):
+    return float(law.mean()), float(law.std())
+
+
+SHAPES = (0.8, 1.01, 1.1, 1.5, 2.0, 2.05, 2.5, 3.0, 8.0)
+LOMAX, STUDENT = (
+    {OfSciPy(law): moments_of(law) for law in laws}
+    for laws in (map(stats.lomax, SHAPES), map(stats.t, (1.5, 2.0, 2.05, 2.5, 3.0, 5.0)))
+)
+LOG_NORMAL = {OfSciPy(law): moments_of(law) for law in map(stats.lognorm, (0.3, 1.0, 2.0, 3.0))}
+GAMMA = Gamma(400.0, 400.0)
+HEAVY_MIXTURE = Mixture((InverseGamma(2.5, 1.0), GAMMA), (0.001, 0.999))
+APART = PerArm((InverseGamma(1.1, 3.0), GAMMA))
+HEAVY = {
+    **{InverseGamma(shape, 1.0): inverse_gamma(shape) for shape in SHAPES},
+    **LOMAX,
+    **STUDENT,
+    **LOG_NORMAL,
+    HEAVY_MIXTURE: of_mixture(0.001, inverse_gamma(2.5), (1.0, 0.05)),
+    APART: inverse_gamma(1.1, 3.0),
+    Gamma(0.1, 1.0): (0.1, np.sqrt(0.1)),
+}
+"""Priors whose moments may be decided far out, and their mean and deviation."""
+
+
+FAR = [(prior, Gaussian()) for prior in HEAVY]
+FAR += [
+    (prior, each) for prior in HEAVY if prior not in STUDENT for each in (Exponential(), Poisson())
+]
+
+
+@pytest.mark.parametrize(("prior", "likelihood"), FAR, ids=repr)
+def test_moments_that_far_tails_decide_are_those_of_the_prior_before_any_data(prior, likelihood):
+    problem = BanditProblem(likelihood, prior, 2)
+    snapshot = started("exact", problem, None, method="grid").posterior()
+    mean, std = HEAVY[prior]
+    size = std if np.isfinite(std) else 1.0
+    assert snapshot.mean()[0] == pytest.approx(mean, rel=1e-3, abs=1e-3 * size * (mean == 0))
+    assert snapshot.std()[0] == pytest.approx(std, rel=1e-3)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("pulls", "total"), [(1, 1.0), (1, 30.0), (3, 2.0)])
+def test_moments_that_far_tails_decide_are_those_of_the_posterior_after_data(shape, pulls, total):
+    """Exponential rewards add as much to the shape as there are, and their sum to the scale."""
+    problem = BanditProblem(Exponential(), InverseGamma(shape, 1.0), 2)
+    data = [pulls, 0], [total, 0.0]
+    for method in ("auto", "grid"):
+        snapshot = started("exact", problem, None, *data, method=method).posterior()
+        mean, std = inverse_gamma(shape + pulls, 1.0 + total)
+        assert snapshot.mean()[0] == pytest.approx(mean, rel=1e-3)
+        assert snapshot.std()[0] == pytest.approx(std, rel=1e-3)
+
+
+def doubts_after(prior, likelihood, ask):
+    held = started("exact", BanditProblem(likelihood, prior, 2), 3, method="grid").posterior()
+    held = held.settle()
+    assert held.doubts().tolist() == [0, 0, 0]
+    getattr(held, ask)()
+    return {Doubt(doubt) for doubt in held.doubts()}
+
+
+def test_a_moment_that_rests_on_what_lies_beyond_the_line_is_flagged_in_that_call():
+    named = InverseGamma(1.1, 1.0)
+    assert doubts_after(named, Poisson(), "mean") == {Doubt(0)}
+    assert doubts_after(named, Poisson(), "std") == {Doubt(0)}
+    assert doubts_after(named, Poisson(), "best_arm_moments") == {Doubt.BEYOND_TABLE}
+    assert doubts_after(InverseGamma(1.01, 1.0), Poisson(), "mean") == {Doubt.BEYOND_TABLE}
+    cauchy = OfSciPy(stats.t(1.0))  # without a mean
+    assert doubts_after(cauchy, Gaussian(), "mean") == {Doubt.BEYOND_TABLE}
+    assert doubts_after(OfSciPy(stats.t(5.0)), Gaussian(), "std") == {Doubt(0)}

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from surface import in_states
 
 from agents import InformationRelaxation
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
@@ -10,7 +11,7 @@ UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
 
 
 def agent_after(problem, counts, sums, left, num_envs=1, **options):
-    agent = InformationRelaxation(problem, horizon=left + int(np.sum(counts)), **options)
+    agent = InformationRelaxation(problem, horizon=left, **options)
     agent.reset(num_envs, seed=0)
     agent.warm_start(counts, sums)
     return agent
@@ -46,9 +47,9 @@ def test_better_arm_is_pulled_more(problem, penalty):
 
 
 def test_lanes_may_have_different_numbers_of_pulls_left():
-    agent = InformationRelaxation(UNIFORM, penalty="v_zero", horizon=12)
-    agent.reset(2, seed=0)
-    agent.warm_start([[10, 1], [1, 0]], [[6, 0], [1, 0]])
+    options = {"penalty": "v_zero", "horizon": 12}
+    states = [[10, 1], [1, 0]], [[6, 0], [1, 0]]
+    agent = in_states("information_relaxation", UNIFORM, *states, **options)
     assert agent.act()[0] == 0
 
 

@@ -21,7 +21,7 @@ def test_kg_star_tries_an_arm_that_one_reward_cannot_lift():
 
 def test_last_pull_is_greedy():
     problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
-    agent = KnowledgeGradient(problem, horizon=9, variant="kg*")
+    agent = KnowledgeGradient(problem, horizon=1, variant="kg*")
     agent.reset(20, seed=0)
     agent.warm_start([8, 0], [5, 0])
     assert (agent.act() == 0).all()
