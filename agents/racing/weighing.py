@@ -11,12 +11,25 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.base import Posterior
-from agents.posteriors.weighted_draws import WeightedDraws
+from agents.posteriors.weighted_draws import (
+    ENOUGH_ERROR,
+    MAX_ERROR,
+    MIN_DRAWS_BEYOND,
+    WeightedDraws,
+    best_arm_error,
+)
 from agents.racing.proposals import Proposal, add_features
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.problem import BanditProblem
 
-NUM_DRAWS = 10_000
-"""Weighted draws for each lane that answers about the posterior rest on."""
+NUM_DRAWS, MAX_DRAWS = 10_000, 160_000
+"""Weighted draws for each lane that answers about the posterior rest on: at first, and at most."""
+
+TAIL = 0.025
+"""Level of a quantile that is resolved in any case."""
+
+MORE = 4
+"""Times as many are drawn where those so far are worth too few."""
 
 TILE_SIZE = 1 << 16
 """Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
@@ -81,14 +94,15 @@ class WeighedPosterior(Posterior):
         proposal: to draw from.
     """
 
-    source = f"{NUM_DRAWS:,} weighted draws"
+    source = "weighted draws"
 
     def __init__(self, proposal: Proposal) -> None:
         self.problem, self.proposal = proposal.problem, proposal
+        self._best: tuple[np.ndarray, np.ndarray] | None = None
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.follow`."""
-        self.counts = counts
+        self.counts, self._best, self._shortages = counts, None, 0
         self.proposal.follow(rng, counts, sums)
 
     def sample(self, rng: Generator) -> np.ndarray:
@@ -109,29 +123,65 @@ class WeighedPosterior(Posterior):
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means; see `Posterior.quantile`."""
-        return self._ask(WeightedDraws.quantile, np.broadcast_to(p, self.counts.shape))
+        levels = np.broadcast_to(p, self.counts.shape)
+        pairs = zip(self._lanes(levels), levels[:, None], strict=True)
+        found = [(draws.quantile(row), draws.is_beyond(row)) for draws, row in pairs]
+        self._note_shortage(np.concatenate([is_beyond for _, is_beyond in found]))
+        return np.concatenate([ends for ends, _ in found])
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
-        return self._ask(WeightedDraws.best_arm_probabilities)
+        return self._ask_best()[0].copy()
 
-    def _ask(self, question: Callable[..., np.ndarray], *options: np.ndarray) -> np.ndarray:
-        """Return (N, K) answers, given (N, K) options."""
-        rows = zip(self._lanes(), *(option[:, None] for option in options), strict=True)
-        return np.concatenate([question(each, *row) for each, *row in rows])
+    def effective_sample_size(self) -> np.ndarray:
+        """Return (N,) how many independent draws the weighted ones are worth."""
+        return self._ask_best()[1].copy()
 
-    def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where draws may not follow the proposal's law."""
-        return self.proposal.is_unreliable()
+    def doubts(self) -> np.ndarray:
+        """Return (N,) where draws are too few, or may not follow the proposal's law."""
+        self._ask_best()
+        return super().doubts() | Doubt.BEYOND_TABLE.value * self.proposal.is_unreliable()
 
-    def _lanes(self) -> Iterator[WeightedDraws]:
-        """Yield draws of each lane, from a generator made anew: a function of its own data."""
+    def _ask_best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) best-arm probabilities and (N,) effective sample sizes."""
+        if self._best is None:
+            law, sizes = np.empty(self.counts.shape), np.empty(len(self.counts))
+            for lane, draws in enumerate(self._lanes()):
+                law[lane] = draws.best_arm_probabilities()
+                sizes[lane] = draws.effective_sample_size().item()
+            is_short = sizes * TAIL < MIN_DRAWS_BEYOND
+            self._note_shortage(is_short | (best_arm_error(law, sizes) > MAX_ERROR))
+            self._best = law, sizes
+        return self._best
+
+    def _ask(self, question: Callable[[WeightedDraws], np.ndarray]) -> np.ndarray:
+        """Return (N, K) answers."""
+        return np.concatenate([question(each) for each in self._lanes()])
+
+    def _lanes(self, p: np.ndarray | float = TAIL) -> Iterator[WeightedDraws]:
+        """Yield draws of each lane, from a generator made anew: a function of its own data.
+
+        There are so many that best-arm probabilities are known to ENOUGH_ERROR and quantiles p are
+        resolved; or MAX_DRAWS.
+        """
+        levels = np.broadcast_to(p, self.counts.shape)
         for lane in range(len(self.counts)):
-            draws = self.proposal.draw(np.random.default_rng(0), np.array([lane]), NUM_DRAWS)
-            log_weights = weigh(self.proposal, np.array([lane]), draws.means, draws.log_densities)
-            if log_weights.max() == -np.inf:
-                raise no_weight(self.proposal, lane, f"{NUM_DRAWS} draws for")
-            yield WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
+            size, is_enough = NUM_DRAWS, False
+            while not is_enough:
+                draws = self._draw_lane(lane, size)
+                law, worth = draws.best_arm_probabilities(), draws.effective_sample_size()
+                is_good = best_arm_error(law, worth) <= ENOUGH_ERROR
+                is_enough = bool(is_good & ~draws.is_beyond(levels[lane])) or size >= MAX_DRAWS
+                size *= MORE
+            yield draws
+
+    def _draw_lane(self, lane: int, size: int) -> WeightedDraws:
+        row = np.array([lane])
+        draws = self.proposal.draw(np.random.default_rng(0), row, size)
+        log_weights = weigh(self.proposal, row, draws.means, draws.log_densities)
+        if size >= MAX_DRAWS and log_weights.max() == -np.inf:
+            raise no_weight(self.proposal, lane, f"{size} draws for")
+        return WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
 
 
 def no_weight(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:

@@ -13,6 +13,7 @@ from geometric import Geometric
 from scipy import special
 from surface import find_drift, offered_by, started
 
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.fidelity.distance import measure_excess
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, check_likelihood
 from bandit_gym.priors import (
@@ -523,3 +524,7 @@ def test_a_race_whose_pilots_resolve_nothing_is_flagged():
     agent = started("racing", problem, 20, [10] * 7, [7, 6, 5, 4, 3, 2, 1])
     agent.act()
     assert agent.diagnostics()["is_unreliable"].all()
+    posterior = agent.posterior()
+    assert (posterior.doubts == Doubt.FEW_EFFECTIVE_SAMPLES).all()
+    words = "lane 0 of 20, from weighted draws, worth "
+    assert words in str(posterior) and "; doubted: few effective samples\n" in str(posterior)
