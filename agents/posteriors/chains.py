@@ -29,12 +29,7 @@ from numpy.random import Generator
 
 from agents.base.table_1 import likelihood_coefficients
 from agents.posteriors.base import Posterior
-from agents.posteriors.weighted_draws import (
-    ENOUGH_ERROR,
-    MAX_ERROR,
-    WeightedDraws,
-    best_arm_error,
-)
+from agents.posteriors.weighted_draws import ENOUGH_ERROR, MAX_ERROR, WeightedDraws
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Exponential
@@ -322,14 +317,12 @@ class GibbsPosterior(Posterior):
         """Return (N, K) probabilities, and (N,) errors; lanes are walked on one by one."""
         if self._best is None:
             draws, size, rng = self._draws(), NUM_ANSWERS, np.random.default_rng(1)
-            found = draws.best_arm_probabilities()
-            error = best_arm_error(found, draws.effective_sample_size())
+            found, error = draws.best_arm_probabilities(), draws.best_arm_error()
             while size < MAX_ANSWERS and (error > ENOUGH_ERROR).any():
                 size *= MORE
                 for lane in np.flatnonzero(error > ENOUGH_ERROR)[:, None]:
                     draws = self._walk(rng, lane, size)
-                    found[lane] = draws.best_arm_probabilities()
-                    error[lane] = best_arm_error(found[lane], draws.effective_sample_size())
+                    found[lane], error[lane] = draws.best_arm_probabilities(), draws.best_arm_error()
             self._note_shortage(error > MAX_ERROR)
             self._best = found, error
         return self._best
@@ -401,9 +394,8 @@ class GibbsPosterior(Posterior):
     def _draws(self) -> WeightedDraws:
         """Return the means after each of many sweeps of a copy of the chains."""
         if self._answer is None:
-            self._answer = self._walk(
-                np.random.default_rng(0), np.arange(len(self.counts)), NUM_ANSWERS
-            )
+            lanes = np.arange(len(self.counts))
+            self._answer = self._walk(np.random.default_rng(0), lanes, NUM_ANSWERS)
         return self._answer
 
     def _walk(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:

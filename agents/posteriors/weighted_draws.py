@@ -117,9 +117,12 @@ class WeightedDraws:
 
     def is_beyond(self, p: np.ndarray | float) -> np.ndarray:
         """Return (N,) True where too few draws are beyond a quantile p, (N, K) or one."""
-        tails = np.minimum(p, np.subtract(1.0, p))
-        counts = self.effective_sample_size()[:, None] * tails
-        return np.asarray((counts * (1 + ROUNDING) < MIN_DRAWS_BEYOND).any(axis=1))
+        counts = self.effective_sample_size()[:, None] * np.minimum(p, np.subtract(1.0, p))
+        return np.asarray((counts < (1 - ROUNDING) * MIN_DRAWS_BEYOND).any(axis=1))
+
+    def best_arm_error(self) -> np.ndarray:
+        """Return (N,) how far off best-arm probabilities may be; see the function."""
+        return best_arm_error(self.best_arm_probabilities(), self.effective_sample_size())
 
     def resample(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws, each taken by its weight."""

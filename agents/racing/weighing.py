@@ -5,19 +5,14 @@ Letters: K arms, N lanes, R of them drawn for, m samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.base import Posterior
-from agents.posteriors.weighted_draws import (
-    ENOUGH_ERROR,
-    MAX_ERROR,
-    MIN_DRAWS_BEYOND,
-    WeightedDraws,
-    best_arm_error,
-)
+from agents.posteriors.weighted_draws import ENOUGH_ERROR, MAX_ERROR, WeightedDraws
 from agents.racing.proposals import Proposal, add_features
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.problem import BanditProblem
@@ -98,11 +93,10 @@ class WeighedPosterior(Posterior):
 
     def __init__(self, proposal: Proposal) -> None:
         self.problem, self.proposal = proposal.problem, proposal
-        self._best: tuple[np.ndarray, np.ndarray] | None = None
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.follow`."""
-        self.counts, self._best, self._shortages = counts, None, 0
+        self.counts, self._shortages = counts, 0
         self.proposal.follow(rng, counts, sums)
 
     def sample(self, rng: Generator) -> np.ndarray:
@@ -123,63 +117,49 @@ class WeighedPosterior(Posterior):
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means; see `Posterior.quantile`."""
-        levels = np.broadcast_to(p, self.counts.shape)
-        pairs = zip(self._lanes(levels), levels[:, None], strict=True)
-        found = [(draws.quantile(row), draws.is_beyond(row)) for draws, row in pairs]
-        self._note_shortage(np.concatenate([is_beyond for _, is_beyond in found]))
-        return np.concatenate([ends for ends, _ in found])
+        levels = np.broadcast_to(p, self.counts.shape)[:, None]
+        pairs = zip(self._lanes(levels), levels, strict=True)
+        ends, is_short = zip(*((d.quantile(row), d.is_beyond(row)) for d, row in pairs), strict=True)
+        self._note_shortage(np.concatenate(is_short))
+        return np.concatenate(ends)
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
-        return self._ask_best()[0].copy()
+        return self._ask(WeightedDraws.best_arm_probabilities)
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) how many independent draws the weighted ones are worth."""
-        return self._ask_best()[1].copy()
+        return self._ask(WeightedDraws.effective_sample_size)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) where draws are too few, or may not follow the proposal's law."""
-        self._ask_best()
+        self._note_shortage(
+            self._ask(lambda draws: draws.is_beyond(TAIL) | (draws.best_arm_error() > MAX_ERROR))
+        )
         return super().doubts() | Doubt.BEYOND_TABLE.value * self.proposal.is_unreliable()
 
-    def _ask_best(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (N, K) best-arm probabilities and (N,) effective sample sizes."""
-        if self._best is None:
-            law, sizes = np.empty(self.counts.shape), np.empty(len(self.counts))
-            for lane, draws in enumerate(self._lanes()):
-                law[lane] = draws.best_arm_probabilities()
-                sizes[lane] = draws.effective_sample_size().item()
-            is_short = sizes * TAIL < MIN_DRAWS_BEYOND
-            self._note_shortage(is_short | (best_arm_error(law, sizes) > MAX_ERROR))
-            self._best = law, sizes
-        return self._best
-
     def _ask(self, question: Callable[[WeightedDraws], np.ndarray]) -> np.ndarray:
-        """Return (N, K) answers."""
-        return np.concatenate([question(each) for each in self._lanes()])
+        """Return (N, ...) answers."""
+        return np.concatenate([question(draws) for draws in self._lanes()])
 
-    def _lanes(self, p: np.ndarray | float = TAIL) -> Iterator[WeightedDraws]:
+    def _lanes(self, levels: Iterable[np.ndarray | float] = repeat(TAIL)) -> Iterator[WeightedDraws]:
         """Yield draws of each lane, from a generator made anew: a function of its own data.
 
-        There are so many that best-arm probabilities are known to ENOUGH_ERROR and quantiles p are
+        There are so many that best-arm probabilities are known to ENOUGH_ERROR and quantiles are
         resolved; or MAX_DRAWS.
         """
-        levels = np.broadcast_to(p, self.counts.shape)
-        for lane in range(len(self.counts)):
-            size, is_enough = NUM_DRAWS, False
-            while not is_enough:
-                draws = self._draw_lane(lane, size)
-                law, worth = draws.best_arm_probabilities(), draws.effective_sample_size()
-                is_good = best_arm_error(law, worth) <= ENOUGH_ERROR
-                is_enough = bool(is_good & ~draws.is_beyond(levels[lane])) or size >= MAX_DRAWS
+        for lane, row in zip(range(len(self.counts)), levels):
+            draws, size = self._draw_lane(lane, NUM_DRAWS), NUM_DRAWS
+            while size < MAX_DRAWS and (draws.best_arm_error() > ENOUGH_ERROR or draws.is_beyond(row)):
                 size *= MORE
+                draws = self._draw_lane(lane, size)
             yield draws
 
     def _draw_lane(self, lane: int, size: int) -> WeightedDraws:
         row = np.array([lane])
         draws = self.proposal.draw(np.random.default_rng(0), row, size)
         log_weights = weigh(self.proposal, row, draws.means, draws.log_densities)
-        if size >= MAX_DRAWS and log_weights.max() == -np.inf:
+        if size == MAX_DRAWS and log_weights.max() == -np.inf:
             raise no_weight(self.proposal, lane, f"{size} draws for")
         return WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
 

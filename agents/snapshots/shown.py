@@ -94,13 +94,12 @@ def title(snapshot: Any) -> str:
     lanes = "" if snapshot.num_envs is None else f", lane 0 of {num_lanes}"
     pulls = int(snapshot.counts[0].sum())
     after = f"{pulls} pull" if pulls == 1 else f"{pulls} pulls"
-    size, error = (
-        np.ravel(found)[0] for found in (snapshot.effective_sample_size(), snapshot.best_arm_error())
-    )
-    worth = f", worth {size:,.0f}: P(best) within {error:.2g}" if np.isfinite(size) else ""
+    size, worth = np.ravel(snapshot.effective_sample_size())[0], ""
+    if np.isfinite(size):
+        worth = f", worth {size:,.0f}: P(best) within {np.ravel(snapshot.best_arm_error())[0]:.2g}"
     words = Doubt(np.ravel(snapshot.doubts)[0]).words
-    doubted = f"; doubted: {words}" if words else ""
-    return f"Posterior of {num_arms} arms after {after}{lanes}, from {snapshot.source}{worth}{doubted}"
+    worth += f"; doubted: {words}" if words else ""
+    return f"Posterior of {num_arms} arms after {after}{lanes}, from {snapshot.source}{worth}"
 
 
 def as_frame(snapshot: Any) -> DataFrame:

@@ -524,7 +524,7 @@ def test_a_race_whose_pilots_resolve_nothing_is_flagged():
     agent = started("racing", problem, 20, [10] * 7, [7, 6, 5, 4, 3, 2, 1])
     agent.act()
     assert agent.diagnostics()["is_unreliable"].all()
-    posterior = agent.posterior()
-    assert (posterior.doubts == Doubt.FEW_EFFECTIVE_SAMPLES).all()
-    words = "lane 0 of 20, from weighted draws, worth "
-    assert words in str(posterior) and "; doubted: few effective samples\n" in str(posterior)
+    posterior = started("racing", problem, None, [10] * 7, [7, 6, 5, 4, 3, 2, 1]).posterior()
+    assert posterior.doubts == Doubt.FEW_EFFECTIVE_SAMPLES
+    title = str(posterior).splitlines()[0]
+    assert "from weighted draws, worth " in title and "; doubted: few effective samples" in title
