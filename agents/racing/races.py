@@ -181,7 +181,8 @@ def feed_races(
             bar = gaps[min(d, gaps.size - 1)]
             is_done = d == length or (total[leader] - second) / (d + 1) > bar  # line 12
             if not is_done and total[leader] >= level * factors[leader]:  # with less none is clear
-                is_done = is_clear(level, sums, leader)
+                largest = max(1.0, bars.peak * length * weights[0] / d)
+                is_done = is_clear(level, sums, leader, largest)
             if (is_done and has_weight) or d == most:
                 has_ended[r] = True
                 break  # line 13

@@ -151,7 +151,9 @@ class BayesUCB(PosteriorAgent):
 
     def _scores(self) -> np.ndarray:
         level = 1 - 1 / (self.lane_counts.sum(axis=1, keepdims=True) + 1.0)
-        return self.up_to_date().quantile(level)
+        scores = self.up_to_date().quantile(level)
+        self._note_doubts()  # draws may not reach so far
+        return scores
 
 
 def _upper_means(

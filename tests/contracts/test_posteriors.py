@@ -18,8 +18,10 @@ from scipy.interpolate import CubicSpline
 from scipy.special import expit
 from surface import started
 
+import bandit_gym
 from agents.base.table_1 import is_compiled
 from agents.oracle import action_probabilities
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
 from bandit_gym.priors import (
     Beta,
@@ -264,6 +266,46 @@ def test_best_arms_are_those_of_the_oracle(case):
     laws = [action_probabilities(problem, *histories(case[1])) for problem in alone]
     expected = np.einsum("ch,chk->hk", law(case)[-1], laws)
     assert_averages(case, found, expected, NUM_ARMS * error + bias / 2)
+
+
+NEARLY_SINGULAR = (
+    [6, 12, 133, 94, 86, 8322, 27, 1284, 28, 8],
+    [3.0, 0.0, 49.0, 34.0, 30.0, 4328.0, 4.0, 674.0, 5.0, 0.0],
+)
+NEARLY_SINGULAR_LAW = 1e-4 * np.array([0, 0, 6, 4, 7, 3901, 4, 6074, 4, 0])
+"""In `DependentPriorBandit-v0`, by the oracle, to 0.002."""
+
+
+@pytest.mark.parametrize("name", ["racing", "exact", "smc"])
+def test_best_arms_are_as_near_to_the_oracle_as_draws_say(name):
+    """One heavy draw of 10,000 was off by 0.066, and 400 sweeps of a chain by up to 0.033."""
+    problem = bandit_gym.make("DependentPriorBandit-v0", num_arms=10).unwrapped.problem
+    agent = started(name, problem, None, *NEARLY_SINGULAR)
+    posterior = agent.posterior()
+    stated = posterior.best_arm_error()
+    assert f"worth {posterior.effective_sample_size():,.0f}: P(best) within" in str(posterior)
+    assert 0 < stated <= 0.05 and not posterior.doubts
+    for found in (posterior.best_arm_probabilities(), agent.action_probabilities()):
+        assert abs(found - NEARLY_SINGULAR_LAW).sum() / 2 <= max(0.01, stated) + 0.002
+
+
+@pytest.mark.parametrize("name", ["exact", "racing", "smc"])
+def test_a_quantile_beyond_what_draws_resolve_is_doubted(name):
+    """Fewer than four effective draws of 400 sweeps, 160,000 weighted ones, or 500 particles."""
+    agent = started(name, BanditProblem(Bernoulli(), TIED, NUM_ARMS), 2, [9, 4, 2], [5.0, 2.0, 1.0])
+    posterior = agent.posterior()
+    posterior.interval(0.8)
+    assert not posterior.doubts.any()
+    posterior.quantile(1 - 1e-6)
+    assert (posterior.doubts == Doubt.FEW_EFFECTIVE_SAMPLES).all()
+
+
+@pytest.mark.parametrize(("pulls", "is_doubted"), [(10, False), (1000, True)])
+def test_bayes_ucb_says_that_it_asks_for_more_than_a_chain_resolves(pulls, is_doubted):
+    agent = started("bayes_ucb", BanditProblem(Bernoulli(), TIED, 3), 2, [pulls] * 3, [pulls / 2] * 3)
+    agent.act()
+    doubts = agent.diagnostics()["doubts"]
+    assert (doubts == is_doubted * Doubt.FEW_EFFECTIVE_SAMPLES).all()
 
 
 @every_case
