@@ -322,7 +322,10 @@ class GibbsPosterior(Posterior):
                 size *= MORE
                 for lane in np.flatnonzero(error > ENOUGH_ERROR)[:, None]:
                     draws = self._walk(rng, lane, size)
-                    found[lane], error[lane] = draws.best_arm_probabilities(), draws.best_arm_error()
+                    found[lane], error[lane] = (
+                        draws.best_arm_probabilities(),
+                        draws.best_arm_error(),
+                    )
             self._note_shortage(error > MAX_ERROR)
             self._best = found, error
         return self._best

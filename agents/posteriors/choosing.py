@@ -9,8 +9,8 @@
 | particles | nothing more            | `log_density`                                              |
 | race      | nothing more            | `log_density`                                              |
 
-The first four are tried in that order; a grid takes mixtures too, all components by tables. Particles
-and races approximate any posterior (`SMCThompson`, `RacingThompson`).
+The first four are tried in that order; a grid takes mixtures too, all components by tables.
+Particles and races approximate any posterior (`SMCThompson`, `RacingThompson`).
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ class MixturePosterior(Posterior):
         return np.where((found & (self.weights > DOUBTED)).any(axis=1), Doubt.BEYOND_TABLE, 0)
 
     def _ask(self, question: Callable[[Any], Any]) -> np.ndarray:
-        """Return the (..., N, C, K) answers of all components, given a part's (..., N, K or C K)."""
+        """Return (..., N, C, K) answers of all components, given a part's (..., N, K or C K)."""
         found = np.concatenate([question(part) for part in self.parts], axis=-1)
         return found.reshape(*found.shape[:-1], *self.shape)
 

@@ -177,8 +177,8 @@ def particles_at(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
 def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return (K,) how likely each of K independent (K, P) populations has the largest mean.
 
-    Arms that tie share it evenly: each is the best where its uniform u is, so that the chance is the
-    integral over u of a polynomial, which Gauss's nodes give exactly.
+    Arms that tie share it evenly: each is the best where its uniform u is, so that the chance is
+    the integral over u of a polynomial, which Gauss's nodes give exactly.
     """
     places = np.unique(means, return_inverse=True)[1].reshape(means.shape)
     masses = np.zeros((len(means), places.max() + 1))

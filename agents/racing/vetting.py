@@ -311,8 +311,8 @@ def miss(testimony: WeightedDraws, log_weights: np.ndarray, log_sums: np.ndarray
 def lean(pilots: WeightedDraws) -> np.ndarray:
     """Return (R,) distances of races from the best arm's law, times their effective samples.
 
-    A race counts draws by 1 / (w + W), see the module, which for a large W is (1 - w / W) / W: so an
-    arm lacks as much as the average weight of its draws under the posterior exceeds that of all.
+    A race counts draws by 1 / (w + W), see the module, which for a large W is (1 - w / W) / W: so
+    an arm lacks as much as the average weight of its draws under the posterior exceeds that of all.
     """
     squared = WeightedDraws(pilots.means, 2 * pilots.log_weights)
     laws = squared.best_arm_probabilities(), pilots.best_arm_probabilities()

@@ -119,7 +119,9 @@ class WeighedPosterior(Posterior):
         """Return the (N, K) quantiles of the means; see `Posterior.quantile`."""
         levels = np.broadcast_to(p, self.counts.shape)[:, None]
         pairs = zip(self._lanes(levels), levels, strict=True)
-        ends, is_short = zip(*((d.quantile(row), d.is_beyond(row)) for d, row in pairs), strict=True)
+        ends, is_short = zip(
+            *((d.quantile(row), d.is_beyond(row)) for d, row in pairs), strict=True
+        )
         self._note_shortage(np.concatenate(is_short))
         return np.concatenate(ends)
 
@@ -142,15 +144,19 @@ class WeighedPosterior(Posterior):
         """Return (N, ...) answers."""
         return np.concatenate([question(draws) for draws in self._lanes()])
 
-    def _lanes(self, levels: Iterable[np.ndarray | float] = repeat(TAIL)) -> Iterator[WeightedDraws]:
+    def _lanes(
+        self, levels: Iterable[np.ndarray | float] = repeat(TAIL)
+    ) -> Iterator[WeightedDraws]:
         """Yield draws of each lane, from a generator made anew: a function of its own data.
 
         There are so many that best-arm probabilities are known to ENOUGH_ERROR and quantiles are
         resolved; or MAX_DRAWS.
         """
-        for lane, row in zip(range(len(self.counts)), levels):
+        for lane, row in zip(range(len(self.counts)), levels, strict=False):  # no end
             draws, size = self._draw_lane(lane, NUM_DRAWS), NUM_DRAWS
-            while size < MAX_DRAWS and (draws.best_arm_error() > ENOUGH_ERROR or draws.is_beyond(row)):
+            while size < MAX_DRAWS and (
+                draws.best_arm_error() > ENOUGH_ERROR or draws.is_beyond(row)
+            ):
                 size *= MORE
                 draws = self._draw_lane(lane, size)
             yield draws

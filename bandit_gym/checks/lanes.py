@@ -68,7 +68,9 @@ def check_choices(name: str, choices: Any, num_arms: int) -> None:
 
 def check_scores(name: str, scores: Any) -> None:
     """Refuse (N, K) scores that are NaN."""
-    _refuse_arm(f"scores of {name}", "have no NaN", scores, np.isnan(scores), "was it never pulled?")
+    _refuse_arm(
+        f"scores of {name}", "have no NaN", scores, np.isnan(scores), "was it never pulled?"
+    )
 
 
 def check_law(name: str, law: Any) -> FloatArray:

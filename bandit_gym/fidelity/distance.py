@@ -187,7 +187,7 @@ class _Test(NamedTuple):
 
         def reach(last: float) -> tuple[float, bool]:
             """Return how far acceptance goes on the way to the last step, and whether it ends."""
-            if (is_ending := room(last) < 0):
+            if is_ending := room(last) < 0:
                 last = brentq(room, 0.0, last, xtol=5 * self.precision)
             return float(total_variation(self.spread(last), self.law)), is_ending
 

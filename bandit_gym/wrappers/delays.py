@@ -149,9 +149,7 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
     if not isinstance(info, Mapping):
         raise TypeError(message("info", "be a dict, as a step tells it", info))
     if "regret" not in info and "feedback_step" not in info:  # all lanes were reset
-        blank = np.zeros(getattr(agent, "num_envs", None) or 0, dtype=np.int64)
-        if len(blank):  # agents that count their acts hear that these were ignored
-            agent.observe(blank, blank.astype(np.float64), mask=blank > 0)
+        _observe_nothing(agent)
         return
     if not {*FEEDBACK} <= {*info}:
         condition = f"tell {' and '.join(FEEDBACK)}, as worlds of late rewards do"
@@ -169,3 +167,10 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
                 agent.observe(int(arms[0]), float(paid[0]))
         elif arrived.any() or has_reset:
             agent.observe(arms, paid, mask=arrived)
+
+
+def _observe_nothing(agent: Any) -> None:
+    """Let an agent of lanes that counts its acts know that autoreset ignored the last."""
+    if num_envs := getattr(agent, "num_envs", None):
+        none = np.zeros(num_envs, dtype=bool)
+        agent.observe(none.astype(np.int64), none.astype(np.float64), mask=none)

@@ -470,6 +470,8 @@ OF_A_HALF = (
     "reward must be 0 or 1 under bernoulli rewards, got 0.7; use a likelihood that has such "
     "rewards, as Gaussian (CustomBandit-v0), or observe 1 with that probability and else 0."
 )
+
+
 class Ordered:
     """Each arm is better than those before it."""
 
@@ -490,7 +492,13 @@ ALONE = [
     ("exact", CONJUGATE, "warm_start", ([1, 0, 0, 0], [2, 0, 0, 0]), "got 2.0 for arm 0."),
     ("exact", CONJUGATE, "warm_start", ([1, 0, -1, 0], [0] * 4), "got -1.0 for arm 2."),
     ("exact", BOUNDED, "act", (), "the rewards of arm 1 must be possible under problem.prior, got"),
-    ("racing_paper", ORDERED, "act", (), "at all 200 samples of the race, whose counts [50, 50, 0, 0]"),
+    (
+        "racing_paper",
+        ORDERED,
+        "act",
+        (),
+        "at all 200 samples of the race, whose counts [50, 50, 0, 0]",
+    ),
     ("racing_paper", ORDERED, "posterior", (), "at all 10000 draws, whose counts [50, 50, 0, 0]"),
 ]
 

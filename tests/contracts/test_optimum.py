@@ -323,7 +323,9 @@ def test_late_rewards_that_would_take_too_long_a_policy_are_refused_in_one_sente
     agent.observe(agent.act(), [1.0, 0.0])
     agent.act(), agent.observe([0, 1], [1.0, 0.0])  # in time
     agent.act()
-    with pytest.raises(ValueError, match="leave few enough .*, 299, got 300; take Finite") as caught:
+    with pytest.raises(
+        ValueError, match="leave few enough .*, 299, got 300; take Finite"
+    ) as caught:
         agent.act()
     assert str(caught.value).count(". ") == 0
 

@@ -34,8 +34,7 @@ from bandit_gym.priors import (
     TruncatedMultivariateNormal,
     TruncatedNormal,
 )
-from bandit_gym.checks.doubts import Doubt
-from bandit_gym.priors.mixtures import Mixture, PerArm
+from bandit_gym.priors.mixtures import PerArm
 from bandit_gym.problem import BanditProblem
 
 CONJUGATE = {each.likelihood: each.prior for each in CONJUGATES}
@@ -146,7 +145,7 @@ def told(case):
 
 @cache
 def law(case):
-    """Return (H, K) means and deviations, (M,) points with (M, H, K) distribution functions, shares."""
+    """Return (H, K) means and deviations, (M,) points, (M, H, K) functions there, shares."""
     problem = told(case)
     u = np.linspace(-35.0, 35.0, 2001)
     _, mass, _ = masses(problem, u)
@@ -191,7 +190,6 @@ def components_of(problem):
     """Return the priors of independent arms that a prior is made of, and their weights."""
     is_shared = problem.offers("shared_components")
     return problem.prior.shared_components() if is_shared else ([problem.prior], [1.0])
-
 
 
 def assert_averages(case, found, expected, allowed):
@@ -302,7 +300,9 @@ def test_a_quantile_beyond_what_draws_resolve_is_doubted(name):
 
 @pytest.mark.parametrize(("pulls", "is_doubted"), [(10, False), (1000, True)])
 def test_bayes_ucb_says_that_it_asks_for_more_than_a_chain_resolves(pulls, is_doubted):
-    agent = started("bayes_ucb", BanditProblem(Bernoulli(), TIED, 3), 2, [pulls] * 3, [pulls / 2] * 3)
+    agent = started(
+        "bayes_ucb", BanditProblem(Bernoulli(), TIED, 3), 2, [pulls] * 3, [pulls / 2] * 3
+    )
     agent.act()
     doubts = agent.diagnostics()["doubts"]
     assert (doubts == is_doubted * Doubt.FEW_EFFECTIVE_SAMPLES).all()
@@ -468,7 +468,9 @@ def test_a_level_that_all_arms_share_is_weighed_by_its_evidence(agent_name, name
         edges = np.linspace(*ends, 40_001)[:, None]
         x = (edges[1:] + edges[:-1]) / 2
         density, below = stats.beta.pdf(x, a, b), stats.beta.cdf(x, a, b)
-        laws.append([density[:, i] @ np.delete(below, i, axis=1).prod(axis=1) for i in range(len(n))])
+        laws.append(
+            [density[:, i] @ np.delete(below, i, axis=1).prod(axis=1) for i in range(len(n))]
+        )
         laws[-1] = np.array(laws[-1]) * (x[1] - x[0])
         draws.append(rng.beta(a, b, (num_lanes, len(n))).argmax(axis=1))
     weights = special.softmax(log_weights)
@@ -506,7 +508,10 @@ def test_mixtures_fall_short_of_a_level_as_sums_over_a_grid_say(case):
 @pytest.mark.parametrize("method", ["mixture", "grid"])
 @pytest.mark.parametrize("discount", [1.0, 0.9])
 def test_evidence_follows_lanes_that_are_pulled_forgotten_and_reset(method, discount):
-    problem, rng = BanditProblem(Bernoulli(), MIXED[Bernoulli()], NUM_ARMS), np.random.default_rng(1)
+    problem, rng = (
+        BanditProblem(Bernoulli(), MIXED[Bernoulli()], NUM_ARMS),
+        np.random.default_rng(1),
+    )
     agent = started("exact", problem, 5, method=method, discount=discount)
     for step in range(30):
         agent.observe(agent.act(), (rng.random(5) < 0.5).astype(float), mask=rng.random(5) < 0.7)

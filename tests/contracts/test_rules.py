@@ -11,7 +11,7 @@ from families import CONJUGATES
 from gymnasium.vector import AutoresetMode
 from scipy import optimize, stats
 from scipy.special import betaln, softmax
-from surface import in_states, lane_decisions, started
+from surface import lane_decisions, started
 
 import agents
 from agents.oracle import action_probabilities

@@ -414,9 +414,6 @@ def test_it_is_said_how_to_write_a_likelihood_where_there_is_a_lookalike():
         check_likelihood(lookalike)
 
 
-# -- Races with dependent priors that say no more than a density ------------------------------------
-
-
 class Levels:
     """All arms' means come from one of 36 Beta laws, as those of `HierarchicalBeta` do."""
 

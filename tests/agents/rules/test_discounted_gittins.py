@@ -3,7 +3,13 @@ import pytest
 
 from agents import DiscountedGittins
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, HierarchicalBeta, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    HierarchicalBeta,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem
 
 PUBLISHED = {

@@ -4,7 +4,14 @@ from surface import in_states
 
 from agents import InformationRelaxation
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
-from bandit_gym.priors import Beta, Gamma, HierarchicalBeta, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    Gamma,
+    HierarchicalBeta,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem
 
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
