@@ -52,7 +52,9 @@ def kernel(function: Any) -> Any:
         return numba.njit(error_model="numpy")(function)
     if compiled is not function:  # which it is under NUMBA_DISABLE_JIT
         kept = compiled._cache
-        kept._cache_file = KernelFiles(Path(os.environ.get("NUMBA_CACHE_DIR") or kept.cache_path), compiled)
+        kept._cache_file = KernelFiles(
+            Path(os.environ.get("NUMBA_CACHE_DIR") or kept.cache_path), compiled
+        )
     return compiled
 
 

@@ -27,6 +27,7 @@ from bandit_gym.checks import check_fit, check_seed, find_problem
 from bandit_gym.checks.files import replacing
 from bandit_gym.checks.styles import wrapped
 from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.envs.rendering import (
     NUM_CELLS,
     Belief,
@@ -38,7 +39,6 @@ from bandit_gym.envs.rendering import (
     most_pulled,
     render_picture,
 )
-from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.experiments.simulation import build
 from bandit_gym.likelihoods import Likelihood
@@ -193,7 +193,9 @@ def _table(frame: Frame, arms: IntArray, width: int) -> Iterator[Text]:
     head, *left = columns.to_string(index=False).splitlines()
     strip = max(1, width - len(head) - 4)
     low, high = (f"{end:.3g}" for end in frame.cells)
-    yield Text(f"{head}    {low}{high.rjust(strip - len(low))}", "dim", no_wrap=True, overflow="crop")
+    yield Text(
+        f"{head}    {low}{high.rjust(strip - len(low))}", "dim", no_wrap=True, overflow="crop"
+    )
     for arm, words in zip(arms.tolist(), left, strict=True):
         marks = ("*" if arm == frame.best_arm else " ") + ("<" if arm == frame.action else " ")
         row = Text(f"{words}{marks}  ", no_wrap=True, overflow="crop")

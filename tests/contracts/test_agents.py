@@ -49,7 +49,6 @@ SETTINGS = {
 }
 every_agent = pytest.mark.parametrize("name", ALL_AGENTS)
 every_setting = pytest.mark.parametrize("setting", SETTINGS)
-alone_and_together = pytest.mark.parametrize("num_envs", [None, 3])
 
 
 def make(setting, num_envs, num_steps=0):
@@ -77,8 +76,10 @@ def assert_same(first, second):
 
 
 @every_setting
-def test_a_single_run_has_plain_ints_and_plays_as_a_lane_does(setting):
+def test_a_single_run_has_plain_ints_and_one_law_and_plays_as_a_lane_does(setting):
     alone, lane = make(setting, None), make(setting, 1)
+    law = alone.action_probabilities()
+    assert law.shape == (4,) and (law >= 0).all() and law.sum() == pytest.approx(1.0)
     assert type(alone.act()) is int
     actions = lane.act()
     assert actions.shape == (1,) and actions.dtype == np.int64
@@ -155,8 +156,12 @@ def test_asking_moves_nothing(setting):
     assert asked.rng.random() == unasked.rng.random()
 
 
-@alone_and_together
-@every_setting
+ALONE = [f"{name}, {kind}" for name in SAMPLERS for kind in ("conjugate", "grid", "chains")]
+
+
+@pytest.mark.parametrize(
+    ("setting", "num_envs"), [*((each, 3) for each in SETTINGS), *((each, None) for each in ALONE)]
+)
 def test_copies_and_files_go_on_bit_for_bit(setting, num_envs, tmp_path):
     agent = make(setting, num_envs, 7)
     if num_envs is None:
@@ -240,8 +245,10 @@ def test_nothing_goes_before_a_reset(name):
 LAWFUL = [each for each in SETTINGS if not each.startswith("racing")]
 
 
-@pytest.mark.parametrize("num_steps", [0, 6], ids=["at first", "later"])
-@pytest.mark.parametrize("setting", LAWFUL)
+@pytest.mark.parametrize(
+    ("setting", "num_steps"),
+    [*((each, 6) for each in LAWFUL), *((each, 0) for each in LAWFUL if "conjugate" in each)],
+)
 def test_arms_are_played_as_often_as_the_law_says(setting, num_steps):
     """Each lane has a law of its own, so shares are summed over lanes: four deviations."""
     is_chain = "chains" in setting  # whose answers cost milliseconds
@@ -255,13 +262,6 @@ def test_arms_are_played_as_often_as_the_law_says(setting, num_steps):
     if not agent.has_exact_law:  # a chain of 400 sweeps, worth 100 draws, answers for each lane
         allowed = allowed * np.sqrt(1 + 1 / 100) + num_lanes * 0.01
     assert (abs((shares - law).sum(axis=0)) <= allowed).all()
-
-
-@every_setting
-def test_a_law_is_a_law_and_has_one_axis_for_a_single_run(setting):
-    agent = make(setting, None, 3)
-    law = agent.action_probabilities()
-    assert law.shape == (4,) and (law >= 0).all() and law.sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ the other half."""
 
 import pickle
 import warnings
+from itertools import cycle
 
 import gymnasium as gym
 import numpy as np
@@ -44,8 +45,9 @@ def test_it_passes_gymnasiums_check_without_a_warning(env_id, observation):
         check_env(env.unwrapped)
 
 
-@every_observation
-@every_id
+@pytest.mark.parametrize(
+    ("env_id", "observation"), [*zip(ALL_ENV_IDS, cycle(OBSERVATIONS), strict=False)]
+)
 def test_it_passes_sb3s_check_without_a_warning(env_id, observation):
     sb3_checker = pytest.importorskip("stable_baselines3.common.env_checker")
     with warnings.catch_warnings():
