@@ -53,10 +53,7 @@ def check_choices(name: str, choices: Any, num_arms: int) -> None:
         num_arms: K; a choice is one of 0, ..., K - 1.
     """
     is_wrong = (choices < 0) | (choices >= num_arms)
-    if is_wrong.any():
-        lane = int(np.argmax(is_wrong))
-        text = message(name, f"return arms from 0 to {num_arms - 1}", choices[lane])
-        raise ValueError(f"{text[:-1]} in lane {lane}.")
+    _refuse_lane(name, f"return arms from 0 to {num_arms - 1}", choices, is_wrong, len(choices))
 
 
 def check_rewards(
