@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bandit_gym.checks import check_choice, check_folder
@@ -149,23 +149,14 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
 
     What does not fit into the width stands in further blocks, under the same agents.
     """
-    first, *columns = zip(table.header, *table.lines, strict=True)
-    names = _align(first, width // 3, str.ljust)
-    blocks = [names]
-    for column in columns:
-        cells = _align(column, width - len(names[0]) - 2, str.rjust)
-        if len(blocks[-1][0]) + 2 + len(cells[0]) > width:
-            blocks.append(names)
-        blocks[-1] = [f"{line}  {cell}" for line, cell in zip(blocks[-1], cells, strict=True)]
-    body = "\n\n".join("\n".join(block) for block in blocks)
+    names = [shorten(name, width // 3) for name in table.cells.index]
+    room = width - max(map(len, names)) - 4  # of a column, which pandas parts from what follows it
+    titles = [f" {shorten(title, room - 1)}" for title in table.cells.columns]
+    cells = table.cells.set_axis(names).map(shorten, most=room)
+    body = cells.to_string(header=titles, line_width=width)
     notes = [wrap(note, width) for note in table.notes]
+    body = re.sub(r" *\\?$", "", body, flags=re.M)
     return "\n".join([wrap(table.title, width), body, *notes])
-
-
-def _align(cells: Sequence[str], most: int, justify: Callable[[str, int], str]) -> list[str]:
-    """Return cells of one length, the longest shortened."""
-    short = [shorten(cell, most) for cell in cells]
-    return [justify(cell, max(map(len, short))) for cell in short]
 
 
 def write_latex(results: Stored) -> str:
@@ -183,7 +174,7 @@ def escape_latex(text: str) -> str:
 
 
 def _write_latex_table(table: Table) -> str:
-    columns = "l" + "r" * (len(table.header) - 1)
+    columns = "l" + "r" * len(table.cells.columns)
     notes = [escape_latex(note) for note in (table.title, *table.notes)]
     return "\n".join(
         [
@@ -192,9 +183,9 @@ def _write_latex_table(table: Table) -> str:
             rf"\caption{{{' '.join(notes)}}}",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
-            _write_line(table.header),
+            _write_line([table.cells.columns.name, *table.cells.columns]),
             r"\midrule",
-            *map(_write_line, table.lines),
+            *map(_write_line, table.cells.itertuples(name=None)),
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",

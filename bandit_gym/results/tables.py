@@ -44,14 +44,12 @@ class Table(NamedTuple):
 
     Attributes:
         title: what stands above it.
-        header: the titles of its columns; the first is that of the agents.
-        lines: a row for each agent.
+        cells: a row for each agent, by its label, and a column for each title.
         notes: sentences that stand below it.
     """
 
     title: str
-    header: list[str]
-    lines: list[list[str]]
+    cells: pd.DataFrame
     notes: list[str]
 
 
@@ -337,7 +335,13 @@ def _count(verdicts: Counter[tuple[str, str]], word: str, row: Row) -> str:
 def fill(title: str, rows: Sequence[Row], cells: Cells, notes: Iterable[str]) -> Table:
     """Make a table by writing the cells of each row."""
     lines = [[write(row) for write in cells.values()] for row in rows]
-    return Table(title, list(cells), lines, list(notes))
+    return Table(title, name_rows(pd.DataFrame(lines, columns=list(cells))), list(notes))
+
+
+def name_rows(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return cells whose rows are named by the first column, and that by its title."""
+    title = cells.columns[0]
+    return cells.set_index(title).rename_axis(index=None, columns=title)
 
 
 # -- Cells: how numbers, their intervals and what is missing of them are written

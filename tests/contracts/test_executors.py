@@ -40,6 +40,11 @@ def make_experiment(*agents, **changes):
     return Experiment(worlds, agents or ("random", "exact", OWN), **(settings | changes))
 
 
+def by_night(*values):
+    """Return a case of a test that only the nightly run has."""
+    return pytest.param(*values, marks=(pytest.mark.slow, pytest.mark.nightly))
+
+
 @pytest.fixture(params=BACKENDS)
 def backend(request):
     """Each back end in turn, where it is installed."""
@@ -86,6 +91,7 @@ def test_other_processes_share_the_work_and_store_the_same_bytes(tmp_path, seria
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cluster_that_runs_already_stores_the_same_bytes(tmp_path, serial):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
@@ -262,6 +268,7 @@ def check_others_unharmed(folder, serial, starts):
     return failures
 
 
+@pytest.mark.parametrize("backend", ["loky", by_night("dask")], indirect=True)
 def test_an_agent_that_kills_its_process_costs_its_own_blocks_only(tmp_path, serial, backend):
     """At most four blocks are under way with it, and the fifth is simulated as well."""
     agents = ("stub_agents:Deadly", "random", "exact", OWN, "ucb1")
@@ -542,8 +549,9 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
 STOPS = [
     ("serial", signal.SIGTERM),
     ("loky", signal.SIGINT),
-    *((name, signal.SIGTERM) for name in BACKENDS if name != "loky"),
-    *((name, signal.SIGKILL) for name in BACKENDS),
+    ("loky", signal.SIGKILL),
+    by_night("dask", signal.SIGTERM),
+    by_night("dask", signal.SIGKILL),
 ]
 
 

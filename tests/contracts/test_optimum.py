@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from functools import cache
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -183,15 +184,19 @@ RULES = {
 """Agents and their options, by the names of rules."""
 
 
-@pytest.mark.parametrize("rule", RULES)
+GAMES = {
+    "uniform": (UNIFORM, 25),
+    "unlike": (UNLIKE, 12),
+    "cut normal": (bernoulli(TruncatedNormal(0.4, 0.3)), 25),
+}
+
+
 @pytest.mark.parametrize(
-    ("problem", "horizon"),
-    [(UNIFORM, 25), (UNLIKE, 12), (bernoulli(TruncatedNormal(0.4, 0.3)), 25)],
-    ids=["uniform", "unlike", "cut normal"],
+    ("rule", "game"),
+    [*zip(RULES, cycle(GAMES), strict=False), ("thompson", "unlike"), ("thompson", "cut normal")],
 )
-def test_rules_lose_in_play_what_the_recursion_says_and_no_less_than_the_best(
-    rule, problem, horizon
-):
+def test_rules_lose_in_play_what_the_recursion_says_and_no_less_than_the_best(rule, game):
+    problem, horizon = GAMES[game]
     env = BanditVectorEnv(2000, problem=problem)
     name, options = RULES[rule]
     found = rollout(make_agent(name, problem, **options), env, seed=0, horizon=horizon)
