@@ -14,18 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym.checks import check_callback, check_folder, check_object, message
-from bandit_gym.experiments.blocks import open_parquet
-from bandit_gym.experiments.catalogue import find_own_code, load
-from bandit_gym.experiments.executor import Died, Executor, Workers, without_start
+from bandit_gym.checks.files import RESULTS_VERSION
+from bandit_gym.experiments.catalogue import find_own_code, load, try_run
+from bandit_gym.experiments.executor import Died, Executor, Workers
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.provenance import OutdatedError, Stamp, find_changes, make_stamp
-from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
-from bandit_gym.experiments.store import Store, has_receipts
+from bandit_gym.experiments.provenance import OutdatedError
+from bandit_gym.experiments.simulation import Outcome, Sources, simulate_block
+from bandit_gym.experiments.store import Store
 
 __all__ = ["Progress", "Workers", "run_experiment"]
 
 FEW_DECISIONS = 5_000
 """Up to this many decisions are taken in this process, for a worker needs a second to start."""
+
+MOST_NAME = 20
+"""Characters of the name of the agent that has finished a block, beside the bar."""
 
 Task = tuple[Run, int]
 
@@ -140,11 +143,17 @@ def run_experiment(
     if not isinstance(given, Sequence) or not all(isinstance(each, Callback) for each in given):
         condition = "be a list of objects of subclasses of bandit_gym.callbacks.Callback"
         raise TypeError(message("callbacks", condition, callbacks))
-    stamps = {run: make_stamp(run.sources()) for run in experiment.runs}
-    _check_buildable(experiment, folder)
+    for run in experiment.runs:  # those seen before are skipped
+        problem = "" if Store(folder).has_blocks(run) else try_run(run)
+        if problem:
+            raise ValueError(
+                f"agent {run.agent.label} must be able to play {run.environment.label}, "
+                f"got {problem}"
+            )
+    sources = {run: run.sources() for run in experiment.runs}
     with contextlib.ExitStack() as stack:
         store = stack.enter_context(Store.claimed(folder, experiment))
-        found = _survey(store, experiment, stamps)
+        found = _survey(store, experiment, sources)
         if found.stale and not recompute:
             changed = ", ".join(sorted(set().union(*found.stale.values())))
             raise OutdatedError(
@@ -154,7 +163,7 @@ def run_experiment(
             )
         total = len(experiment.runs) * experiment.num_blocks
         if _is_little(experiment, total - len(found.complete)):
-            workers = without_start(workers)
+            workers = Workers("serial") if workers.backend == "loky" else workers
         executor = stack.enter_context(Executor(workers))
         counts = total, len(found.complete)
         on_progress(Progress(*counts, 0, tuple(found.damaged), None))
@@ -163,7 +172,7 @@ def run_experiment(
             callback.on_start(experiment, folder)
         seconds: dict[str, float] = {}  # an agent's last block
         tasks = _tasks(experiment, found.complete, seconds, workers.width)
-        calls = ((run, block, stamps[run]["sources"]) for run, block in tasks)
+        calls = ((run, block, sources[run]) for run, block in tasks)
         for done, (call, result) in enumerate(executor.call(simulate_block, calls), start=1):
             outcome = result
             if isinstance(result, Died):
@@ -173,23 +182,11 @@ def run_experiment(
             if outcome.data is None:
                 store.write_failure(outcome.run, outcome.block, outcome.failure or "")
             else:
-                stamp = stamps[outcome.run]
-                store.write_block(outcome.run, outcome.block, outcome.data, stamp, outcome.facts)
+                store.write_block(outcome.run, outcome.block, outcome.data, outcome.facts)
             on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
             for callback in callbacks:
                 callback.on_block(outcome)
     return load("bandit_gym.results:load_results")(folder, experiment)
-
-
-def _check_buildable(experiment: Experiment, directory: Path) -> None:
-    """Refuse an agent that cannot be built, or not for its world; those seen before are skipped."""
-    for run in experiment.runs:
-        problem = "" if has_receipts(directory, run) else try_run(run)
-        if problem:
-            raise ValueError(
-                f"agent {run.agent.label} must be able to play {run.environment.label}, "
-                f"got {problem}"
-            )
 
 
 def _is_little(experiment: Experiment, num_blocks: int) -> bool:
@@ -198,24 +195,26 @@ def _is_little(experiment: Experiment, num_blocks: int) -> bool:
     return num_decisions <= FEW_DECISIONS and not find_own_code(experiment)
 
 
-def _survey(store: Store, experiment: Experiment, stamps: dict[Run, Stamp]) -> Survey:
+def _survey(store: Store, experiment: Experiment, sources: dict[Run, Sources]) -> Survey:
     found = Survey(set(), {}, [])
     for run in experiment.runs:
-        for block in store.blocks(run, experiment.num_blocks):
-            try:
-                stored = store.read_block(run, block)
-                open_parquet(run, stored.data)
-            except FileNotFoundError:
-                continue
-            except ValueError:
+        for block, stored in store.read_blocks(run, experiment.num_blocks):
+            if stored is None:
                 found.damaged.append(f"{run.name}/{block:05d}")
-                continue
-            changed = find_changes(stored.receipt, stamps[run])
-            if changed:
+            elif changed := _find_changes(stored.origin, sources[run]):
                 found.stale[run, block] = changed
             else:
                 found.complete.add((run, block))
     return found
+
+
+def _find_changes(origin: dict[str, Any], now: Sources) -> set[str]:
+    """Return what differs between a block's origin and the code of today, such as "mine.py"."""
+    version = origin["results_version"]
+    changed = set() if version == RESULTS_VERSION else {f"results version {version}"}
+    for part, files in now.items():
+        changed |= {name for name, _ in origin["sources"].get(part, {}).items() ^ files.items()}
+    return changed
 
 
 def _tasks(
@@ -234,3 +233,37 @@ def _tasks(
             yield dearest
         if block < experiment.num_blocks:
             near += [(run, block) for run in experiment.runs if (run, block) not in complete]
+
+
+@contextlib.contextmanager
+def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
+    """Give a callback for `run_experiment` that shows its progress on standard error.
+
+    There are lines, and a live bar on a terminal.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    columns = ("{task.description}", BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("blocks", total=None)
+
+        def show(progress: Progress) -> None:
+            completed = progress.num_stored + progress.num_done
+            bar.update(task, total=progress.num_blocks, completed=completed)
+            if (outcome := progress.outcome) is None:
+                text = f"{progress.num_blocks} blocks, {progress.num_stored} of them stored already"
+                if progress.damaged:
+                    text += f"; damaged and computed again: {', '.join(progress.damaged)}"
+                console.print(text)
+                return
+            agent, world = outcome.run.agent.label, outcome.run.environment.label
+            bar.update(task, description=agent[:MOST_NAME])
+            if outcome.failure is not None:
+                reason = outcome.failure.splitlines()[0]
+                line = f"{agent} failed in {world}, block {outcome.block}: {reason}"
+                console.print(line, style="red")
+
+        yield show

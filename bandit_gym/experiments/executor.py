@@ -253,11 +253,6 @@ BACKENDS: dict[str, Callable[[Workers], contextlib.AbstractContextManager[Pool]]
 }
 
 
-def without_start(workers: Workers) -> Workers:
-    """Return workers that need no start: this process for processes of this machine."""
-    return Workers("serial") if workers.backend == "loky" else workers
-
-
 def end_with_parent(parent: int | None = None) -> None:
     """Let this process be killed when its parent ends, however that happens and whatever it does.
 

@@ -17,7 +17,7 @@ from bandit_gym.checks import check_folder, check_integer, check_real
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import COLOURS, literal
-from bandit_gym.experiments.entries import read_entries
+from bandit_gym.experiments.experiment import read_entries
 from bandit_gym.experiments.executor import Died, Executor, Workers
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, load_suite

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import FORMATS, STYLES
-from bandit_gym.experiments.command_line import ENDLESS, shorten, wrap
 from bandit_gym.results.statistics import LEVEL
 from bandit_gym.results.stored import Stored
 from bandit_gym.results.tables import (
@@ -22,6 +22,9 @@ from bandit_gym.results.tables import (
     make_tables,
     summarise,
 )
+
+WIDTH, ENDLESS = 100, 10**6
+"""Characters of a line where there is no terminal, and of one that is not to be broken."""
 
 PREAMBLE = "% Needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX where labels are not Latin.\n"
 WRITTEN = {
@@ -125,7 +128,7 @@ def closing_notes(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
             f"p < {LEVEL} after Holm's correction for the {count} comparisons of this report; "
             "undecided otherwise."
         )
-    made_with = {str(block.receipt["versions"]) for run in results.runs for block in run.blocks}
+    made_with = {str(block.origin["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
         yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
     if results.num_missing:
@@ -164,7 +167,7 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
 
 def _align(cells: Sequence[str], most: int, justify: Callable[[str, int], str]) -> list[str]:
     """Return cells of one length, the longest shortened."""
-    short = [shorten(cell, most) for cell in cells]
+    short = [_shorten(cell, most) for cell in cells]
     return [justify(cell, max(map(len, short))) for cell in short]
 
 
@@ -207,3 +210,18 @@ def _write_line(cells: Sequence[str]) -> str:
     """Write a row, with a minus for the hyphen of its numbers."""
     label, *values = map(escape_latex, cells)
     return " & ".join([label, *(NEGATIVE.sub("$-$", value) for value in values)]) + r" \\"
+
+
+def wrap(text: str, width: int) -> str:
+    """Break lines between words, so that none has more characters than `width`; indents stay."""
+    broken = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        parts = textwrap.wrap(line, width, subsequent_indent=indent) if len(line) > width else [line]
+        broken += parts
+    return "\n".join(broken)
+
+
+def _shorten(text: str, most: int) -> str:
+    """Cut a text that has more than so many characters, and end it with an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -76,7 +76,7 @@ class Results(Stored):
                 for block in found.blocks:
                     number = block.replications.start // found.run.block_size
                     data = block.data.to_pybytes()
-                    store.write_block(found.run, number, data, {}, block.receipt)
+                    store.write_block(found.run, number, data, found.timings.get(number, {}))
                 for number, text in found.failures.items():
                     store.write_failure(found.run, number, text)
 

@@ -38,8 +38,8 @@ from bandit_gym.envs.rendering import (
     most_pulled,
     render_picture,
 )
+from bandit_gym.experiments.catalogue import build, told_prior
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.experiments.simulation import build
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.rollout import AGENT_STREAM, Step, play
 
@@ -81,7 +81,7 @@ def watch(run: Run) -> Iterator[Frame]:
     """
     check_seed("seed", run.seed)
     agent, env = build(run)
-    check_fit(agent, env, warns=run.agent.told is None)
+    check_fit(agent, env, warns=told_prior(run.agent.options) is None)
     agent_seed = SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
     steps = play(agent, env, env_seed=run.seed, agent_seed=agent_seed)
     shown, view, step = set(run.steps.tolist()), _View(run, agent, env), 0
