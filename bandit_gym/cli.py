@@ -108,7 +108,7 @@ def _compare(options: argparse.Namespace) -> int:
     sizes = ("replications", "horizon", "seed", "propensities")
     settings: dict[str, Any] = {name: getattr(options, name) for name in sizes}
     settings["environments"] = [_parse_environment(options)]
-    settings["agents"] = [_parse_agent(text) for text in options.agents or DEFAULT_AGENTS]
+    settings["agents"] = [_parse_agent(text) for text in options.agents]
     with importing_from(HERE):
         experiment = Experiment.from_dict(settings)
         return _carry_out(experiment, _folder(options, options.env, experiment), options)
@@ -259,7 +259,7 @@ def _fidelity(options: argparse.Namespace) -> int:
     folder = check_folder("out", options.out)
     with importing_from(HERE):
         found = run_suite(
-            [_parse_agent(text) for text in options.agents or ["exact"]],
+            [_parse_agent(text) for text in options.agents],
             suite=options.suite,
             only=options.only,
             scale=options.scale,
@@ -344,13 +344,14 @@ def _make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-Argument = tuple[str, dict[str, Any]]
-
-
-def _argument(flag: str, text: str, **settings: Any) -> Argument:
+def _argument(flag: str, text: str, **settings: Any) -> tuple[str, dict[str, Any]]:
     """Declare an argument; its help ends with the default, unless the text says it."""
     shows_default = bool(settings.get("default")) and "default" not in text
     return flag, {"help": text + "; default: %(default)s" * shows_default, **settings}
+
+
+def _switch(flag: str, text: str) -> tuple[str, dict[str, Any]]:
+    return _argument(flag, text, action="store_true")
 
 
 _FORM = "NAME[:OPTION=VALUE,...]"
@@ -358,36 +359,25 @@ _WORLD = (
     _argument("--env", ", ".join(ENV_IDS), default="BernoulliBandit-v0"),
     _argument("--env-options", "its arguments; default: none", default="{}", metavar="JSON"),
     _argument("--horizon", "steps", type=int, default=1000),
-    _argument("--seed", "of all draws", type=int, default=0),
+    _argument("--seed", "of all draws; default: 0", type=int, default=0),
 )
 _DIRECTORY = _argument("directory", "DIR, the folder of an experiment")
-_COLUMNS = _argument(
-    "--columns",
-    "what the printed table shows as well, such as last_switch",
-    nargs="+", default=(), metavar="COLUMN",
-)
+_SHOWN = "what the printed table shows as well, such as last_switch"
+_COLUMNS = _argument("--columns", _SHOWN, nargs="+", default=(), metavar="COLUMN")
 _WORKERS = _argument("--workers", "how many; default: one per core", type=int)
+_BACKEND = "loky (default) or dask, which outlive an agent that kills its process; or serial"
 _RUNNING = (
-    _argument(
-        "--backend",
-        "loky (default) or dask, which outlive an agent that kills its process; or serial",
-        default="loky",
-    ),
+    _argument("--backend", _BACKEND, default="loky"),
     _WORKERS,
     _argument("--scheduler", "address of a running Dask scheduler"),
-    _argument(
-        "--optimal",
-        "compute the least regret that is possible, where the recursion has room for it",
-        action="store_true",
-    ),
-    _argument(
-        "--recompute",
-        "simulate blocks again that the present code would not draw",
-        action="store_true",
-    ),
+    _switch("--optimal", "compute the least possible regret, where the recursion has room for it"),
+    _switch("--recompute", "simulate blocks again that the present code would not draw"),
     _COLUMNS,
 )
 _OUT = _argument("--out", "folder; default: results/NAME-CONTENT")
+_REFERENCE = f"first the reference of the differences; default: {' '.join(DEFAULT_AGENTS)}"
+_SAMPLERS = "agents and samplers, by short name or module:name; default: exact"
+_SUITES = "fidelity-v1, or adversarial for a verdict on each case"
 
 COMMANDS: dict[Any, tuple[Any, ...]] = {
     _list: (
@@ -397,17 +387,9 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     _compare: (
         "run agents in one environment and report",
         *_WORLD,
-        _argument(
-            "--agents",
-            f"first the reference of the differences; default: {' '.join(DEFAULT_AGENTS)}",
-            nargs="+", metavar=_FORM,
-        ),
+        _argument("--agents", _REFERENCE, nargs="+", default=DEFAULT_AGENTS, metavar=_FORM),
         _argument("--replications", "episodes of each agent", type=int, default=100),
-        _argument(
-            "--propensities",
-            "store every step, with the probability of its action",
-            action="store_true",
-        ),
+        _switch("--propensities", "store every step, with the probability of its action"),
         _OUT,
         *_RUNNING,
     ),
@@ -420,9 +402,7 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     _resume: (
         "go on with an experiment that was interrupted",
         _DIRECTORY,
-        _argument(
-            "--trust", "run the modules and saved models that DIR names", action="store_true"
-        ),
+        _switch("--trust", "run the modules and saved models that DIR names"),
         *_RUNNING,
     ),
     _watch: (
@@ -437,22 +417,10 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
         _DIRECTORY,
         _COLUMNS,
         _argument("--out", "folder of tables and figures; default: DIR/report"),
-        _argument(
-            "--html",
-            "one file, OUT/report.html, instead: opens in a browser, without a network",
-            action="store_true",
-        ),
-        _argument(
-            "--format",
-            "of figures; may be given again; default: png and svg",
-            action="append", choices=FORMATS,
-        ),
-        _argument(
-            "--style",
-            "of figures: screen (default), or paper, a column wide, serif, without titles",
-            choices=STYLES,
-        ),
-        _argument("--latex", "tables.tex too, for booktabs", action="store_true"),
+        _switch("--html", "one file, OUT/report.html, that opens in a browser without a network"),
+        _argument("--format", "of figures; default: png and svg", action="append", choices=FORMATS),
+        _argument("--style", "screen (default), or paper, a column wide, serif", choices=STYLES),
+        _switch("--latex", "tables.tex too, for booktabs"),
     ),
     _export: (
         "write all stored rows into one file",
@@ -461,20 +429,12 @@ COMMANDS: dict[Any, tuple[Any, ...]] = {
     ),
     _fidelity: (
         "measure how near agents and samplers are to exact Thompson sampling",
-        _argument(
-            "--agents",
-            "agents and samplers, by short name or module:name; default: exact",
-            nargs="+", metavar=_FORM,
-        ),
+        _argument("--agents", _SAMPLERS, nargs="+", default=["exact"], metavar=_FORM),
         _argument("--out", "folder", default="results/fidelity"),
-        _argument(
-            "--suite",
-            "fidelity-v1, or adversarial for a verdict on each case",
-            default="fidelity-v1", metavar="NAME",
-        ),
+        _argument("--suite", _SUITES, default="fidelity-v1", metavar="NAME"),
         _argument("--only", "cases with it in their name; default: all", default="", metavar="TEXT"),
         _argument("--scale", "share of 10,000 decisions a case", type=float, default=1.0),
-        _argument("--seed", "of all draws", type=int, default=0),
+        _argument("--seed", "of all draws; default: 0", type=int, default=0),
         _WORKERS,
     ),
 }

@@ -16,7 +16,7 @@ from typing import Any
 from bandit_gym.checks import check_callback, check_folder, check_object, message
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.experiments.catalogue import find_own_code, load, try_run
-from bandit_gym.experiments.executor import Died, Executor, Workers
+from bandit_gym.experiments.executor import Died, Workers, make_calls
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import OutdatedError
 from bandit_gym.experiments.simulation import Outcome, Sources, simulate_block
@@ -164,7 +164,6 @@ def run_experiment(
         total = len(experiment.runs) * experiment.num_blocks
         if _is_little(experiment, total - len(found.complete)):
             workers = Workers("serial") if workers.backend == "loky" else workers
-        executor = stack.enter_context(Executor(workers))
         counts = total, len(found.complete)
         on_progress(Progress(*counts, 0, tuple(found.damaged), None))
         for callback in callbacks:
@@ -173,7 +172,8 @@ def run_experiment(
         seconds: dict[str, float] = {}  # an agent's last block
         tasks = _tasks(experiment, found.complete, seconds, workers.width)
         calls = ((run, block, sources[run]) for run, block in tasks)
-        for done, (call, result) in enumerate(executor.call(simulate_block, calls), start=1):
+        made = stack.enter_context(contextlib.closing(make_calls(workers, simulate_block, calls)))
+        for done, (call, result) in enumerate(made, start=1):
             outcome = result
             if isinstance(result, Died):
                 line = f"WorkerDied: the process that simulated this alone died: {result.reason}"
