@@ -32,15 +32,15 @@ from bandit_gym.checks.styles import FORMATS, STYLES
 from bandit_gym.experiments.catalogue import (
     KINDS,
     describe_catalogue,
-    find_own_code,
     headline,
+    known_targets,
     load,
     make_world,
 )
 from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
 from bandit_gym.experiments.executor import Workers
 from bandit_gym.experiments.experiment import Experiment, load_experiment
-from bandit_gym.experiments.provenance import HERE, check_trust, importing_from
+from bandit_gym.experiments.provenance import HERE, check_trust, find_code, importing_from
 from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
@@ -127,7 +127,7 @@ def _resume(options: argparse.Namespace) -> int:
     experiment = read_manifest(folder)
     with importing_from(HERE):
         if not options.trust:
-            check_trust(folder, find_own_code(experiment))
+            check_trust(folder, find_code(experiment, known_targets()))
         return _carry_out(experiment, folder, options)
 
 

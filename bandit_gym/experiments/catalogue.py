@@ -32,7 +32,7 @@ import gymnasium as gym
 
 from bandit_gym.checks import NAMED, check_choice, check_fit, check_keys, find_problem, message
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
-from bandit_gym.experiments.provenance import find_code, find_module, find_sources, texts
+from bandit_gym.experiments.provenance import find_module, find_sources, texts
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS, make_prior
 from bandit_gym.registration import ENV_IDS
@@ -173,10 +173,9 @@ def _find_environment(target: str) -> Any:
     return load(entry_point) if isinstance(entry_point, str) else entry_point
 
 
-def find_own_code(experiment: Any) -> list[str]:
-    """List what an experiment runs that does not come with this project; nothing is imported."""
-    known = {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
-    return find_code(experiment, known)
+def known_targets() -> set[str]:
+    """Return the targets that come with this project."""
+    return {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
 
 
 def told_prior(options: Mapping[str, Any]) -> Any:
@@ -259,7 +258,7 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
         ValueError: if the environment is no Bayesian bandit, an option has a wrong value, or the
             agent cannot tell the propensities that are asked for.
     """
-    env = make_world(run)
+    env = _make_lanes(run)
     problem = find_problem(env)
     if problem is None:
         target = run.environment.target
@@ -268,18 +267,25 @@ def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
     if run.propensities and not hasattr(agent, "action_probabilities"):
         condition = "have the method action_probabilities where propensities are recorded"
         raise ValueError(message("agent", condition, run.agent.target))
-    return agent, env
+    return agent, _wrap(run, env)
 
 
 def make_world(run: Run) -> gym.vector.VectorEnv:
     """Make the native vector environment of a run, in its wrappers."""
+    return _wrap(run, _make_lanes(run))
+
+
+def _make_lanes(run: Run) -> gym.vector.VectorEnv:
     target, options = run.environment.target, unpack_options(run.environment.options)
-    wrappers = options.pop("wrappers", None)
     options = {"max_episode_steps": run.horizon} | options
+    options.pop("wrappers", None)
     if is_packed(target):
-        env: Any = BanditVectorEnv(run.block_size, unpack(target), **options)
-    else:
-        env = gym.make_vec(target, num_envs=run.block_size, **options)
+        return BanditVectorEnv(run.block_size, unpack(target), **options)
+    return gym.make_vec(target, num_envs=run.block_size, **options)
+
+
+def _wrap(run: Run, env: gym.vector.VectorEnv) -> gym.vector.VectorEnv:
+    wrappers = unpack_options(run.environment.options).get("wrappers")
     return wrap(env, wrappers) if wrappers else env  # type: ignore[no-any-return]
 
 

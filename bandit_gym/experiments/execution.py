@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym.checks import check_callback, check_folder, check_object, message
-from bandit_gym.checks.files import RESULTS_VERSION
-from bandit_gym.experiments.catalogue import find_own_code, load, try_run
+from bandit_gym.experiments.catalogue import known_targets, load, try_run
 from bandit_gym.experiments.executor import Died, Workers, make_calls
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.provenance import OutdatedError
-from bandit_gym.experiments.simulation import Outcome, Sources, simulate_block
+from bandit_gym.experiments.provenance import find_code
+from bandit_gym.experiments.simulation import Outcome, simulate_block
 from bandit_gym.experiments.store import Store
 
 __all__ = ["Progress", "Workers", "run_experiment"]
@@ -85,21 +84,6 @@ class Callback:
         """
 
 
-@dataclass
-class Survey:
-    """What a folder holds of an experiment.
-
-    Attributes:
-        complete: the blocks that count.
-        stale: those of other code, and what has changed since.
-        damaged: names of those that are torn or altered.
-    """
-
-    complete: set[Task]
-    stale: dict[Task, set[str]]
-    damaged: list[str]
-
-
 def run_experiment(
     experiment: Experiment,
     directory: str | Path,
@@ -152,25 +136,20 @@ def run_experiment(
             )
     sources = {run: run.sources() for run in experiment.runs}
     with contextlib.ExitStack() as stack:
-        store = stack.enter_context(Store.claimed(folder, experiment))
-        found = _survey(store, experiment, sources)
-        if found.stale and not recompute:
-            changed = ", ".join(sorted(set().union(*found.stale.values())))
-            raise OutdatedError(
-                f"the folder must hold what the present code draws, got {str(directory)!r}, where "
-                f"{len(found.stale)} blocks are of other code: {changed}; "
-                "choose --recompute (in Python recompute=True) to replace them."
-            )
+        claimed = Store.claimed(folder, experiment, sources, recompute=recompute)
+        store, found = stack.enter_context(claimed)
         total = len(experiment.runs) * experiment.num_blocks
-        if _is_little(experiment, total - len(found.complete)):
-            workers = Workers("serial") if workers.backend == "loky" else workers
+        num_decisions = (total - len(found.complete)) * experiment.block_size * experiment.horizon
+        is_little = num_decisions <= FEW_DECISIONS and not find_code(experiment, known_targets())
+        if is_little and workers.backend == "loky":
+            workers = Workers("serial")
+        seconds: dict[str, float] = {}  # an agent's last block
+        tasks = _tasks(experiment, found.complete, seconds, workers.width)
         counts = total, len(found.complete)
         on_progress(Progress(*counts, 0, tuple(found.damaged), None))
         for callback in callbacks:
             stack.callback(callback.on_end, experiment, folder)
             callback.on_start(experiment, folder)
-        seconds: dict[str, float] = {}  # an agent's last block
-        tasks = _tasks(experiment, found.complete, seconds, workers.width)
         calls = ((run, block, sources[run]) for run, block in tasks)
         made = stack.enter_context(contextlib.closing(make_calls(workers, simulate_block, calls)))
         for done, (call, result) in enumerate(made, start=1):
@@ -187,34 +166,6 @@ def run_experiment(
             for callback in callbacks:
                 callback.on_block(outcome)
     return load("bandit_gym.results:load_results")(folder, experiment)
-
-
-def _is_little(experiment: Experiment, num_blocks: int) -> bool:
-    """Say whether this many blocks are soon done, by code that comes with this project."""
-    num_decisions = num_blocks * experiment.block_size * experiment.horizon
-    return num_decisions <= FEW_DECISIONS and not find_own_code(experiment)
-
-
-def _survey(store: Store, experiment: Experiment, sources: dict[Run, Sources]) -> Survey:
-    found = Survey(set(), {}, [])
-    for run in experiment.runs:
-        for block, stored in store.read_blocks(run, experiment.num_blocks):
-            if stored is None:
-                found.damaged.append(f"{run.name}/{block:05d}")
-            elif changed := _find_changes(stored.origin, sources[run]):
-                found.stale[run, block] = changed
-            else:
-                found.complete.add((run, block))
-    return found
-
-
-def _find_changes(origin: dict[str, Any], now: Sources) -> set[str]:
-    """Return what differs between a block's origin and the code of today, such as "mine.py"."""
-    version = origin["results_version"]
-    changed = set() if version == RESULTS_VERSION else {f"results version {version}"}
-    for part, files in now.items():
-        changed |= {name for name, _ in origin["sources"].get(part, {}).items() ^ files.items()}
-    return changed
 
 
 def _tasks(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bandit_gym.checks import check_keys
-from bandit_gym.checks.files import remove_leftovers, to_json, write_atomically
+from bandit_gym.checks.files import RESULTS_VERSION, remove_leftovers, to_json, write_atomically
 from bandit_gym.experiments.blocks import read_origin
 from bandit_gym.experiments.experiment import Entry, Experiment, Run
+from bandit_gym.experiments.provenance import OutdatedError
 
 FORMAT = 4
 """Of a folder; one of another is not read."""
@@ -48,6 +49,20 @@ class StoredBlock(NamedTuple):
     origin: dict[str, Any]
 
 
+class Survey(NamedTuple):
+    """What a folder holds of an experiment.
+
+    Attributes:
+        complete: the blocks that count.
+        stale: those of other code, and what has changed since.
+        damaged: names of those that are torn or altered.
+    """
+
+    complete: set[tuple[Run, int]]
+    stale: dict[tuple[Run, int], set[str]]
+    damaged: list[str]
+
+
 @dataclass(frozen=True)
 class Store:
     """The files of one experiment.
@@ -60,12 +75,29 @@ class Store:
 
     @classmethod
     @contextlib.contextmanager
-    def claimed(cls, directory: Path, experiment: Experiment) -> Iterator[Store]:
+    def claimed(
+        cls,
+        directory: Path,
+        experiment: Experiment,
+        sources: Mapping[Run, Mapping[str, dict[str, str]]] | None = None,
+        *,
+        recompute: bool = True,
+    ) -> Iterator[tuple[Store, Survey]]:
         """Open the folder for an experiment and keep other processes from writing there.
 
         The folder is a new one, an empty one, or one whose experiment is part of this one.
 
+        Args:
+            directory: the folder.
+            experiment: what it is for.
+            sources: `Run.sources` of each run, for what the present code would not draw.
+            recompute: whether a folder that holds such blocks is taken.
+
+        Yields:
+            The folder, and what it holds.
+
         Raises:
+            OutdatedError: if it is not.
             FileExistsError: if the folder holds anything else.
             BlockingIOError: if another process is at work in it.
         """
@@ -77,8 +109,17 @@ class Store:
             with FileLock(directory / LOCK, timeout=0):
                 stored = _read_part_of(experiment, directory)  # now that nobody can change it
                 remove_leftovers(directory)
+                store = cls(directory)
+                found = store._survey(experiment, sources or {})
+                if found.stale and not recompute:
+                    changed = ", ".join(sorted(set().union(*found.stale.values())))
+                    raise OutdatedError(
+                        f"the folder must hold what the present code draws, got {str(directory)!r}, "
+                        f"where {len(found.stale)} blocks are of other code: {changed}; "
+                        "choose --recompute (in Python recompute=True) to replace them."
+                    )
                 _write_manifest(directory, experiment, stored)
-                yield cls(directory)
+                yield store, found
         except Timeout as error:
             raise BlockingIOError(
                 f"the folder must not be in use, got {str(directory)!r} where another process is "
@@ -117,6 +158,20 @@ class Store:
                 with contextlib.suppress(ValueError, LookupError, TypeError):
                     facts = json.loads(line)
                     found[facts["block"]] = {name: facts[name] + 0.0 for name in TIMES}
+        return found
+
+    def _survey(
+        self, experiment: Experiment, sources: Mapping[Run, Mapping[str, dict[str, str]]]
+    ) -> Survey:
+        found = Survey(set(), {}, [])
+        for run in experiment.runs:
+            for block, stored in self.read_blocks(run, experiment.num_blocks):
+                if stored is None:
+                    found.damaged.append(f"{run.name}/{block:05d}")
+                elif changed := _find_changes(stored.origin, sources.get(run, {})):
+                    found.stale[run, block] = changed
+                else:
+                    found.complete.add((run, block))
         return found
 
     def write_failure(self, run: Run, block: int, text: str) -> None:
@@ -205,3 +260,12 @@ def _read_part_of(experiment: Experiment, directory: Path) -> Experiment | None:
             f"another one (for example the run {min(lost)}); choose another folder."
         )
     return stored
+
+
+def _find_changes(origin: dict[str, Any], now: Mapping[str, dict[str, str]]) -> set[str]:
+    """Return what differs between a block's origin and the code of today, such as "mine.py"."""
+    version = origin["results_version"]
+    changed = set() if version == RESULTS_VERSION else {f"results version {version}"}
+    for part, files in now.items():
+        changed |= {name for name, _ in origin["sources"].get(part, {}).items() ^ files.items()}
+    return changed

@@ -71,7 +71,7 @@ class Results(Stored):
         Raises:
             FileExistsError: if the folder holds something else.
         """
-        with Store.claimed(check_folder("directory", directory), self.experiment) as store:
+        with Store.claimed(check_folder("directory", directory), self.experiment) as (store, _):
             for found in self.runs:
                 for block in found.blocks:
                     number = block.replications.start // found.run.block_size
