@@ -66,43 +66,45 @@ class State:
             self.counts = np.zeros(step.means.shape, dtype=np.int64, order="F")
 
     def take_in(
-        self, steps: list[Step], addends: Mapping[str, FloatArray], due: Sequence[int]
-    ) -> Iterator[int]:
+        self, steps: list[Step], addends: dict[str, FloatArray], due: Sequence[int]
+    ) -> Iterator[None]:
         """Take in C consecutive steps, and stop to be looked at after those that are due.
 
         Args:
             steps: C of them.
-            addends: name -> (C, N) values to add up, which become their sums.
+            addends: name -> (C, N) values to add up; they become the sums after the steps that are
+                due, and after the last one.
             due: which of the steps, sorted.
-
-        Yields:
-            Each step that is due, as the lanes stand after it.
         """
+        ends = [*due, *({len(steps) - 1} - {*due})]
+        starts = [0, *(end + 1 for end in ends[:-1])]
         is_alive = np.array([step.is_alive for step in steps])
         actions = np.array([step.actions for step in steps])
         for name, values in addends.items():
             if not is_alive.all():
                 values[~is_alive] = 0.0
-            values[0] += self.sums.get(name, 0.0)
-            np.cumsum(values, axis=0, out=values)
-        lengths = self.lengths + is_alive.cumsum(axis=0)
+            is_due = len(ends) == len(steps)  # each of them
+            sums = values if is_due else np.add.reduceat(values, starts, axis=0)
+            sums[0] += self.sums.get(name, 0.0)
+            addends[name] = np.cumsum(sums, axis=0, out=sums)
+        lengths = np.cumsum(np.add.reduceat(is_alive, starts, axis=0, dtype=np.int64), axis=0)
+        lengths += self.lengths
         has_switched = (actions != np.vstack([self._before, actions[:-1]])) & is_alive
         latest = has_switched * (self.num_steps + 1 + np.arange(len(steps)))[:, None]
-        latest = np.maximum(self.last_switch, np.maximum.accumulate(latest))
-        done = 0
-        for row in [*due, len(steps) - 1]:
-            self.step, self.lengths, self.last_switch = steps[row], lengths[row], latest[row]
-            self.sums = {name: values[row] for name, values in addends.items()}
-            if self.knows_means and done <= row:
-                new = is_alive[done : row + 1]
-                np.add.at(self.counts, (np.nonzero(new)[1], actions[done : row + 1][new]), 1)
-                self.is_favourite = self.counts == self.counts.max(axis=1, keepdims=True)
-                self.num_favourites = self.is_favourite.sum(axis=1)
-            if done <= row and row in due:
-                yield row
-            done = row + 1
+        latest = np.maximum.accumulate(np.maximum.reduceat(latest, starts, axis=0))
+        latest = np.maximum(latest, self.last_switch)
         self.num_steps += len(steps)
         self._before = actions[-1]
+        for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            self.step, self.lengths, self.last_switch = steps[end], lengths[row], latest[row]
+            self.sums = {name: values[row] for name, values in addends.items()}
+            if self.knows_means:
+                new = is_alive[start : end + 1]
+                np.add.at(self.counts, (np.nonzero(new)[1], actions[start : end + 1][new]), 1)
+                self.is_favourite = self.counts == self.counts.max(axis=1, keepdims=True)
+                self.num_favourites = self.is_favourite.sum(axis=1)
+            if row < len(due):
+                yield
 
 
 class Column(NamedTuple):

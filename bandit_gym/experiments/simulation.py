@@ -184,8 +184,7 @@ class Recorder:
         sums = _addends(steps)
         shown = [_show(state) for _ in state.take_in(steps, sums, due)]
         if due:
-            rows = slice(None) if len(due) == len(steps) else due
-            self._put({name: values[rows] for name, values in sums.items()})
+            self._put({name: values[: len(due)] for name, values in sums.items()})
             self._put({name: np.array([each[name] for each in shown]) for name in shown[0]})
             self._num_kept = end
 
@@ -241,4 +240,6 @@ def _count_doubts(steps: list[Step], doubts: np.ndarray) -> dict[str, np.ndarray
     is_alive = np.array([step.is_alive for step in steps])
     numbers = np.where(is_alive, doubts, 0).astype(np.int64)
     masks = {"is_unreliable": -1} | {name: int(doubt) for name, doubt in DOUBTED.items()}
+    if not numbers.any():  # as nearly always
+        return {name: np.zeros(numbers.shape) for name in masks}
     return {name: (numbers & mask != 0).astype(np.float64) for name, mask in masks.items()}
