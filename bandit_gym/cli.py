@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -88,10 +89,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = BAD_INPUT if isinstance(error, _INPUT_ERRORS) else FAILED
     print(f"bandit-gym: {reason}", file=sys.stderr)
     if code != BAD_INPUT and options.folder and (options.folder / MANIFEST).is_file():
-        print(
-            f"What is done is stored. To go on: bandit-gym resume {options.folder}", file=sys.stderr
-        )
+        again = _command_to_go_on(options, sys.argv[1:] if arguments is None else arguments)
+        print(f"What is done is stored. To go on: {again}", file=sys.stderr)
     return code
+
+
+def _command_to_go_on(options: argparse.Namespace, arguments: Sequence[str]) -> str:
+    """Return what a shell takes: `resume`, or the same command again if that finds other code."""
+    with importing_from(HERE):
+        if find_code(options.experiment, known_targets()) != options.code:  # of a module beside the file
+            return shlex.join(["bandit-gym", *arguments])
+    flags = ["--trust"] * bool(options.code) + ["--recompute"] * options.recompute
+    return shlex.join(["bandit-gym", "resume", str(options.folder), *flags])
 
 
 def _terminate(number: int, frame: Any) -> NoReturn:
@@ -133,7 +142,8 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     """Run an experiment with a progress bar, then print its tables and draw its regret."""
-    options.folder = folder
+    options.folder, options.experiment = folder, experiment
+    options.code = find_code(experiment, known_targets())
     workers = Workers(options.backend, options.workers, options.scheduler)
     with progress_on_stderr() as on_progress:
         found = run_experiment(
@@ -146,7 +156,7 @@ def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace
     print(describe(found, columns=options.columns, width=_terminal_width()))
     for path in draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")
-    print(f"All tables and figures: bandit-gym report {folder}")
+    print(f"All tables and figures: {shlex.join(['bandit-gym', 'report', str(folder)])}")
     for world, line in _least_regrets(experiment) if options.optimal else ():
         print(f"Least possible regret in {world}: {line}")
     return FAILED if found.failed else OK

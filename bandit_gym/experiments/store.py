@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -121,15 +122,18 @@ class Store:
                 _write_manifest(directory, experiment, stored)
                 yield store, found
         except Timeout as error:
+            look_on = shlex.join(["bandit-gym", "report", str(directory)])
             raise BlockingIOError(
                 f"the folder must not be in use, got {str(directory)!r} where another process is "
-                "at work; wait for it, or look on with `bandit-gym report`."
+                f"at work; wait for it, or look on with `{look_on}`."
             ) from error
 
     def write_block(self, run: Run, block: int, data: bytes, facts: dict[str, Any]) -> None:
         """Store a finished block, in place of an older, and how it came about."""
         timings = self.directory / "timings" / f"{run.name}.jsonl"
         timings.parent.mkdir(exist_ok=True)
+        if timings.is_symlink():  # which may lead anywhere, in a folder that somebody has sent
+            timings.unlink()
         with open(timings, "a", encoding="utf-8") as file:  # a line that a kill tears has its own
             file.write(f"\n{json.dumps({'block': block, **facts})}")
         write_atomically(self._place("blocks", run, block), data)

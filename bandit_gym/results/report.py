@@ -123,10 +123,10 @@ def closing_notes(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
     """Say how verdicts are reached, and what is missing."""
     count = sum(not math.isnan(row["p_holm"]) for row in rows)
     if count:
+        holm = f" after Holm's correction for the {count} comparisons of this report"
         yield (
             f"Verdicts: regret below or above {results.experiment.agents[0].label}'s with "
-            f"p < {LEVEL} after Holm's correction for the {count} comparisons of this report; "
-            "undecided otherwise."
+            f"p < {LEVEL}{holm if count > 1 else ''}; undecided otherwise."
         )
     made_with = {str(block.origin["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
@@ -137,7 +137,7 @@ def closing_notes(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
     if results.damaged:
         yield (
             f"Not whole: {len(results.damaged)} blocks, for example {results.damaged[0]}; "
-            "`bandit-gym resume` computes them again."
+            "to resume the experiment computes them again."
         )
     for found in results.failed:
         headline = next(iter(found.failures.values())).partition("\n")[0]

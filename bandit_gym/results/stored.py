@@ -113,7 +113,7 @@ class RunResults:
         return bool(self.blocks) and not self.failures
 
     def curves(self, column: str) -> FloatArray:
-        """Return a column as (R, S), one row per replication; see `columns.COLUMNS`."""
+        """Return a column as (R, S), one row per replication; see `blocks.COLUMNS`."""
         return np.concatenate([block.column(column) for block in self.blocks])
 
     def final(self, column: str) -> FloatArray:

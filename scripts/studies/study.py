@@ -107,7 +107,7 @@ def measure(study: Study, scale: float, folder: Path, kept: Path, workers: Worke
     origin = f"{json.dumps(settings, sort_keys=True)} {scale} {RESULTS_VERSION}"
     own = kept / hashlib.sha256(origin.encode()).hexdigest()[:16]
     parts = study.module.parts(Task(settings, scale, own, workers))
-    chosen = "" if scale == study.scale else f" --scale {scale:g}"
+    chosen = "" if scale == study.scale else f" --scale {scale}"
     found = {
         "command": f"python -m scripts.studies {study.name}{chosen}",
         "results_version": RESULTS_VERSION,

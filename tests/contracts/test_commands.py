@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from agents import AGENTS, GROUPS
 from bandit_gym import ENV_IDS, Workers, __version__, load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+from bandit_gym.experiments.store import Store
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS
 
@@ -419,6 +421,39 @@ def test_resume_of_somebody_elses_folder_lists_its_code_and_needs_trust(home, ou
     assert f"environment mine:Mine-v0 ({path}); agent mine:Mine ({path}); look at it" in error
     assert "repeat with --trust" in error and error.count("\n") == 1
     assert call(*resume, "--trust")[::2] == (0, {"project"})
+
+
+OWN = ["compare", "--env", "mine:Mine-v0", "--agents", "random", "mine:Mine", "--horizon", "9"]
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd"),
+    [(OWN, "project"), (["run", "../project/study.json"], "elsewhere")],
+    ids=["module here", "module beside the file"],
+)
+def test_how_to_go_on_works_as_it_is_printed(home, call, monkeypatch, command, cwd):
+    """Ctrl-C at the second block, in a folder with a space, where older code has been at work."""
+    settings = SETTINGS | {"replications": 4, "block_size": 2}
+    (home / "project" / "study.json").write_text(json.dumps(settings))
+    command = [*command, "--out", home / "my results", "--backend", "serial"]
+    assert call(*command, cwd=cwd)[0] == 0
+    (home / "project" / "mine.py").write_text(MINE.replace("ARM = 0", "ARM = 1"))
+    with monkeypatch.context() as patch:
+        store, stored = Store.write_block, []
+
+        def interrupt(*block):
+            if stored:
+                raise KeyboardInterrupt
+            stored.append(store(*block))
+
+        patch.setattr(Store, "write_block", interrupt)
+        code, error, _ = call(*command, "--recompute", cwd=cwd)
+    assert code == 130
+    line = error.splitlines()[-1].partition("To go on: ")[2]
+    program, *printed = shlex.split(line)
+    assert program == "bandit-gym"
+    code, error, _ = call(*printed, cwd=cwd)
+    assert (code, "4 blocks, 1 of them stored already" in error) == (0, True), error
 
 
 def test_all_that_options_name_is_code_that_needs_trust(tmp_path, capsys):

@@ -15,6 +15,7 @@ from surface import (
     SERIAL,
     failures_of,
     files_of,
+    origin_of,
     pretend,
     rewrite_block,
     run_and_watch,
@@ -196,6 +197,19 @@ def test_stored_files_follow_the_umask_and_a_folder_that_is_a_link_is_followed(t
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o640}
 
 
+def test_a_file_of_timings_that_is_a_link_is_replaced_and_not_followed(tmp_path):
+    """A folder may come from anybody, and the link lead anywhere."""
+    fewer, elsewhere = make_experiment("random", replications=4), tmp_path / "elsewhere"
+    run_experiment(fewer, tmp_path / "out", workers=SERIAL)
+    (timings,) = (tmp_path / "out" / "timings").iterdir()
+    elsewhere.write_text("mine")
+    timings.unlink()
+    timings.symlink_to(elsewhere)
+    run_experiment(make_experiment("random"), tmp_path / "out", workers=SERIAL)
+    assert elsewhere.read_text() == "mine" and not timings.is_symlink()
+    assert [timing["block"] for timing in timings_of(tmp_path / "out")] == [1, 2]
+
+
 # -- Order and progress -------------------------------------------------------------------------
 
 
@@ -364,13 +378,13 @@ def forget_origin(path, other):
     pq.write_table(pq.read_table(path).replace_schema_metadata({}), path)
 
 
-def misname_origin(path, other):
+def forget_sources(path, other):
     rewrite_block(path, {"sources": None})
 
 
 DAMAGES = (
     *(swap, truncate, empty, fill_with_garbage),
-    *(turn_a_bit, forget_origin, misname_origin),
+    *(turn_a_bit, forget_origin, forget_sources),
 )
 """What befalls the first files; the first is swapped with the second, while that is whole."""
 
@@ -386,10 +400,33 @@ def test_damaged_blocks_are_told_left_out_and_computed_again(copy, serial):
     watched = run_and_watch(make_experiment(), copy)
     assert (watched.stored, len(watched.done)) == (2, 7)
     assert sorted(watched.damaged) == [f"{path.parent.name}/{path.stem}" for path in paths]
-    example = f"for example {watched.damaged[0]}; `bandit-gym resume` computes them"
+    example = f"for example {watched.damaged[0]}; to resume the experiment computes them"
     assert f"Not whole: 7 blocks, {example}" in told
     assert files_of(copy) == serial
     assert load_results(copy).frame().equals(whole)
+
+
+@pytest.mark.parametrize("key", ["versions", "sources", "results_version"])
+def test_a_block_that_does_not_say_its_origin_is_told_by_name_and_computed_again(copy, key):
+    path = sorted((copy / "blocks").rglob("0*.*"))[0]
+    rewrite_block(path, {key: None})
+    assert f"Not whole: 1 blocks, for example {path.parent.name}/{path.stem};" in str(
+        load_results(copy)
+    )
+    watched = run_and_watch(make_experiment(), copy)
+    assert watched.damaged == (f"{path.parent.name}/{path.stem}",)
+    assert origin_of(path)[key]
+
+
+@pytest.mark.parametrize("line", ["", "null", "{", '{"block": 0}', '{"block": 0, "decisions": "x"}'])
+def test_a_file_of_timings_that_tells_nothing_leaves_the_times_blank(copy, line):
+    before = load_results(copy).table().drop(columns="microseconds_per_decision")
+    for path in (copy / "timings").iterdir():
+        path.write_text(line)
+    found = load_results(copy).table()
+    assert found["microseconds_per_decision"].isna().all()
+    assert found.drop(columns="microseconds_per_decision").equals(before)
+    assert run_and_watch(make_experiment(), copy).done == []
 
 
 def test_a_block_that_is_missing_is_not_called_damaged(copy, serial):

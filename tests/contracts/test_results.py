@@ -26,6 +26,7 @@ from bandit_gym import load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
 from bandit_gym.results import write_html
+from bandit_gym.results.report import write_latex
 from bandit_gym.results.statistics import mean_interval, paired_p_value
 
 REPLICATIONS, HORIZON = 22, 40
@@ -254,6 +255,31 @@ def test_only_replications_that_both_have_are_paired_and_scored(folder, rows, tm
     assert found["score_iqm"] == pytest.approx(stats.trim_mean(np.ravel(scores), 0.25))
 
 
+UNSCORED = (
+    {"env": ENV, "num_arms": 2, "means": [0.5, 0.5], "label": "equal arms"},
+    {"env": ENV, "num_arms": 3, "wrappers": [{"name": "Drift", "std": 0.1}], "label": "drifting"},
+)
+
+
+def test_worlds_where_uniform_play_loses_nothing_or_none_knows_what_have_no_score(tmp_path):
+    sizes = {"replications": 10, "horizon": HORIZON}
+    found = {}
+    for worlds in (WORLDS, (*WORLDS, *UNSCORED), UNSCORED):
+        experiment = Experiment(worlds, ("random", "ucb1"), **sizes)
+        found[len(found)] = run_experiment(experiment, tmp_path / f"{len(found)}", workers=SERIAL)
+    scores = {number: tables_of(results)["aggregate"] for number, results in found.items()}
+    pd.testing.assert_frame_equal(scores[0], scores[1])
+    assert scores[2]["environments"].tolist() == [0, 0]
+    assert scores[2]["score_iqm"].isna().all() and scores[2]["score_mean"].isna().all()
+    note = "what uniform play loses is 0 or unknown there: equal arms; drifting."
+    assert "is 0 or unknown" not in write_latex(found[0])
+    for results in (found[1], found[2]):
+        page = write_html(results, tmp_path / "page.html").read_text("utf-8")
+        for text in (repr(results), write_latex(results), unescape(page)):
+            assert note in text
+            assert not re.search(r"\bnan\b", text.partition("All environments")[2])
+
+
 @pytest.mark.slow
 def test_intervals_cover_the_truth_in_95_of_100_experiments(tmp_path):
     """A thousand experiments of 30 replications: uniform play, less any one arm, loses 0."""
@@ -320,6 +346,7 @@ def test_text_tells_each_agents_numbers_by_hand(tmp_path):
     assert lines[4] == (
         "Pseudo-regret: sum over steps of best mean - pulled mean, averaged over the noise."
     )
+    assert "Verdicts: regret below or above a0's with p < 0.05; undecided otherwise." in lines
 
 
 def test_text_says_what_verdicts_rest_on_and_how_many_decisions_were_flagged(results):
