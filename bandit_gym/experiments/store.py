@@ -130,6 +130,8 @@ class Store:
         """Store a finished block, in place of an older, and how it came about."""
         timings = self.directory / "timings" / f"{run.name}.jsonl"
         timings.parent.mkdir(exist_ok=True)
+        if timings.is_symlink():  # which may lead anywhere, in a folder that somebody has sent
+            timings.unlink()
         with open(timings, "a", encoding="utf-8") as file:  # a line that a kill tears has its own
             file.write(f"\n{json.dumps({'block': block, **facts})}")
         write_atomically(self._place("blocks", run, block), data)

@@ -196,6 +196,19 @@ def test_stored_files_follow_the_umask_and_a_folder_that_is_a_link_is_followed(t
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o640}
 
 
+def test_a_file_of_timings_that_is_a_link_is_replaced_and_not_followed(tmp_path):
+    """A folder may come from anybody, and the link lead anywhere."""
+    fewer, elsewhere = make_experiment("random", replications=4), tmp_path / "elsewhere"
+    run_experiment(fewer, tmp_path / "out", workers=SERIAL)
+    (timings,) = (tmp_path / "out" / "timings").iterdir()
+    elsewhere.write_text("mine")
+    timings.unlink()
+    timings.symlink_to(elsewhere)
+    run_experiment(make_experiment("random"), tmp_path / "out", workers=SERIAL)
+    assert elsewhere.read_text() == "mine" and not timings.is_symlink()
+    assert [timing["block"] for timing in timings_of(tmp_path / "out")] == [1, 2]
+
+
 # -- Order and progress -------------------------------------------------------------------------
 
 
