@@ -23,8 +23,9 @@ from numpy.random import Generator
 from agents.base import Agent
 from agents.base.table_1 import require_draws
 from agents.numerics.choices import random_argmax, share_evenly
-from agents.posteriors.weighted_draws import WeightedDraws
+from agents.posteriors.weighted_draws import WeightedDraws, best_arm_error
 from bandit_gym.checks import message
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.problem import BanditProblem
 
 
@@ -46,6 +47,7 @@ class Posterior(ABC):
     state_names: ClassVar[tuple[str, ...]] = ()
     can_forget: ClassVar[bool] = False
     grows: bool = True
+    _shortages: np.ndarray | int = 0
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:  # noqa: B027  # most keep nothing
         """Forget what the (N,) masked lanes hold beside the statistics; another N starts anew."""
@@ -94,11 +96,29 @@ class Posterior(ABC):
         """
         draws = self._draws()
         levels = np.broadcast_to(p, self.counts.shape).reshape(len(draws.means), -1)
+        self._note_shortage(draws.is_beyond(levels))
         return draws.quantile(levels).reshape(self.counts.shape)
 
     @abstractmethod
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
+
+    def effective_sample_size(self) -> np.ndarray:
+        """Return (N,) how many independent draws answers are worth; inf where they are of laws."""
+        return np.full(len(self.counts), np.inf)
+
+    def best_arm_error(self) -> np.ndarray:
+        """Return (N,) twice the total variation to expect of `best_arm_probabilities`, by chance.
+
+        It is 0 where these are computed from laws, to the accuracy of those.
+        """
+        return best_arm_error(self.best_arm_probabilities(), self.effective_sample_size())
+
+    def _note_shortage(self, is_short: np.ndarray) -> None:
+        """Remember where draws are too few for what was asked, (N,) or of populations, (N G,)."""
+        in_lane = is_short.reshape(len(self.counts), -1).any(axis=1)
+        doubts = np.where(in_lane, Doubt.FEW_EFFECTIVE_SAMPLES, 0)
+        self._shortages = np.bitwise_or(self._shortages, doubts)
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means at (M,) places, where there are any.
@@ -148,9 +168,10 @@ class Posterior(ABC):
     def doubts(self) -> np.ndarray:
         """Return (N,) why what is held may be wrong, as a sum of `bandit_gym.checks.doubts.Doubt`.
 
-        Kinds that can detect their errors override this.
+        Kinds that can detect their errors add to this: whether draws were too few for what was
+        asked of them since the last data.
         """
-        return np.zeros(len(self.counts), dtype=np.int64)
+        return np.bitwise_or(np.zeros(len(self.counts), dtype=np.int64), self._shortages)
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where there is a doubt."""
@@ -179,9 +200,12 @@ class PosteriorAgent(Agent):
         """Return the posterior after all that was observed; diagnostics tell if it is unsure."""
         self._require_reset()
         self.inner.follow(self.rng, self.lane_counts, self.lane_sums)
+        self._note_doubts()
+        return self.inner
+
+    def _note_doubts(self) -> None:
         doubts = self.inner.doubts()
         self._diagnostics = {"doubts": doubts, "is_unreliable": doubts != 0}
-        return self.inner
 
     def _restart(self, mask: np.ndarray) -> None:
         self.inner.restart(self.rng, mask)

@@ -127,6 +127,7 @@ class ParticlePosterior(Posterior):
             self._sizes, self._tops, self._log_totals = np.empty((3, num_rows))
             shape = num_rows, num_particles, size
             self.lineage = Lineage(shape)
+        self._shortages = 0
         self._kept: dict[tuple[int, float], np.ndarray] = {}
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
         cells = np.flatnonzero(mask.repeat(num_arms))
@@ -149,7 +150,7 @@ class ParticlePosterior(Posterior):
         (cells,) = is_new.reshape(-1).nonzero()
         if not cells.size:
             return
-        before = self.counts, self.sums
+        before, self._shortages = (self.counts, self.sums), 0
         self.counts, self.sums = counts.copy(), sums.copy()
         first = cells.item(0)
         if self._keeps_gains and len(counts) == cells.size == news.item(first) == 1:
@@ -216,7 +217,7 @@ class ParticlePosterior(Posterior):
         collapsed = np.where(is_poor | lineage.is_capped, Doubt.PARTICLES_COLLAPSED, 0)
         missed = np.where(is_surprised, Doubt.FEW_EFFECTIVE_SAMPLES, 0)
         found: np.ndarray = np.bitwise_or.reduce(self._by_lane(collapsed | missed), axis=1)
-        return found
+        return found | super().doubts()
 
     def _by_lane(self, values: np.ndarray) -> np.ndarray:
         """Return (R,) values of populations as an (N, G) array."""

@@ -5,18 +5,26 @@ Letters: K arms, N lanes, R of them drawn for, m samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 
 import numpy as np
 from numpy.random import Generator
 
 from agents.posteriors.base import Posterior
-from agents.posteriors.weighted_draws import WeightedDraws
+from agents.posteriors.weighted_draws import ENOUGH_ERROR, MAX_ERROR, WeightedDraws
 from agents.racing.proposals import Proposal, add_features
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.problem import BanditProblem
 
-NUM_DRAWS = 10_000
-"""Weighted draws for each lane that answers about the posterior rest on."""
+NUM_DRAWS, MAX_DRAWS = 10_000, 160_000
+"""Weighted draws for each lane that answers about the posterior rest on: at first, and at most."""
+
+TAIL = 0.025
+"""Level of a quantile that is resolved in any case."""
+
+MORE = 4
+"""Times as many are drawn where those so far are worth too few."""
 
 TILE_SIZE = 1 << 16
 """Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
@@ -81,14 +89,14 @@ class WeighedPosterior(Posterior):
         proposal: to draw from.
     """
 
-    source = f"{NUM_DRAWS:,} weighted draws"
+    source = "weighted draws"
 
     def __init__(self, proposal: Proposal) -> None:
         self.problem, self.proposal = proposal.problem, proposal
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Bring every lane to its data; see `Posterior.follow`."""
-        self.counts = counts
+        self.counts, self._shortages = counts, 0
         self.proposal.follow(rng, counts, sums)
 
     def sample(self, rng: Generator) -> np.ndarray:
@@ -109,37 +117,60 @@ class WeighedPosterior(Posterior):
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles of the means; see `Posterior.quantile`."""
-        return self._ask(WeightedDraws.quantile, np.broadcast_to(p, self.counts.shape))
+        levels = np.broadcast_to(p, self.counts.shape)[:, None]
+        pairs = zip(self._lanes(levels), levels, strict=True)
+        ends, is_short = zip(*((d.quantile(row), d.is_beyond(row)) for d, row in pairs), strict=True)
+        self._note_shortage(np.concatenate(is_short))
+        return np.concatenate(ends)
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
         return self._ask(WeightedDraws.best_arm_probabilities)
 
-    def _ask(self, question: Callable[..., np.ndarray], *options: np.ndarray) -> np.ndarray:
-        """Return (N, K) answers, given (N, K) options."""
-        rows = zip(self._lanes(), *(option[:, None] for option in options), strict=True)
-        return np.concatenate([question(each, *row) for each, *row in rows])
+    def effective_sample_size(self) -> np.ndarray:
+        """Return (N,) how many independent draws the weighted ones are worth."""
+        return self._ask(WeightedDraws.effective_sample_size)
 
-    def is_unreliable(self) -> np.ndarray:
-        """Return (N,) True where draws may not follow the proposal's law."""
-        return self.proposal.is_unreliable()
+    def doubts(self) -> np.ndarray:
+        """Return (N,) where draws are too few, or may not follow the proposal's law."""
+        self._note_shortage(
+            self._ask(lambda draws: draws.is_beyond(TAIL) | (draws.best_arm_error() > MAX_ERROR))
+        )
+        return super().doubts() | Doubt.BEYOND_TABLE.value * self.proposal.is_unreliable()
 
-    def _lanes(self) -> Iterator[WeightedDraws]:
-        """Yield draws of each lane, from a generator made anew: a function of its own data."""
-        for lane in range(len(self.counts)):
-            draws = self.proposal.draw(np.random.default_rng(0), np.array([lane]), NUM_DRAWS)
-            log_weights = weigh(self.proposal, np.array([lane]), draws.means, draws.log_densities)
-            if log_weights.max() == -np.inf:
-                raise no_weight(self.proposal, lane, f"{NUM_DRAWS} draws for")
-            yield WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
+    def _ask(self, question: Callable[[WeightedDraws], np.ndarray]) -> np.ndarray:
+        """Return (N, ...) answers."""
+        return np.concatenate([question(draws) for draws in self._lanes()])
+
+    def _lanes(self, levels: Iterable[np.ndarray | float] = repeat(TAIL)) -> Iterator[WeightedDraws]:
+        """Yield draws of each lane, from a generator made anew: a function of its own data.
+
+        There are so many that best-arm probabilities are known to ENOUGH_ERROR and quantiles are
+        resolved; or MAX_DRAWS.
+        """
+        for lane, row in zip(range(len(self.counts)), levels):
+            draws, size = self._draw_lane(lane, NUM_DRAWS), NUM_DRAWS
+            while size < MAX_DRAWS and (draws.best_arm_error() > ENOUGH_ERROR or draws.is_beyond(row)):
+                size *= MORE
+                draws = self._draw_lane(lane, size)
+            yield draws
+
+    def _draw_lane(self, lane: int, size: int) -> WeightedDraws:
+        row = np.array([lane])
+        draws = self.proposal.draw(np.random.default_rng(0), row, size)
+        log_weights = weigh(self.proposal, row, draws.means, draws.log_densities)
+        if size == MAX_DRAWS and log_weights.max() == -np.inf:
+            raise no_weight(self.proposal, lane, f"{size} draws")
+        return WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
 
 
 def no_weight(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:
     """Return the error that no draw for a lane has weight, given its data."""
     counts, sums = proposal.counts[lane].tolist(), proposal.sums[lane].tolist()
+    where += f" in lane {lane}" if len(proposal.counts) > 1 else ""
     return ValueError(
         f"prior.log_density must be above -inf at some draw from the proposal, got -inf at all "
-        f"{where} lane {lane}, whose counts {counts} and sums {sums} are hardly possible under the "
+        f"{where}, whose counts {counts} and sums {sums} are hardly possible under the "
         f"prior{remedy}."
     )
 

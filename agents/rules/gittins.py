@@ -15,9 +15,9 @@ import numpy as np
 from scipy import special
 
 from agents.posteriors.base import Posterior, PosteriorAgent
-from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.choosing import DEPENDENT, exact_posterior
 from agents.posteriors.conjugate import ConjugatePosterior
-from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
+from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
@@ -57,7 +57,7 @@ class DiscountedGittins(PosteriorAgent):
             condition = "be Bernoulli() for DiscountedGittins"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
         method, inner = exact_posterior(problem)
-        if method == "gibbs":
+        if method in DEPENDENT:
             condition = "have independent arms for DiscountedGittins"
             raise ValueError(message("problem.prior", condition, problem.prior))
         super().__init__(problem, inner)
@@ -159,7 +159,7 @@ MOST_EXACT = 50
 """Pulls left up to which a recursion, whose cost grows like their square, is cheap enough."""
 
 
-class FiniteHorizonGittins(PosteriorAgent):
+class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
     r"""Pull the arm of the largest finite-horizon Gittins index, in the diffusion approximation.
 
     The index is the sure payment a pull for which one would as gladly give the arm up for all of
@@ -195,7 +195,7 @@ class FiniteHorizonGittins(PosteriorAgent):
 
     Arguments:
         problem: likelihood and prior, one that `ExactThompson` takes.
-        horizon: T, the pulls in an episode.
+        horizon: T, decisions in an episode; data from elsewhere are none.
 
     References:
         Bradt, Johnson and Karlin (1956); Kaufmann (2018), "On Bayesian index policies for
@@ -210,7 +210,7 @@ class FiniteHorizonGittins(PosteriorAgent):
 
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
-        left = remaining_pulls(self, self.horizon)
+        left = remaining_pulls(self)
         posterior = self.up_to_date()
         mean = posterior.mean()
         with np.errstate(all="ignore"):
@@ -266,7 +266,8 @@ class OptimisticGittins(PosteriorAgent):
     K = 1 in the paper's letters, at the discount gamma_t = 1 - 1 / (pace + t + 1).
 
     Arguments:
-        problem: likelihood and prior, one that `ExactThompson` takes, with independent arms.
+        problem: likelihood and prior, one that `ExactThompson` takes, with independent arms;
+            of dependent ones each index is that of the arm's own posterior.
         pace: makes the first discount, 1 - 1 / (pace + 1); the paper's experiments have 100.
 
     References:

@@ -149,6 +149,9 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
     if not isinstance(info, Mapping):
         raise TypeError(message("info", "be a dict, as a step tells it", info))
     if "regret" not in info and "feedback_step" not in info:  # all lanes were reset
+        blank = np.zeros(getattr(agent, "num_envs", None) or 0, dtype=np.int64)
+        if len(blank):  # agents that count their acts hear that these were ignored
+            agent.observe(blank, blank.astype(np.float64), mask=blank > 0)
         return
     if not {*FEEDBACK} <= {*info}:
         condition = f"tell {' and '.join(FEEDBACK)}, as worlds of late rewards do"
@@ -158,10 +161,11 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
     for name, lanes in (("_feedback_step", info.get("_feedback_step")), ("mask", mask)):
         if lanes is not None:
             is_here &= check_mask(name, lanes, len(steps))[:, None]
+    has_reset = not is_here.all()
     is_here &= steps >= 0
     for arrived, arms, paid in zip(is_here.T, actions.T, rewards.T, strict=True):
         if np.ndim(info["feedback_step"]) == 1:  # a single run
             if arrived[0]:
                 agent.observe(int(arms[0]), float(paid[0]))
-        elif arrived.any():
+        elif arrived.any() or has_reset:
             agent.observe(arms, paid, mask=arrived)

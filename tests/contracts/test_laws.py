@@ -28,7 +28,7 @@ from bandit_gym.priors import (
     TruncatedMultivariateNormal,
     TruncatedNormal,
 )
-from bandit_gym.priors.mixtures import HierarchicalBeta, Mixture, spike_and_slab
+from bandit_gym.priors.mixtures import Camps, HierarchicalBeta, Mixture, spike_and_slab
 from bandit_gym.problem import BanditProblem
 
 
@@ -421,6 +421,11 @@ OFF = {
         {},
         BanditProblem(Gaussian(), spike_and_slab(0.5, 1e-4, Normal(0.5, 1e-3), 0.5), 2),
         *([10**8, 10**8], [0.0, 0.6e8]),
+    ),
+    "28 deviations from the only component that the data leave": (
+        *("exact", {"method": "grid"}),
+        BanditProblem(Gaussian(), Camps([Normal(9.0, 1e-3), Normal(0.0, 1e-3)], [1, 1]), 2),
+        *([10**8, 10**8], [2.828e6, 2.828e6]),
     ),
     "28 deviations from the prior": (
         *("exact", {"method": "grid"}, BanditProblem(Gaussian(), Normal(0.0, 1e-3), 2)),

@@ -368,7 +368,7 @@ def test_actions_of_worlds_and_agents(num_envs, action, text):
 
 WHOLE, AT_LEAST_0 = "an integer of at least 0 under poisson", "a finite number of at least 0 under"
 REWARDS = [
-    (Bernoulli(), 0.5, "reward must be 0 or 1 under bernoulli rewards, got 0.5."),
+    (Bernoulli(), 0.5, "reward must be 0 or 1 under bernoulli rewards, got 0.5"),
     (Bernoulli(), np.nan, "reward must be 0 or 1 under bernoulli rewards, got nan."),
     (Bernoulli(), "1", "reward must be 0 or 1 under bernoulli rewards, got"),
     (Bernoulli(), None, "reward must be 0 or 1 under bernoulli rewards, got"),

@@ -239,3 +239,15 @@ def started(name: str, problem: BanditProblem, num_envs: int | None, *data, **op
     if data:
         agent.warm_start(*data)
     return agent
+
+
+def in_states(name: str, problem: BanditProblem, counts, sums, **options) -> Agent:
+    """Make an agent that knows its horizon, in lanes whose pulls were decisions of its own."""
+    agent = started(name, problem, len(counts), counts, sums, **options)
+    agent.lane_decisions = np.sum(counts, axis=1)
+    return agent
+
+
+def lane_decisions(agent: Agent) -> list[int]:
+    """Return how many decisions each lane of an agent that knows its horizon has made."""
+    return agent.lane_decisions.tolist()

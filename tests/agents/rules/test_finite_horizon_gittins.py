@@ -8,7 +8,7 @@ from bandit_gym.problem import BanditProblem
 
 
 def agent_after(problem, counts, sums, left, num_envs=1):
-    agent = FiniteHorizonGittins(problem, horizon=left + int(np.sum(counts)))
+    agent = FiniteHorizonGittins(problem, horizon=left)
     agent.reset(num_envs, seed=0)
     agent.warm_start(counts, sums)
     return agent

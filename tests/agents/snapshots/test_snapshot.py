@@ -20,7 +20,7 @@ KINDS = {
     "tables": (ExactThompson, GRID, {}),
     "400 sweeps of a Markov chain": (ExactThompson, CHAINS, {}),
     "weighted particles": (SMCThompson, GRID, {"num_particles": 300}),
-    "10,000 weighted draws": (RacingThompson, CHAINS, {"proposal": "matched"}),
+    "weighted draws": (RacingThompson, CHAINS, {"proposal": "matched"}),
 }
 
 
