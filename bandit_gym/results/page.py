@@ -20,7 +20,7 @@ import pandas as pd
 from bandit_gym.checks import check_file
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import look
-from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.report import closing_notes, version_notes
 from bandit_gym.results.stored import Stored
 from bandit_gym.results.tables import (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import FORMATS, STYLES
-from bandit_gym.experiments.command_line import ENDLESS, shorten, wrap
 from bandit_gym.results.statistics import LEVEL
 from bandit_gym.results.stored import Stored
 from bandit_gym.results.tables import (
@@ -22,6 +22,9 @@ from bandit_gym.results.tables import (
     make_tables,
     summarise,
 )
+
+WIDTH, ENDLESS = 100, 10**6
+"""Characters of a line where there is no terminal, and of one that is not to be broken."""
 
 PREAMBLE = "% Needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX where labels are not Latin.\n"
 WRITTEN = {
@@ -125,7 +128,7 @@ def closing_notes(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
             f"Verdicts: regret below or above {results.experiment.agents[0].label}'s with "
             f"p < {LEVEL}{holm if count > 1 else ''}; undecided otherwise."
         )
-    made_with = {str(block.receipt["versions"]) for run in results.runs for block in run.blocks}
+    made_with = {str(block.origin["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
         yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
     if results.num_missing:
@@ -149,10 +152,10 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
 
     What does not fit into the width stands in further blocks, under the same agents.
     """
-    names = [shorten(name, width // 3) for name in table.cells.index]
+    names = [_shorten(name, width // 3) for name in table.cells.index]
     room = width - max(map(len, names)) - 4  # of a column, which pandas parts from what follows it
-    titles = [f" {shorten(title, room - 1)}" for title in table.cells.columns]
-    cells = table.cells.set_axis(names).map(shorten, most=room)
+    titles = [f" {_shorten(title, room - 1)}" for title in table.cells.columns]
+    cells = table.cells.set_axis(names).map(_shorten, most=room)
     body = cells.to_string(header=titles, line_width=width)
     notes = [wrap(note, width) for note in table.notes]
     body = re.sub(r" *\\?$", "", body, flags=re.M)
@@ -198,3 +201,20 @@ def _write_line(cells: Sequence[str]) -> str:
     """Write a row, with a minus for the hyphen of its numbers."""
     label, *values = map(escape_latex, cells)
     return " & ".join([label, *(NEGATIVE.sub("$-$", value) for value in values)]) + r" \\"
+
+
+def wrap(text: str, width: int) -> str:
+    """Break lines between words, so that none has more characters than `width`; indents stay."""
+    broken: list[str] = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        parts = (
+            textwrap.wrap(line, width, subsequent_indent=indent) if len(line) > width else [line]
+        )
+        broken += parts
+    return "\n".join(broken)
+
+
+def _shorten(text: str, most: int) -> str:
+    """Cut a text that has more than so many characters, and end it with an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

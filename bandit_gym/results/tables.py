@@ -19,7 +19,7 @@ import pandas as pd
 from bandit_gym.checks import check_choice
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, DOUBTED
-from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results import statistics
 from bandit_gym.results.statistics import FEW_REPLICATIONS, MIN_REPLICATIONS, Interval
 from bandit_gym.results.stored import RunResults, Stored, paired_differences
@@ -234,7 +234,7 @@ def _make_estimates(
         **_cells(name for name in TITLED[1:] if name not in DETAILS),
         **_cells(columns),
         "samples/decision": lambda row: write_number(row["samples_per_decision"], "{:.1f}"),
-        "µs/decision": lambda row: f"{row['microseconds_per_decision']:.2f}",
+        "µs/decision": lambda row: write_number(row["microseconds_per_decision"], "{:.2f}"),
     }
     notes = [
         _define_regret(environment),
@@ -287,7 +287,7 @@ def _reasons(row: Row) -> str:
 def _belief_notes(results: Stored, environment: Entry) -> Iterator[str]:
     """Say which agents believe in another prior or likelihood than the environment's."""
     for found in results.usable(environment):
-        misbelief = found.blocks[0].receipt.get("misbelief")
+        misbelief = found.blocks[0].origin.get("misbelief")
         if isinstance(misbelief, str):
             text = "".join(c if c.isprintable() else "?" for c in misbelief)
             yield f"{found.run.agent.label}: misspecified, for it {text}."

@@ -39,8 +39,8 @@ from bandit_gym.envs.rendering import (
     most_pulled,
     render_picture,
 )
+from bandit_gym.experiments.catalogue import build, told_prior
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.experiments.simulation import build
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.rollout import AGENT_STREAM, Step, play
 
@@ -82,7 +82,7 @@ def watch(run: Run) -> Iterator[Frame]:
     """
     check_seed("seed", run.seed)
     agent, env = build(run)
-    check_fit(agent, env, warns=run.agent.told is None)
+    check_fit(agent, env, warns=told_prior(run.agent.options) is None)
     problem, seed = find_problem(env), SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
     record, regret, cells = PlayRecord(1, problem.num_arms), 0.0, None
     played = islice(play(agent, env, env_seed=run.seed, agent_seed=seed), run.horizon)

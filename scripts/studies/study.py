@@ -27,10 +27,9 @@ from typing import Any
 import matplotlib
 
 from bandit_gym.checks.files import RESULTS_VERSION, to_json, write_atomically
-from bandit_gym.experiments.execution import run_experiment
+from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
 from bandit_gym.experiments.executor import Workers
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.results.results import load_results
 from bandit_gym.results.stored import RunResults
 

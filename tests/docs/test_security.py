@@ -54,4 +54,4 @@ def test_a_folder_of_results_holds_only_what_the_page_calls_data(tmp_path):
     out = tmp_path / "out"
     assert main(["compare", "--agents", "random", "stub_agents:Raising", *sizes, "--out", str(out)])
     kinds = {path.suffix for path in out.rglob("*") if path.is_file() and path.name != ".lock"}
-    assert kinds == {".json", ".parquet", ".txt", ".png"}
+    assert kinds == {".json", ".jsonl", ".parquet", ".txt", ".png"}
