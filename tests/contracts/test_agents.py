@@ -498,7 +498,7 @@ ALONE = [
         (),
         "at all 200 samples of the race, whose counts [50, 50, 0, 0]",
     ),
-    ("racing_paper", ORDERED, "posterior", (), "at all 10000 draws, whose counts [50, 50, 0, 0]"),
+    ("racing_paper", ORDERED, "posterior", (), "at all 160000 draws, whose counts [50, 50, 0, 0]"),
 ]
 
 
