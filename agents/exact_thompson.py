@@ -11,11 +11,15 @@ class ExactThompson(Thompson):
 
     Methods:
         conjugate: the prior is conjugate to the likelihood, so that the posterior has a name.
+        mixture: the prior is a `HierarchicalBeta` or `Camps`, or offers `shared_components`: all
+            arms follow the same one of several priors, in each of which they are independent. A
+            component is drawn in proportion to its evidence, then all arms from its posterior,
+            conjugate or by tables (see `agents.posteriors.mixture`).
         grid: the prior is independent across arms and offers `arm_log_density(means (..., K)) ->
             (..., K)`, and `arm_support(num_arms) -> (K, 2)` where the means have a smaller range
             than the likelihood allows. Each arm's posterior is kept as a table, see
             `agents.posteriors.grid`, 1.3 to 2 kB per arm and lane for a smooth prior and up to
-            110 kB for a rough one.
+            110 kB for a rough one. A mixture has tables for each component.
         gibbs: a `TruncatedMultivariateNormal` prior. Each lane keeps one Markov chain, started from
             a draw of the prior. Each `act` advances it by four sweeps under the current data, along
             the principal axes of the posterior and arm by arm (see `agents.posteriors.chains`). So
@@ -35,7 +39,7 @@ class ExactThompson(Thompson):
         window: w >= 1, see `Thompson`. Not for gibbs.
 
     Attributes:
-        method: "conjugate", "grid" or "gibbs".
+        method: "conjugate", "mixture", "grid" or "gibbs".
 
     Raises:
         ValueError: if the method cannot treat the problem's prior, or the prior does not integrate;

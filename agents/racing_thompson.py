@@ -37,11 +37,11 @@ from bandit_gym.problem import BanditProblem
 class RacingThompson(Thompson):
     """Thompson sampling by racing, for every prior with a `log_density`.
 
-    Where the proposal is the posterior itself, a conjugate law or tables of independent arms, all
-    weights are equal and this is exact Thompson sampling: a self-normalised race draws one sample
-    (`Fixed` and `Paper` draw what they say). By default the race samples from a posterior that
-    resembles the problem's, and ends by a stop that does not depend on the scale of the weights;
-    `RacingThompson.paper` is the paper's own setting.
+    Where the proposal is the posterior itself, a conjugate law, tables of independent arms or a
+    mixture of these, all weights are equal and this is exact Thompson sampling: a self-normalised
+    race draws one sample (`Fixed` and `Paper` draw what they say). By default the race samples from
+    a posterior that resembles the problem's, and ends by a stop that does not depend on the scale
+    of the weights; `RacingThompson.paper` is the paper's own setting.
 
     Arguments:
         problem: likelihood and prior. The prior's density may be unnormalised.

@@ -15,6 +15,7 @@ from typing import Any
 from agents.rules.thompson import Thompson
 from bandit_gym.problem import BanditProblem
 
+
 class SMCThompson(Thompson):
     """For each decision draw a vector of means from weighted particles, and pull its best arm.
 

@@ -74,7 +74,7 @@ class TensorBoard(Callback):
             return
         run, every = outcome.run, outcome.run.replications(outcome.block)
         wanted = range(every.start, min(every.stop, self._experiment.replications))
-        block = Block(run, wanted, pa.py_buffer(outcome.data), outcome.facts)
+        block = Block(run, wanted, pa.py_buffer(outcome.data), {})
         means = {name: block.column(name)[:, -1].mean() for name in CHARTS}
         self._write(run, f"{run.environment.label} by block", wanted.stop, means)
 

@@ -9,33 +9,43 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
+import re
+import shlex
+import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from bandit_gym.checks import check_file, check_folder, check_path, check_real, message
+from bandit_gym.checks import (
+    check_file,
+    check_folder,
+    check_path,
+    check_real,
+    find_problem,
+    message,
+)
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import FORMATS, STYLES
-from bandit_gym.experiments.catalogue import KINDS, describe_catalogue, find_own_code
-from bandit_gym.experiments.command_line import (
-    OneLineParser,
-    parse_agent,
-    parse_environment,
-    take_world,
-    terminal_width,
+from bandit_gym.experiments.catalogue import (
+    KINDS,
+    describe_catalogue,
+    headline,
+    known_targets,
+    load,
+    make_world,
 )
-from bandit_gym.experiments.execution import run_experiment
+from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
 from bandit_gym.experiments.executor import Workers
 from bandit_gym.experiments.experiment import Experiment, load_experiment
-from bandit_gym.experiments.progress import progress_on_stderr
-from bandit_gym.experiments.provenance import HERE, check_trust, importing_from
-from bandit_gym.experiments.simulation import headline, least_regrets
+from bandit_gym.experiments.provenance import HERE, check_trust, find_code, importing_from
 from bandit_gym.experiments.store import MANIFEST, read_manifest
+from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
-from bandit_gym.results.report import describe, draw_regret, write_report
+from bandit_gym.results.report import WIDTH, describe, draw_regret, wrap, write_report
 from bandit_gym.results.results import load_results
 from bandit_gym.results.tables import DETAILS
 
@@ -78,10 +88,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = BAD_INPUT if isinstance(error, _INPUT_ERRORS) else FAILED
     print(f"bandit-gym: {reason}", file=sys.stderr)
     if code != BAD_INPUT and options.folder and (options.folder / MANIFEST).is_file():
-        print(
-            f"What is done is stored. To go on: bandit-gym resume {options.folder}", file=sys.stderr
-        )
+        again = _command_to_go_on(options, sys.argv[1:] if arguments is None else arguments)
+        print(f"What is done is stored. To go on: {again}", file=sys.stderr)
     return code
+
+
+def _command_to_go_on(options: argparse.Namespace, arguments: Sequence[str]) -> str:
+    """Return what a shell takes: `resume`, or the same command again if that finds other code."""
+    with importing_from(HERE):
+        if (
+            find_code(options.experiment, known_targets()) != options.code
+        ):  # of a module beside the file
+            return shlex.join(["bandit-gym", *arguments])
+    flags = ["--trust"] * bool(options.code) + ["--recompute"] * options.recompute
+    return shlex.join(["bandit-gym", "resume", str(options.folder), *flags])
 
 
 def _terminate(number: int, frame: Any) -> NoReturn:
@@ -90,15 +110,15 @@ def _terminate(number: int, frame: Any) -> NoReturn:
 
 
 def _list(options: argparse.Namespace) -> int:
-    print(describe_catalogue(*options.what))
+    print(wrap(describe_catalogue(*options.what), _terminal_width()))
     return OK
 
 
 def _compare(options: argparse.Namespace) -> int:
     sizes = ("replications", "horizon", "seed", "propensities")
     settings: dict[str, Any] = {name: getattr(options, name) for name in sizes}
-    settings["environments"] = [parse_environment(options.env, options.env_options)]
-    settings["agents"] = [parse_agent(text) for text in options.agents]
+    settings["environments"] = [_parse_environment(options)]
+    settings["agents"] = [_parse_agent(text) for text in options.agents]
     with importing_from(HERE):
         experiment = Experiment.from_dict(settings)
         return _carry_out(experiment, _folder(options, options.env, experiment), options)
@@ -117,13 +137,14 @@ def _resume(options: argparse.Namespace) -> int:
     experiment = read_manifest(folder)
     with importing_from(HERE):
         if not options.trust:
-            check_trust(folder, find_own_code(experiment))
+            check_trust(folder, find_code(experiment, known_targets()))
         return _carry_out(experiment, folder, options)
 
 
 def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     """Run an experiment with a progress bar, then print its tables and draw its regret."""
-    options.folder = folder
+    options.folder, options.experiment = folder, experiment
+    options.code = find_code(experiment, known_targets())
     workers = Workers(options.backend, options.workers, options.scheduler)
     with progress_on_stderr() as on_progress:
         found = run_experiment(
@@ -133,13 +154,26 @@ def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace
             on_progress=on_progress,
             recompute=options.recompute,
         )
-    print(describe(found, columns=options.columns, width=terminal_width()))
+    print(describe(found, columns=options.columns, width=_terminal_width()))
     for path in draw_regret(found, folder / "report"):
         print(f"\nRegret over time: {path}")
-    print(f"All tables and figures: bandit-gym report {folder}")
-    for world, line in least_regrets(experiment) if options.optimal else ():
+    print(f"All tables and figures: {shlex.join(['bandit-gym', 'report', str(folder)])}")
+    for world, line in _least_regrets(experiment) if options.optimal else ():
         print(f"Least possible regret in {world}: {line}")
     return FAILED if found.failed else OK
+
+
+def _least_regrets(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    """Yield each environment's label, and its least possible regret or why there is none."""
+    for run in {run.environment: run for run in experiment.runs}.values():
+        env = make_world(run)
+        try:
+            if env is not env.unwrapped or not getattr(env, "draws_means", False):
+                raise ValueError("it is for worlds that draw their means from a prior, unwrapped.")
+            optimal_regret = load("agents.bayes_optimal:optimal_regret")
+            yield run.environment.label, f"{optimal_regret(find_problem(env), run.horizon):.2f}"
+        except (TypeError, ValueError) as error:
+            yield run.environment.label, f"unknown; {error}"
 
 
 def _folder(options: argparse.Namespace, stem: str, experiment: Experiment) -> Path:
@@ -155,7 +189,7 @@ def _report(options: argparse.Namespace) -> int:
     folder = default if options.out is None else check_folder("out", options.out)
     if options.html and (options.format or options.style or options.latex):
         raise ValueError("--html must stand without --format, --style and --latex, got both.")
-    print(describe(found, columns=options.columns or DETAILS, width=terminal_width()))
+    print(describe(found, columns=options.columns or DETAILS, width=_terminal_width()))
     if options.html:
         print(f"\nReport: {write_html(found, folder / 'report.html')}")
     else:
@@ -210,8 +244,8 @@ def _read_run(options: argparse.Namespace) -> Run:
     """Return the run that was typed, of one agent in one world and one lane."""
     experiment = Experiment.from_dict(
         {
-            "environments": [parse_environment(options.env, options.env_options)],
-            "agents": [parse_agent(options.agent)],
+            "environments": [_parse_environment(options)],
+            "agents": [_parse_agent(options.agent)],
             "horizon": options.horizon,
             "seed": options.seed,
             "block_size": 1,
@@ -236,7 +270,7 @@ def _fidelity(options: argparse.Namespace) -> int:
     folder = check_folder("out", options.out)
     with importing_from(HERE):
         found = run_suite(
-            [parse_agent(text) for text in options.agents],
+            [_parse_agent(text) for text in options.agents],
             suite=options.suite,
             only=options.only,
             scale=options.scale,
@@ -259,8 +293,52 @@ _OTHERS_ERRORS = BlockingIOError, ConnectionError, TimeoutError
 _INPUT_ERRORS = (ValueError, TypeError, ImportError, *_PATH_ERRORS, *_OTHERS_ERRORS)
 
 
+# -- What is typed --------------------------------------------------------------------------------
+
+
+def _parse_environment(options: argparse.Namespace) -> dict[str, Any]:
+    """Read an environment's name, and its options in JSON."""
+    text = options.env_options
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(message("--env-options", "be JSON", text, str(error))) from error
+    if not isinstance(found, dict):
+        raise ValueError(message("--env-options", 'be like {"num_arms": 5}', text))
+    return {**found, "env": options.env}
+
+
+def _parse_agent(text: str) -> dict[str, Any]:
+    """Read `name:option=value,...`; values are JSON, or else strings."""
+    head, equals, values = text.partition("=")
+    name, _, first = head.rpartition(":") if equals else (text, "", "")
+    listed = first + equals + values
+    found: dict[str, Any] = {}
+    for pair in re.split(r",(?=\w+=)", listed) if listed else ():
+        option, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(message("agent options", "read option=value", pair))
+        try:
+            found[option] = json.loads(value)
+        except json.JSONDecodeError:
+            found[option] = value
+    return {**found, "agent": name}
+
+
+class _OneLineParser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as everything else here does, and ends with exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"bandit-gym: error: {message}; see {self.prog} --help.\n")
+
+
+def _terminal_width() -> int:
+    """Return the characters of a line of this terminal, `WIDTH` where there is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+
+
 def _make_parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(
+    parser = _OneLineParser(
         prog="bandit-gym",
         description="Compare Bayesian bandit agents, with honest intervals.",
         epilog=EXAMPLES,
@@ -269,143 +347,108 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     subparsers = parser.add_subparsers(required=True, metavar="command")
-    for command, (text, *declarations) in COMMANDS.items():
+    for command, (text, *arguments) in COMMANDS.items():
         added = subparsers.add_parser(command.__name__.removeprefix("_"), help=text)
         added.set_defaults(command=command, folder=None)
-        for declare in declarations:
-            declare(added)
+        for flag, settings in arguments:
+            added.add_argument(flag, **settings)
     return parser
 
 
-def _take_what(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="*", metavar="KIND", help=f"{', '.join(KINDS)}; default: all")
+def _argument(flag: str, text: str, **settings: Any) -> tuple[str, dict[str, Any]]:
+    """Declare an argument; its help ends with the default, unless the text says it."""
+    shows_default = bool(settings.get("default")) and "default" not in text
+    return flag, {"help": text + "; default: %(default)s" * shows_default, **settings}
 
 
-def _take_agents(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--agents",
-        nargs="+",
-        default=DEFAULT_AGENTS,
-        metavar="NAME[:OPTION=VALUE,...]",
-        help=f"first the reference of the differences; default: {' '.join(DEFAULT_AGENTS)}",
-    )
-    text = "episodes of each agent; default: %(default)s"
-    parser.add_argument("--replications", type=int, default=100, help=text)
-    text = "store every step, with the probability of its action"
-    parser.add_argument("--propensities", action="store_true", help=text)
+def _switch(flag: str, text: str) -> tuple[str, dict[str, Any]]:
+    return _argument(flag, text, action="store_true")
 
 
-def _take_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help="settings of the experiment")
+_FORM = "NAME[:OPTION=VALUE,...]"
+_WORLD = (
+    _argument("--env", ", ".join(ENV_IDS), default="BernoulliBandit-v0"),
+    _argument("--env-options", "its arguments; default: none", default="{}", metavar="JSON"),
+    _argument("--horizon", "steps", type=int, default=1000),
+    _argument("--seed", "of all draws; default: 0", type=int, default=0),
+)
+_DIRECTORY = _argument("directory", "DIR, the folder of an experiment")
+_SHOWN = "what the printed table shows as well, such as last_switch"
+_COLUMNS = _argument("--columns", _SHOWN, nargs="+", default=(), metavar="COLUMN")
+_WORKERS = _argument("--workers", "how many; default: one per core", type=int)
+_BACKEND = "loky (default) or dask, which outlive an agent that kills its process; or serial"
+_RUNNING = (
+    _argument("--backend", _BACKEND, default="loky"),
+    _WORKERS,
+    _argument("--scheduler", "address of a running Dask scheduler"),
+    _switch("--optimal", "compute the least possible regret, where the recursion has room for it"),
+    _switch("--recompute", "simulate blocks again that the present code would not draw"),
+    _COLUMNS,
+)
+_OUT = _argument("--out", "folder; default: results/NAME-CONTENT")
+_REFERENCE = f"first the reference of the differences; default: {' '.join(DEFAULT_AGENTS)}"
+_SAMPLERS = "agents and samplers, by short name or module:name; default: exact"
+_SUITES = "fidelity-v1, or adversarial for a verdict on each case"
 
-
-def _take_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", help="folder; default: results/NAME-CONTENT")
-
-
-def _take_trust(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trust", action="store_true", help="run the modules and saved models that DIR names"
-    )
-
-
-def _take_running(parser: argparse.ArgumentParser) -> None:
-    """Declare who simulates, what is simulated again, and what is told at the end."""
-    group = parser.add_argument_group("workers")
-    group.add_argument(
-        "--backend",
-        default="loky",
-        help="loky (default) or dask, which outlive an agent that kills its process; or serial",
-    )
-    group.add_argument("--workers", type=int, help="how many; default: one per core")
-    group.add_argument("--scheduler", help="address of a running Dask scheduler")
-    text = "compute the least regret that is possible, where the recursion has room for it"
-    parser.add_argument("--optimal", action="store_true", help=text)
-    text = "simulate blocks again that the present code would not draw"
-    parser.add_argument("--recompute", action="store_true", help=text)
-    _take_columns(parser)
-
-
-def _take_directory(parser: argparse.ArgumentParser) -> None:
-    """Declare the folder of an experiment."""
-    parser.add_argument("directory", help="DIR, the folder of an experiment")
-
-
-def _take_columns(parser: argparse.ArgumentParser) -> None:
-    """Declare what the printed table shows beside its usual columns."""
-    text = "what the printed table shows as well, such as last_switch"
-    parser.add_argument("--columns", nargs="+", default=(), metavar="COLUMN", help=text)
-
-
-def _take_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", help="folder of tables and figures; default: DIR/report")
-    text = "one file, OUT/report.html, instead: opens in a browser, without a network"
-    parser.add_argument("--html", action="store_true", help=text)
-    text = "of figures; may be given again; default: png and svg"
-    parser.add_argument("--format", action="append", choices=FORMATS, help=text)
-    text = "of figures: screen (default), or paper, a column wide, serif, without titles"
-    parser.add_argument("--style", choices=STYLES, help=text)
-    parser.add_argument("--latex", action="store_true", help="tables.tex too, for booktabs")
-
-
-def _take_csv(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--csv", nargs="?", metavar="FILE", help="where to; default: DIR/results.csv"
-    )
-
-
-def _take_watched(parser: argparse.ArgumentParser) -> None:
-    take_world(parser)
-    text = "who plays; default: %(default)s"
-    form = "NAME[:OPTION=VALUE,...]"
-    parser.add_argument("--agent", default="racing", metavar=form, help=text)
-    text = "frames a second, at most; default: %(default)s"
-    parser.add_argument("--fps", type=float, default=10.0, help=text)
-    parser.add_argument("--gif", metavar="FILE", help="write an animation; default: none")
-
-
-def _take_suite(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--agents",
-        nargs="+",
-        default=["exact"],
-        metavar="NAME[:OPTION=VALUE,...]",
-        help="agents and samplers, by short name or module:name; default: exact",
-    )
-    parser.add_argument("--out", default="results/fidelity", help="folder; default: %(default)s")
-    text = "fidelity-v1, or adversarial for a verdict on each case; default: %(default)s"
-    parser.add_argument("--suite", default="fidelity-v1", metavar="NAME", help=text)
-    parser.add_argument(
-        "--only", default="", metavar="TEXT", help="cases with it in their name; default: all"
-    )
-    text = "share of 10,000 decisions a case; default: 1"
-    parser.add_argument("--scale", type=float, default=1.0, help=text)
-    text = "of all draws; default: %(default)s"
-    parser.add_argument("--seed", type=int, default=0, help=text)
-    text = "how many; default: one per core"
-    parser.add_argument("--workers", type=int, help=text)
-
-
-COMMANDS: dict[Callable[..., int], tuple[Any, ...]] = {
-    _list: ("show environments, agents, priors and likelihoods by name", _take_what),
+COMMANDS: dict[Any, tuple[Any, ...]] = {
+    _list: (
+        "show environments, agents, priors and likelihoods by name",
+        _argument("what", f"{', '.join(KINDS)}; default: all", nargs="*", metavar="KIND"),
+    ),
     _compare: (
         "run agents in one environment and report",
-        *(take_world, _take_agents, _take_out, _take_running),
+        *_WORLD,
+        _argument("--agents", _REFERENCE, nargs="+", default=DEFAULT_AGENTS, metavar=_FORM),
+        _argument("--replications", "episodes of each agent", type=int, default=100),
+        _switch("--propensities", "store every step, with the probability of its action"),
+        _OUT,
+        *_RUNNING,
     ),
     _run: (
         "run an experiment file (TOML or JSON) and report",
-        *(_take_file, _take_out, _take_running),
+        _argument("file", "settings of the experiment"),
+        _OUT,
+        *_RUNNING,
     ),
     _resume: (
         "go on with an experiment that was interrupted",
-        *(_take_directory, _take_trust, _take_running),
+        _DIRECTORY,
+        _switch("--trust", "run the modules and saved models that DIR names"),
+        *_RUNNING,
     ),
-    _watch: ("show what an agent knows, pulls and loses, as it plays", _take_watched),
+    _watch: (
+        "show what an agent knows, pulls and loses, as it plays",
+        *_WORLD,
+        _argument("--agent", "who plays", default="racing", metavar=_FORM),
+        _argument("--fps", "frames a second, at most", type=float, default=10.0),
+        _argument("--gif", "write an animation; default: none", metavar="FILE"),
+    ),
     _report: (
         "tables and figures of what is stored so far",
-        *(_take_directory, _take_columns, _take_report),
+        _DIRECTORY,
+        _COLUMNS,
+        _argument("--out", "folder of tables and figures; default: DIR/report"),
+        _switch("--html", "one file, OUT/report.html, that opens in a browser without a network"),
+        _argument("--format", "of figures; default: png and svg", action="append", choices=FORMATS),
+        _argument("--style", "screen (default), or paper, a column wide, serif", choices=STYLES),
+        _switch("--latex", "tables.tex too, for booktabs"),
     ),
-    _export: ("write all stored rows into one file", _take_directory, _take_csv),
-    _fidelity: ("measure how near agents and samplers are to exact Thompson sampling", _take_suite),
+    _export: (
+        "write all stored rows into one file",
+        _DIRECTORY,
+        _argument("--csv", "where to; default: DIR/results.csv", nargs="?", metavar="FILE"),
+    ),
+    _fidelity: (
+        "measure how near agents and samplers are to exact Thompson sampling",
+        _argument("--agents", _SAMPLERS, nargs="+", default=["exact"], metavar=_FORM),
+        _argument("--out", "folder", default="results/fidelity"),
+        _argument("--suite", _SUITES, default="fidelity-v1", metavar="NAME"),
+        _argument(
+            "--only", "cases with it in their name; default: all", default="", metavar="TEXT"
+        ),
+        _argument("--scale", "share of 10,000 decisions a case", type=float, default=1.0),
+        _argument("--seed", "of all draws; default: 0", type=int, default=0),
+        _WORKERS,
+    ),
 }
 """Every command, what it does, and which arguments it takes."""

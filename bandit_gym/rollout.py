@@ -86,6 +86,9 @@ def rollout(
     agent gets a stream of its own, made from the same seed. It does not see lanes whose episode has
     ended, so no automatic reset feeds it a step that was not played.
 
+    By Gymnasium's rule lane i has the seed `seed` + i. So lane i of seed s is lane i - 1 of seed
+    s + 1, and ten seeds in a row of 100 lanes are 109 instances, not 1,000: step by `num_envs`.
+
     Args:
         agent: anything with the methods of `BanditAgent`.
         env: an `Env` or a `VectorEnv` with `Discrete` actions.

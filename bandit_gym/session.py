@@ -1,7 +1,7 @@
 """What `import bandit_gym as bg` lends to a session: worlds to make, and agents to compare in them.
 
 Here you may pass classes and objects, such as a prior or a class of your notebook, where a file of
-settings has names. An importable class becomes its name; `bandit_gym.experiments.packed` handles
+settings has names. An importable class becomes its name; `bandit_gym.experiments.catalogue` handles
 the rest.
 """
 
@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from bandit_gym.checks import check_folder, check_integer, check_object
-from bandit_gym.experiments.execution import run_experiment
+from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.registration import MAX_EPISODE_STEPS
 
 if TYPE_CHECKING:

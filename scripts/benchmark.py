@@ -31,24 +31,15 @@ from benchmarks.report import document, print_report, write_markdown  # noqa: E4
 from benchmarks.session import Measurement, Session  # noqa: E402
 from benchmarks.timing import Effort, Row  # noqa: E402
 from benchmarks.workers.protocol import CLOCKS  # noqa: E402
-from rich.console import Console  # noqa: E402
 
 FAMILIES = (
-    "control",
-    "environment",
-    "exact",
-    "racing",
-    "smc",
-    "rules",
-    "growth",
-    "harness",
+    *("control", "environment", "exact", "racing", "smc", "rules", "growth", "harness"),
     "end-to-end",
 )
 """First words of the keys of rows; each family is a module of `benchmarks`."""
 
 FULL = Effort("full", seconds=0.2, repeats=9)
 QUICK = Effort("quick", seconds=0.02, repeats=3, length_scale=0.02)
-WIDTH = 200
 FAILED = "a process failed, see the errors"
 
 
@@ -64,7 +55,7 @@ def main(arguments: Sequence[str] | None = None, effort: Effort | None = None) -
             parser.error(str(error))
         rows = [row for row in _measure(chosen) if row.key.startswith(tuple(options.only))]
         found = document(rows, effort, peers.versions())
-    print_report(found, rows, Console(width=None if sys.stdout.isatty() else WIDTH))
+    print_report(found, rows)
     if options.json:
         options.json.write_text(json.dumps(found, indent=2) + "\n")
     if options.markdown:

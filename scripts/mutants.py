@@ -1,6 +1,6 @@
-"""How many broken lines the tests notice: mutants drawn at random in each room of both packages.
+"""How many broken lines the tests notice: mutants drawn at random in both packages.
 
-    python scripts/mutants.py run --room results --seed 1 --session results/mutants/results-1.sqlite
+    python scripts/mutants.py run --seed 1 --session results/mutants/both-1.sqlite
     python scripts/mutants.py table results/mutants/*.sqlite
 
 cosmic-ray (`pip install -e ".[mutants]"`) knows the places that can be broken and breaks them; a
@@ -24,7 +24,6 @@ import numpy as np
 from cosmic_ray import mutating, plugins
 from cosmic_ray.work_db import WorkDB
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult
-from mutation.rooms import ROOMS
 from mutation.sample import draw_mutants
 from mutation.tree import BUDGET, Tree
 
@@ -52,11 +51,11 @@ def name_of(path: Path, before: str, after: str) -> str:
     return f"`{path}`: `{old.strip()}` -> `{new.strip()}`"
 
 
-def run(room: str, session: Path, modes: list[str], again: bool, **drawn: int) -> None:
+def run(only: str, session: Path, modes: list[str], again: bool, **drawn: int) -> None:
     """Judge the mutants of a session that have not been judged, or again those that survived.
 
     Args:
-        room: whose lines are broken.
+        only: how the paths of the files begin whose lines are broken; "" for all.
         session: file of the mutants and of what became of them; made if it is not there.
         modes: how kernels run, of "plain" and "compiled".
         again: whether survivors meet the tests once more.
@@ -68,9 +67,9 @@ def run(room: str, session: Path, modes: list[str], again: bool, **drawn: int) -
     session.parent.mkdir(parents=True, exist_ok=True)
     database = WorkDB(session, WorkDB.Mode.create)
     if database.num_work_items == 0:
-        database.add_work_items(draw_mutants(room, **drawn))
+        database.add_work_items(draw_mutants(only, **drawn))
     with tempfile.TemporaryDirectory() as folder:
-        tree = Tree(Path(folder), ROOMS[room][1].split(), modes, session.with_suffix(".json"))
+        tree = Tree(Path(folder), modes, session.with_suffix(".json"))
         done = [] if not again else list(database.completed_work_items)
         survivors = [item for item, result in done if not result.is_killed]
         for item in [*database.pending_work_items, *survivors]:
@@ -103,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(required=True, dest="command")
     runner = commands.add_parser("run")
-    runner.add_argument("--room", choices=ROOMS, required=True)
+    runner.add_argument("--only", default="", metavar="PATH", help="such as agents/racing/")
     runner.add_argument("--size", type=int, default=60)
     runner.add_argument("--seed", type=int, default=0)
     runner.add_argument("--session", type=Path, required=True)

@@ -23,12 +23,13 @@ from numpy.random import PCG64, Generator, SeedSequence
 from agents.base.evidence import make_evidence
 from agents.base.saved import Storable
 from agents.base.table_1 import REFERENCE, reference_prior
-from agents.numerics.choices import random_argmax, share_evenly
+from agents.numerics.choices import random_argmax, share_largest
 from bandit_gym.checks import (
     check_actions,
     check_choices,
     check_integer,
     check_keys,
+    check_law,
     check_mask,
     check_rewards,
     check_statistics,
@@ -266,6 +267,9 @@ class Agent(Storable, metaclass=Told):
     def warm_start(self, counts: Any, sums: Any) -> None:
         """Add earlier data, given as sufficient statistics, to every lane.
 
+        It adds to what is known, so it also serves feedback that comes late and in bulk. It does
+        not check whether the data were given before, nor which rewards made up the sums.
+
         Args:
             counts: (K,) or (N, K) number of earlier pulls of each arm.
             sums: (K,) or (N, K) total reward of those pulls, in reward units.
@@ -317,24 +321,24 @@ class Agent(Storable, metaclass=Told):
 
         Raises:
             TypeError: if your own class has no `_law`.
+            ValueError: if its `_law` does not sum to one.
         """
         self._require_reset()
-        law = self._aside()._law()
+        law = check_law(f"{type(self).__name__}._law", self._aside()._law())
         return law[0] if self.num_envs is None else law
 
     def _choose(self) -> np.ndarray:
         """Return (N,) int64 arms; unless a subclass has another rule, those of largest score."""
-        return random_argmax(self.rng, self._scores())
+        return random_argmax(self.rng, self._scores(), type(self).__name__)
 
     def _scores(self) -> np.ndarray:
-        """Return (N, K) scores, of which the largest is played."""
+        """Return (N, K) scores, of which the largest is played; infinite ones are scores."""
         name = type(self).__name__
         raise TypeError(f"{name} must define _choose, and _law for its propensities, or _scores.")
 
     def _law(self) -> np.ndarray:
         """Return the (N, K) law of what `_choose` returns; it may move, for this is a copy."""
-        scores = self._scores()
-        return share_evenly(scores == scores.max(axis=1, keepdims=True))
+        return share_largest(self._scores(), type(self).__name__)
 
     def _aside(self) -> Self:
         """Return a copy that may be moved while this agent and its generator stay as they are."""

@@ -8,15 +8,17 @@ the last two if the arms are alike; beyond, `agents.bayes_optimal.brackets` boun
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 
-from agents.base import Agent
 from agents.bayes_optimal.brackets import optimal_bracket
-from agents.bayes_optimal.policy import find_policy
+from agents.bayes_optimal.policy import Policy, find_policy
 from agents.bayes_optimal.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.bayes_optimal.recursion import check_memory, optimal_total
 from agents.bayes_optimal.regret import expected_regret
-from agents.rules.horizon import remaining_pulls
+from agents.rules.horizon import HorizonRule, remaining_pulls
+from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.problem import BanditProblem
 
@@ -56,15 +58,24 @@ def optimal_regret(problem: BanditProblem, horizon: int) -> float:
     return horizon * expected_best_mean(problem) - value
 
 
-class BayesOptimal(Agent):
+MAX_STATES = 1e8
+"""Of a policy for another number of pulls than the horizon: 219 pulls of two arms, 0.5 s."""
+
+
+class BayesOptimal(HorizonRule):
     """Pull the arm that is best given all that can still be learnt and used in T pulls.
 
     Of arms that are equally good it pulls the lowest; values count as equal that rounding could
     have made different, see `agents.bayes_optimal.recursion`.
 
+    While rewards are on their way, it plays what is best for what it has seen and the decisions
+    that are left, as if those rewards never came; equally good arms are drawn at random then. That,
+    and what it plays after a `warm_start`, is a policy for as many pulls as have been observed and
+    are left, solved when first needed, of at most 219 pulls of two arms and 62 of three.
+
     Arguments:
         problem: Bernoulli rewards, arms independent a priori: a prior with `arm_log_density`.
-        horizon: T, the pulls of an episode.
+        horizon: T, decisions in an episode; data from elsewhere are none.
 
     Attributes:
         policy: what to pull in every state, from a file where there is one: see
@@ -78,13 +89,29 @@ class BayesOptimal(Agent):
         super().__init__(problem)
         self.horizon = horizon
         self.policy = find_policy(_solvable_means(problem, horizon), horizon, problem.num_arms)
+        self._policies = {horizon: self.policy}
 
-    def _choose(self) -> np.ndarray:
-        remaining_pulls(self, self.horizon)  # which refuses a lane that has none
-        return self.policy.best_arms(self.lane_counts, self.lane_sums)
+    def _scores(self) -> np.ndarray:
+        pulls = remaining_pulls(self)[:, 0] + self.lane_counts.sum(axis=1)
+        is_best = np.empty(self.lane_counts.shape, dtype=bool)
+        for few in np.unique(pulls).tolist():
+            lanes = np.flatnonzero(pulls == few)
+            policy = self._policy_for(few)
+            is_best[lanes] = policy.best_arms(self.lane_counts[lanes], self.lane_sums[lanes])
+        is_later = is_best.cumsum(axis=1) > 1
+        return is_best & ~(is_later & (pulls == self.horizon)[:, None])
 
-    def _law(self) -> np.ndarray:
-        return np.eye(self.problem.num_arms)[self._choose()]
+    def _policy_for(self, num_pulls: int) -> Policy:
+        """Return the policy for so many pulls, those observed and those left."""
+        num_arms = self.problem.num_arms
+        if num_pulls not in self._policies:
+            if comb(num_pulls - 1 + 2 * num_arms, 2 * num_arms) > MAX_STATES:
+                condition = f"leave few enough pulls with late rewards or earlier data, {num_pulls}"
+                remedy = "take FiniteHorizonGittins, or put earlier data into the prior"
+                raise ValueError(message("horizon", condition, self.horizon, remedy))
+            means = _solvable_means(self.problem, num_pulls)
+            self._policies[num_pulls] = find_policy(means, num_pulls, num_arms)
+        return self._policies[num_pulls]
 
 
 def _solvable_means(problem: BanditProblem, horizon: int) -> FloatArray:

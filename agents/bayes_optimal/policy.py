@@ -59,7 +59,7 @@ class Policy:
         self._ends = np.cumsum(runs.sizes, dtype=np.uint32)
 
     def best_arms(self, counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        """Return the (N,) lowest of the best arms.
+        """Return (N, K) True for the best arms.
 
         Args:
             counts: (N, K) pulls, fewer than T in a state.
@@ -73,8 +73,10 @@ class Policy:
         run = self._ends[self._rows(n, s)].astype(np.int64) - 1
         while (is_later := self.runs.starts[run] > s[:, -1]).any():
             run -= is_later
-        is_best = (self.runs.choices[run, None] >> np.arange(self.num_arms)) & 1
-        return np.where(is_best, order, self.num_arms).min(axis=1)
+        is_best = np.empty(counts.shape, dtype=bool)
+        in_order = (self.runs.choices[run, None] >> np.arange(self.num_arms)) & 1
+        np.put_along_axis(is_best, order, in_order.astype(bool), axis=1)
+        return is_best
 
     def _rows(self, n: np.ndarray, s: np.ndarray) -> np.ndarray:
         keys, offsets = self._blocks

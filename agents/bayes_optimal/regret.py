@@ -36,6 +36,7 @@ from agents.bayes_optimal.predictive import (
 from agents.oracle.arms import ArmPosteriors, Arms
 from agents.oracle.panels import make_panels
 from agents.rules.greedy import EpsilonGreedy, Greedy, UniformRandom
+from agents.rules.horizon import HorizonRule
 from agents.rules.ucb import KLUCB, UCB1, BayesUCB
 from bandit_gym.checks import check_choice, check_keys, message
 from bandit_gym.checks.typing import FloatArray
@@ -156,6 +157,8 @@ def as_rule(agent: Agent) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     def rule(counts: np.ndarray, sums: np.ndarray) -> np.ndarray:
         agent.reset(len(counts), seed=0)
         agent.warm_start(counts, sums)
+        if isinstance(agent, HorizonRule):
+            agent.lane_decisions = counts.sum(axis=1)
         return np.asarray(agent.action_probabilities())
 
     return rule

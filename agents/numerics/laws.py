@@ -55,6 +55,8 @@ class Law:
         quantile_formula: (first, second, p) -> quantile.
         partial_formula: (first, second, x) -> P(mean <= x), and the part of the expectation.
         match_formula: (mean, variance) -> (first, second) of the member with these moments.
+        evidence_formula: (first, second, what data add to each) -> log-probability of the data, up
+            to a constant that the data alone decide.
         draw_formula: (rng, first, second, size) -> draws.
     """
 
@@ -65,6 +67,7 @@ class Law:
     quantile_formula: Formula | None = None
     partial_formula: Formula | None = None
     match_formula: Formula | None = None
+    evidence_formula: Formula | None = None
     draw_formula: Formula | None = None
 
     def __reduce__(self) -> Any:
@@ -191,6 +194,21 @@ def _partial_gamma(
     return special.gammainc(shape, places), shape / rate * special.gammainc(shape + 1, places)
 
 
+def _evidence_beta(alpha: Any, beta: Any, wins: Any, losses: Any) -> Any:
+    return special.betaln(alpha + wins, beta + losses) - special.betaln(alpha, beta)
+
+
+def _evidence_gamma(shape: Any, rate: Any, more_shape: Any, more_rate: Any) -> Any:
+    gained = special.gammaln(shape + more_shape) - special.gammaln(shape)
+    return gained - more_shape * np.log(rate + more_rate) - shape * np.log1p(more_rate / rate)
+
+
+def _evidence_normal(h: Any, tau: Any, more_h: Any, more_tau: Any) -> Any:
+    """Return the log-density of the data's average, in which no large terms cancel."""
+    off, share = more_h / np.maximum(more_tau, TINY) - h / tau, more_tau / tau
+    return -0.5 * (np.log1p(share) + off**2 * more_tau / (1 + share))
+
+
 BETA_LAW = Law(
     code=BETA,
     natural=_natural((0, 0, -1), (0, 1, 1), (1, 0, -1), (1, 2, 1)),
@@ -198,6 +216,7 @@ BETA_LAW = Law(
     quantile_formula=lambda alpha, beta, p: special.betaincinv(alpha, beta, p),
     partial_formula=_partial_beta,
     match_formula=_match_beta,
+    evidence_formula=_evidence_beta,
     draw_formula=lambda rng, alpha, beta, size: rng.beta(alpha, beta, size),
     scipy_law=lambda stats, alpha, beta: stats.beta(alpha, beta),
 )
@@ -208,6 +227,7 @@ INVERSE_GAMMA_LAW = Law(
     quantile_formula=lambda shape, scale, p: scale / special.gammainccinv(shape, p),
     partial_formula=_partial_inverse_gamma,
     match_formula=_match_inverse_gamma,
+    evidence_formula=_evidence_gamma,
     draw_formula=lambda rng, shape, scale, size: scale / _positive(rng.standard_gamma(shape, size)),
     scipy_law=lambda stats, shape, scale: stats.invgamma(shape, scale=scale),
 )
@@ -218,6 +238,7 @@ NORMAL_LAW = Law(  # h, the precision times the mean, and tau, the precision
     quantile_formula=lambda h, tau, p: h / tau + special.ndtri(p) / np.sqrt(tau),
     partial_formula=_partial_normal,
     match_formula=lambda mean, variance: (mean / variance, 1 / variance),
+    evidence_formula=_evidence_normal,
     draw_formula=lambda rng, h, tau, size: h / tau + rng.standard_normal(size) / tau**0.5,
     scipy_law=lambda stats, h, tau: stats.norm(h / tau, 1 / np.sqrt(tau)),
 )
@@ -228,6 +249,7 @@ GAMMA_LAW = Law(
     quantile_formula=lambda shape, rate, p: special.gammaincinv(shape, p) / rate,
     partial_formula=_partial_gamma,
     match_formula=lambda mean, variance: (mean**2 / variance, mean / variance),
+    evidence_formula=_evidence_gamma,
     draw_formula=lambda rng, shape, rate, size: _positive(rng.standard_gamma(shape, size)) / rate,
     scipy_law=lambda stats, shape, rate: stats.gamma(shape, scale=1 / rate),
 )

@@ -136,26 +136,25 @@ def bernoulli_gain(a: float, b: float, level: float, m: int) -> float:
 
 @kernel
 def best_gains(
-    a: np.ndarray, b: np.ndarray, levels: np.ndarray, most: np.ndarray, gains: np.ndarray
+    a: np.ndarray, b: np.ndarray, levels: np.ndarray, ahead: np.ndarray, gains: np.ndarray
 ) -> None:
-    """Set `gains` to the largest gain per pull over m = 1, 2, 3, 4, 6, 8, 11, ... up to `most`.
+    """Set `gains` to the largest gain per pull over some numbers of pulls.
 
     Args:
         a: (N, K) first parameter of the Beta law of each mean.
         b: (N, K) second parameter.
         levels: (N, K) the best of the other arms.
-        most: (N,) largest m, 0 for no gain; it is tried as well.
+        ahead: (M, N) the m to try, nondecreasing; 0 for no gain.
         gains: (N, K) is written to.
     """
     for lane in range(a.shape[0]):
         for arm in range(a.shape[1]):
-            best, m = 0.0, 1
-            while m <= most[lane]:
-                gain = bernoulli_gain(a[lane, arm], b[lane, arm], levels[lane, arm], m)
-                best = max(best, gain / m)
-                if m == most[lane]:
-                    break
-                m = min(max(m + 1, int(m * math.sqrt(2.0))), most[lane])
+            best, last = 0.0, 0
+            for m in ahead[:, lane]:
+                if m > last:
+                    gain = bernoulli_gain(a[lane, arm], b[lane, arm], levels[lane, arm], m)
+                    best = max(best, gain / m)
+                last = m
             gains[lane, arm] = best
 
 

@@ -21,8 +21,8 @@ class PosteriorAgent(Agent):
     """An agent that is a posterior and, in its subclasses, a rule.
 
     Diagnostics: `doubts`, why its posterior cannot vouch for what it holds, as a sum of
-    `bandit_gym.checks.doubts.Doubt`; `is_unreliable`, where there are any; and what else the kind of
-    posterior says.
+    `bandit_gym.checks.doubts.Doubt`; `is_unreliable`, where there are any; and what else the kind
+    of posterior says.
 
     Arguments:
         problem: likelihood and prior.
@@ -51,7 +51,9 @@ class PosteriorAgent(Agent):
         window: int | None = None,
     ) -> None:
         super().__init__(problem, discount=discount, window=window)
-        self.inner = None if posterior is None else make_posterior(check_problem(problem), posterior)
+        self.inner = (
+            None if posterior is None else make_posterior(check_problem(problem), posterior)
+        )
         if self.inner is None:
             return
         if not (self.evidence.is_cumulative or self.inner.can_discount):
@@ -65,8 +67,10 @@ class PosteriorAgent(Agent):
     @property
     def most_lanes(self) -> int:
         """How many lanes it can be asked for: posteriors may need more memory than statistics."""
-        return super().most_lanes if self.inner is None else min(
-            super().most_lanes, self.inner.max_lanes
+        return (
+            super().most_lanes
+            if self.inner is None
+            else min(super().most_lanes, self.inner.max_lanes)
         )
 
     def warm_start(self, counts: Any, sums: Any) -> None:

@@ -24,8 +24,8 @@ from numpy.random import Generator
 
 from agents.base.evidence import MAX_STATISTICS, CountsAndSums
 from agents.numerics.choices import random_argmax, share_evenly
-from agents.posteriors.weighted_draws import WeightedDraws
-from bandit_gym.checks import message
+from agents.posteriors.weighted_draws import WeightedDraws, best_arm_error
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.problem import BanditProblem
 
 NUM_DRAWS = 1000
@@ -44,6 +44,7 @@ class Belief(ABC):
     source: str = f"{NUM_DRAWS:,} draws"
     has_exact_propensities: bool = False
     _answers: WeightedDraws | None = None
+    _shortages: np.ndarray | int = 0
 
     @abstractmethod
     def sample(self, rng: Generator) -> np.ndarray:
@@ -74,11 +75,23 @@ class Belief(ABC):
         Args:
             p: probabilities in (0, 1) that broadcast to (N, K).
         """
+        self._note_shortage(self._draws().is_beyond(p))
         return np.asarray(self._answer(WeightedDraws.quantile, p))
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the (N, K) probabilities that each arm has the largest mean."""
         return np.asarray(self._answer(WeightedDraws.best_arm_probabilities))
+
+    def best_arm_error(self) -> np.ndarray:
+        """Return (N,) twice the total variation to expect of `best_arm_probabilities`, by chance.
+
+        It is 0 where these are computed from laws, to the accuracy of those.
+        """
+        return best_arm_error(self.best_arm_probabilities(), self.effective_sample_size())
+
+    def _note_shortage(self, is_short: np.ndarray) -> None:
+        """Remember in which of the N lanes draws are too few for what was asked."""
+        self._shortages = self._shortages | np.where(is_short, Doubt.FEW_EFFECTIVE_SAMPLES, 0)
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means at (M,) places, where there are any.
@@ -117,9 +130,10 @@ class Belief(ABC):
     def doubts(self) -> np.ndarray:
         """Return (N,) why what is held may be wrong, as a sum of `bandit_gym.checks.doubts.Doubt`.
 
-        Kinds that can detect their errors override this.
+        Kinds that can detect their errors add to this: whether draws were too few for what was
+        asked of them since the last data.
         """
-        return np.zeros(len(self.mean()), dtype=np.int64)
+        return np.bitwise_or(np.zeros(len(self.mean()), dtype=np.int64), self._shortages)
 
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where there is a doubt."""
@@ -193,12 +207,12 @@ class Posterior(Belief):
 
         Args:
             rng: source of randomness, where updating takes any.
-            evidence: all data so far. Its arrays are not copied: call `update` again after a change.
+            evidence: all data so far; its arrays are not copied: after a change call `update` again.
         """
 
     def predict(self) -> Belief:
         """Return the belief for the next decision, after `update`."""
-        self._answers = None
+        self._answers, self._shortages = None, 0
         return self
 
 

@@ -338,7 +338,7 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         u = left[:, None] + length[:, None] * _PLACES
         values = density.at(u)
         top = max(top, values[0].max())
-        polynomials, is_good = _fit(values, coordinate.means(u), sizes, top)
+        polynomials, has_prior, is_good = _fit(values, coordinate.means(u), sizes, top)
         cell = np.searchsorted(left, spots, side="right") - 1
         is_inside = (cell >= 0) & (spots <= right[cell])
         cell, wanted, allowed = cell[is_inside], at_spots[is_inside], blur[is_inside]
@@ -349,13 +349,16 @@ def resolve_arm(density: ArmDensity, draws: FloatArray) -> ArmCells:
         is_missed = np.bincount(missed, minlength=len(left)) > 0
         highest = values[0].max(axis=-1)
         is_empty = np.isneginf(highest) & ~is_missed
-        is_low = (highest < top - DEEPEST) | (values[2].max(axis=-1) < -FARTHEST)
-        is_good &= ~is_low & ~is_missed
-        is_done = is_good | (is_low & ~is_missed) | (length <= SHORTEST * (1 + np.abs(right)))
+        is_low, is_far = highest < top - DEEPEST, values[2].max(axis=-1) < -FARTHEST
+        has_prior &= ~is_low & ~is_missed  # also where it is all that counts, without data
+        is_good &= has_prior & ~is_far
+        is_done = is_good | (is_low & ~is_missed) | (is_far & has_prior)
+        is_done |= length <= SHORTEST * (1 + np.abs(right))
         start, stop = np.maximum(values[..., [0, -1]], NOTHING).transpose(2, 0, 1)
         straight = np.zeros_like(polynomials)
         straight[..., 0], straight[..., 1] = start, stop - start
-        kept = np.where(is_good[:, None], polynomials, straight).swapaxes(0, 1)
+        is_kept = np.stack([has_prior, is_good, is_good])[..., None]
+        kept = np.where(is_kept, polynomials, straight).swapaxes(0, 1)
         columns = left, right, kept, is_empty, ~(is_good | is_empty)
         done.append(tuple(column[is_done] for column in columns))
         num_done -= int((~is_done).sum())
@@ -378,8 +381,8 @@ def _tolerance(values: FloatArray, top: float) -> FloatArray:
 
 def _fit(
     values: FloatArray, means: FloatArray, sizes: FloatArray, top: float
-) -> tuple[FloatArray, np.ndarray]:
-    """Return (3, C, DEGREE + 1) polynomials through functions, and (C,) True where they follow.
+) -> tuple[FloatArray, np.ndarray, np.ndarray]:
+    """Return (3, C, DEGREE + 1) polynomials, (C,) True where the first follows, and where all do.
 
     Args:
         values: (3, C, m) functions at the places of cells.
@@ -399,9 +402,9 @@ def _fit(
         allowed = allowed + _ROUNDING * (sizes + parts)
         allowed[0] += _tolerance(values[0], top)
         bend = np.abs(values[0, :, 0] - 2 * values[0, :, DEGREE] + values[0, :, -1])
-        is_good = (misfit <= allowed).all(axis=(0, 2)) & (bend <= _LARGEST_BEND)
+        follows = (misfit <= allowed).all(axis=2) & (bend <= _LARGEST_BEND)
         polynomials[..., 0] += start[..., 0]
-    return polynomials, is_good
+    return polynomials, follows[0], follows.all(axis=0)
 
 
 def _require_decay(cells: ArmCells, density: ArmDensity) -> None:

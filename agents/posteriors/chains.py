@@ -27,10 +27,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from agents.base.table_1 import require_draws, likelihood_coefficients
 from agents.base.evidence import CountsAndSums
+from agents.base.table_1 import likelihood_coefficients, require_draws
 from agents.posteriors.base import Posterior
-from agents.posteriors.weighted_draws import WeightedDraws
+from agents.posteriors.weighted_draws import ENOUGH_ERROR, MAX_ERROR, WeightedDraws
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Exponential
@@ -51,12 +51,19 @@ axes does."""
 NUM_SWEEPS = 4
 """Of a chain, each time that it is renewed."""
 
-NUM_BURNS, NUM_ANSWERS = 8, 400
-"""Sweeps of a copy of the chain before those that answer, and those."""
+NUM_BURNS, NUM_ANSWERS, MAX_ANSWERS = 8, 400, 6400
+"""Sweeps of a copy of the chain before those that answer, those, and how many may tell which arm is
+the best."""
+
+MORE = 4
+"""Times as many sweeps are taken where those so far are too few."""
 
 APART, UNLIKELY = 5.0, 8.0
 """Deviations of the prior by which an arm pays less than its mean, and the log-likelihood that the
 average of its rewards gains on that mean, beyond which there may be two camps."""
+
+MOST_CORRELATED = 0.99
+"""Autocorrelation beyond which it is not told."""
 
 MARGIN = 0.1
 """How far inside a box the guess at an arm's mean is kept, in prior standard deviations or, if that
@@ -240,7 +247,8 @@ class GibbsPosterior(Posterior):
 
     What is asked beside draws is answered from `NUM_ANSWERS` sweeps of a copy of the chain, with a
     generator of its own. That takes some 5 ms a lane of ten arms; means are off by 5 per cent of a
-    deviation, quantiles at 0.99 by 15.
+    deviation, quantiles at 0.99 by 15. How likely each arm is the best is told from up to
+    `MAX_ANSWERS`, until it is known to `ENOUGH_ERROR`.
 
     Arguments:
         problem: a built-in likelihood and a `TruncatedMultivariateNormal` prior.
@@ -255,7 +263,7 @@ class GibbsPosterior(Posterior):
         self.problem = problem
         self._make_room(0)
         self._is_fresh = False
-        self._sweeps: WeightedDraws | None = None
+        self._forget_answers()
 
     def start(self, rng: Generator, num_lanes: int) -> None:
         """Start a chain in each of so many lanes."""
@@ -270,7 +278,13 @@ class GibbsPosterior(Posterior):
         self.counts[mask] = self.sums[mask] = 0.0
         self._settled[mask], self._slowness[mask] = -np.inf, 0.0
         self._turn(np.flatnonzero(mask))
-        self._is_fresh, self._sweeps = False, None
+        self._is_fresh = False
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        self._sweeps: WeightedDraws | None = None
+        self._best: tuple[np.ndarray, np.ndarray] | None = None
+        self._shortages = 0
 
     def _make_room(self, num_lanes: int) -> None:
         num_arms = self.problem.num_arms
@@ -293,13 +307,42 @@ class GibbsPosterior(Posterior):
         self._is_fresh = False
         return self._means.copy()
 
+    def best_arm_probabilities(self) -> np.ndarray:
+        """Return the (N, K) probabilities that each arm has the largest mean."""
+        return self._ask_best()[0].copy()
+
+    def best_arm_error(self) -> np.ndarray:
+        """Return (N,) how far off they may be; see `Belief.best_arm_error`."""
+        return self._ask_best()[1].copy()
+
+    def effective_sample_size(self) -> np.ndarray:
+        """Return (N,) how many independent draws `NUM_ANSWERS` sweeps are worth."""
+        return self._draws().effective_sample_size()
+
+    def _ask_best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (N, K) probabilities, and (N,) errors; lanes are walked on one by one."""
+        if self._best is None:
+            draws, size, rng = self._draws(), NUM_ANSWERS, np.random.default_rng(1)
+            found, error = draws.best_arm_probabilities(), draws.best_arm_error()
+            while size < MAX_ANSWERS and (error > ENOUGH_ERROR).any():
+                size *= MORE
+                for lane in np.flatnonzero(error > ENOUGH_ERROR)[:, None]:
+                    draws = self._walk(rng, lane, size)
+                    found[lane], error[lane] = (
+                        draws.best_arm_probabilities(),
+                        draws.best_arm_error(),
+                    )
+            self._note_shortage(error > MAX_ERROR)
+            self._best = found, error
+        return self._best
+
     def doubts(self) -> np.ndarray:
         """Return (N,) CHAINS_APART where a chain moved slowly when its data had last doubled.
 
         And where there may be two camps.
         """
         is_doubted = (self._slowness > SLOWEST) | self._may_have_two_camps()
-        return np.where(is_doubted, Doubt.CHAINS_APART, 0)
+        return np.where(is_doubted, Doubt.CHAINS_APART, 0) | self._shortages
 
     def _may_have_two_camps(self) -> np.ndarray:
         prior: Any = self.problem.prior
@@ -321,7 +364,8 @@ class GibbsPosterior(Posterior):
             self._settled[has_outgrown] = totals[has_outgrown]
         target = make_target(self.problem, self.counts, self.sums, self._directions)
         walk(rng, self._means, target, NUM_SWEEPS)
-        self._is_fresh, self._sweeps = True, None
+        self._is_fresh = True
+        self._forget_answers()
 
     def _settle(self, rng: Generator, lanes: np.ndarray) -> None:
         """Find the axes of some lanes' posteriors anew, and let their chains forget the old."""
@@ -344,11 +388,18 @@ class GibbsPosterior(Posterior):
     def _draws(self) -> WeightedDraws:
         """Return the means after each of many sweeps of a copy of the chains."""
         if self._sweeps is None:
-            rng, means = np.random.default_rng(0), self._means.copy()
-            target = make_target(self.problem, self.counts, self.sums, self._directions)
-            path = walk(rng, means, target, NUM_BURNS + NUM_ANSWERS)[:, NUM_BURNS:]
-            self._sweeps = WeightedDraws(path, np.zeros(path.shape[:2]))
+            lanes = np.arange(len(self.counts))
+            self._sweeps = self._walk(np.random.default_rng(0), lanes, NUM_ANSWERS)
         return self._sweeps
+
+    def _walk(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:
+        """Return the (L, S, K) means after each of many sweeps of copies of some lanes' chains."""
+        directions, means = self._directions[:, lanes], self._means[lanes]
+        target = make_target(self.problem, self.counts[lanes], self.sums[lanes], directions)
+        path = walk(rng, means, target, NUM_BURNS + size)[:, NUM_BURNS:]
+        axes = directions[0, :, : means.shape[1]].swapaxes(1, 2)
+        correlation = np.clip(autocorrelation(path @ axes), 0.0, MOST_CORRELATED)
+        return WeightedDraws(path, np.zeros(path.shape[:2]), correlation)
 
 
 def make_target(

@@ -3,13 +3,14 @@
 | kind      | needs of the likelihood | needs of the prior                                         |
 |-----------|-------------------------|------------------------------------------------------------|
 | conjugate | a row in Table 1        | the class that is conjugate to it                          |
+| mixture   | nothing more            | `shared_components`, each of which is conjugate or a grid  |
 | grid      | nothing more            | `arm_log_density`: independent arms, a density for each    |
 | gibbs     | a row in Table 1        | a normal law cut to a box, a `TruncatedMultivariateNormal` |
 | particles | nothing more            | `log_density`                                              |
 | race      | nothing more            | `log_density`                                              |
 
-The exact kinds are the first three, tried in that order. Particles and races approximate any
-posterior (`SMCThompson`, `RacingThompson`).
+The first four are tried in that order; a grid takes mixtures too, all components by tables.
+Particles and races approximate any posterior (`SMCThompson`, `RacingThompson`).
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ OTHERS = "RacingThompson and SMCThompson take any prior"
 
 NEEDS = {
     "conjugate": "be conjugate to the rewards",
+    "mixture": "offer shared_components (a mixture of priors of independent arms)",
     "grid": "offer arm_log_density (arms independent a priori)",
     "gibbs": "be a TruncatedMultivariateNormal, with built-in rewards",
 }
 """What each method needs of a prior, in words that follow "must"."""
 
 METHODS = tuple(NEEDS)
+DEPENDENT = "mixture", "gibbs"
+"""Those whose arms depend on each other."""
 
 EXPECTED = "be a name, a dict with the key 'name', or a Posterior with update and sample"
 
@@ -42,7 +46,8 @@ def find_methods(problem: BanditProblem) -> list[str]:
     """Return the METHODS that can treat the problem, the best first."""
     fits = {
         "conjugate": is_conjugate(problem.likelihood, problem.prior),
-        "grid": problem.offers("arm_log_density"),
+        "mixture": problem.offers("shared_components"),
+        "grid": problem.offers("arm_log_density") or problem.offers("shared_components"),
         "gibbs": problem.offers("normal_box") and is_compiled(problem.likelihood),
     }
     return [method for method in METHODS if fits[method]]
@@ -71,6 +76,10 @@ def exact_posterior(problem: BanditProblem, *, method: str = "auto") -> Posterio
     method = found[0] if method == "auto" else method
     if method == "conjugate":
         return conjugate_posterior(problem)
+    if problem.offers("shared_components"):
+        from agents.posteriors.mixture import MixturePosterior
+
+        return MixturePosterior(problem, by_tables=method == "grid")
     if method == "grid":
         from agents.posteriors.grid import GridPosterior  # brings numba, as chains do
 

@@ -11,6 +11,10 @@ as Russo and Van Roy (2018) have it for Bernoulli arms, by sums over a fixed gri
 lie between points of the tables of all arms. From one even point of a table to the next the density
 is a parabola through three points, as Simpson's rule has it, and so is the density times x.
 
+A table ends where a density is e^-21 of its top, which may leave out most of a heavy-tailed mean or
+variance. These are integrated over all of the line then, up to means of 1e150, and go on beyond as
+they decay there, which is exact for tails that are powers, as an InverseGamma's is.
+
 Letters: K arms, N lanes, M + 1 points, m places.
 """
 
@@ -34,6 +38,7 @@ from agents.posteriors.tables import (
     Tables,
     count_points,
     empty_tables,
+    evaluate_posterior,
     invert_tables,
     update_tables,
 )
@@ -47,6 +52,15 @@ MOST_BYTES = 4e9
 
 _NODES, _WEIGHTS = (half / 2 for half in np.polynomial.legendre.leggauss(3))
 _NODES = _NODES + 0.5
+
+MAX_TAIL_SHARE, MAX_GUESSED_SHARE = 1e-5, 1e-3
+"""Of a moment: what the ends of a table may leave out, and those of the line unflagged."""
+MIN_RATE = 1e-9
+"""Of decay along u, below which an integral is infinite."""
+LEAST_SEEN = 1e-9
+"""Density over the highest, beyond which a table's points are too few for moments."""
+NUM_STEPS = 1024
+"""Of the line, 0.7 long where it is unbounded; a table's points lie between them."""
 
 LEAST = 1e-12
 """Probability that the best mean is even lower, with which a lane is done."""
@@ -91,16 +105,21 @@ class GridPosterior(Posterior):
                 many tables do not fit into memory.
         """
         counts, sums = evidence.counts, evidence.sums
-        if len(self.tables.keys) != len(counts):
-            self.tables = self._make_room(len(counts))
-        place = update_tables(self.cells, self.tables, counts, sums)
-        if place >= 0:
-            lane, arm = divmod(place, counts.shape[1])
+        self.build(counts, sums)
+        for lane, arm in np.argwhere(np.isnan(self.tables.errors))[:1].tolist():
+            where = f" in lane {lane}" if len(counts) > 1 else ""
             raise ValueError(
-                f"the rewards of arm {arm} in lane {lane} must be possible under problem.prior, "
+                f"the rewards of arm {arm}{where} must be possible under problem.prior, "
                 f"got {counts[lane, arm]} rewards of total {sums[lane, arm]}, whose probability "
                 "is 0."
             )
+
+    def build(self, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Do as `update`, but leave the prior where data are impossible; their errors are NaN."""
+        self.counts, self._is_guessed = counts, np.zeros(len(counts), dtype=bool)
+        if len(self.tables.keys) != len(counts):
+            self.tables = self._make_room(len(counts))
+        update_tables(self.cells, self.tables, counts, sums)
 
     def _make_room(self, num_lanes: int) -> Tables:
         num_tables, num_points = num_lanes * len(self.cells.kind_of_arm), count_points(self.cells)
@@ -118,14 +137,12 @@ class GridPosterior(Posterior):
         return random_argmax(rng, self.places(rng.random(self.tables.keys.shape[:2])))
 
     def mean(self) -> np.ndarray:
-        """Return the (N, K) expectations."""
-        return self._integral(self._means())
+        """Return the (N, K) expectations; infinite, too, where there are none."""
+        return self._moments(1, np.zeros(self.counts.shape))
 
     def std(self) -> np.ndarray:
         """Return the (N, K) standard deviations."""
-        means = self._means()
-        off = means - self._integral(means)[..., None]
-        return np.sqrt(self._integral(off * off))
+        return np.sqrt(self._moments(2, self.mean()))
 
     def quantile(self, p: np.ndarray | float) -> np.ndarray:
         """Return the (N, K) quantiles."""
@@ -160,6 +177,7 @@ class GridPosterior(Posterior):
         num_lanes, num_arms = self.tables.keys.shape[:2]
         found, means = np.zeros((num_lanes, num_arms)), np.zeros((num_lanes, num_arms, num_arms))
         x = self._means()
+        self._is_guessed |= ~np.isclose(self._integral(x), self.mean(), 1e-3).all(axis=1)
         totals = np.pad(self._parts(x).cumsum(axis=-1), [(0, 0), (0, 0), (1, 0)])
         compare_tables(self.cells.ends, self.tables.points, x, totals, found, means)
         return found, means
@@ -179,9 +197,56 @@ class GridPosterior(Posterior):
         return np.full(len(self.tables.keys), np.inf)
 
     def doubts(self) -> np.ndarray:
-        """Return (N,) BEYOND_TABLE where an arm's table is unreliable, see `tables`."""
+        """Return (N,) BEYOND_TABLE where an arm's table, or a moment asked of it, is unreliable."""
         is_beyond = (self.tables.errors > LARGEST_RELIABLE_ERROR).any(axis=1)
-        return np.where(is_beyond, Doubt.BEYOND_TABLE, 0)
+        return np.where(is_beyond | self._is_guessed, Doubt.BEYOND_TABLE, 0)
+
+    def _moments(self, power: int, centre: np.ndarray) -> np.ndarray:
+        """Return the (N, K) expectations of (mean - centre)^power, given (N, K) centres."""
+        with np.errstate(all="ignore"):
+            found = self._integral((self._means() - centre[..., None]) ** power)
+            found = np.where(np.isfinite(centre), found, np.inf)
+            if np.isfinite(self.coordinate.high - self.coordinate.low):
+                return found
+            size = np.abs(found) + self.coordinate.scale * (power == 1)  # the mean may be 0
+            lanes, arms = np.nonzero(self._tails(power, centre) > MAX_TAIL_SHARE * size)
+            if not len(lanes):
+                return found
+            keys = np.column_stack([self.cells.kind_of_arm[arms], self.tables.keys[lanes, arms]])
+            _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+            cells = zip(lanes[first], arms[first], strict=True)
+            far = [self._far_moment(cell, power, centre[cell]) for cell in cells]
+            found[lanes, arms], is_guessed = np.reshape(far, (-1, 2))[which.ravel()].T
+        self._is_guessed[lanes[is_guessed > 0]] = True
+        return found
+
+    def _tails(self, power: int, centre: np.ndarray) -> np.ndarray:
+        """Return (N, K) what tables leave out of moments, about."""
+        density = self.tables.points[..., DENSITY]
+        is_seen = density > LEAST_SEEN * density.max(axis=-1, keepdims=True)
+        first, last = is_seen.argmax(-1), is_seen.shape[-1] - 1 - is_seen[..., ::-1].argmax(-1)
+        ends = np.stack([first + 2, first, last - 2, last], axis=-1)
+        points = np.take_along_axis(self.tables.points, ends[..., None], axis=2)
+        off = np.abs(self.coordinate.means(points[..., PLACE]) - centre[..., None])
+        return tails_of(off**power * points[..., DENSITY], points[..., PLACE]).sum(axis=-1)
+
+    def _far_moment(self, cell: tuple[int, int], power: int, centre: float) -> tuple[float, bool]:
+        """Return a moment of an arm from all of the line, and whether much of it lies beyond."""
+        kind, table = self.cells.kind_of_arm[cell[1]], self.tables.points[cell]
+        edges = self.cells.edges[kind, : self.cells.sizes[kind] + 1]
+        steps = np.linspace(edges[0], edges[-1], NUM_STEPS)
+        ends = np.unique(np.concatenate([edges, steps, table[:, PLACE]]))
+        u = np.sort(np.concatenate([ends, (ends[1:] + ends[:-1]) / 2]))
+        value = np.empty(len(u))
+        evaluate_posterior(self.cells, kind, tuple(self.tables.keys[cell]), u, value)
+        both = np.exp(value - value.max()) * np.ones((2, 1))
+        both[1] *= (self.coordinate.means(u) - centre) ** power
+        mass, found = (both[:, :-2:2] + 4 * both[:, 1::2] + both[:, 2::2]) @ np.diff(ends) / 6
+        tails = tails_of(np.abs(both[1, [2, 0, -3, -1]]), u[[2, 0, -3, -1]])
+        tails = np.where(u[[0, -1]] == self.coordinate.limits, tails, 0.0)
+        moment = found + np.copysign(tails, both[1, [0, -1]]).sum()
+        is_guessed = tails.sum() > MAX_GUESSED_SHARE * abs(moment)
+        return (np.inf, True) if np.isnan(moment) else (moment / mass, is_guessed)
 
     def _means(self) -> np.ndarray:
         """Return the (N, K, M + 1) means at the points."""
@@ -202,6 +267,18 @@ class GridPosterior(Posterior):
         three = weighted[..., :-2:2], weighted[..., 1::2], weighted[..., 2::2]
         length = np.diff(self.tables.points[..., ::2, PLACE], axis=-1)
         return np.asarray(length * parabola(*three, along)[1])
+
+
+def tails_of(sizes: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Return the (..., 2) integrals beyond two ends of what decays on as it does there, or inf.
+
+    Args:
+        sizes: (..., 4) integrands before the left end, at it, before the right end, at it.
+        u: (..., 4) where.
+    """
+    ends = sizes[..., 1::2]
+    rates = np.log(sizes[..., ::2] / ends) / np.abs(u[..., ::2] - u[..., 1::2])
+    return np.where(ends == 0.0, 0.0, ends / np.where(rates > MIN_RATE, rates, 0.0))
 
 
 def _density_of_table(points: np.ndarray, u: np.ndarray) -> np.ndarray:

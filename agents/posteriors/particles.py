@@ -75,6 +75,7 @@ MILD = 0.2
 NUM_MOVES = 3
 """Sweeps after a resampling."""
 
+
 class ParticlePosterior(Posterior):
     """Populations of weighted particles, renewed when their effective sample size falls.
 
@@ -134,6 +135,7 @@ class ParticlePosterior(Posterior):
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
         """Draw the masked lanes' particles from the prior."""
         num_arms, size, num_particles = self.problem.num_arms, self._size, self._schedule.max()
+        self._shortages = 0
         self._kept: dict[tuple[int, float], np.ndarray] = {}
         draws = self.problem.prior.sample(rng, (int(mask.sum()), num_particles, num_arms))
         cells = np.flatnonzero(mask.repeat(num_arms))
@@ -157,7 +159,7 @@ class ParticlePosterior(Posterior):
         (cells,) = is_new.reshape(-1).nonzero()
         if not cells.size:
             return
-        before = self.counts, self.sums
+        before, self._shortages = (self.counts, self.sums), 0
         self.counts, self.sums = counts.copy(), sums.copy()
         first = cells.item(0)
         if self._keeps_gains and len(counts) == cells.size == news.item(first) == 1:
@@ -224,7 +226,7 @@ class ParticlePosterior(Posterior):
         collapsed = np.where(is_poor | lineage.is_capped, Doubt.PARTICLES_COLLAPSED, 0)
         missed = np.where(is_surprised, Doubt.FEW_EFFECTIVE_SAMPLES, 0)
         found: np.ndarray = np.bitwise_or.reduce(self._by_lane(collapsed | missed), axis=1)
-        return found
+        return found | self._shortages
 
     def diagnostics(self) -> dict[str, np.ndarray]:
         """Return (N,) arrays by name that say how far the particles can be relied on."""
@@ -246,6 +248,13 @@ class ParticlePosterior(Posterior):
         """Return (N, K) probabilities and (N, K, K) conditional means, of draws of all K means."""
         is_joint = self._size == self.problem.num_arms
         return (self._populations() if is_joint else self._draws()).best_arm_moments()
+
+    def quantile(self, p: np.ndarray | float) -> np.ndarray:
+        """Return the (N, K) quantiles of the means."""
+        own = self._populations()
+        levels = np.broadcast_to(p, self.counts.shape).reshape(len(own.means), -1)
+        self._note_shortage(np.any(self._by_lane(own.is_beyond(levels)), axis=1))
+        return own.quantile(levels).reshape(self.counts.shape)
 
     def _answer(self, question: Callable[..., Any], *options: Any) -> Any:
         """Return what populations say of their own arms, (N, K)."""
@@ -435,8 +444,6 @@ class ParticlePosterior(Posterior):
         self._particles()[rows] = particles
         reference = self._log_weights[rows, -1:]
         self._weigh(rows, np.hstack([np.zeros(chosen.shape), reference]))
-
-
 
 
 def check_schedule(num_particles: int | Sequence[int], resampling: str) -> list[int]:

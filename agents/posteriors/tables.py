@@ -69,7 +69,8 @@ class Tables(NamedTuple):
         keys: (N, K, 2) statistics that the tables were built for, NaN at first.
         points: (N, K, M + 1, 3) distribution function, u and density of u at each point.
         guides: (N, K, M) the last point with a distribution function of at most j / M.
-        errors: (N, K) what the distribution functions may be wrong by; inf if not known.
+        errors: (N, K) what the distribution functions may be wrong by; inf if not known, NaN where
+            the data are impossible and the table is that without data.
         recent_keys: (R, 3) prior and statistics of the recent ones.
         recent_points: (R, M + 1, 3).
         recent_guides: (R, M).
@@ -401,12 +402,8 @@ def make_looks(num_first: int, num_points: int) -> Looks:
 
 
 @kernel
-def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.ndarray) -> int:
-    """Build or copy the tables whose (N, K) statistics have changed.
-
-    Returns:
-        -1, or lane * K + arm of the first posterior that is 0 everywhere.
-    """
+def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.ndarray) -> None:
+    """Build or copy the tables whose (N, K) statistics have changed."""
     num_lanes, num_arms = counts.shape
     keys, recent, kinds = tables.keys, tables.recent_keys, cells.kind_of_arm
     num_points = tables.points.shape[2]
@@ -417,7 +414,6 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
             pulls, total = float(counts[lane, arm]), sums[lane, arm]
             if keys[lane, arm, 0] == pulls and keys[lane, arm, 1] == total:
                 continue
-            keys[lane, arm, 0] = np.nan
             kind = kinds[arm]
             like = kind_of_data(recent, kind, pulls, total)
             points, guide = tables.points[lane, arm], tables.guides[lane, arm]
@@ -426,7 +422,7 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
             if not (is_known and recent[like, 1] == pulls and recent[like, 2] == total):
                 error = build(cells, kind, (pulls, total), looks, spare, points)
                 if np.isnan(error):
-                    return lane * num_arms + arm
+                    build(cells, kind, (0.0, 0.0), looks, spare, points)
                 fill_guide(points, guide)
                 kept[:], kept_guide[:], tables.recent_errors[like] = points, guide, error
                 recent[like, 0], recent[like, 1], recent[like, 2] = kind, pulls, total
@@ -434,7 +430,14 @@ def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.nda
                 points[:], guide[:] = kept, kept_guide
             tables.errors[lane, arm] = tables.recent_errors[like]
             keys[lane, arm, 0], keys[lane, arm, 1] = pulls, total
-    return -1
+
+
+@kernel
+def evaluate_posterior(
+    cells: Cells, kind: int, data: tuple[float, float], u: np.ndarray, value: np.ndarray
+) -> None:
+    """Set the log-densities of a posterior at u (m,), in order, up to a constant."""
+    evaluate(cells, kind, weights_of(cells, data), u, value)
 
 
 @kernel

@@ -24,6 +24,17 @@ LARGEST_SHARE = math.nextafter(1.0, 0.0)
 """Of a sum: rounding may lead beyond it."""
 
 
+MIN_DRAWS_BEYOND = 4
+"""Effective draws beyond a quantile, without which it is not resolved."""
+
+ENOUGH_ERROR, MAX_ERROR = 0.02, 0.05
+"""Of best-arm probabilities: down to the first more draws are taken, up to their limit; above the
+second their effective size is doubted."""
+
+ROUNDING = 1e-9
+"""Of a product that should be a whole number."""
+
+
 def normalise(log_weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return weights that sum to one, and the logarithms of what they summed to before.
 
@@ -57,10 +68,12 @@ class WeightedDraws:
     Attributes:
         means: (N, m, K).
         log_weights: (N, m), up to a constant in each lane; -inf for a draw of weight 0.
+        autocorrelation: (N,) of successive draws, in [0, 1); 0 of independent ones.
     """
 
     means: np.ndarray
     log_weights: np.ndarray
+    autocorrelation: np.ndarray | float = 0.0
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -89,9 +102,9 @@ class WeightedDraws:
         return np.take_along_axis(self.means, chosen, axis=1)[:, 0]
 
     def best_arm_probabilities(self) -> np.ndarray:
-        """Return the (N, K) weights of the draws in which an arm is the best."""
-        is_best = self.means.argmax(axis=2)[..., None] == np.arange(self.means.shape[2])
-        return np.einsum("nm,nmk->nk", self.weights, is_best)
+        """Return the (N, K) weights of the draws in which an arm is the best; ties are shared."""
+        is_best = self.means == self.means.max(axis=2, keepdims=True)
+        return np.einsum("nm,nmk->nk", self.weights / is_best.sum(axis=2), is_best)
 
     def best_arm_moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) weights of the draws in which an arm is the best, and their averages.
@@ -113,13 +126,42 @@ class WeightedDraws:
         return below, np.einsum("nm,nmk->nk", self.weights, np.maximum(gaps, 0.0))
 
     def effective_sample_size(self) -> np.ndarray:
-        """Return (N,) 1 / sum of squared weights, between 1 and m."""
-        return 1 / np.square(self.weights).sum(axis=1)
+        """Return (N,) how many independent draws they are worth; 0 where none has weight.
+
+        That is 1 / sum of squared weights, and less of a chain whose correlations fade like powers.
+        """
+        sizes = (1 - self.autocorrelation) / (1 + self.autocorrelation)
+        sizes = sizes / np.square(self.weights).sum(axis=1)
+        return np.where(self.log_weights.max(axis=1) == -np.inf, 0.0, sizes)
+
+    def is_beyond(self, p: np.ndarray | float) -> np.ndarray:
+        """Return (N,) True where too few draws are beyond a quantile p, (N, K) or one."""
+        counts = self.effective_sample_size()[:, None] * np.minimum(p, np.subtract(1.0, p))
+        return np.asarray((counts < (1 - ROUNDING) * MIN_DRAWS_BEYOND).any(axis=1))
+
+    def best_arm_error(self) -> np.ndarray:
+        """Return (N,) how far off best-arm probabilities may be; see the function."""
+        return best_arm_error(self.best_arm_probabilities(), self.effective_sample_size())
 
     def resample(self, rng: Generator, size: int) -> np.ndarray:
         """Return (size, N, K) draws, each taken by its weight."""
         chosen = particles_at(self.weights, rng.random((len(self.weights), size)))
         return self.means[np.arange(len(chosen)), chosen.T]
+
+
+def best_arm_error(probabilities: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return (N,) twice the total variation to expect of frequencies in independent draws.
+
+    A share p of n draws is off by sqrt(2 p (1 - p) / (pi n)) on average. One more draw, of all arms
+    alike, keeps p away from 0 and 1.
+
+    Args:
+        probabilities: (N, K) frequencies.
+        sizes: (N,) how many draws they are of; inf where they are none.
+    """
+    share = 1 / (1 + sizes[:, None])
+    p = probabilities + share * (1 / probabilities.shape[1] - probabilities)
+    return np.asarray(np.sqrt(2 / np.pi * share * p * (1 - p)).sum(axis=1))
 
 
 def resample(rng: Generator, weights: np.ndarray) -> np.ndarray:
@@ -154,17 +196,21 @@ def particles_at(weights: np.ndarray, places: np.ndarray) -> np.ndarray:
 def compare_populations(means: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return (K,) how likely each of K independent (K, P) populations has the largest mean.
 
-    Where two arms tie each has half of it.
+    Arms that tie share it evenly: each is the best where its uniform u is, so that the chance is
+    the integral over u of a polynomial, which Gauss's nodes give exactly.
     """
     places = np.unique(means, return_inverse=True)[1].reshape(means.shape)
     masses = np.zeros((len(means), places.max() + 1))
     np.add.at(masses, (np.arange(len(means))[:, None], places), weights)
-    below = np.cumsum(masses, axis=1) - masses / 2
-    chances = np.empty(len(means))
-    for arm, own in enumerate(places):
-        others = below[:, own]
-        others[arm] = weights[arm]
-        chances[arm] = others.prod(axis=0).sum()
+    num_nodes = (np.count_nonzero(masses, axis=0).max() + 1) // 2
+    nodes, shares = np.polynomial.legendre.leggauss(num_nodes)
+    chances = np.zeros(len(means))
+    for node, share in zip(nodes, shares / 2, strict=True):
+        below = np.cumsum(masses, axis=1) - masses * (1 - node) / 2
+        for arm, own in enumerate(places):
+            others = below[:, own]
+            others[arm] = weights[arm]
+            chances[arm] += share * others.prod(axis=0).sum()
     return chances
 
 

@@ -14,6 +14,7 @@ Letters: K arms, M draws from the prior.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from agents.posteriors.conjugate import (
 )
 from agents.posteriors.weighted_draws import normalise
 from agents.racing.normal import NormalProposal
-from agents.racing.proposals import ConjugateProposal, Proposal, TableProposal
+from agents.racing.proposals import ConjugateProposal, MixtureProposal, Proposal, TableProposal
 from agents.racing.weighing import weigh
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Likelihood
@@ -70,7 +71,8 @@ def make_proposal(problem: BanditProblem, kind: str) -> Proposal:
 def match_proposal(problem: BanditProblem) -> Proposal:
     """Return a proposal that resembles the problem's own prior.
 
-    That is the conjugate posterior of a conjugate prior; where arms are independent, whether the
+    That is the conjugate posterior of a conjugate prior, and the posterior itself of a mixture that
+    says its components; where arms are independent, whether the
     prior says so or not, a `TableProposal`; else this, if its draws without data are worth enough,
     or a `NormalProposal`, if its draws are worth more. For likelihoods that have no row in Table 1
     only the first will do. Candidates are judged with a fixed generator: the choice is a function
@@ -83,6 +85,9 @@ def match_proposal(problem: BanditProblem) -> Proposal:
     if is_named and is_conjugate(problem.likelihood, problem.prior):
         posterior = conjugate_posterior(problem)
         return ConjugateProposal(problem, posterior, posterior)
+    if problem.offers("shared_components"):
+        with suppress(ValueError):  # of a component that is too rough for a table
+            return MixtureProposal(problem)
     best, largest = None, 0.0
     num_draws = min(NUM_FIT_DRAWS, max(NUM_TRIAL_SAMPLES, NUM_FIT_MEANS // problem.num_arms))
     draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))

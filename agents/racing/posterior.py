@@ -6,7 +6,8 @@ Notation: K arms, N lanes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from agents.racing.matching import find_matched, make_proposal
 from agents.racing.races import Races
 from agents.racing.stopping import Fixed, Paper, SelfNormalised, Stop, make_stop, takes_options
 from agents.racing.vetting import Vetting
-from agents.racing.weighing import WeighedPosterior
+from agents.racing.weighing import TAIL, WeighedPosterior
 from bandit_gym.checks import check_choice
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.problem import BanditProblem
@@ -132,7 +133,11 @@ class RacePosterior(WeighedPosterior):
         if self._is_one_sample:
             ones = np.ones(len(self.counts), dtype=np.int64)
             return self._report(ones, ones.astype(np.float64), ones == 0, self.doubts())
-        return super().diagnostics() if self._last is None else self._last
+        if self._last is not None:
+            return self._last
+        doubts = Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
+        doubts |= Doubt.PROPOSAL_BLIND.value * self.vetting.is_blind
+        return {"doubts": doubts, "is_unreliable": doubts != 0}
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why answers may be wrong."""
@@ -154,10 +159,16 @@ class RacePosterior(WeighedPosterior):
             return getattr(self.exact, question.__name__)(*options)
         return super()._answer(question, *options)
 
-    def _lanes(self) -> Iterator[WeightedDraws]:
+    def quantile(self, p: np.ndarray | float) -> np.ndarray:
+        """Return the (N, K) quantiles of the means."""
+        return super().quantile(p) if self.exact is None else np.asarray(self.exact.quantile(p))
+
+    def _lanes(
+        self, levels: Iterable[np.ndarray | float] = repeat(TAIL)
+    ) -> Iterator[WeightedDraws]:
         data = self.evidence.counts, self.evidence.sums
         self.proposal.follow(np.random.default_rng(0), *data)
-        return super()._lanes()
+        return super()._lanes(levels)
 
     def _follow(self, rng: Generator) -> None:
         self.raced.follow(rng, self.evidence.counts, self.evidence.sums)

@@ -25,6 +25,7 @@ from agents.numerics.laws import MeanLaws
 from agents.posteriors.base import Posterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
 from agents.posteriors.grid import GridPosterior
+from agents.posteriors.mixture import MixturePosterior
 from bandit_gym.priors import Prior, TruncatedNormal
 from bandit_gym.problem import BanditProblem
 
@@ -278,6 +279,35 @@ class TableProposal(Proposal):
         """Return (R, m) log-densities of the marginal priors; the likelihood is left out."""
         with np.errstate(invalid="ignore"):  # where arms are impossible, and infinitely likely
             return np.asarray(self.marginals.arm_log_density(means.swapaxes(1, 2)).sum(axis=-1))
+
+
+class MixtureProposal(Proposal):
+    """The posterior itself, of a prior with `shared_components`."""
+
+    posterior: MixturePosterior
+
+    def __init__(self, problem: BanditProblem) -> None:
+        super().__init__(problem)
+        self.posterior = MixturePosterior(problem)
+
+    def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Weigh the components; see `MixturePosterior.update`."""
+        super().follow(rng, counts, sums)
+        self.posterior.update(rng, CountsAndSums.from_totals(counts, sums))
+
+    def is_unreliable(self) -> np.ndarray:
+        """Return (N,) True where tables of the components cannot vouch for what they hold."""
+        return self.posterior.is_unreliable()
+
+    def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
+        """Draw m vectors of means for each lane; see `Proposal.draw`."""
+        means, winners = self.posterior.draw(rng, np.repeat(lanes, num_samples))
+        rows = np.ascontiguousarray(means.reshape(len(lanes), num_samples, -1).swapaxes(1, 2))
+        return Draws(rows, winners.reshape(len(lanes), num_samples))
+
+    def log_density(self, lanes: np.ndarray, means: np.ndarray) -> np.ndarray:
+        """Return (R, m) log-densities of the prior; the likelihood is left out."""
+        return self.problem.prior.log_density(means.swapaxes(1, 2))
 
 
 def fit_marginals(problem: BanditProblem, draws: np.ndarray) -> Prior:

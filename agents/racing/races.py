@@ -126,7 +126,7 @@ class Races(NamedTuple):
         """Refuse races that ended at their last sample with every weight zero."""
         has_none = (self.weight_sums[lanes, 0] == 0.0) & (self.num_samples[lanes] > 0)
         if has_none.any():
-            where = f"{self.bars.max_samples} samples of the race in"
+            where = f"{self.bars.max_samples} samples of the race"
             remedy = "; use proposal='matched' if it is another, ExactThompson or SMCThompson"
             raise no_weight(proposal, int(lanes[has_none.argmax()]), where, remedy)
 
@@ -181,7 +181,8 @@ def feed_races(
             bar = gaps[min(d, gaps.size - 1)]
             is_done = d == length or (total[leader] - second) / (d + 1) > bar  # line 12
             if not is_done and total[leader] >= level * factors[leader]:  # with less none is clear
-                is_done = is_clear(level, sums, leader)
+                largest = max(1.0, bars.peak * length * weights[0] / d)
+                is_done = is_clear(level, sums, leader, largest)
             if (is_done and has_weight) or d == most:
                 has_ended[r] = True
                 break  # line 13

@@ -12,9 +12,9 @@ each r in (0, 1). By Ville's inequality and a union over n values of r and K - 1
 r S - psi(r) V exceeds log(n (K - 1) / delta) for all j of a wrong leader, at any d, with
 probability at most delta. Neither the scale of the weights nor e^eps enters, no tail is assumed
 subgaussian and the bound is not asymptotic. One thing is taken on trust: max w is the largest
-weight *seen*. So the promise is delta if no weight is larger than those of the race; arms whose
-expectation rests on weights too rare to have been seen are beyond it, as they are beyond every rule
-that knows no bound on the weights (Bahadur and Savage 1956).
+weight *seen*, or that of HEAVIEST effective samples if this is more. So the promise is delta if no
+weight is larger; arms whose expectation rests on weights too rare to have been seen are beyond it,
+as they are beyond every rule that knows no bound on the weights (Bahadur and Savage 1956).
 
 Or it has *enough*: certainty about the leader is more than Thompson sampling asks for. The arm that
 leads after a number of samples that was fixed before is a draw from the self-normalised importance
@@ -59,6 +59,9 @@ MOST_SAMPLES = 10**7
 NO_GAP = np.array([np.inf])
 """The gaps of stops that do not ask for one."""
 
+HEAVIEST = 2.0
+"""Effective samples that one weight may stand for in a race, where its leader is to be clear."""
+
 TINY = 1e-300
 """The least share that is divided by."""
 
@@ -72,6 +75,7 @@ class Bars(NamedTuple):
         level: log(n / delta); with log(K - 1) what the leader's evidence has to exceed.
         by_value: whether v is divided by the largest v seen, and not by the largest w.
         max_samples: draws that end any race.
+        peak: the largest weight there may be, over the sum of those of a race of full length.
         is_fixed: whether nothing else ends a race.
     """
 
@@ -79,6 +83,7 @@ class Bars(NamedTuple):
     level: float
     by_value: bool
     max_samples: int
+    peak: float = 0.0
     is_fixed: bool = False
 
 
@@ -176,7 +181,7 @@ class SelfNormalised(NamedStop):
     def bars(self) -> Bars:
         """Return the evidence that makes a leader clear."""
         level = math.log(len(TILTS) / self.delta)
-        return Bars(NO_GAP, level, False, self.max_samples)
+        return Bars(NO_GAP, level, False, self.max_samples, HEAVIEST / self.effective_samples)
 
     def lengths(self, shares: np.ndarray) -> np.ndarray:
         """Return the (N,) samples that are enough, where one is worth (N,) effective ones."""
@@ -285,12 +290,19 @@ def threshold_function(name: str, m: np.ndarray, delta: float) -> np.ndarray:
 
 
 @inner
-def is_clear(level: float, sums: Sums, leader: int) -> bool:
-    """Say whether the evidence against all others exceeds the level; sums are per largest w."""
+def is_clear(level: float, sums: Sums, leader: int, largest: float) -> bool:
+    """Say whether the evidence against all others exceeds the level.
+
+    Args:
+        level: what the evidence has to exceed.
+        sums: per largest w seen.
+        leader: whose evidence it is.
+        largest: w there may be, >= 1 in that unit.
+    """
     total, squares, factors = sums.totals, sums.squares, sums.factors
     for i in range(total.size):
         if i != leader:
-            bound = max(factors[leader], factors[i])
+            bound = largest * max(factors[leader], factors[i])
             gap = (total[leader] - total[i]) / bound
             variance = (squares[leader] + squares[i]) / (bound * bound)
             best = 0.0

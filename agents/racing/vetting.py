@@ -4,8 +4,9 @@ Weights tell of a proposal by its *own* draws: mass of the posterior where it ne
 them. So a lane is vetted whenever its pulls have doubled, beyond 64 have grown fourfold:
 
 - before a race, *pilot* draws of the proposal, which decide nothing, give the effective samples
-  that one draw is worth. A race can so choose its length before its own draws, and chooses nothing
-  by what these turn out to be;
+  that one draw is worth, and how far weights favour an arm. A race can so choose its
+  length before its own draws, and chooses nothing by what these turn out to be. Few pilots miss the
+  largest weights, and overstate that worth; so there are more where one outweighs others;
 - after it, a *witness*, weighted draws from the posterior p that come by another way, shows what
   the race misses. A race of m draws from q plays the best arm of one that is picked by its weight,
   an arm of a set A with probability
@@ -25,6 +26,8 @@ Letters: K arms, N lanes, R of them vetted, m samples of a race, M of a witness.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from agents.posteriors.weighted_draws import WeightedDraws, normalise
@@ -35,7 +38,16 @@ from agents.racing.stopping import SelfNormalised, Stop
 from agents.racing.weighing import split_lanes, weigh
 from bandit_gym.problem import BanditProblem
 
-NUM_PILOTS, NUM_WITNESSES = 256, 1024
+NUM_PILOTS, MAX_PILOTS, NUM_WITNESSES = 256, 1 << 14, 1024
+MORE = 4
+"""Times as many pilots are drawn where those so far are too few."""
+
+HEAVIEST_PILOT = 1 / 24
+"""Of the weight of all pilots. Cut normal priors leave it below with the first 256."""
+
+LARGEST_LEAN = 0.006
+"""Total variation by which weights may make races lean, as a lane's pilots foresee it."""
+
 FIRST_PULLS, MANY_PULLS = 8, 64
 """Pulls at which a lane is vetted for the second time, and from which on they grow fourfold."""
 
@@ -50,7 +62,7 @@ however rare it is at the part of them that the bank can follow."""
 
 BANK_SIZE = 4096
 FEWEST = 100.0
-"""Effective draws of a bank that a part of the data must leave."""
+"""Effective draws that pilots must be worth, and that a part of the data must leave of a bank."""
 
 FAR = 12.0
 """Log-likelihood, beside one for each arm, by which the averages of rewards may explain the data
@@ -122,6 +134,7 @@ class Vetting:
         last: (N,) pulls at which it was last; 0 before.
         shares: (N,) effective samples that a draw is worth; 1 where the stop asks for no number.
         is_blind: (N,) True where a race misses what would change its answer.
+        is_rough: (N,) True where pilots were worth too little to tell.
     """
 
     state_names = ("due", "last", "shares", "is_blind")
@@ -138,6 +151,7 @@ class Vetting:
         """Forget the (N,) masked lanes."""
         if mask.all():
             self.shares, self.is_blind = np.ones(len(mask)), np.zeros(len(mask), dtype=bool)
+            self.is_rough = np.zeros(len(mask), dtype=bool)
             self.due, self.last = np.zeros((2, len(mask)), dtype=np.int64)
         self.shares[mask], self.is_blind[mask], self.last[mask] = 1.0, False, 0
         is_known = self.has_equal_weights and not self.proposal.is_inferred
@@ -152,10 +166,15 @@ class Vetting:
         if self.has_equal_weights or not isinstance(self.stop, SelfNormalised):
             return
         first, which = self._different(due)
-        for lanes in self._tiles(first):
-            weights, log_total = normalise(self._pilot(lanes)[1])
-            shares = 1 / np.square(weights).sum(axis=1) / NUM_PILOTS
-            self.shares[lanes] = np.where(log_total > -np.inf, shares, 0.0)
+        for lanes, pilots in self._pilots(first):
+            num_pilots, wanted = pilots.weights.shape[1], self.stop.effective_samples
+            sizes = pilots.effective_sample_size()
+            self.is_rough[lanes] = sizes < FEWEST
+            # A longer race is of no use where so many pilots are worth so little.
+            shares = np.where(sizes > 0, np.maximum(sizes, FEWEST), 0.0) / num_pilots
+            if num_pilots > NUM_PILOTS:  # of even weights, what is found here is noise
+                shares *= wanted / np.maximum(wanted, lean(pilots) / LARGEST_LEAN)
+            self.shares[lanes] = shares
         self.shares[due] = self.shares[first[which]]
 
     def look_back(self, due: np.ndarray, races: Races) -> None:
@@ -193,12 +212,14 @@ class Vetting:
         """Return (R,) True where (R,) lanes are blind, whose races were as those of (R,) others."""
         if self.has_equal_weights:
             return self.proposal.is_misled(lanes)
-        if isinstance(self.witness, Bank):
-            return self._has_doubts(self.witness, lanes, races.num_samples[like])
-        log_sums = races.log_sums_of_others()[like]
         if not isinstance(self.witness, Proposal):
-            means, log_weights = self._pilot(lanes)
-            return miss(WeightedDraws(means, log_weights), log_weights, log_sums) > LARGEST_MISS
+            is_blind = self.is_rough[lanes]
+            if not isinstance(self.stop, SelfNormalised):  # whose length is none that they ask for
+                is_blind = self._misses_pilots(lanes, races.log_sums_of_others()[like])
+            if isinstance(self.witness, Bank):
+                is_blind |= self._has_doubts(self.witness, lanes, races.num_samples[like])
+            return is_blind
+        log_sums = races.log_sums_of_others()[like]
         rng, rows = np.random.default_rng(0), np.arange(len(lanes))
         self.witness.follow(rng, self.proposal.counts[lanes], self.proposal.sums[lanes])
         draws = self.witness.draw(rng, rows, NUM_WITNESSES)
@@ -206,6 +227,14 @@ class Vetting:
         testimony = WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
         seen = weigh(self.proposal, lanes, draws.means)
         return (miss(testimony, seen, log_sums) > LARGEST_MISS) | self.witness.is_misled(rows)
+
+    def _misses_pilots(self, lanes: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
+        """Return (R,) True where races miss a part of what pilots see."""
+        found, sums = np.zeros(len(self.shares), dtype=bool), np.empty(len(self.shares))
+        sums[lanes] = log_sums
+        for part, pilots in self._pilots(lanes):
+            found[part] = miss(pilots, pilots.log_weights, sums[part]) > LARGEST_MISS
+        return found[lanes]
 
     def _has_doubts(self, bank: Bank, lanes: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
         """Return (R,) True where a bank has draws that races of (R,) samples miss, or none."""
@@ -222,11 +251,27 @@ class Vetting:
     def _tiles(self, lanes: np.ndarray) -> list[np.ndarray]:
         return split_lanes(lanes, NUM_WITNESSES * self.proposal.problem.num_arms)
 
-    def _pilot(self, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (R, m, K) draws for lanes, the same whenever asked, and their log-weights."""
-        draws = self.proposal.draw(np.random.default_rng(0), lanes, NUM_PILOTS)
-        log_weights = weigh(self.proposal, lanes, draws.means, draws.log_densities)
-        return draws.means.swapaxes(1, 2), log_weights
+    def _pilots(self, lanes: np.ndarray) -> Iterator[tuple[np.ndarray, WeightedDraws]]:
+        """Yield parts of the (R,) lanes and their pilots, the same whenever asked.
+
+        There are so many that they are worth FEWEST and none weighs more than HEAVIEST_PILOT, or
+        MAX_PILOTS.
+        """
+        size = NUM_PILOTS
+        while lanes.size:
+            poor = []
+            for part in split_lanes(lanes, size * self.proposal.problem.num_arms):
+                draws = self.proposal.draw(np.random.default_rng(0), part, size)
+                log_weights = weigh(self.proposal, part, draws.means, draws.log_densities)
+                pilots = WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
+                is_enough = pilots.weights.max(axis=1) <= HEAVIEST_PILOT
+                is_enough &= pilots.effective_sample_size() >= FEWEST
+                is_enough |= size >= MAX_PILOTS
+                if is_enough.any():
+                    means = pilots.means[is_enough]
+                    yield part[is_enough], WeightedDraws(means, log_weights[is_enough])
+                poor.append(part[~is_enough])
+            lanes, size = np.concatenate(poor), MORE * size
 
 
 def find_witness(proposal: Proposal, matched: Proposal | None) -> Proposal | Bank | None:
@@ -261,6 +306,17 @@ def miss(testimony: WeightedDraws, log_weights: np.ndarray, log_sums: np.ndarray
     laws = as_raced.best_arm_probabilities(), testimony.best_arm_probabilities()
     error = np.square(as_raced.weights - testimony.weights).sum(axis=1)
     return np.asarray(abs(laws[0] - laws[1]).sum(axis=1) / 2 + np.sqrt(error))
+
+
+def lean(pilots: WeightedDraws) -> np.ndarray:
+    """Return (R,) distances of races from the best arm's law, times their effective samples.
+
+    A race counts draws by 1 / (w + W), see the module, which for a large W is (1 - w / W) / W: so
+    an arm lacks as much as the average weight of its draws under the posterior exceeds that of all.
+    """
+    squared = WeightedDraws(pilots.means, 2 * pilots.log_weights)
+    laws = squared.best_arm_probabilities(), pilots.best_arm_probabilities()
+    return np.asarray(abs(laws[0] - laws[1]).sum(axis=1) / 2)
 
 
 def find_middles(values: np.ndarray, which: np.ndarray) -> np.ndarray:

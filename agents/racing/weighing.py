@@ -5,7 +5,8 @@ Letters: K arms, N lanes, R of them drawn for, m samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,19 @@ from numpy.random import Generator
 
 from agents.base.evidence import CountsAndSums
 from agents.posteriors.base import Posterior
-from agents.posteriors.weighted_draws import WeightedDraws
+from agents.posteriors.weighted_draws import ENOUGH_ERROR, MAX_ERROR, WeightedDraws
 from agents.racing.proposals import Proposal, add_features
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.problem import BanditProblem
 
-NUM_DRAWS = 10_000
-"""Weighted draws for each lane that answers about the posterior rest on."""
+NUM_DRAWS, MAX_DRAWS = 10_000, 160_000
+"""Weighted draws for each lane that answers about the posterior rest on: at first, and at most."""
+
+TAIL = 0.025
+"""Level of a quantile that is resolved in any case."""
+
+MORE = 4
+"""Times as many are drawn where those so far are worth too few."""
 
 TILE_SIZE = 1 << 16
 """Arm means drawn at a time: 512 KiB, which a core's own cache holds until they are weighed."""
@@ -84,7 +91,7 @@ class WeighedPosterior(Posterior):
         proposal: to draw from.
     """
 
-    source = f"{NUM_DRAWS:,} weighted draws"
+    source = "weighted draws"
     keeps_state = False
 
     def __init__(self, proposal: Proposal) -> None:
@@ -111,26 +118,56 @@ class WeighedPosterior(Posterior):
             return tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
         return np.concatenate(found)
 
-    def doubts(self) -> np.ndarray:
-        """Return (N,) BEYOND_TABLE where draws may not follow the proposal's law."""
-        return Doubt.BEYOND_TABLE.value * self.proposal.is_unreliable()
+    def quantile(self, p: np.ndarray | float) -> np.ndarray:
+        """Return the (N, K) quantiles of the means; see `Belief.quantile`."""
+        levels = np.broadcast_to(p, self.counts.shape)[:, None]
+        pairs = zip(self._lanes(levels), levels, strict=True)
+        ends, is_short = zip(
+            *((d.quantile(row), d.is_beyond(row)) for d, row in pairs), strict=True
+        )
+        self._note_shortage(np.concatenate(is_short))
+        return np.concatenate(ends)
 
-    def _lanes(self) -> Iterator[WeightedDraws]:
-        """Yield draws of each lane, from a generator made anew: a function of its own data."""
-        for lane in range(len(self.counts)):
-            draws = self.proposal.draw(np.random.default_rng(0), np.array([lane]), NUM_DRAWS)
-            log_weights = weigh(self.proposal, np.array([lane]), draws.means, draws.log_densities)
-            if log_weights.max() == -np.inf:
-                raise no_weight(self.proposal, lane, f"{NUM_DRAWS} draws for")
-            yield WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
+    def doubts(self) -> np.ndarray:
+        """Return (N,) where draws are too few, or may not follow the proposal's law."""
+        self._note_shortage(
+            self._answer(lambda draws: draws.is_beyond(TAIL) | (draws.best_arm_error() > MAX_ERROR))
+        )
+        return self._shortages | Doubt.BEYOND_TABLE.value * self.proposal.is_unreliable()
+
+    def _lanes(
+        self, levels: Iterable[np.ndarray | float] = repeat(TAIL)
+    ) -> Iterator[WeightedDraws]:
+        """Yield draws of each lane, from a generator made anew: a function of its own data.
+
+        There are so many that best-arm probabilities are known to ENOUGH_ERROR and quantiles are
+        resolved; or MAX_DRAWS.
+        """
+        for lane, row in zip(range(len(self.counts)), levels, strict=False):  # no end
+            draws, size = self._draw_lane(lane, NUM_DRAWS), NUM_DRAWS
+            while size < MAX_DRAWS and (
+                draws.best_arm_error() > ENOUGH_ERROR or draws.is_beyond(row)
+            ):
+                size *= MORE
+                draws = self._draw_lane(lane, size)
+            yield draws
+
+    def _draw_lane(self, lane: int, size: int) -> WeightedDraws:
+        row = np.array([lane])
+        draws = self.proposal.draw(np.random.default_rng(0), row, size)
+        log_weights = weigh(self.proposal, row, draws.means, draws.log_densities)
+        if size == MAX_DRAWS and log_weights.max() == -np.inf:
+            raise no_weight(self.proposal, lane, f"{size} draws")
+        return WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
 
 
 def no_weight(proposal: Proposal, lane: int, where: str, remedy: str = "") -> ValueError:
     """Return the error that no draw for a lane has weight, given its data."""
     counts, sums = proposal.counts[lane].tolist(), proposal.sums[lane].tolist()
+    where += f" in lane {lane}" if len(proposal.counts) > 1 else ""
     return ValueError(
         f"prior.log_density must be above -inf at some draw from the proposal, got -inf at all "
-        f"{where} lane {lane}, whose counts {counts} and sums {sums} are hardly possible under the "
+        f"{where}, whose counts {counts} and sums {sums} are hardly possible under the "
         f"prior{remedy}."
     )
 

@@ -17,9 +17,9 @@ from scipy import special
 from agents.base.evidence import CountsAndSums
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Belief, Posterior
-from agents.posteriors.choosing import exact_posterior
+from agents.posteriors.choosing import DEPENDENT, exact_posterior
 from agents.posteriors.conjugate import ConjugatePosterior
-from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
+from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem
@@ -58,7 +58,7 @@ class DiscountedGittins(PosteriorAgent):
         if not isinstance(problem.likelihood, Bernoulli):
             condition = "be Bernoulli() for DiscountedGittins"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-        if self.inner.method == "gibbs":
+        if self.inner.method in DEPENDENT:
             condition = "have independent arms for DiscountedGittins"
             raise ValueError(message("problem.prior", condition, problem.prior))
         self._num_pulls = 0
@@ -92,7 +92,9 @@ class DiscountedGittins(PosteriorAgent):
     def _make_tables(self, num_pulls: int) -> None:
         """Compute the indices of all states of fewer than `num_pulls` pulls, for each prior."""
         depth = num_pulls + math.ceil(math.log(TOLERANCE) / math.log(self.discount))
-        self._groups, means = predictive_means(exact_posterior(self.problem), self.problem.num_arms, depth)
+        self._groups, means = predictive_means(
+            exact_posterior(self.problem), self.problem.num_arms, depth
+        )
         self._tables = np.stack(
             [find_table(group.tobytes(), depth, self.discount, num_pulls) for group in means]
         )
@@ -158,7 +160,7 @@ MOST_EXACT = 50
 """Pulls left up to which a recursion, whose cost grows like their square, is cheap enough."""
 
 
-class FiniteHorizonGittins(PosteriorAgent):
+class FiniteHorizonGittins(HorizonRule, PosteriorAgent):
     r"""Pull the arm of the largest finite-horizon Gittins index, in the diffusion approximation.
 
     The index is the sure payment a pull for which one would as gladly give the arm up for all of
@@ -194,7 +196,7 @@ class FiniteHorizonGittins(PosteriorAgent):
 
     Arguments:
         problem: likelihood and prior, one that `ExactThompson` takes.
-        horizon: T, the pulls in an episode.
+        horizon: T, decisions in an episode; data from elsewhere are none.
 
     References:
         Bradt, Johnson and Karlin (1956); Kaufmann (2018), "On Bayesian index policies for
@@ -209,7 +211,7 @@ class FiniteHorizonGittins(PosteriorAgent):
 
     def indices(self) -> np.ndarray:
         """Return the (N, K) indices; infinite where the mean is."""
-        left = remaining_pulls(self, self.horizon)
+        left = remaining_pulls(self)
         posterior = self.belief()
         mean = posterior.mean()
         with np.errstate(all="ignore"):
@@ -265,7 +267,8 @@ class OptimisticGittins(PosteriorAgent):
     K = 1 in the paper's letters, at the discount gamma_t = 1 - 1 / (pace + t + 1).
 
     Arguments:
-        problem: likelihood and prior, one that `ExactThompson` takes, with independent arms.
+        problem: likelihood and prior, one that `ExactThompson` takes, with independent arms;
+            of dependent ones each index is that of the arm's own posterior.
         pace: makes the first discount, 1 - 1 / (pace + 1); the paper's experiments have 100.
 
     References:

@@ -1,11 +1,11 @@
-"""What rules that know the horizon share: how many pulls are left.
+"""What rules that know the horizon share: a clock of their decisions, and how many are left.
 
-Letters: K arms, N lanes, T pulls in an episode, t of them done.
+Notation: K arms, N lanes, T pulls in an episode, t of them decided.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,20 +25,67 @@ def check_horizon(horizon: Any) -> int:
     return check_integer("horizon", horizon, minimum=1, maximum=LONGEST)
 
 
-def remaining_pulls(agent: Agent, horizon: int) -> np.ndarray:
-    """Return the (N, 1) pulls T - t that are left, the one to be chosen now included.
+class HorizonRule(Agent):
+    """An agent that knows its horizon T and counts its own decisions.
 
-    Args:
-        agent: its counts are the t pulls done, those of a warm start among them.
+    Each `act` is a decision, whenever its reward arrives. Data that come without an `act`
+    (`warm_start`, logged rewards) are no decisions, and a copy counts its own.
+
+    Next-step autoreset ignores the `act` after an episode's end. It is no decision either: call
+    `reset_lanes` at the end, and let the next `observe` leave the lane out; `deliver` does.
+
+    Attributes:
         horizon: T.
+        lane_decisions: (N,) decisions t of each lane since it was reset.
+    """
+
+    state_names: ClassVar[tuple[str, ...]] = ("lane_decisions", "_is_new")
+    horizon: int
+    lane_decisions: np.ndarray
+    _is_new: np.ndarray  # (N,) reset since the last `observe`
+
+    def reset_lanes(self, mask: np.ndarray) -> None:
+        """Forget the lanes where `mask` is True; their next decision is the first."""
+        super().reset_lanes(mask)
+        self._is_new = self._is_new | mask
+
+    def act(self, observation: Any = None) -> Any:
+        """Choose an arm in every lane, which is a decision in each."""
+        actions = super().act(observation)
+        self.lane_decisions = self.lane_decisions + 1  # anew: copies share the array
+        return actions
+
+    def observe(self, action: Any, reward: Any, mask: np.ndarray | None = None) -> None:
+        """Learn what each lane's pulled arm paid, in the lanes where `mask` is True."""
+        super().observe(action, reward, mask)
+        if mask is not None and self._is_new.any():
+            is_first = self._is_new & (self.lane_decisions == 1)
+            # `deliver` gives the action -1 to a lane that has acted, but whose reward is late.
+            is_ignored = is_first & ~np.asarray(mask) & (np.asarray(action) >= 0)
+            self.lane_decisions = np.where(is_ignored, 0, self.lane_decisions)
+        self._is_new = np.zeros_like(self._is_new)
+
+    def _start(self) -> None:
+        self.lane_decisions = np.zeros(self.num_lanes, dtype=np.int64)
+        self._is_new = np.zeros(self.num_lanes, dtype=bool)
+        super()._start()
+
+    def _restart(self, mask: np.ndarray) -> None:
+        super()._restart(mask)
+        self.lane_decisions = np.where(mask, 0, self.lane_decisions)
+
+
+def remaining_pulls(agent: HorizonRule) -> np.ndarray:
+    """Return the (N, 1) pulls T - t that are left, the one to be chosen now included.
 
     Raises:
         ValueError: if there is none left.
     """
-    done = agent.lane_counts.sum(axis=1, keepdims=True)
-    if done.max() >= horizon:
+    done = agent.lane_decisions[:, None]
+    if done.max() >= agent.horizon:
         raise ValueError(
-            f"horizon must be more than the {done.max()} pulls already observed, got {horizon}; "
-            f"build {type(agent).__name__} with the horizon of the run."
+            f"horizon must be more than the {done.max()} decisions already made, got "
+            f"{agent.horizon}; build {type(agent).__name__} with the horizon of the run, or "
+            "reset it where an episode has ended."
         )
-    return horizon - done
+    return agent.horizon - done

@@ -12,6 +12,7 @@ from scipy import special
 
 from agents.numerics.choices import draw_arms
 from agents.posteriors.agent import PosteriorAgent
+from agents.posteriors.choosing import find_methods
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.problem import BanditProblem, check_problem
@@ -42,7 +43,8 @@ class InformationDirected(PosteriorAgent):
     second is the mutual information of the reward and the best arm, in nats.
 
     The best law has at most two arms. With independent arms, p and M are integrals over tables of
-    the posteriors (`agents.posteriors.grid`). Other posteriors average over their draws.
+    the posteriors (`agents.posteriors.grid`), and with a mixture of such priors their means over
+    its components. Other posteriors average over their draws.
 
     Arguments:
         problem: likelihood and prior.
@@ -63,7 +65,7 @@ class InformationDirected(PosteriorAgent):
             condition = "be Bernoulli() for gain='information'"
             remedy = "gain='variance' takes any rewards"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood, remedy))
-        if posterior == "exact" and problem.offers("arm_log_density"):
+        if posterior == "exact" and "grid" in find_methods(problem):
             posterior = {"name": "exact", "method": "grid"}
         super().__init__(problem, posterior=posterior)
 
@@ -89,12 +91,13 @@ class InformationDirected(PosteriorAgent):
 
 
 def best_laws(gaps: np.ndarray, gains: np.ndarray) -> np.ndarray:
-    """Return the (N, K) laws that minimise the ratio; pairs of arms that are as good share evenly.
+    """Return the (N, K) laws that minimise the ratio: the average of all arms and pairs that do.
 
     For arms i and j the ratio is convex in the share of i. It is least where its derivative
-    vanishes, at gap_j / (gap_i - gap_j) - 2 gain_j / (gain_i - gain_j), or at an end. If the two
-    gaps or the two gains are equal, it is at an end. Differences within rounding count as equal, so
-    that results do not depend on the processor.
+    vanishes, at gap_j / (gap_i - gap_j) - 2 gain_j / (gain_i - gain_j), or at an end, which is an
+    arm alone. If the two gaps or the two gains are equal, it is at an end. Each arm and each pair
+    counts once. Differences within rounding count as equal, so that results do not depend on the
+    processor.
 
     Args:
         gaps: (N, K) expected regrets, at least 0.
@@ -104,12 +107,13 @@ def best_laws(gaps: np.ndarray, gains: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         root = gap_j / (gap_i - gap_j) - 2 * gain_j / (gain_i - gain_j)
     is_end = np.isclose(gap_i, gap_j, _SAME, 0) | np.isclose(gain_i, gain_j, _SAME, 0)
-    root = np.clip(np.where(is_end, 1.0, root), 0.0, 1.0)
-    shares = np.stack([np.ones_like(root), root], axis=1)  # (N, 2, K, K); an end is an arm alone
-    regret = shares * gap_i[:, None] + (1 - shares) * gap_j[:, None]
-    gain = shares * gain_i[:, None] + (1 - shares) * gain_j[:, None]
+    is_pair = np.triu(~is_end & (root > _SAME) & (root < 1 - _SAME), 1)
+    shares = np.where(is_pair, root, 1.0)  # (N, K, K), of arm i; on the diagonal it is alone
+    regret = shares * gap_i + (1 - shares) * gap_j
+    gain = shares * gain_i + (1 - shares) * gain_j
     least = NO_GAIN * np.square(gaps.max(axis=1)) + _TINY
-    ratios = regret**2 / np.maximum(gain, least[:, None, None, None])
-    is_best = ratios <= ratios.min(axis=(1, 2, 3), keepdims=True) * (1 + _SAME)
-    found = (is_best * shares).sum(axis=(1, 3)) + (is_best * (1 - shares)).sum(axis=(1, 2))
-    return found / is_best.sum(axis=(1, 2, 3))[:, None]
+    ratios = regret**2 / np.maximum(gain, least[:, None, None])
+    ratios = np.where(is_pair | np.eye(gaps.shape[1], dtype=bool), ratios, np.inf)
+    is_best = ratios <= ratios.min(axis=(1, 2), keepdims=True) * (1 + _SAME)
+    found = (is_best * shares).sum(axis=2) + (is_best * (1 - shares)).sum(axis=1)
+    return found / is_best.sum(axis=(1, 2))[:, None]

@@ -12,8 +12,8 @@ from agents.base.evidence import CountsAndSums
 from agents.base.table_1 import require_draws
 from agents.numerics.choices import random_argmax
 from agents.posteriors.agent import PosteriorAgent
-from agents.posteriors.choosing import exact_posterior
-from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
+from agents.posteriors.choosing import DEPENDENT, exact_posterior
+from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.problem import BanditProblem
@@ -22,7 +22,7 @@ PENALTIES = "fh", "v_zero"
 NUM_ACTS = 1000
 
 
-class InformationRelaxation(PosteriorAgent):
+class InformationRelaxation(HorizonRule, PosteriorAgent):
     """Sample means and all future rewards, and pull what is best if they are known, at a price.
 
     The price is what knowing them is worth under a guess of the value of the game. The better the
@@ -38,7 +38,7 @@ class InformationRelaxation(PosteriorAgent):
         problem: Bernoulli or Gaussian rewards and arms independent a priori, as `ExactThompson`
             takes them.
         penalty: "fh" or "v_zero".
-        horizon: T, the pulls in an episode.
+        horizon: T, decisions in an episode; data from elsewhere are none.
 
     References:
         Min, Maglaras and Moallemi (2019), "Thompson sampling with information relaxation
@@ -56,14 +56,14 @@ class InformationRelaxation(PosteriorAgent):
         if not isinstance(problem.likelihood, Bernoulli | Gaussian):
             condition = "be Bernoulli or Gaussian for InformationRelaxation"
             raise ValueError(message("problem.likelihood", condition, problem.likelihood))
-        if self.inner.method == "gibbs":
+        if self.inner.method in DEPENDENT:
             condition = "have independent arms for InformationRelaxation"
             raise ValueError(message("problem.prior", condition, problem.prior))
         require_draws(problem.prior)
         self._future = exact_posterior(problem)
 
     def _choose(self) -> np.ndarray:
-        left = remaining_pulls(self, self.horizon)[:, 0]
+        left = remaining_pulls(self)[:, 0]
         means = self.belief().sample(self.rng)
         if self.penalty == "fh":
             return self._choose_by_final_means(means, left)
@@ -76,6 +76,7 @@ class InformationRelaxation(PosteriorAgent):
 
     def _law(self) -> np.ndarray:
         """Return frequencies of `NUM_ACTS` acts: the law has no closed form."""
+        self._rng = np.random.default_rng(0)  # for whatever the next act draws is not known
         acts = np.array([self._choose() for _ in range(NUM_ACTS)])
         return (acts[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
 
@@ -87,7 +88,9 @@ class InformationRelaxation(PosteriorAgent):
             totals = self.rng.normal(more * means, likelihood.std * np.sqrt(more))
         else:
             totals = self.rng.binomial(more, np.clip(means, 0.0, 1.0)).astype(np.float64)
-        self._future.update(self.rng, CountsAndSums.from_totals(self.lane_counts + more, self.lane_sums + totals))
+        self._future.update(
+            self.rng, CountsAndSums.from_totals(self.lane_counts + more, self.lane_sums + totals)
+        )
         return random_argmax(self.rng, self._future.mean())
 
     def _sample_future(self, lanes: np.ndarray, means: np.ndarray, num_pulls: int) -> np.ndarray:

@@ -12,7 +12,7 @@ from scipy import special
 
 from agents.numerics.laws import BETA_LAW
 from agents.posteriors.agent import PosteriorAgent
-from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
+from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
 from bandit_gym.problem import BanditProblem, check_problem
@@ -21,9 +21,13 @@ VARIANTS = ("kg", "kg*")
 LARGEST_SIZE = 1e7
 """Of a Beta law, whose function loses its digits beyond; no pulls left could tell any more."""
 _TINY = 1e-300
+AHEAD = np.unique(np.round(2 ** np.arange(0.0, 62.5, 0.5)).astype(np.int64))
+"""Powers of the root of two, rounded: 1, 2, 3, 4, 6, 8, 11, ... to the longest horizon."""
+FAR = 40.0
+"""Deviations at which the normal law has no mass that a float could hold."""
 
 
-class KnowledgeGradient(PosteriorAgent):
+class KnowledgeGradient(HorizonRule, PosteriorAgent):
     r"""Pull the arm with the largest mean_i + (T - t - 1) v_i, what it pays and what it teaches.
 
     With c_i the best of the other arms' means and M_i(m) the posterior mean after m more pulls,
@@ -32,7 +36,7 @@ class KnowledgeGradient(PosteriorAgent):
 
     KG takes v_i = v_i(1). One reward may change no decision where several would, and then
     v_i(1) = 0: with Bernoulli arms KG ends up greedy too soon. KG* takes v_i = max_m v_i(m) / m,
-    over m = 1, 2, 3, 4, 6, 8, ..., T - t - 1.
+    over m = 1, 2, 3, 4, 6, 8, 11, ..., T - t - 1, the powers of the root of two.
 
     The law of M_i(m) is that of a Beta or normal posterior with the mean and the deviation of the
     one at hand: exact for conjugate priors, matched moments for others. A pull is taken to teach
@@ -40,7 +44,7 @@ class KnowledgeGradient(PosteriorAgent):
 
     Arguments:
         problem: Bernoulli or Gaussian rewards.
-        horizon: T, the pulls in an episode.
+        horizon: T, decisions in an episode; data from elsewhere are none.
         variant: "kg" or "kg*".
         posterior: see `Thompson`.
 
@@ -67,7 +71,7 @@ class KnowledgeGradient(PosteriorAgent):
         super().__init__(problem, posterior=posterior)
 
     def _scores(self) -> np.ndarray:
-        left = remaining_pulls(self, self.horizon) - 1
+        left = remaining_pulls(self) - 1
         posterior = self.belief()
         mean = posterior.mean()
         most = left[:, 0] if self.variant == "kg*" else np.minimum(left[:, 0], 1)
@@ -81,14 +85,14 @@ class KnowledgeGradient(PosteriorAgent):
     ) -> np.ndarray:
         """Return the (N, K) largest v_i(m) / m over m up to (N,) `most`; 0 where that is 0."""
         if isinstance(self.problem.likelihood, Gaussian):
-            return normal_gains(mean, std, levels, most, self.problem.likelihood.std)
+            return normal_gains(mean, std, levels, pulls_ahead(most), self.problem.likelihood.std)
         from agents.numerics.lookahead import best_gains
 
         gains = np.empty_like(mean)
         with np.errstate(divide="ignore"):
             first, second = BETA_LAW.match(mean, std**2)
             scale = np.minimum(1.0, LARGEST_SIZE / (first + second))
-        best_gains(first * scale, second * scale, levels, most, gains)
+        best_gains(first * scale, second * scale, levels, pulls_ahead(most), gains)
         return gains
 
 
@@ -99,8 +103,16 @@ def best_of_others(values: np.ndarray) -> np.ndarray:
     return np.where(is_first, second[:, None], first[:, None])
 
 
+def pulls_ahead(most: np.ndarray) -> np.ndarray:
+    """Return the (M, N) pulls m that are looked ahead: AHEAD up to (N,) `most`, which ends it.
+
+    In lanes with fewer to look at than in others it is repeated.
+    """
+    return np.minimum(AHEAD[: AHEAD.searchsorted(most.max()) + 1, None], most)
+
+
 def normal_gains(
-    mean: np.ndarray, std: np.ndarray, levels: np.ndarray, most: np.ndarray, noise: float
+    mean: np.ndarray, std: np.ndarray, levels: np.ndarray, ahead: np.ndarray, noise: float
 ) -> np.ndarray:
     """Return the (N, K) largest gain per pull of arms with normal rewards.
 
@@ -111,13 +123,12 @@ def normal_gains(
         mean: (N, K) posterior means.
         std: (N, K) posterior deviations.
         levels: (N, K) the best of the other arms.
-        most: (N,) largest m.
+        ahead: (M, N) the m to try, 0 for no gain.
         noise: deviation of a reward.
     """
-    ahead = np.unique(np.round(2 ** np.arange(0, np.log2(max(most.max(), 1)) + 0.5, 0.5)))
-    m = np.minimum(ahead[:, None], most)[..., None]
-    deviations = np.maximum(std * np.sqrt(m / (m + (noise / np.maximum(std, _TINY)) ** 2)), _TINY)
-    z = np.abs(mean - levels) / deviations
+    m = ahead[..., None]
+    deviations = std * np.sqrt(m) * (std / np.hypot(np.sqrt(m) * std, noise))
+    z = np.minimum(np.abs(mean - levels), FAR * deviations) / np.maximum(deviations, _TINY)
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     gains = deviations * (density - z * special.ndtr(-z)) / np.maximum(m, 1)
-    return np.where(most[:, None] > 0, gains.max(axis=0), 0.0)
+    return gains.max(axis=0)

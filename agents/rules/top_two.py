@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.numerics.choices import random_argmax
+from agents.numerics.choices import random_argmax, share_largest
 from agents.posteriors.agent import PosteriorAgent
 from agents.posteriors.base import Belief
 from bandit_gym.checks import check_integer, check_real
@@ -65,7 +65,8 @@ class TopTwoThompson(PosteriorAgent):
             is_found = is_open & (draws != leaders)
             actions[is_found] = draws[is_found]
             is_open &= ~is_found
-        return np.where(is_open, self._nearest(posterior, leaders), actions)
+        nearest = random_argmax(self.rng, _closeness(posterior, leaders))
+        return np.where(is_open, nearest, actions)
 
     def _law(self) -> np.ndarray:
         """Return sum_i p_i (beta e_i + (1 - beta) c_i), c_i the law of a challenger of leader i.
@@ -78,18 +79,19 @@ class TopTwoThompson(PosteriorAgent):
             found = np.where(best < 1, (1 - best**self.max_draws) / (1 - best), 0.0)
         drawn = best * ((best * found).sum(axis=1, keepdims=True) - best * found)
         in_vain = best ** (self.max_draws + 1)
-        nearest = [self._nearest(posterior, np.full(len(best), arm)) for arm in range(num_arms)]
-        for arm, challengers in enumerate(nearest):
-            drawn[np.arange(len(best)), challengers] += in_vain[:, arm]
+        for arm in range(num_arms):
+            nearest = share_largest(_closeness(posterior, np.full(len(best), arm)))
+            drawn += in_vain[:, arm, None] * nearest
         return self.beta * best + (1 - self.beta) * drawn
 
-    def _nearest(self, posterior: Belief, leaders: np.ndarray) -> np.ndarray:
-        """Return the (N,) arms that are hardest to tell from the leaders."""
-        mean, variance = posterior.mean(), np.square(posterior.std())
-        rows = np.arange(len(leaders))
-        with np.errstate(invalid="ignore"):
-            gaps = mean[rows, leaders][:, None] - mean
-            scores = gaps / np.sqrt(variance[rows, leaders][:, None] + variance)
-        scores = np.nan_to_num(scores, nan=0.0)  # of infinite moments, which tell nothing
-        scores[rows, leaders] = np.inf
-        return random_argmax(self.rng, -scores)
+
+def _closeness(posterior: Belief, leaders: np.ndarray) -> np.ndarray:
+    """Return (N, K) how hard arms are to tell from the (N,) leaders; -inf for these themselves."""
+    mean, variance = posterior.mean(), np.square(posterior.std())
+    rows = np.arange(len(leaders))
+    with np.errstate(invalid="ignore"):
+        gaps = mean[rows, leaders][:, None] - mean
+        scores = gaps / np.sqrt(variance[rows, leaders][:, None] + variance)
+    scores = np.nan_to_num(scores, nan=0.0)  # of infinite moments, which tell nothing
+    scores[rows, leaders] = np.inf
+    return -scores

@@ -11,7 +11,7 @@ from agents.base import Agent
 from agents.base.table_1 import find_row, is_compiled
 from agents.posteriors.agent import PosteriorAgent
 from agents.rules.greedy import empirical_means, number_of_pulls
-from agents.rules.horizon import DEFAULT_HORIZON, check_horizon, remaining_pulls
+from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_real, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Likelihood
 from bandit_gym.problem import BanditProblem
@@ -83,12 +83,12 @@ class UCBTuned(Agent):
         return empirical_means(self) + bonus
 
 
-class MOSS(Agent):
+class MOSS(HorizonRule):
     """Pull the arm with the largest mean_i + scale sqrt(max(log(T / (K n_i)), 0) / n_i).
 
     Arguments:
         problem: likelihood and prior, of which only the number of arms is asked.
-        horizon: T, the pulls in an episode.
+        horizon: T, decisions in an episode; data from elsewhere are none.
         scale: width of the rewards' range, > 0. The bound is proved for rewards within an interval
             of that length; unbounded rewards have none, and `scale` is a tuning parameter there.
 
@@ -104,7 +104,7 @@ class MOSS(Agent):
         self.scale = check_real("scale", scale, above=0.0)
 
     def _scores(self) -> np.ndarray:
-        remaining_pulls(self, self.horizon)  # refuses to play on after the horizon
+        remaining_pulls(self)  # refuses to play on after the horizon
         pulls = np.maximum(self.lane_counts, 1)
         excess = np.log(np.maximum(self.horizon / (self.problem.num_arms * pulls), 1.0))
         return empirical_means(self) + self.scale * np.sqrt(excess / pulls)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bandit_gym.checks import check_object
+from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.styles import COLOURS, look
 
 if TYPE_CHECKING:
@@ -93,7 +94,12 @@ def title(snapshot: Any) -> str:
     lanes = "" if snapshot.num_envs is None else f", lane 0 of {num_lanes}"
     pulls = int(snapshot.counts[0].sum())
     after = f"{pulls} pull" if pulls == 1 else f"{pulls} pulls"
-    return f"Posterior of {num_arms} arms after {after}{lanes}, from {snapshot.source}"
+    size, worth = np.ravel(snapshot.effective_sample_size())[0], ""
+    if np.isfinite(size):
+        worth = f", worth {size:,.0f}: P(best) within {np.ravel(snapshot.best_arm_error())[0]:.2g}"
+    words = Doubt(np.ravel(snapshot.doubts)[0]).words
+    worth += f"; doubted: {words}" if words else ""
+    return f"Posterior of {num_arms} arms after {after}{lanes}, from {snapshot.source}{worth}"
 
 
 def as_frame(snapshot: Any) -> DataFrame:
@@ -118,15 +124,15 @@ def as_frame(snapshot: Any) -> DataFrame:
 
 def as_text(snapshot: Any) -> str:
     """Return the table in columns."""
-    table = as_frame(snapshot).to_string(index=False)
+    table = as_frame(snapshot).to_string(index=False)  # before the title, which tells its doubts
     return "\n".join([title(snapshot), table, *_rest(snapshot)])
 
 
 def as_html(snapshot: Any) -> str:
     """Return the table for notebooks."""
+    table = as_frame(snapshot).to_html(index=False, border=0)
     lines = [title(snapshot), *_rest(snapshot)]
-    told = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    return told + as_frame(snapshot).to_html(index=False, border=0)
+    return "".join(f"<p>{escape(line)}</p>" for line in lines) + table
 
 
 def _rest(snapshot: Any) -> list[str]:

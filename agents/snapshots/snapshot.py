@@ -15,7 +15,8 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.snapshots.shown import as_html, as_text, draw_posterior
-from bandit_gym.checks import check_integer, check_numbers, check_real, message
+from bandit_gym.checks import check_integer, check_law, check_numbers, check_real, message
+from bandit_gym.checks.doubts import Doubt
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,7 +112,26 @@ class PosteriorSnapshot:
 
     def best_arm_probabilities(self) -> np.ndarray:
         """Return the probabilities that each arm has the largest mean."""
-        return self._shaped(self.settle().best_arm_probabilities())
+        held = self.settle()
+        name = f"{type(held).__name__}.best_arm_probabilities"
+        return self._shaped(check_law(name, held.best_arm_probabilities()))
+
+    def best_arm_error(self) -> np.ndarray:
+        """Return how far off they may be by chance: twice the total variation to expect.
+
+        It is 0 where they are computed from the laws themselves, to the accuracy of those.
+        """
+        return self._of_lanes(self.settle().best_arm_error())
+
+    def effective_sample_size(self) -> np.ndarray:
+        """Return how many independent draws answers are worth; inf where they are of the laws."""
+        return self._of_lanes(self.settle().effective_sample_size())
+
+    @property
+    def doubts(self) -> Any:
+        """Why answers so far may be wrong: a `bandit_gym.checks.doubts.Doubt`, or (N,) numbers."""
+        found = self._of_lanes(self.settle().doubts())
+        return Doubt(int(found)) if self.num_envs is None else found
 
     def sample(self, size: int, *, seed: int | None = None) -> np.ndarray:
         """Return draws of the means, (size, N, K) or (size, K).
@@ -163,6 +183,9 @@ class PosteriorSnapshot:
     def _shaped(self, found: np.ndarray) -> np.ndarray:
         """Return (..., N, K) answers without the axis of lanes, for a single run."""
         return found[..., 0, :] if self.num_envs is None else found
+
+    def _of_lanes(self, found: np.ndarray) -> np.ndarray:
+        return found[0] if self.num_envs is None else found
 
     def _draw(self, size: int, rng: Generator) -> np.ndarray:
         most = MOST_VALUES // self.counts.size

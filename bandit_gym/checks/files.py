@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 VERSION = "0.1.0"
-RESULTS_VERSION = 10
+RESULTS_VERSION = 11
 """Which numbers this engine draws, raised by hand whenever an agent or a world draws others.
 
 Neither names of runs nor random streams depend on it. `scripts/golden.py` tells when it is due.

@@ -11,6 +11,15 @@ from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 MOST_PULLS = 2**53
 """Pulls of an arm at most: larger numbers are no longer exact as floats."""
 
+LARGEST_DRIFT = 0.01
+"""From one, of the sum of probabilities that an agent finds; those here are off by some 1e-6."""
+
+OF_PARTS = (
+    "use a likelihood that has such rewards, as Gaussian (CustomBandit-v0), or observe 1 with that "
+    "probability and else 0"
+)
+"""What to do with a Bernoulli reward between 0 and 1."""
+
 
 def check_actions(
     actions: Any, num_arms: int, num_envs: int | None, *, mask: BoolArray | None = None
@@ -38,7 +47,7 @@ def check_actions(
         if mask is not None:
             values[~mask] = 0
         # Seen as unsigned, a negative action is a huge one: one comparison finds both kinds.
-        _refuse_lane(name, condition, values, values.view(np.uint64) >= num_arms, num_envs)
+        _refuse_lane(name, condition, values, values.view(np.uint64) >= num_arms)
     except (TypeError, ValueError) as error:
         raise InvalidAction(str(error)) from None
     return values
@@ -54,9 +63,22 @@ def check_choices(name: str, choices: Any, num_arms: int) -> None:
     """
     is_wrong = (choices < 0) | (choices >= num_arms)
     if is_wrong.any():
-        lane = int(np.argmax(is_wrong))
-        text = message(name, f"return arms from 0 to {num_arms - 1}", choices[lane])
-        raise ValueError(f"{text[:-1]} in lane {lane}.")
+        _refuse_lane(name, f"return arms from 0 to {num_arms - 1}", choices, is_wrong)
+
+
+def check_scores(name: str, scores: Any) -> None:
+    """Refuse (N, K) scores that are NaN."""
+    _refuse_arm(
+        f"scores of {name}", "have no NaN", scores, np.isnan(scores), "was it never pulled?"
+    )
+
+
+def check_law(name: str, law: Any) -> FloatArray:
+    """Return (N, K) probabilities, made to sum to one as exactly as NumPy's `choice` demands."""
+    totals = law.sum(axis=1, keepdims=True)
+    is_wrong = ~(np.abs(totals - 1) <= LARGEST_DRIFT)[:, 0]
+    _refuse_lane(name, "return probabilities that sum to 1", totals[:, 0], is_wrong)
+    return law / totals
 
 
 def check_rewards(
@@ -88,7 +110,9 @@ def check_rewards(
     is_impossible = ~rule.is_possible(values)
     if mask is not None:
         is_impossible &= mask
-    _refuse_lane(name, condition, values, is_impossible, num_envs)
+    if np.count_nonzero(is_impossible):
+        is_part = rule.name == "bernoulli" and 0 < values[is_impossible][0] < 1
+        _refuse_lane(name, condition, values, is_impossible, OF_PARTS if is_part else "")
     return values
 
 
@@ -149,18 +173,20 @@ def _read_lanes(
         raise TypeError(message(name, condition, value))
     shape = () if num_envs is None else (num_envs,)
     if values.shape != shape:
-        rule = "no axes (one run)" if num_envs is None else f"shape {shape}, one per lane"
+        rule = "no axes (one run)" if num_envs is None else f"shape {shape}"
+        rule += ", one per lane" if (num_envs or 1) > 1 else ""
         raise ValueError(message(name, f"have {rule}", value))
     return values.reshape(-1)
 
 
 def _refuse_lane(
-    name: str, condition: str, values: Any, is_wrong: BoolArray, num_envs: int | None
+    name: str, condition: str, values: Any, is_wrong: BoolArray, remedy: str = ""
 ) -> None:
     if np.count_nonzero(is_wrong):  # three times as fast as any() for few lanes
         lane = int(np.argmax(is_wrong))
-        text = message(name, condition, values[lane])
-        raise ValueError(text if num_envs is None else f"{text[:-1]} in lane {lane}.")
+        text = message(name, condition, values[lane])[:-1]
+        place = f" in lane {lane}" if len(values) > 1 else ""
+        raise ValueError(f"{text}{place}{remedy and '; '}{remedy}.")
 
 
 def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
@@ -174,9 +200,12 @@ def _broadcast(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
         raise ValueError(text) from None
 
 
-def _refuse_arm(name: str, condition: str, values: FloatArray, is_wrong: BoolArray) -> None:
+def _refuse_arm(
+    name: str, condition: str, values: FloatArray, is_wrong: BoolArray, question: str = ""
+) -> None:
     if is_wrong.any():
         *lane, arm = (int(index[0]) for index in np.nonzero(is_wrong))
-        place = f"arm {arm}" + (f" of lane {lane[0]}" if len(lane) == 1 else "")
+        is_alone = len(lane) != 1 or len(values) == 1  # and a single run speaks of no lane
+        place = f"arm {arm}" + ("" if is_alone else f" of lane {lane[0]}")
         text = message(name, condition, values[is_wrong][0])
-        raise ValueError(f"{text[:-1]} for {place}.")
+        raise ValueError(f"{text[:-1]} for {place}{question and '; '}{question or '.'}")

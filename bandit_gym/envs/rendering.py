@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium as gym
@@ -74,8 +75,7 @@ class Frame:
         pulls: (K,) pulls of each arm.
         means: (K,) true means, None where they are not told.
         belief: what is known of the arms.
-        cells: lowest and highest mean of the range that the heights stand on.
-        heights: (K, C) in [0, 1] over the cells of that range.
+        cells: lowest and highest mean of the range that is drawn.
     """
 
     title: tuple[str, ...]
@@ -84,7 +84,11 @@ class Frame:
     means: FloatArray | None
     belief: Belief
     cells: Range
-    heights: FloatArray
+
+    @cached_property
+    def heights(self) -> FloatArray:
+        """(K, C) heights in [0, 1] over the cells of the range."""
+        return self.belief.draw(self.cells)
 
     @property
     def best_arm(self) -> int | None:
@@ -132,9 +136,8 @@ def _view(likelihood: Likelihood, means: FloatArray, record: PlayRecord, lane: i
         regret = float(pulls @ (means.max() - means))
         title += f", mean reward {sums.sum() / num_pulls:.3f}, regret {regret:.1f}"
     belief = averages(likelihood, pulls, sums)
-    cells = find_range(means, belief, likelihood)
     action = int(record.plays.last_actions[lane])
-    return Frame((title,), action, pulls, means, belief, cells, belief.draw(cells))
+    return Frame((title,), action, pulls, means, belief, find_range(means, belief, likelihood))
 
 
 def render_text(frame: Frame) -> str:
@@ -172,7 +175,7 @@ def most_pulled(pulls: IntArray, best_arm: int | None, most: int) -> IntArray:
     return np.sort(order[:most])
 
 
-def averages(likelihood: Likelihood, counts: FloatArray, sums: FloatArray) -> Belief:
+def averages(likelihood: Likelihood, counts: FloatArray | IntArray, sums: FloatArray) -> Belief:
     """Return averages of (K,) sums, drawn as bars over their 95 % likelihood intervals.
 
     These hold the means mu with 2 (l(s / n) - l(mu)) <= 3.84. Unlike s / n +- 1.96 standard errors

@@ -1,13 +1,15 @@
 """The columns of stored blocks, each declared once, and blocks as Parquet files.
 
 Recording asks this table what to keep, files have its columns in its order, and tables and figures
-take their words from it. A new column is one entry.
+take their words from it. A new column is one entry. What a block was drawn from stands in its
+file's metadata; its pages have checksums.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Container, Sequence
+import json
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,16 +17,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.rollout import Step
 
 
 class State:
-    """The state of N lanes after the steps so far; columns are computed from it.
+    """Where N lanes stand after a step; columns are computed from it.
 
     Attributes:
-        step: the last step.
+        step: the step.
         lengths: (N,) steps of each lane's episode.
         sums: name -> (N,) sums of what columns add (`adds`) and of diagnostics.
         last_switch: (N,) the last step at which the arm changed; 0 if it never has.
@@ -32,15 +34,19 @@ class State:
         best: (N,) largest mean.
         gaps: (N, K) largest mean minus the mean of each arm.
         mean_gaps: (N,) average gap over the arms.
+        is_best: (N, K) whether an arm is a best one.
         counts: (N, K) pulls of each arm.
-        favourites: (N, K) weights that are 1 for the most pulled arm; arms that tie share it.
+        is_favourite: (N, K) whether an arm is the most pulled one, or one of several.
+        num_favourites: (N,) how many these are.
     """
 
     best: FloatArray
     gaps: FloatArray
     mean_gaps: FloatArray
+    is_best: BoolArray
     counts: IntArray
-    favourites: FloatArray
+    is_favourite: BoolArray
+    num_favourites: IntArray
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -52,28 +58,53 @@ class State:
         self._before = step.actions
         if step.means is not None:
             self.best = step.means.max(axis=1)
-            self.gaps = self.best[:, None] - step.means
-            self.mean_gaps = self.gaps.mean(axis=1)
-            self.counts = np.zeros(step.means.shape, dtype=np.int64)
+            gaps = self.best[:, None] - step.means
+            self.mean_gaps = gaps.mean(axis=1)
+            # An arm's lanes lie side by side, so that sums over arms take a third of the time.
+            self.gaps = np.asfortranarray(gaps)
+            self.is_best = self.gaps == 0
+            self.counts = np.zeros(step.means.shape, dtype=np.int64, order="F")
 
-    def take_in(self, steps: list[Step], addends: dict[str, FloatArray]) -> None:
-        """Take in C consecutive steps, and add up (C, N) values by name."""
+    def take_in(
+        self, steps: list[Step], addends: dict[str, FloatArray], due: Sequence[int]
+    ) -> Iterator[None]:
+        """Take in C consecutive steps, and stop to be looked at after those that are due.
+
+        Args:
+            steps: C of them.
+            addends: name -> (C, N) values to add up; they become the sums after the steps that are
+                due, and after the last one.
+            due: which of the steps, sorted.
+        """
+        ends = [*due, *({len(steps) - 1} - {*due})]
+        starts = [0, *(end + 1 for end in ends[:-1])]
         is_alive = np.array([step.is_alive for step in steps])
         actions = np.array([step.actions for step in steps])
-        counted = True if is_alive.all() else is_alive
         for name, values in addends.items():
-            self.sums[name] = self.sums.get(name, 0.0) + values.sum(axis=0, where=counted)
+            if not is_alive.all():
+                values[~is_alive] = 0.0
+            is_due = len(ends) == len(steps)  # each of them
+            sums = values if is_due else np.add.reduceat(values, starts, axis=0)
+            sums[0] += self.sums.get(name, 0.0)
+            addends[name] = np.cumsum(sums, axis=0, out=sums)
+        lengths = np.cumsum(np.add.reduceat(is_alive, starts, axis=0, dtype=np.int64), axis=0)
+        lengths += self.lengths
         has_switched = (actions != np.vstack([self._before, actions[:-1]])) & is_alive
-        numbers = self.num_steps + 1 + np.arange(len(steps))
-        latest = (has_switched * numbers[:, None]).max(axis=0)
-        self.last_switch = np.maximum(self.last_switch, latest)
-        if self.knows_means:
-            np.add.at(self.counts, (np.nonzero(is_alive)[1], actions[is_alive]), 1)
-            is_favourite = self.counts == self.counts.max(axis=1, keepdims=True)
-            self.favourites = is_favourite / is_favourite.sum(axis=1, keepdims=True)
-        self.lengths += is_alive.sum(axis=0)
+        latest = has_switched * (self.num_steps + 1 + np.arange(len(steps)))[:, None]
+        latest = np.maximum.accumulate(np.maximum.reduceat(latest, starts, axis=0))
+        latest = np.maximum(latest, self.last_switch)
         self.num_steps += len(steps)
-        self.step, self._before = steps[-1], actions[-1]
+        self._before = actions[-1]
+        for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            self.step, self.lengths, self.last_switch = steps[end], lengths[row], latest[row]
+            self.sums = {name: values[row] for name, values in addends.items()}
+            if self.knows_means:
+                new = is_alive[start : end + 1]
+                np.add.at(self.counts, (np.nonzero(new)[1], actions[start : end + 1][new]), 1)
+                self.is_favourite = self.counts == self.counts.max(axis=1, keepdims=True)
+                self.num_favourites = self.is_favourite.sum(axis=1)
+            if row < len(due):
+                yield
 
 
 class Column(NamedTuple):
@@ -227,7 +258,7 @@ COLUMNS = {
     ),
     "simple_regret": Column(
         "max(means) minus the mean of the most pulled arm (average over ties)",
-        shows=lambda now: (now.gaps * now.favourites).sum(axis=1),
+        shows=lambda now: (now.gaps * now.is_favourite).sum(axis=1) / now.num_favourites,
         needs_means=True,
         unit="reward",
         title="simple regret",
@@ -235,7 +266,7 @@ COLUMNS = {
     ),
     "best_arm_found": Column(
         "1 if the most pulled arm is a best one (average over ties)",
-        shows=lambda now: ((now.gaps == 0) * now.favourites).sum(axis=1),
+        shows=lambda now: (now.is_best & now.is_favourite).sum(axis=1) / now.num_favourites,
         needs_means=True,
         unit="share",
         title="best arm found",
@@ -269,13 +300,20 @@ def columns_of(found: Container[str]) -> list[str]:
     return [name for name, column in COLUMNS.items() if not column.is_optional or name in found]
 
 
-def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
+ORIGIN = b"bandit_gym"
+"""Where a file's metadata say, as JSON, what its block was drawn from."""
+
+
+def to_parquet(
+    run: Run, block: int, recorded: Mapping[str, np.ndarray], origin: Mapping[str, Any]
+) -> bytes:
     """Lay a block out as a tidy table, sorted by replication and step, in Parquet's format.
 
     Args:
         run: the run.
         block: index of the block.
         recorded: name -> (N, S) values after each recorded step.
+        origin: what it was drawn from beside its settings, as JSON can hold it.
 
     Returns:
         The bytes of a file with N S rows; the same bytes for the same values.
@@ -288,17 +326,60 @@ def to_parquet(run: Run, block: int, recorded: dict[str, np.ndarray]) -> bytes:
         values = column.of_block(run, block) if column.of_block else recorded.get(name)
         is_own = column.type is dict
         arrays.append(_to_map(own, shape) if is_own else _to_arrow(values, column.type, shape))
-        fields.append(pa.field(name, arrays[-1].type, metadata={"description": column.meaning}))
+        meaning = {"description": column.meaning}
+        fields.append(pa.field(name, arrays[-1].type, nullable=False, metadata=meaning))
+    content = {**_identity(run, block), "settings": run.settings, **origin}
+    schema = pa.schema(fields, metadata={ORIGIN: json.dumps(content).encode()})
     buffer = io.BytesIO()
     pq.write_table(
-        pa.table(arrays, schema=pa.schema(fields)),
+        pa.table(arrays, schema=schema),
         buffer,
-        compression="zstd",
-        use_dictionary=[name for name, column in columns.items() if column.type in (int, str)]
+        compression="lz4",
+        use_dictionary=[name for name, column in columns.items() if column.type is str]
         + [f"{OWN}.key_value.key"],
-        use_byte_stream_split=[name for name, column in columns.items() if column.type is float],
+        use_byte_stream_split=[n for n, column in columns.items() if column.type in (int, float)],
+        write_page_checksum=True,
     )
     return buffer.getvalue()
+
+
+def read_origin(run: Run, block: int, data: pa.Buffer) -> dict[str, Any]:
+    """Return what a block was drawn from; all of it is read, and its checksums are compared.
+
+    Raises:
+        ValueError: if it is damaged, or another block, or none at all.
+    """
+    try:
+        file = open_parquet(data)
+        num_rows = file.read(use_threads=False).num_rows
+        found = json.loads((file.schema_arrow.metadata or {})[ORIGIN])
+        is_its = num_rows == run.block_size * len(run.steps) and {*KEYS} <= {
+            *file.schema_arrow.names
+        }
+        is_its &= found.items() >= _identity(run, block).items()
+        is_told = isinstance(found["results_version"], int) and isinstance(found["versions"], dict)
+        is_told &= all(isinstance(each, dict) for each in found["sources"].values())
+    except (
+        OSError,
+        pa.ArrowException,
+        LookupError,
+        TypeError,
+        AttributeError,
+        ValueError,
+    ) as error:
+        raise ValueError(f"block must be whole, got an error: {error!r}.") from error
+    if not (is_its and is_told):
+        raise ValueError(f"block must be block {block} of {run.name}, got another file.")
+    return dict(found)
+
+
+def open_parquet(data: pa.Buffer) -> pq.ParquetFile:
+    """Open what `to_parquet` has written."""
+    return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+
+
+def _identity(run: Run, block: int) -> dict[str, Any]:
+    return {"run": run.digest, "block": block}
 
 
 def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:
@@ -307,7 +388,7 @@ def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:
         return pa.DictionaryArray.from_arrays(numbers(indices), texts([values]))
     if values is None:
         values = -1 if kind is int else np.nan
-    return numbers(np.broadcast_to(values, shape).astype(kind).reshape(-1))
+    return numbers(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=kind).reshape(-1))
 
 
 def _to_map(own: dict[str, np.ndarray], shape: tuple[int, int]) -> pa.MapArray:
@@ -333,26 +414,6 @@ def texts(values: Sequence[str]) -> pa.Array:
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     buffers = (pa.py_buffer(part) for part in (ends, b"".join(encoded)))
     return pa.StringArray.from_buffers(len(values), *buffers)
-
-
-def open_parquet(run: Run, data: pa.Buffer) -> pq.ParquetFile:
-    """Open what `to_parquet` has written for a block of the run.
-
-    Raises:
-        ValueError: if it is something else.
-    """
-    try:
-        file = pq.ParquetFile(pa.BufferReader(data))
-    except (OSError, pa.ArrowException) as error:
-        raise ValueError(f"block must be a Parquet file, got an error: {error}.") from error
-    num_rows, found = run.block_size * len(run.steps), file.metadata.num_rows
-    missing = [name for name in KEYS if name not in file.schema_arrow.names]
-    if found != num_rows or missing:
-        raise ValueError(
-            f"block must have {num_rows} rows and the columns {', '.join(KEYS)}, got {found} rows "
-            f"without {missing}."
-        )
-    return file
 
 
 def read_map(values: pa.ChunkedArray) -> dict[str, FloatArray]:

@@ -1,31 +1,46 @@
-"""What an experiment can name, environments and agents, and which options each of them takes.
+"""What the names in settings stand for: environments, agents, their options, and objects.
 
 Agents are found by name at run time, since this package imports none: a short name is looked up in
 `agents.AGENTS`, and `module:Class` names a class of anybody's with the methods of `BanditAgent`, or
 `module:Class.method` a class method that makes one.
+
+What has no importable name, such as a class of a notebook, is *packed*. Settings hold a name such
+as `<own>:MyAgent.0123456789abcdef`: its own and a digest. This process keeps the object. Entries
+that are sent to workers take it along, pickled by value as joblib's loky does with functions.
+Folders of results store the name alone. The digest in the name is of the object's source text and
+plain values. Another digest, of the whole pickle, decides whether stored blocks still count. The
+pickle also has what the code calls, so the same cell of another session is other code.
 """
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import pickle
+import re
+import sys
+import textwrap
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from bandit_gym.checks import NAMED, check_choice, check_keys, message
-from bandit_gym.envs import BanditEnv
-from bandit_gym.experiments.command_line import terminal_width, wrap
-from bandit_gym.experiments.packed import is_packed, shown, unpack
-from bandit_gym.experiments.provenance import find_code, find_module, find_sources
+from bandit_gym.checks import NAMED, check_choice, check_fit, check_keys, find_problem, message
+from bandit_gym.envs import BanditEnv, BanditVectorEnv
+from bandit_gym.experiments.provenance import find_module, find_sources, texts
 from bandit_gym.likelihoods import LIKELIHOODS
-from bandit_gym.priors import PRIORS, describe_prior
+from bandit_gym.priors import PRIORS, make_prior
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
-from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers
+from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers, wrap
+
+if TYPE_CHECKING:
+    from bandit_gym.experiments.experiment import Run
 
 Parameters = dict[str, inspect.Parameter]
 PRIOR = "prior"
@@ -36,6 +51,12 @@ ENTRY_KEYS = ("label", "grid")
 
 METHODS = ("reset", "act", "observe")
 NUM_SAMPLER_ARGUMENTS = 5
+GIVEN = ("env", "problem")
+"""Arguments that every wrapper or agent is given, and that are therefore no options."""
+
+KINDS = ("environments", "wrappers", "agents", "priors", "likelihoods")
+
+# -- Names and their options ----------------------------------------------------------------------
 
 
 def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
@@ -45,17 +66,19 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
         ValueError: if the environment is unknown or has no such option; names the nearest.
     """
     target = f"bandit_gym:{name}" if name in ENV_IDS else name
-    find_sources(target, options)  # which forgets modules that have changed
+    find_sources(target, options)  # which refuses modules that were edited since their import
     try:
         parameters = _parameters(_find_environment(target))
     except (gym.error.Error, ImportError, TypeError, ValueError, AttributeError) as error:
         if ":" not in name:
             check_choice("env", name, ENV_IDS)
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise ValueError(message("env", "be an id Gymnasium can make", name, reason)) from error
+        raise ValueError(
+            message("env", "be an id Gymnasium can make", name, _reason(error))
+        ) from error
     plain = {option: value for option, value in options.items() if option != "wrappers"}
-    _check_options(f"options of {short_name(target)}", parameters, plain)
-    check_wrappers(options.get("wrappers", []))
+    _check_options(target, parameters, plain)
+    if "wrappers" in options:
+        check_wrappers(options["wrappers"])
     return target
 
 
@@ -66,12 +89,13 @@ def resolve_agent(name: str, options: Mapping[str, Any]) -> str:
         ValueError: if the agent is unknown or has no such option; names the nearest.
     """
     target = name if ":" in name else agent_names()[check_choice("agent", name, agent_names())]
-    find_sources(target, options)  # which forgets modules that have changed
-    own = without_told(options)
-    known = agent_options(target)
+    find_sources(target, options)  # which refuses modules that were edited since their import
+    code = load_agent(target)
+    num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else 1
+    known = dict(list(inspect.signature(code).parameters.items())[num_given:])
     if target.startswith("agents:"):  # which all take a prior, and words for one
-        known = known | {PRIOR: inspect.Parameter(PRIOR, inspect.Parameter.KEYWORD_ONLY)}
-    _check_options(f"options of {short_name(target)}", known, own)
+        known |= {PRIOR: inspect.Parameter(PRIOR, inspect.Parameter.KEYWORD_ONLY)}
+    _check_options(target, known, without_told(options))
     return target
 
 
@@ -94,16 +118,6 @@ def short_name(target: str) -> str:
     """Return what people call a target: an agent's short name, or what follows the module."""
     names = {known: name for name, known in agent_names().items()}
     return names.get(target, shown(target).rpartition(":")[2])
-
-
-def agent_options(target: str) -> Parameters:
-    """Return the keyword arguments of an agent's constructor, the problem left out.
-
-    Of a sampler those beside what every sampler is given; see `bandit_gym.fidelity.trial`.
-    """
-    code = load_agent(target)
-    num_given = NUM_SAMPLER_ARGUMENTS if is_sampler(code) else 1
-    return dict(list(inspect.signature(code).parameters.items())[num_given:])
 
 
 def is_sampler(code: Any) -> bool:
@@ -129,20 +143,15 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
     try:
         found = load(target)
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
-        plain = isinstance(error, ImportError | AttributeError | ValueError)
-        words = str(error) if plain else f"{type(error).__name__}: {error}"
-        reason = " ".join(words.split()).rstrip(".")
-        raise ValueError(message("agent", "be an importable class", target, reason)) from error
-    if not _may_be_agent(found):
+        raise ValueError(
+            message("agent", "be an importable class", target, _reason(error))
+        ) from error
+    is_class = inspect.isclass(found)
+    is_agent = is_class and all(callable(getattr(found, name, None)) for name in METHODS)
+    if not (is_agent or not is_class and callable(found) and not inspect.isbuiltin(found)):
         condition = f"be a class with methods {', '.join(METHODS)}, or a function that makes one"
         raise TypeError(message("agent", condition, target))
     return found  # type: ignore[no-any-return]
-
-
-def _may_be_agent(found: Any) -> bool:
-    if inspect.isclass(found):
-        return all(callable(getattr(found, name, None)) for name in METHODS)
-    return callable(found) and not inspect.isbuiltin(found)
 
 
 def load(target: str) -> Any:
@@ -153,10 +162,20 @@ def load(target: str) -> Any:
     return attrgetter(name)(import_module(module))
 
 
-def find_own_code(experiment: Any) -> list[str]:
-    """List what an experiment runs that does not come with this project; nothing is imported."""
-    known = {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
-    return find_code(experiment, known)
+def _find_environment(target: str) -> Any:
+    """Return what makes an environment."""
+    if is_packed(target):  # a problem of a session
+        return BanditEnv
+    module, _, env_id = target.rpartition(":")
+    if module:
+        import_module(module)  # which registers the id
+    entry_point = gym.spec(env_id).entry_point
+    return load(entry_point) if isinstance(entry_point, str) else entry_point
+
+
+def known_targets() -> set[str]:
+    """Return the targets that come with this project."""
+    return {f"bandit_gym:{env_id}" for env_id in ENV_IDS} | {*agent_names().values()}
 
 
 def told_prior(options: Mapping[str, Any]) -> Any:
@@ -172,15 +191,10 @@ def without_told(options: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in options.items() if not (is_told and key == PRIOR)}
 
 
-def describe_belief(options: Mapping[str, Any]) -> str:
-    """Return what a label says of the prior that an agent is told; nothing if it is its world's."""
-    told = told_prior(options)
-    return "" if told is None else f", told {describe_prior(told)}"
-
-
-KINDS = ("environments", "wrappers", "agents", "priors", "likelihoods")
-HANDED = ("env", "problem")
-"""Arguments that every wrapper or agent is given, and that are therefore no options."""
+def _parameters(make: Any) -> Parameters:
+    """Return what people may choose of the arguments of a constructor."""
+    found = inspect.signature(make).parameters
+    return {name: each for name, each in found.items() if name not in GIVEN}
 
 
 def describe_catalogue(*kinds: str) -> str:
@@ -207,32 +221,224 @@ def describe_catalogue(*kinds: str) -> str:
     return "\n\n".join(parts)
 
 
-def _find_environment(target: str) -> Any:
-    if is_packed(target):  # a problem of a session
-        return BanditEnv
-    module, _, env_id = target.rpartition(":")
-    if module:
-        import_module(module)  # which registers the id
-    entry_point = gym.spec(env_id).entry_point
-    return load(entry_point) if isinstance(entry_point, str) else entry_point
-
-
 def _describe(name: str, make: Any) -> str:
-    """Write a name, what its docstring says first, and its options, each below the other."""
+    """Write a name and what its docstring says first, and on a line of their own its options."""
     summary = " ".join((inspect.getdoc(make) or "").partition("\n\n")[0].split())
     told = (str(each.replace(annotation=each.empty)) for each in _parameters(make).values())
-    options = ", ".join(told) or "no options"
-    width = terminal_width()
-    return f"{wrap(f'{name}: {summary}', width)}\n{wrap(options, width, '    ')}"
+    return f"{name}: {summary}\n    {', '.join(told) or 'no options'}"
 
 
-def _parameters(make: Any) -> Parameters:
-    """Return what people may choose of the arguments of a constructor."""
-    found = inspect.signature(make).parameters
-    return {name: each for name, each in found.items() if name not in HANDED}
-
-
-def _check_options(name: str, parameters: Parameters, options: Mapping[str, Any]) -> None:
+def _check_options(target: str, parameters: Parameters, options: Mapping[str, Any]) -> None:
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     if not takes_any:
-        check_keys(name, options, optional=[*parameters, *ENTRY_KEYS])
+        check_keys(f"options of {short_name(target)}", options, optional=[*parameters, *ENTRY_KEYS])
+
+
+def _reason(error: BaseException) -> str:
+    is_plain = isinstance(error, ImportError | AttributeError | ValueError | TypeError)
+    words = str(error) if is_plain else f"{type(error).__name__}: {error}"
+    return " ".join(words.split()).rstrip(".")
+
+
+def headline(error: BaseException) -> str:
+    """Say in one line, fit for a terminal, what was raised."""
+    line = f"{type(error).__name__}: {str(error).strip()}".partition("\n")[0]
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+
+# -- An environment and an agent from a run -------------------------------------------------------
+
+
+def build(run: Run) -> tuple[BanditAgent, gym.vector.VectorEnv]:
+    """Make the agent and the native vector environment of a run.
+
+    An agent whose constructor takes a `horizon` is told that of the run, if its entry tells none.
+
+    Raises:
+        ValueError: if the environment is no Bayesian bandit, an option has a wrong value, or the
+            agent cannot tell the propensities that are asked for.
+    """
+    env = _make_lanes(run)
+    problem = find_problem(env)
+    if problem is None:
+        target = run.environment.target
+        raise ValueError(f"env must have a `problem` to tell agents of, got {target!r}.")
+    agent = _make_agent(run, problem)
+    if run.propensities and not hasattr(agent, "action_probabilities"):
+        condition = "have the method action_probabilities where propensities are recorded"
+        raise ValueError(message("agent", condition, run.agent.target))
+    return agent, _wrap(run, env)
+
+
+def make_world(run: Run) -> gym.vector.VectorEnv:
+    """Make the native vector environment of a run, in its wrappers."""
+    return _wrap(run, _make_lanes(run))
+
+
+def _make_lanes(run: Run) -> gym.vector.VectorEnv:
+    target, options = run.environment.target, unpack_options(run.environment.options)
+    options = {"max_episode_steps": run.horizon} | options
+    options.pop("wrappers", None)
+    if is_packed(target):
+        return BanditVectorEnv(run.block_size, unpack(target), **options)
+    return gym.make_vec(target, num_envs=run.block_size, **options)
+
+
+def _wrap(run: Run, env: gym.vector.VectorEnv) -> gym.vector.VectorEnv:
+    wrappers = unpack_options(run.environment.options).get("wrappers")
+    return wrap(env, wrappers) if wrappers else env  # type: ignore[no-any-return]
+
+
+def _make_agent(run: Run, problem: Any) -> BanditAgent:
+    """Make an agent that is told the problem, or another prior, and the horizon if it asks."""
+    entry = run.agent
+    make, options = load_agent(entry.target), unpack_options(entry.options)
+    takes = inspect.signature(make).parameters
+    takes_prior = PRIOR in takes and not entry.target.startswith("agents:")
+    if told_prior(entry.options) is not None and not takes_prior:
+        problem = replace(problem, prior=make_prior(options.pop(PRIOR)))
+    if "horizon" in takes:
+        options = {"horizon": run.horizon} | options
+    return make(problem, **options)
+
+
+def try_run(run: Run) -> str:
+    """Say why agent and environment cannot be built or do not fit each other; "" if they do."""
+    try:
+        agent, env = build(run)
+        check_fit(agent, env, warns=PRIOR not in run.agent.options)
+        most = getattr(agent, "most_lanes", run.block_size)
+        if run.block_size > most:
+            condition = f"be at most {most}, for all that this agent keeps of each lane"
+            raise ValueError(message("block_size", condition, run.block_size))
+        env.close()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit among them
+        return headline(error)
+    return ""
+
+
+# -- Objects without an importable name -----------------------------------------------------------
+
+PREFIX = "<own>:"
+"""What no module can be called."""
+
+PACKED = re.compile(r"<own>:[\w.]+\.[0-9a-f]{16}")
+
+TRACKER = re.compile(rb"[0-9a-f]{32}")
+"""The random name that cloudpickle gives each class; a cell that is run again has another."""
+
+_objects: dict[str, Any] = {}
+_pickles: dict[str, bytes] = {}
+
+
+def name_of(code: Any) -> str:
+    """Return a target of a class or a function, by which any process finds it."""
+    module, name = str(getattr(code, "__module__", "")), getattr(code, "__qualname__", "")
+    if module.partition(".")[0] == "agents" and f"agents:{name}" in agent_names().values():
+        return f"agents:{name}"  # as its short name has it, so that it draws the same numbers
+    found = sys.modules.get(module)
+    has_home = module in sys.builtin_module_names or getattr(found, "__file__", None) is not None
+    is_importable = module != "__main__" and has_home and getattr(found, name, None) is code
+    return f"{module}:{name}" if is_importable else pack(code)
+
+
+def pack(value: Any) -> str:
+    """Keep an object, and return the name that stands for it.
+
+    Raises:
+        TypeError: if it cannot be sent to other processes.
+    """
+    import cloudpickle  # slow to start, and seldom needed
+
+    label = getattr(value, "__name__", type(value).__name__)
+    try:
+        pickled = cloudpickle.dumps(value)
+    except Exception as error:  # of any kind, as what an object holds may be anything
+        reason = f"{type(error).__name__}: {error}".rstrip(".")
+        raise TypeError(message(label, "be picklable", value, reason)) from error
+    plain = re.sub(r"\W", "_", label)  # without the brackets of <lambda>
+    name = f"{PREFIX}{plain}.{_digest_of(value)[:16]}"
+    _pickles[name], _objects[name] = pickled, value
+    return name
+
+
+def is_packed(value: Any) -> bool:
+    """Say whether a value is a name that stands for an object."""
+    return isinstance(value, str) and PACKED.fullmatch(value) is not None
+
+
+def shown(name: str) -> str:
+    """Return what people call what a packed name stands for; any other name as it is."""
+    return name.removeprefix(PREFIX).rpartition(".")[0] if is_packed(name) else name
+
+
+def unpack(name: str) -> Any:
+    """Return the object that a name stands for.
+
+    Raises:
+        ValueError: if this process does not have it; says how it would.
+    """
+    if name not in _objects and name in _pickles:
+        _objects[name] = pickle.loads(_pickles[name])
+    if name not in _objects:
+        label = shown(name)
+        raise ValueError(
+            f"{label} must be importable to be run from a folder, got code of a session, of which "
+            f"the folder has a digest only; put it into a module and name it 'module:{label}'."
+        )
+    return _objects[name]
+
+
+def unpack_options(value: Any) -> Any:
+    """Return options in which objects are what stood for them, as `{"name": packed name}`."""
+    if isinstance(value, Mapping):
+        if is_packed(value.get("name")):
+            return unpack(value["name"])
+        return {key: unpack_options(item) for key, item in value.items()}
+    return [unpack_options(item) for item in value] if isinstance(value, list) else value
+
+
+def pickles_of(value: Any) -> dict[str, bytes]:
+    """Return the pickles of what nested settings name, for another process."""
+    return {text: _pickles[text] for text in texts(value) if text in _pickles}
+
+
+def take_in(pickles: Mapping[str, bytes]) -> None:
+    """Keep what another process has sent; it is unpickled when it is first used."""
+    _pickles.update(pickles)
+
+
+def sources_of(target: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return what results depend on beside settings: file, or name of an object -> digest."""
+    return find_sources(target, options) | {
+        name: hashlib.sha256(TRACKER.sub(b"", data)).hexdigest()
+        for name, data in pickles_of([target, options]).items()
+    }
+
+
+def _digest_of(value: Any) -> str:
+    """Return a digest of an object's source text and plain values, as hexadecimal digits.
+
+    It is the same in any process, so that the seeds that it enters are. Code that the object calls
+    does not count here; see `sources_of`.
+    """
+    import joblib  # slow to start, and seldom needed
+
+    is_code = isinstance(value, FunctionType | type)
+    code = value if is_code else type(value)
+    try:
+        source = inspect.getsource(code)
+    except (OSError, TypeError):  # of a shell, or made by other code
+        source = code.__qualname__
+    if isinstance(value, FunctionType):
+        held: Any = [cell.cell_contents for cell in value.__closure__ or ()], value.__defaults__
+    else:
+        held = None if is_code else getattr(value, "__dict__", repr(value))
+    try:
+        held = str(joblib.hash(held))
+    except Exception:  # of anybody's, such as a lock
+        held = type(held).__qualname__
+    text = f"{textwrap.dedent(source)}\n{held}"
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()

@@ -14,18 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from bandit_gym.checks import check_callback, check_folder, check_object, message
-from bandit_gym.experiments.blocks import open_parquet
-from bandit_gym.experiments.catalogue import find_own_code, load
-from bandit_gym.experiments.executor import Died, Executor, Workers, without_start
+from bandit_gym.experiments.catalogue import known_targets, load, try_run
+from bandit_gym.experiments.executor import Died, Workers, make_calls
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.provenance import OutdatedError, Stamp, find_changes, make_stamp
-from bandit_gym.experiments.simulation import Outcome, simulate_block, try_run
-from bandit_gym.experiments.store import Store, has_receipts
+from bandit_gym.experiments.provenance import find_code
+from bandit_gym.experiments.simulation import Outcome, simulate_block
+from bandit_gym.experiments.store import Store
 
 __all__ = ["Progress", "Workers", "run_experiment"]
 
 FEW_DECISIONS = 5_000
 """Up to this many decisions are taken in this process, for a worker needs a second to start."""
+
+MOST_NAME = 20
+"""Characters of the name of the agent that has finished a block, beside the bar."""
 
 Task = tuple[Run, int]
 
@@ -82,21 +84,6 @@ class Callback:
         """
 
 
-@dataclass
-class Survey:
-    """What a folder holds of an experiment.
-
-    Attributes:
-        complete: the blocks that count.
-        stale: those of other code, and what has changed since.
-        damaged: names of those that are torn or altered.
-    """
-
-    complete: set[Task]
-    stale: dict[Task, set[str]]
-    damaged: list[str]
-
-
 def run_experiment(
     experiment: Experiment,
     directory: str | Path,
@@ -140,31 +127,32 @@ def run_experiment(
     if not isinstance(given, Sequence) or not all(isinstance(each, Callback) for each in given):
         condition = "be a list of objects of subclasses of bandit_gym.callbacks.Callback"
         raise TypeError(message("callbacks", condition, callbacks))
-    stamps = {run: make_stamp(run.sources()) for run in experiment.runs}
-    _check_buildable(experiment, folder)
-    with contextlib.ExitStack() as stack:
-        store = stack.enter_context(Store.claimed(folder, experiment))
-        found = _survey(store, experiment, stamps)
-        if found.stale and not recompute:
-            changed = ", ".join(sorted(set().union(*found.stale.values())))
-            raise OutdatedError(
-                f"the folder must hold what the present code draws, got {str(directory)!r}, where "
-                f"{len(found.stale)} blocks are of other code: {changed}; "
-                "choose --recompute (in Python recompute=True) to replace them."
+    for run in experiment.runs:  # those seen before are skipped
+        problem = "" if Store(folder).has_blocks(run) else try_run(run)
+        if problem:
+            raise ValueError(
+                f"agent {run.agent.label} must be able to play {run.environment.label}, "
+                f"got {problem}"
             )
+    sources = {run: run.sources() for run in experiment.runs}
+    with contextlib.ExitStack() as stack:
+        claimed = Store.claimed(folder, experiment, sources, recompute=recompute)
+        store, found = stack.enter_context(claimed)
         total = len(experiment.runs) * experiment.num_blocks
-        if _is_little(experiment, total - len(found.complete)):
-            workers = without_start(workers)
-        executor = stack.enter_context(Executor(workers))
+        num_decisions = (total - len(found.complete)) * experiment.block_size * experiment.horizon
+        is_little = num_decisions <= FEW_DECISIONS and not find_code(experiment, known_targets())
+        if is_little and workers.backend == "loky":
+            workers = Workers("serial")
+        seconds: dict[str, float] = {}  # an agent's last block
+        tasks = _tasks(experiment, found.complete, seconds, workers.width)
         counts = total, len(found.complete)
         on_progress(Progress(*counts, 0, tuple(found.damaged), None))
         for callback in callbacks:
             stack.callback(callback.on_end, experiment, folder)
             callback.on_start(experiment, folder)
-        seconds: dict[str, float] = {}  # an agent's last block
-        tasks = _tasks(experiment, found.complete, seconds, workers.width)
-        calls = ((run, block, stamps[run]["sources"]) for run, block in tasks)
-        for done, (call, result) in enumerate(executor.call(simulate_block, calls), start=1):
+        calls = ((run, block, sources[run]) for run, block in tasks)
+        made = stack.enter_context(contextlib.closing(make_calls(workers, simulate_block, calls)))
+        for done, (call, result) in enumerate(made, start=1):
             outcome = result
             if isinstance(result, Died):
                 line = f"WorkerDied: the process that simulated this alone died: {result.reason}"
@@ -173,49 +161,11 @@ def run_experiment(
             if outcome.data is None:
                 store.write_failure(outcome.run, outcome.block, outcome.failure or "")
             else:
-                stamp = stamps[outcome.run]
-                store.write_block(outcome.run, outcome.block, outcome.data, stamp, outcome.facts)
+                store.write_block(outcome.run, outcome.block, outcome.data, outcome.facts)
             on_progress(Progress(*counts, done, tuple(found.damaged), outcome))
             for callback in callbacks:
                 callback.on_block(outcome)
     return load("bandit_gym.results:load_results")(folder, experiment)
-
-
-def _check_buildable(experiment: Experiment, directory: Path) -> None:
-    """Refuse an agent that cannot be built, or not for its world; those seen before are skipped."""
-    for run in experiment.runs:
-        problem = "" if has_receipts(directory, run) else try_run(run)
-        if problem:
-            raise ValueError(
-                f"agent {run.agent.label} must be able to play {run.environment.label}, "
-                f"got {problem}"
-            )
-
-
-def _is_little(experiment: Experiment, num_blocks: int) -> bool:
-    """Say whether this many blocks are soon done, by code that comes with this project."""
-    num_decisions = num_blocks * experiment.block_size * experiment.horizon
-    return num_decisions <= FEW_DECISIONS and not find_own_code(experiment)
-
-
-def _survey(store: Store, experiment: Experiment, stamps: dict[Run, Stamp]) -> Survey:
-    found = Survey(set(), {}, [])
-    for run in experiment.runs:
-        for block in store.blocks(run, experiment.num_blocks):
-            try:
-                stored = store.read_block(run, block)
-                open_parquet(run, stored.data)
-            except FileNotFoundError:
-                continue
-            except ValueError:
-                found.damaged.append(f"{run.name}/{block:05d}")
-                continue
-            changed = find_changes(stored.receipt, stamps[run])
-            if changed:
-                found.stale[run, block] = changed
-            else:
-                found.complete.add((run, block))
-    return found
 
 
 def _tasks(
@@ -234,3 +184,37 @@ def _tasks(
             yield dearest
         if block < experiment.num_blocks:
             near += [(run, block) for run in experiment.runs if (run, block) not in complete]
+
+
+@contextlib.contextmanager
+def progress_on_stderr() -> Iterator[Callable[[Progress], None]]:
+    """Give a callback for `run_experiment` that shows its progress on standard error.
+
+    There are lines, and a live bar on a terminal.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    columns = ("{task.description}", BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("blocks", total=None)
+
+        def show(progress: Progress) -> None:
+            completed = progress.num_stored + progress.num_done
+            bar.update(task, total=progress.num_blocks, completed=completed)
+            if (outcome := progress.outcome) is None:
+                text = f"{progress.num_blocks} blocks, {progress.num_stored} of them stored already"
+                if progress.damaged:
+                    text += f"; damaged and computed again: {', '.join(progress.damaged)}"
+                console.print(text)
+                return
+            agent, world = outcome.run.agent.label, outcome.run.environment.label
+            bar.update(task, description=agent[:MOST_NAME])
+            if outcome.failure is not None:
+                reason = outcome.failure.splitlines()[0]
+                line = f"{agent} failed in {world}, block {outcome.block}: {reason}"
+                console.print(line, style="red")
+
+        yield show

@@ -14,10 +14,11 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import chain
 from typing import Any, NamedTuple
 
 from bandit_gym.checks import check_choice, check_integer, message
@@ -90,65 +91,55 @@ class Died:
         self.reason = " ".join(str(error).split())
 
 
-class Executor(contextlib.AbstractContextManager["Executor"]):
-    """Makes calls, on workers that are there from the first call to the end of the context.
+def make_calls(
+    workers: Workers, function: Callable[..., Any], calls: Iterable[Call]
+) -> Generator[tuple[Call, Any], None, None]:
+    """Yield each call's arguments and what came of it, or `Died`, in the order of finishing.
 
-    Arguments:
-        workers: who they are.
+    Workers are there from the first call on, and end with the last one or as this is closed.
     """
+    waiting = iter(calls)
+    for call in waiting:
+        lost: list[Call] = []
+        with BACKENDS[workers.backend](workers) as pool:
+            yield from _make_while_alive(pool, function, chain([call], waiting), lost)
+        yield from _make_alone(replace(workers, num_workers=1), function, iter(lost))
 
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
-        self._stack = contextlib.ExitStack()
-        self._pool: Pool | None = None
 
-    def __exit__(self, *error: Any) -> bool | None:
-        return self._stack.__exit__(*error)
+def _make_while_alive(
+    pool: Pool, function: Callable[..., Any], calls: Iterator[Call], lost: list[Call]
+) -> Iterator[tuple[Call, Any]]:
+    """Make calls until all are made, or a worker dies; `lost` are those that died with it."""
+    under_way: dict[Future[Any], Call] = {}
+    while True:
+        for call in calls if not lost else ():
+            under_way[_submit(pool, function, call)] = call
+            if len(under_way) == pool.limit:
+                break
+        done = wait(under_way, return_when=FIRST_COMPLETED).done
+        if not done:
+            return
+        for future in [future for future in under_way if future in done]:
+            call = under_way.pop(future)
+            if isinstance(future.exception(), pool.deaths):
+                lost.append(call)
+            else:
+                yield call, future.result()
 
-    def call(
-        self, function: Callable[..., Any], calls: Iterable[Call]
-    ) -> Iterator[tuple[Call, Any]]:
-        """Yield each call's arguments and what came of it, or `Died`, in the order of finishing."""
-        waiting, under_way, lost = iter(calls), dict[Future[Any], Call](), list[Call]()
-        while True:
-            if not lost:
-                for call in waiting:
-                    pool = self._connected()
-                    under_way[_submit(pool, function, call)] = call
-                    if len(under_way) == pool.limit:
-                        break
-            done = wait(under_way, return_when=FIRST_COMPLETED).done
-            for future in [future for future in under_way if future in done]:
-                call = under_way.pop(future)
-                if isinstance(future.exception(), pool.deaths):
-                    lost.append(call)
-                else:
-                    yield call, future.result()
-            if lost and not under_way:
-                self._disconnect()
-                with Executor(replace(self._workers, num_workers=1)) as alone:
-                    for call in lost:
-                        yield call, alone._call_alone(function, call)
-                lost = []
-            elif not done:
-                return
 
-    def _call_alone(self, function: Callable[..., Any], call: Call) -> Any:
-        pool = self._connected()
-        future = _submit(pool, function, call)
-        if isinstance(error := future.exception(), pool.deaths):
-            self._disconnect()
-            return Died(error)
-        return future.result()
-
-    def _connected(self) -> Pool:
-        if self._pool is None:
-            self._pool = self._stack.enter_context(BACKENDS[self._workers.backend](self._workers))
-        return self._pool
-
-    def _disconnect(self) -> None:
-        self._stack.close()
-        self._pool = None
+def _make_alone(
+    workers: Workers, function: Callable[..., Any], calls: Iterator[Call]
+) -> Iterator[tuple[Call, Any]]:
+    """Make one call after the other, on a new worker whenever one dies."""
+    for first in calls:
+        with BACKENDS[workers.backend](workers) as pool:
+            for call in chain([first], calls):
+                future = _submit(pool, function, call)
+                error = future.exception()
+                if isinstance(error, pool.deaths):
+                    yield call, Died(error)
+                    break
+                yield call, future.result()
 
 
 def _submit(pool: Pool, function: Callable[..., Any], call: Call) -> Future[Any]:
@@ -251,11 +242,6 @@ BACKENDS: dict[str, Callable[[Workers], contextlib.AbstractContextManager[Pool]]
     "serial": _serial,
     "dask": _dask,
 }
-
-
-def without_start(workers: Workers) -> Workers:
-    """Return workers that need no start: this process for processes of this machine."""
-    return Workers("serial") if workers.backend == "loky" else workers
 
 
 def end_with_parent(parent: int | None = None) -> None:

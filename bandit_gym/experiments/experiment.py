@@ -1,18 +1,21 @@
 """Experiments as data: which agents, in which environments, how often, how long, from which seed.
 
-An `Experiment` is a table of runs, one per environment and agent. A `Run` is named by its settings,
-so that equal runs share a name and a changed one never meets the files of another. Replications are
-simulated in blocks of fixed size, and a block's seeds depend on (run, block) alone; therefore
-neither the number of replications nor who simulates a block can change its result.
+An `Experiment` is a table of runs, one per environment and agent. An `Entry` holds all settings of
+its environment or agent; its label is what people call it, and changes no folder and no number. A
+`Run` is named by its settings, so that equal runs share a name and a changed one never meets the
+files of another. Replications are simulated in blocks of fixed size, and a block's seeds depend on
+(run, block) alone; therefore neither the number of replications nor who simulates a block can
+change its result. A session may give code and objects in place of names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -30,10 +33,239 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.typing import IntArray
-from bandit_gym.experiments.entries import Entry, content_digest, read_entries, write_entry
+from bandit_gym.experiments.catalogue import (
+    ENTRY_KEYS,
+    name_of,
+    pack,
+    pickles_of,
+    resolve_agent,
+    resolve_environment,
+    short_name,
+    shown,
+    sources_of,
+    take_in,
+    told_prior,
+    without_told,
+)
+from bandit_gym.likelihoods import LIKELIHOODS
+from bandit_gym.priors import describe_prior, prior_from_dict
+from bandit_gym.problem import BanditProblem
+from bandit_gym.registration import ENV_IDS
 
-FORMAT = 3
-"""Version of the names and files written here; another version is never read as this one."""
+LONGEST_LABEL = 200
+
+EXPECTED = {
+    "environments": "be a list",
+    "agents": "be a list, or a dict of labels and agents",
+    "env": "be an id, a BanditProblem, or a dict with one of these as 'env'",
+    "agent": "be a name, a class, a function, or a dict with one of these as 'agent'",
+}
+"""The conditions on lists of entries and on single entries, for messages."""
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One environment or one agent of an experiment.
+
+    Attributes:
+        target: `module:Id-v0` of an environment, `module:Class` of an agent.
+        options: keyword arguments, JSON-able.
+        label: what tables and plots call it.
+    """
+
+    target: str
+    options: dict[str, Any]
+    label: str
+
+    def __post_init__(self) -> None:
+        for name, kind in (("target", str), ("options", dict), ("label", str)):
+            if not isinstance(getattr(self, name), kind):
+                raise TypeError(message(name, f"be a {kind.__name__}", getattr(self, name)))
+        if not 0 < len(self.label) <= LONGEST_LABEL or not self.label.isprintable():
+            condition = f"have 1 to {LONGEST_LABEL} characters that can be printed"
+            raise ValueError(message("label", condition, self.label))
+        if not self.target or not self.target.isprintable():
+            raise ValueError(message("target", "read module:name", self.target))
+        if not all(isinstance(name, str) for name in self.options):
+            raise TypeError(message("options", "have names as their keys", self.options))
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Take along what has no importable name."""
+        return self.__dict__ | {"pickles": pickles_of([self.target, self.options])}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        take_in(state.pop("pickles"))
+        self.__dict__.update(state)
+
+    @cached_property
+    def digest(self) -> str:
+        """Content hash of what it is built from, as hexadecimal digits."""
+        return content_digest(self.settings)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it is built from."""
+        return {"target": self.target, "options": self.options}
+
+    def sources(self) -> dict[str, str]:
+        """Return what its results depend on beside its settings: file -> digest."""
+        return sources_of(self.target, self.options)
+
+    @cached_property
+    def name(self) -> str:
+        """What its settings read as, `racing(delta=0.1)`: the label of what is given none."""
+        return _cut(short_name(self.target) + _written(self.options))
+
+
+def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
+    """Read a list of environments or agents, or a dict of labels and agents.
+
+    Args:
+        field: what the list is called.
+        kind: "env" or "agent", the key that holds the name in an entry that is a dict.
+        entries: names, code, problems, dicts with any of these, or `Entry`.
+
+    Raises:
+        TypeError: if an entry is anything else, or cannot be sent to workers.
+    """
+    if isinstance(entries, Mapping) and kind == "agent":
+        entries = [_plain_settings(kind, each) | {"label": k} for k, each in entries.items()]
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        raise TypeError(message(field, EXPECTED[field], entries))
+    if not entries:
+        raise ValueError(message(field, "have at least one entry", entries))
+    found = tuple(entry for item in entries for entry in _expand(kind, item))
+    _check_different(field, found)
+    return found
+
+
+def _check_different(field: str, entries: Sequence[Entry]) -> None:
+    """Refuse a label that is there twice, and settings under two labels."""
+    found: set[str] = set()
+    labels: dict[str, str] = {}  # settings -> label
+    for entry in entries:
+        if entry.label in found:
+            raise ValueError(
+                f"{field} must have different labels, got {entry.label!r} more than once; "
+                "remove one or give it a label."
+            )
+        if entry.digest in labels:
+            raise ValueError(
+                f"{field} must have different settings, got the same ones as "
+                f"{labels[entry.digest]!r} and as {entry.label!r}; remove one."
+            )
+        labels[entry.digest] = entry.label
+        found.add(entry.label)
+
+
+def _expand(kind: str, item: Any) -> Iterator[Entry]:
+    """Yield one entry for each point of the item's grid; one in all if it has none."""
+    if isinstance(item, Entry):
+        yield item
+        return
+    settings = _plain_settings(kind, item)
+    options = {k: v for k, v in settings.items() if k not in (kind, *ENTRY_KEYS)}
+    grid, label = settings.get("grid", {}), settings.get("label")
+    if not (isinstance(grid, Mapping) and all(isinstance(v, list) and v for v in grid.values())):
+        raise TypeError(f"grid of {kind} must be a table of non-empty lists, got {grid!r}.")
+    for values in itertools.product(*grid.values()):
+        point = dict(zip(grid, values, strict=True))
+        own = f"{label}{_written(point)}" if label and point else label
+        yield _make_entry(kind, settings[kind], options | point, own)
+
+
+def _make_entry(kind: str, name: str, options: dict[str, Any], label: str | None) -> Entry:
+    target = (resolve_environment if kind == "env" else resolve_agent)(name, options)
+    try:
+        options = json.loads(json.dumps(options, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(message(f"{kind} options", "be JSON-able", options)) from error
+    if label is None:
+        told = told_prior(options) if kind == "agent" else None
+        own = options if told is None else without_told(options)
+        belief = "" if told is None else f", told {describe_prior(told)}"
+        label = _cut(f"{short_name(target)}{_written(own)}{belief}")
+    return Entry(target, options, label)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 3]}..."
+
+
+def _written(options: Settings) -> str:
+    if not options:
+        return ""
+    pairs = (f"{key}={_written_value(value)}" for key, value in options.items())
+    return f"({','.join(pairs)})"
+
+
+def _written_value(value: Any) -> str:
+    if isinstance(value, Mapping) and isinstance(value.get("name"), str):  # a prior
+        return f"{shown(value['name'])}{_written({k: v for k, v in value.items() if k != 'name'})}"
+    is_word = isinstance(value, str) and value.isprintable()
+    return value if is_word else json.dumps(value, separators=(",", ":"))
+
+
+def content_digest(content: Any) -> str:
+    """Return the content hash of what JSON can hold, as hexadecimal digits."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain_settings(kind: str, item: Any) -> dict[str, Any]:
+    """Return an entry as a dict of plain settings, in which names stand for code and objects."""
+    settings = dict(item) if isinstance(item, Mapping) else {kind: item}
+    given = settings.pop(kind, None)
+    if isinstance(given, str):
+        named = {kind: given}
+    elif kind == "env" and isinstance(given, BanditProblem):
+        named = _name_problem(given)
+    elif kind == "agent" and callable(given):
+        named = {kind: name_of(given)}
+    else:
+        raise TypeError(message(kind, EXPECTED[kind], item))
+    return _plain(named | settings)  # type: ignore[no-any-return]
+
+
+def _name_problem(problem: BanditProblem) -> dict[str, Any]:
+    """Return settings of a problem: an id and options, or a packed name."""
+    likelihood = problem.likelihood
+    env_id = f"{type(likelihood).__name__}Bandit-v0"
+    if type(likelihood) in LIKELIHOODS.values() and env_id in ENV_IDS:
+        options = {"num_arms": problem.num_arms, "prior": problem.prior}
+        return {"env": env_id} | options | vars(likelihood)
+    return {"env": pack(problem)}
+
+
+def _plain(value: Any) -> Any:
+    """Return options in which objects are the dicts that describe them, or stand for them."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, str | bool | int | float | None):
+        return value
+    return _described(value) or {"name": pack(value)}
+
+
+def _described(value: Any) -> dict[str, Any] | None:
+    """Return the dict of a prior that has a name; None of anything else."""
+    try:
+        settings: dict[str, Any] = value.to_dict()
+        return settings if prior_from_dict(settings) == value else None
+    except (AttributeError, TypeError, ValueError):
+        return None
+
+
+NAMING = 3
+"""Which settings enter the name of a run, and how."""
 
 RECORDINGS = ("log", "every")
 NUM_LOG_STEPS = 200
@@ -63,23 +295,31 @@ class Run:
     @cached_property
     def name(self) -> str:
         """Readable settings and their hash, fit for a file name; labels do not enter."""
-        names = [_slug(entry.name) for entry in (self.environment, self.agent)]
-        return "--".join([*names, self.digest[:12]])
+        names = (self.environment.name, self.agent.name)
+        plain = [re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")[:48] for name in names]
+        return "--".join([*plain, self.digest[:12]])
 
     @cached_property
     def digest(self) -> str:
         """Content hash of the settings, as hexadecimal digits."""
-        entries = {"environment": self.environment.settings, "agent": self.agent.settings}
+        return content_digest({"format": NAMING, **self.settings})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What names it, as JSON can hold it."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         if not self.propensities:  # so that runs without keep their names
             del plain["propensities"]
-        return content_digest({"format": FORMAT, **plain, **entries})
+        return plain | {"environment": self.environment.settings, "agent": self.agent.settings}
 
     @cached_property
     def steps(self) -> IntArray:
-        """(S,) recorded steps, sorted."""
+        """(S,) recorded steps, sorted; the horizon is always one of them."""
         recording = "every" if self.propensities else self.recording
-        return recorded_steps(self.horizon, recording)
+        if recording == "every" or self.horizon <= NUM_LOG_STEPS:
+            return np.arange(1, self.horizon + 1)
+        spaced = np.geomspace(1, self.horizon, NUM_LOG_STEPS)
+        return np.unique(np.rint(spaced).astype(np.int64))
 
     def sources(self) -> dict[str, dict[str, str]]:
         """Return what the results depend on beside the settings: part -> file -> digest."""
@@ -168,8 +408,12 @@ class Experiment:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict from which `from_dict` makes an equal experiment."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain["environments"] = [write_entry("env", entry) for entry in self.environments]
-        plain["agents"] = [write_entry("agent", entry) for entry in self.agents]
+        plain["environments"] = [
+            {"env": each.target, "label": each.label, **each.options} for each in self.environments
+        ]
+        plain["agents"] = [
+            {"agent": each.target, "label": each.label, **each.options} for each in self.agents
+        ]
         return plain
 
     @classmethod
@@ -216,20 +460,3 @@ def load_experiment(path: str | Path) -> Experiment:
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{str(error).rstrip('.')}; so it stands in {str(path)!r}.") from error
-
-
-def recorded_steps(horizon: int, recording: str) -> IntArray:
-    """Return the sorted steps t in 1 .. T at which sums are kept; T is always one of them.
-
-    Args:
-        horizon: T.
-        recording: "every", or "log" for at most `NUM_LOG_STEPS` of them, evenly spaced in log t.
-    """
-    if recording == "every" or horizon <= NUM_LOG_STEPS:
-        return np.arange(1, horizon + 1)
-    spaced = np.geomspace(1, horizon, NUM_LOG_STEPS)
-    return np.unique(np.rint(spaced).astype(np.int64))
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")[:48]

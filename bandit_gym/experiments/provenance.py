@@ -1,9 +1,9 @@
-"""Does a stored block still count? What results depend on beside settings, and whose code that is.
+"""What results depend on beside settings, and whose code that is.
 
 Results depend on the engine's results version, on the user's own modules and on files that options
-name. A receipt states all three; a block counts while they are what they are now. A module is known
-by a digest of its syntax tree, so that comments and layout do not count, and another file by that
-of its bytes. Modules are found by reading, never by importing: from those that settings name, as
+name. A block states all three; it counts while they are what they are now. A module is known by a
+digest of its syntax tree, so that comments and layout do not count, and another file by that of its
+bytes. Modules are found by reading, never by importing: from those that settings name, as
 `module:name`, along all imports that stay in the same top-level folder. Installed packages and the
 standard library are not among them.
 
@@ -17,20 +17,19 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
+import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import resolve_name
+from importlib.util import cache_from_source, resolve_name
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
 
 from bandit_gym.checks import NAMED
-from bandit_gym.checks.files import RESULTS_VERSION
 
 OURS = ("bandit_gym", "agents")
 INSTALLED = {"site-packages", "dist-packages"}
@@ -39,45 +38,13 @@ HERE = ""
 
 LOADER = "agents.sb3:saved_model"
 
-Stamp = dict[str, Any]
-"""What a block was drawn from: its `results_version`, and by part `sources`, file -> digest."""
-
-_BORN = time.time()
+_STARTED = time.time()
 _imported: dict[str, str] = {}
-"""The user's own modules -> digests, as this process has them."""
+"""The user's own modules -> digests, as this process has imported or is about to import them."""
 
 
 class OutdatedError(FileExistsError):
     """A folder holds blocks that the present code would not draw again."""
-
-
-class Module(NamedTuple):
-    """A module of the user's own.
-
-    Attributes:
-        file: where it is.
-        path: the same, from the folder that its top-level name is imported from.
-        digest: of its syntax tree, or of its bytes where it has none.
-    """
-
-    file: Path
-    path: str
-    digest: str
-
-
-def make_stamp(sources: Mapping[str, Mapping[str, str]]) -> Stamp:
-    """Return what blocks that are drawn now come from."""
-    return {"results_version": RESULTS_VERSION, "sources": sources}
-
-
-def find_changes(stored: Stamp, now: Stamp) -> set[str]:
-    """Return what differs between a block's stamp and the one of today, such as "mine.py"."""
-    changed = set()
-    if stored["results_version"] != now["results_version"]:
-        changed.add(f"results version {stored['results_version']}")
-    for part, files in now["sources"].items():
-        changed |= {name for name, _ in stored["sources"].get(part, {}).items() ^ files.items()}
-    return changed
 
 
 def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
@@ -90,14 +57,18 @@ def find_sources(target: str, options: Mapping[str, Any]) -> dict[str, str]:
     Returns:
         Modules by their paths in the folder that they are imported from, other files as they are
         named; empty where everything comes with the project.
+
+    Raises:
+        ValueError: if a module was edited since this process imported it.
     """
-    modules = _find_modules(target, options)
-    _renew(modules)
-    found = {module.path: module.digest for module in modules.values()}
+    module = target.rpartition(":")[0]
+    named = {module} if module else set(_entry_modules(gym.registry.get(target)))
+    named |= {match[1] for match in map(NAMED.fullmatch, texts(options)) if match}
+    found = {path: digest for name in named for path, digest in _follow(name).items()}
     for text in texts(options):
         for path in named_files(text):
             found[text] = _digest(path.read_bytes())
-    return dict(sorted(found.items()))  # in the same order in all processes, as receipts compare
+    return dict(sorted(found.items()))  # in the same order in all processes, as blocks hold them
 
 
 def named_files(text: str) -> Iterator[Path]:
@@ -110,10 +81,8 @@ def named_files(text: str) -> Iterator[Path]:
 
 def find_module(name: str) -> Path | None:
     """Return the file that a module would be imported from; nothing is imported."""
-    with suppress(ImportError, ValueError, AttributeError):  # no name of a module at all
-        spec = _find(name)
-        return Path(spec.origin).absolute() if spec and spec.origin and spec.has_location else None
-    return None
+    home = _home(name)
+    return home and _file(home, name)
 
 
 def texts(value: Any) -> list[str]:
@@ -133,18 +102,17 @@ def find_code(experiment: Any, known: Iterable[str]) -> list[str]:
         experiment: an `Experiment`.
         known: the targets that do.
     """
-    kinds = {"environment": experiment.environments, "agent": experiment.agents}
+    entries = [("environment", each) for each in experiment.environments]
     found = []
-    for kind, entries in kinds.items():
-        for entry in entries:
-            if entry.target not in known:
-                found.append(_describe(kind, entry.target))
-            for option, value in entry.options.items():
-                for text in texts(value):
-                    if NAMED.fullmatch(text):
-                        found.append(_describe(option, text))
-                    elif entry.target == LOADER and option == "path":
-                        found.append(f"saved model {text} ({next(named_files(text), None)})")
+    for kind, entry in [*entries, *(("agent", each) for each in experiment.agents)]:
+        if entry.target not in known:
+            found.append(_describe(kind, entry.target))
+        for option, value in entry.options.items():
+            for text in texts(value):
+                if NAMED.fullmatch(text):
+                    found.append(_describe(option, text))
+                elif entry.target == LOADER and option == "path":
+                    found.append(f"saved model {text} ({next(named_files(text), None)})")
     return list(dict.fromkeys(found))
 
 
@@ -174,85 +142,74 @@ def importing_from(*folders: str) -> Iterator[None]:
 
 
 def _describe(kind: str, name: str) -> str:
-    module = name.rpartition(":")[0]
-    return f"{kind} {name} ({find_module(module) if module else None})"
-
-
-def _renew(modules: Mapping[str, Module]) -> None:
-    """Forget the user's modules if one of these has changed since its import, to be imported anew.
-
-    All of them go, so that none goes on with an old one that it has imported.
-    """
-    if any(_is_outdated(name, module) for name, module in modules.items()):
-        forgotten = {*_imported, *modules}
-        for name in forgotten:
-            sys.modules.pop(name, None)
-        for env_id, spec in list(gym.registry.items()):
-            if not forgotten.isdisjoint(_entry_modules(spec)):
-                del gym.registry[env_id]
-        _imported.clear()
-    _imported.update((name, module.digest) for name, module in modules.items())
-
-
-def _is_outdated(name: str, module: Module) -> bool:
-    if name in _imported:
-        return _imported[name] != module.digest
-    # imported by others, we do not know when
-    return name in sys.modules and module.file.stat().st_mtime > _BORN
-
-
-def _find_modules(target: str, options: Mapping[str, Any]) -> dict[str, Module]:
-    module = target.rpartition(":")[0]
-    named = {module} if module else set(_entry_modules(gym.registry.get(target)))
-    named |= {match[1] for match in map(NAMED.fullmatch, texts(options)) if match}
-    return {name: module for first in named for name, module in _follow(first).items()}
+    return f"{kind} {name} ({find_module(name.rpartition(':')[0])})"
 
 
 def _entry_modules(spec: Any) -> Iterator[str]:
     """Yield the modules that make a registered environment."""
     for entry in (getattr(spec, "entry_point", None), getattr(spec, "vector_entry_point", None)):
-        if isinstance(entry, str):
-            yield entry.partition(":")[0]
-        else:
-            yield getattr(entry, "__module__", "")
+        made_by = getattr(entry, "__module__", "")
+        yield entry.partition(":")[0] if isinstance(entry, str) else made_by
 
 
-def _follow(first: str) -> dict[str, Module]:
-    """Return by name the module and all that it imports from its own top-level folder."""
-    home = _home(first.partition(".")[0])
-    found, waiting, seen = {}, {first}, set()
-    while home and waiting:
+def _follow(first: str) -> dict[str, str]:
+    """Return path -> digest of a user's module and of all it imports from its top-level folder."""
+    home, found = _home(first), dict[str, str]()
+    waiting, seen = [first], set[str]()
+    while home and not INSTALLED & {*home.parts} and waiting:
         name = waiting.pop()
+        is_ours = name.partition(".")[0] in {*OURS, *sys.stdlib_module_names}
+        file = None if is_ours or name in seen else _file(home, name)
         seen.add(name)
-        spec = _find(name) if _home(name.partition(".")[0]) == home else None
-        if spec and spec.origin and spec.has_location:
-            digest, imports = _read(Path(spec.origin).read_bytes())
-            path = Path(spec.origin).absolute()
-            found[name] = Module(path, path.relative_to(home).as_posix(), digest)
-            waiting |= {name.rpartition(".")[0] or name, *_absolute(imports, spec)} - seen
+        if file:
+            digest, imports = _read(file.read_bytes())
+            _check_unchanged(name, file, digest)
+            found[file.relative_to(home).as_posix()] = digest
+            parent = name.rpartition(".")[0]
+            package = name if file.stem == "__init__" else parent
+            waiting += [parent or name, *_absolute(imports, package)]
     return found
 
 
-def _home(top: str) -> Path | None:
-    """Return the folder that a top-level name is imported from; None if it is not the user's."""
-    if top in OURS or top in sys.stdlib_module_names or not top.isidentifier():
-        return None
-    spec = _find(top)
-    places = spec.submodule_search_locations or [spec.origin or ""] if spec else [""]
-    place = next(iter(places))
-    folder = Path(place).absolute().parent if place else None
-    return None if folder is None or INSTALLED & {*folder.parts} else folder
+def _home(name: str) -> Path | None:
+    """Return the folder that the top-level name of a module is imported from."""
+    top = name.partition(".")[0]
+    if top.isidentifier():
+        specs = (finder.find_spec(top, None) for finder in sys.meta_path)
+        spec = next((spec for spec in specs if spec is not None), None)
+        if spec and (spec.submodule_search_locations or spec.has_location):
+            place = next(iter(spec.submodule_search_locations or [str(spec.origin)]))
+            return Path(place).absolute().parent
+    return None
 
 
-def _find(name: str) -> ModuleSpec | None:
-    """Find a module as an import would; nothing is imported."""
-    parent = name.rpartition(".")[0]
-    if parent:
-        package = _find(parent)
-        places = package and package.submodule_search_locations
-        return PathFinder.find_spec(name, list(places)) if places else None
-    found = (finder.find_spec(name, None) for finder in sys.meta_path)
-    return next((spec for spec in found if spec is not None), None)
+def _file(home: Path, name: str) -> Path | None:
+    """Return the source of a module below the folder of its top-level name."""
+    path = home.joinpath(*name.split("."))
+    files = (path / "__init__.py", path.with_name(f"{path.name}.py"))
+    return next((file for file in files if file.is_file()), None)
+
+
+def _check_unchanged(name: str, file: Path, digest: str) -> None:
+    """Refuse a module that was edited since it was imported: it would run, and be told as new."""
+    if name not in sys.modules:
+        _imported[name] = digest
+    elif name not in _imported and (file.stat().st_mtime < _STARTED or _is_cached(file)):
+        _imported[name] = digest  # imported by others, as it is now
+    if _imported.get(name) != digest:
+        raise ValueError(
+            f"{name} must be as this process has imported it, got {str(file)!r}, which may have "
+            "been edited since; restart Python (in a notebook its kernel)."
+        )
+
+
+def _is_cached(file: Path) -> bool:
+    """Say whether the bytecode that an import has stored is that of the file as it is now."""
+    with suppress(OSError, NotImplementedError):
+        now = file.stat()
+        told = struct.pack("<2L", int(now.st_mtime) % 2**32, now.st_size % 2**32)
+        return Path(cache_from_source(str(file))).read_bytes()[8:16] == told
+    return False
 
 
 @lru_cache(maxsize=4096)
@@ -261,7 +218,7 @@ def _read(data: bytes) -> tuple[str, tuple[str, ...]]:
     try:
         tree = ast.parse(data)
         return _digest(ast.dump(tree).encode()), tuple({*_imports(tree)})
-    except (SyntaxError, ValueError, RecursionError):  # compiled, or beyond this Python
+    except (SyntaxError, ValueError, RecursionError):  # beyond this Python
         return _digest(data), ()
 
 
@@ -276,8 +233,7 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield from (base, *(f"{base}{joint}{alias.name}" for alias in node.names))
 
 
-def _absolute(names: Iterable[str], spec: ModuleSpec) -> Iterator[str]:
-    package = spec.name if spec.submodule_search_locations else spec.parent
+def _absolute(names: Iterable[str], package: str) -> Iterator[str]:
     for name in names:
         with suppress(ImportError, ValueError):  # beyond the top
             yield resolve_name(name, package)

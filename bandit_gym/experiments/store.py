@@ -2,22 +2,21 @@
 
     experiment.json               the settings and the format
     blocks/RUN/00000.parquet      one block of a run, tidy: one row per replication and step
-    receipts/RUN/00000.json       its checksum, what it was drawn from and how it came about
+    timings/RUN.jsonl             seconds, host and process of each block of a run
     failures/RUN/00000.txt        the traceback of a block that raised
 
-A block counts once its receipt is there and fits: the receipt is written last, and both files come
-into being by renaming a synced temporary file. What was torn by a kill or altered since is found
-by its checksum. One process at a time may write; a second is refused by a lock that dies with its
-holder.
+A block comes into being by renaming a synced temporary file. What was torn or altered since is
+found by the checksums of its pages, and what does not belong there by what its metadata say. One
+process at a time may write; a second is refused by a lock that dies with its holder.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,13 +24,18 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bandit_gym.checks import check_keys
-from bandit_gym.checks.files import remove_leftovers, to_json, write_atomically
-from bandit_gym.experiments.entries import Entry
-from bandit_gym.experiments.experiment import FORMAT, Experiment, Run
-from bandit_gym.experiments.provenance import Stamp
+from bandit_gym.checks.files import RESULTS_VERSION, remove_leftovers, to_json, write_atomically
+from bandit_gym.experiments.blocks import read_origin
+from bandit_gym.experiments.experiment import Entry, Experiment, Run
+from bandit_gym.experiments.provenance import OutdatedError
 
-SUFFIXES = {"blocks": "parquet", "receipts": "json", "failures": "txt"}
+FORMAT = 4
+"""Of a folder; one of another is not read."""
+
+SUFFIXES = {"blocks": "parquet", "failures": "txt"}
 MANIFEST, LOCK = "experiment.json", ".lock"
+TIMES = ("agent_seconds", "decisions")
+"""What is read of how a block came about."""
 
 
 class StoredBlock(NamedTuple):
@@ -39,11 +43,25 @@ class StoredBlock(NamedTuple):
 
     Attributes:
         data: its Parquet bytes; mapped from the file, so that they take no memory while not read.
-        receipt: what is known about it beside its results.
+        origin: what it was drawn from.
     """
 
     data: pa.Buffer
-    receipt: dict[str, Any]
+    origin: dict[str, Any]
+
+
+class Survey(NamedTuple):
+    """What a folder holds of an experiment.
+
+    Attributes:
+        complete: the blocks that count.
+        stale: those of other code, and what has changed since.
+        damaged: names of those that are torn or altered.
+    """
+
+    complete: set[tuple[Run, int]]
+    stale: dict[tuple[Run, int], set[str]]
+    damaged: list[str]
 
 
 @dataclass(frozen=True)
@@ -58,12 +76,29 @@ class Store:
 
     @classmethod
     @contextlib.contextmanager
-    def claimed(cls, directory: Path, experiment: Experiment) -> Iterator[Store]:
+    def claimed(
+        cls,
+        directory: Path,
+        experiment: Experiment,
+        sources: Mapping[Run, Mapping[str, dict[str, str]]] | None = None,
+        *,
+        recompute: bool = True,
+    ) -> Iterator[tuple[Store, Survey]]:
         """Open the folder for an experiment and keep other processes from writing there.
 
         The folder is a new one, an empty one, or one whose experiment is part of this one.
 
+        Args:
+            directory: the folder.
+            experiment: what it is for.
+            sources: `Run.sources` of each run, for what the present code would not draw.
+            recompute: whether a folder that holds such blocks is taken.
+
+        Yields:
+            The folder, and what it holds.
+
         Raises:
+            OutdatedError: if it is not.
             FileExistsError: if the folder holds anything else.
             BlockingIOError: if another process is at work in it.
         """
@@ -75,66 +110,94 @@ class Store:
             with FileLock(directory / LOCK, timeout=0):
                 stored = _read_part_of(experiment, directory)  # now that nobody can change it
                 remove_leftovers(directory)
+                store = cls(directory)
+                found = store._survey(experiment, sources or {})
+                if found.stale and not recompute:
+                    changed = ", ".join(sorted(set().union(*found.stale.values())))
+                    raise OutdatedError(
+                        "the folder must hold what the present code draws, got "
+                        f"{str(directory)!r}, "
+                        f"where {len(found.stale)} blocks are of other code: {changed}; "
+                        "choose --recompute (in Python recompute=True) to replace them."
+                    )
                 _write_manifest(directory, experiment, stored)
-                yield cls(directory)
+                yield store, found
         except Timeout as error:
+            look_on = shlex.join(["bandit-gym", "report", str(directory)])
             raise BlockingIOError(
                 f"the folder must not be in use, got {str(directory)!r} where another process is "
-                "at work; wait for it, or look on with `bandit-gym report`."
+                f"at work; wait for it, or look on with `{look_on}`."
             ) from error
 
-    def write_block(
-        self, run: Run, block: int, data: bytes, stamp: Stamp, facts: dict[str, Any]
-    ) -> None:
-        """Store a finished block, its Parquet bytes and then its receipt, in place of an older."""
-        write_atomically(Path(self._place("blocks", run, block)), data)
-        sha256 = hashlib.sha256(data).hexdigest()
-        receipt = {**_identity(run, block), **stamp, "sha256": sha256, **facts}
-        write_atomically(Path(self._place("receipts", run, block)), to_json(receipt))
-        Path(self._place("failures", run, block)).unlink(missing_ok=True)
+    def write_block(self, run: Run, block: int, data: bytes, facts: dict[str, Any]) -> None:
+        """Store a finished block, in place of an older, and how it came about."""
+        timings = self.directory / "timings" / f"{run.name}.jsonl"
+        timings.parent.mkdir(exist_ok=True)
+        if timings.is_symlink():  # which may lead anywhere, in a folder that somebody has sent
+            timings.unlink()
+        with open(timings, "a", encoding="utf-8") as file:  # a line that a kill tears has its own
+            file.write(f"\n{json.dumps({'block': block, **facts})}")
+        write_atomically(self._place("blocks", run, block), data)
+        self._place("failures", run, block).unlink(missing_ok=True)
 
-    def read_block(self, run: Run, block: int) -> StoredBlock:
-        """Open a block and make sure that it is whole, and what it claims to be.
+    def read_blocks(self, run: Run, num_blocks: int) -> Iterator[tuple[int, StoredBlock | None]]:
+        """Yield those of a run's first blocks that are there, by number; None if damaged."""
+        for number in self._numbers("blocks", run):
+            try:
+                if number < num_blocks:
+                    data = pa.memory_map(str(self._place("blocks", run, number))).read_buffer()
+                    yield number, StoredBlock(data, read_origin(run, number, data))
+            except (OSError, ValueError):
+                yield number, None
 
-        Raises:
-            FileNotFoundError: if it is not there.
-            ValueError: if only half of it is there, or it is not what its receipt says, or belongs
-                elsewhere.
-        """
-        path, receipt_path = (self._place(kind, run, block) for kind in ("blocks", "receipts"))
-        if not (os.path.exists(path) or os.path.exists(receipt_path)):
-            raise FileNotFoundError(path)
-        try:
-            receipt = json.loads(Path(receipt_path).read_bytes())
-            data = pa.memory_map(path).read_buffer()
-            expected = _identity(run, block) | {"sha256": hashlib.sha256(data).hexdigest()}
-            is_its = receipt.items() >= expected.items() and "results_version" in receipt
-            is_stamped = all(isinstance(each, dict) for each in receipt["sources"].values())
-        except (OSError, LookupError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"{path} must be whole, with its receipt, got {error!r}.") from error
-        if not (is_its and is_stamped):
-            raise ValueError(f"{path} must be what its receipt says, block {block} of {run.name}.")
-        return StoredBlock(data, receipt)
+    def has_blocks(self, run: Run) -> bool:
+        """Say whether a block of the run was ever stored here, in a folder that need not exist."""
+        return bool(self._numbers("blocks", run))
 
-    def blocks(self, run: Run, num_blocks: int) -> list[int]:
-        """Return, sorted, which of a run's first blocks may be there: some file of theirs is."""
-        folders = [self.directory / kind / run.name for kind in ("blocks", "receipts")]
-        return sorted(number for number in _numbers(folders) if number < num_blocks)
+    def read_timings(self, run: Run) -> dict[int, dict[str, Any]]:
+        """Return block -> how it came about, of those of which that is known."""
+        found = {}
+        with contextlib.suppress(FileNotFoundError):
+            path = self.directory / "timings" / f"{run.name}.jsonl"
+            for line in path.read_text("utf-8", "replace").splitlines():
+                with contextlib.suppress(ValueError, LookupError, TypeError):
+                    facts = json.loads(line)
+                    found[facts["block"]] = {name: facts[name] + 0.0 for name in TIMES}
+        return found
+
+    def _survey(
+        self, experiment: Experiment, sources: Mapping[Run, Mapping[str, dict[str, str]]]
+    ) -> Survey:
+        found = Survey(set(), {}, [])
+        for run in experiment.runs:
+            for block, stored in self.read_blocks(run, experiment.num_blocks):
+                if stored is None:
+                    found.damaged.append(f"{run.name}/{block:05d}")
+                elif changed := _find_changes(stored.origin, sources.get(run, {})):
+                    found.stale[run, block] = changed
+                else:
+                    found.complete.add((run, block))
+        return found
 
     def write_failure(self, run: Run, block: int, text: str) -> None:
         """Store the traceback of a block that raised."""
         data = text.encode("utf-8", "backslashreplace")
-        write_atomically(Path(self._place("failures", run, block)), data)
+        write_atomically(self._place("failures", run, block), data)
 
     def read_failures(self, run: Run) -> dict[int, str]:
         """Return block -> traceback of the blocks that raised; what is complete outranks it."""
-        folder = self.directory / "failures" / run.name
-        paths = {n: Path(self._place("failures", run, n)) for n in sorted(_numbers([folder]))}
+        paths = {n: self._place("failures", run, n) for n in self._numbers("failures", run)}
         return {n: path.read_text("utf-8", "replace") or "unknown" for n, path in paths.items()}
 
-    def _place(self, kind: str, run: Run, block: int) -> str:
-        """Return a path as text, a tenth of the time that `Path` takes: there may be thousands."""
-        return os.path.join(self.directory, kind, run.name, f"{block:05d}.{SUFFIXES[kind]}")
+    def _place(self, kind: str, run: Run, block: int) -> Path:
+        return self.directory / kind / run.name / f"{block:05d}.{SUFFIXES[kind]}"
+
+    def _numbers(self, kind: str, run: Run) -> list[int]:
+        """Return, sorted, the numbers that a run's files of a kind begin with."""
+        folder = self.directory / kind / run.name
+        names = os.listdir(folder) if folder.is_dir() else []
+        stems = (name.partition(".")[0] for name in names)
+        return sorted({int(stem) for stem in stems if stem.isascii() and stem.isdigit()})
 
 
 def read_manifest(directory: Path) -> Experiment:
@@ -162,8 +225,8 @@ def read_manifest(directory: Path) -> Experiment:
     found = content.get("format") if isinstance(content, dict) else None
     if found != FORMAT:
         raise ValueError(
-            f"{path} must have format {FORMAT}, in which the sum of regrets is named "
-            f"cumulative_regret, got {found!r}; "
+            f"{path} must have format {FORMAT}, in which blocks say what they were drawn from, "
+            f"got {found!r}; "
             "read it with the version of this package that wrote it, or choose another folder."
         )
     try:
@@ -204,17 +267,10 @@ def _read_part_of(experiment: Experiment, directory: Path) -> Experiment | None:
     return stored
 
 
-def has_receipts(directory: Path, run: Run) -> bool:
-    """Say whether a block of the run was ever stored in a folder, which need not exist."""
-    return bool(_numbers([directory / "receipts" / run.name]))
-
-
-def _numbers(folders: Iterable[Path]) -> set[int]:
-    """Return the numbers that files in these folders begin with."""
-    names = (name for folder in folders if folder.is_dir() for name in os.listdir(folder))
-    stems = (name.partition(".")[0] for name in names)
-    return {int(stem) for stem in stems if stem.isascii() and stem.isdigit()}
-
-
-def _identity(run: Run, block: int) -> dict[str, Any]:
-    return {"format": FORMAT, "run": run.digest, "block": block}
+def _find_changes(origin: dict[str, Any], now: Mapping[str, dict[str, str]]) -> set[str]:
+    """Return what differs between a block's origin and the code of today, such as "mine.py"."""
+    version = origin["results_version"]
+    changed = set() if version == RESULTS_VERSION else {f"results version {version}"}
+    for part, files in now.items():
+        changed |= {name for name, _ in origin["sources"].get(part, {}).items() ^ files.items()}
+    return changed

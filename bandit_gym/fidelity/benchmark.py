@@ -6,6 +6,7 @@ it by agent, the verdicts by case.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from bandit_gym.checks import check_folder, check_integer, check_real
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import COLOURS, literal
-from bandit_gym.experiments.entries import read_entries
-from bandit_gym.experiments.executor import Died, Executor, Workers
+from bandit_gym.experiments.executor import Died, Workers, make_calls
+from bandit_gym.experiments.experiment import read_entries
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, load_suite
 from bandit_gym.fidelity.trial import (
@@ -124,8 +125,8 @@ def run_suite(
     size = max(FEWEST_DECISIONS, round(scale * NUM_DECISIONS))
     calls = [(entry, case, size, seed) for entry in entries for case in chosen.cases]
     found = {}
-    with Executor(chosen_workers) as executor:
-        for (entry, case, *_), row in executor.call(measure_distance, calls):
+    with contextlib.closing(make_calls(chosen_workers, measure_distance, calls)) as made:
+        for (entry, case, *_), row in made:
             if isinstance(row, Died):
                 row = describe_case(entry, case) | describe_failure(f"WorkerDied: {row.reason}")
             found[entry.label, case.name] = row

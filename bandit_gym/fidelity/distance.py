@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from bandit_gym.checks.typing import FloatArray
 
 LEVEL = 0.95
-"""Share of samples that a test accepts."""
+"""Of the interval: either end misses with half of what is left."""
 
 NUM_FLOORS = 2000
 """Samples that show how far from a law counting leads."""
@@ -80,44 +80,51 @@ def measure_excess(shares: FloatArray, law: FloatArray, num_decisions: int) -> E
 def find_interval(shares: FloatArray, law: FloatArray, num_decisions: int) -> tuple[float, float]:
     r"""Return a 95 % interval of the distance between the law of decisions and another.
 
-    The interval holds the distances that a test does not reject. Let :math:`q` be the law and
-    :math:`\hat p` the frequencies. The test tries the laws on the line from :math:`q` through
-    :math:`\hat p`, with negative shares cut to 0:
+    The interval holds the distances that two tests, each of level 2.5 %, do not reject. Let
+    :math:`q` be the law, :math:`\hat p` the frequencies, :math:`p` a law to be tested and :math:`T`
+    the distance of its samples from :math:`q`. One test rejects :math:`p` if the observed
+    :math:`T` is above the 97.5 % quantile of the samples', the other if it is below the 2.5 %
+    quantile. A distance below the floor :math:`f` is luck and says no more than the floor does, so
+    they look at :math:`\max(T, f)`. The samples are drawn, so nothing takes the law of :math:`T`
+    for normal: it is folded at 0.
 
-    .. math:: p_t \propto \max(q + t\,(\hat p - q), 0).
+    With two arms, all laws on one side of :math:`q` are on a line. With more, laws of the same
+    distance :math:`d` differ in what counting adds,
 
-    A sample of :math:`p_t` is at a distance :math:`T` from :math:`q`. A distance below the floor
-    :math:`f` is luck and says no more than the floor does, so the test looks at
-    :math:`S = \max(T, f)`. It accepts :math:`p_t` if the observed :math:`S` is as near to its
-    mean as 95 % of the samples' are:
+    .. math:: \mathrm{E}_p T - d = \frac{1}{2} \sum_i
+        \bigl( \mathrm{E} |\delta_i + \varepsilon_i| - |\delta_i| \bigr), \qquad
+        \delta = p - q,
 
-    .. math:: |S - \mathrm{E}_t S| \le c_t, \qquad P_t(|S - \mathrm{E}_t S| \le c_t) = 0.95.
+    where :math:`\varepsilon` is the noise of counting. A term falls from the whole
+    :math:`\mathrm{E} |\varepsilon_i|` at :math:`\delta_i = 0` to 0 where :math:`|\delta_i|` is many
+    standard errors, and it is convex. So counting adds most if few arms differ, and least, by
+    Jensen's inequality, if all differ by equally many standard errors. Each end tests the laws that
+    are hardest to reject among those like the sample:
 
-    The samples are drawn, so nothing takes the law of :math:`T` for normal: near 0 it is folded.
-    With two arms the line holds all laws on its side of :math:`q`. With more arms it estimates
-    how a distance spreads over them, as a parametric bootstrap does. The more the distance is
-    that of a few arms, the more counting adds in the others. So the lower end is sought on a
-    second line, where an arm's part is in proportion to the square of its difference. Where the
-    test accepts the far end of the first line, the upper end is sought on the other side of
-    :math:`q` as well.
+    * The lower end: arms differ as in the sample, the most significant first, up to the distance
+      :math:`d`; the others do not differ.
+    * The upper end: arms differ as in the sample, or by a standard error where that is more. Where
+      the test accepts the farthest of these laws, it is sought on the other side of :math:`q` too.
 
-    If the laws are the same, the lower end is 0 in 95 % of samples, and the upper end never below.
+    If the laws are the same, the lower end is 0 in 97.5 % of samples, and the upper end never
+    below.
 
     Args:
         shares: (K,) frequencies of the decisions' arms.
         law: (K,) that they should have.
         num_decisions: how many there were.
     """
-    line = _Line.through(shares, law, num_decisions)
-    return line.find_nearest(), line.find_farthest()
+    test = _Test.of(shares, law, num_decisions)
+    return test.find_nearest(), test.find_farthest()
 
 
-class _Line(NamedTuple):
-    """Laws on a line through another, by their signed distance, and what was observed.
+class _Test(NamedTuple):
+    """What was observed, and which laws could show it.
 
     Attributes:
-        law: (K,) at 0.
-        away: (K,) direction, of distance 1.
+        law: (K,) from which distances are measured.
+        away: (K,) difference of the frequencies from it.
+        noise: (K,) standard errors of these under the law, at least a decision.
         num_decisions: of a sample.
         floor: average distance of a sample from its law.
         observed: distance, at least the floor.
@@ -125,62 +132,75 @@ class _Line(NamedTuple):
 
     law: FloatArray
     away: FloatArray
+    noise: FloatArray
     num_decisions: int
     floor: float
     observed: float
 
     @classmethod
-    def through(cls, shares: FloatArray, law: FloatArray, num_decisions: int) -> "_Line":
-        """Draw the line from a law through frequencies; to its rarest arm where they agree."""
+    def of(cls, shares: FloatArray, law: FloatArray, num_decisions: int) -> "_Test":
+        """Observe frequencies; those that agree with the law differ towards its rarest arm."""
         tv, floor = float(total_variation(shares, law)), noise_floor(law, num_decisions)[0]
         other = shares if tv > ROUNDING else np.eye(len(law))[np.argmin(law)]
-        length = max(float(total_variation(other, law)), ROUNDING)  # 0 with a single arm
-        return cls(law, (other - law) / length, num_decisions, floor, max(tv, floor))
+        noise = np.sqrt(np.maximum(law * (1 - law), 1 / num_decisions) / num_decisions)
+        return cls(law, other - law, noise, num_decisions, floor, max(tv, floor))
 
     @property
     def precision(self) -> float:
         """A tenth of a decision; ties within it are accepted."""
         return 0.1 / self.num_decisions
 
-    def law_at(self, step: float) -> FloatArray:
-        moved = np.maximum(self.law + step * self.away, 0.0)
-        return np.asarray(moved / moved.sum())
+    def room(self, law: FloatArray, side: int) -> float:
+        """Return how much farther above (1) or below (-1) the observed distance may be."""
+        drawn = _draw_distances(law, self.law, self.num_decisions)
+        end = np.quantile(np.maximum(drawn, self.floor), (1 + side * LEVEL) / 2)
+        return float(self.precision + side * (end - self.observed))
 
-    def distance_at(self, step: float) -> float:
-        return float(total_variation(self.law_at(step), self.law))
+    def concentrate(self, distance: float) -> FloatArray:
+        """Return the law so far away whose most significant arms alone differ, as observed."""
+        order = np.argsort(-np.abs(self.away) / self.noise)
+        moved = self.law.copy()
+        for sign in (1, -1):
+            reached = np.minimum(np.cumsum(np.maximum(sign * self.away[order], 0.0)), distance)
+            moved[order] += sign * np.diff(reached, prepend=0.0)
+        return _normalised(moved)
 
-    def room(self, step: float, side: int) -> float:
-        """Return how much farther above (1) or below (-1) the mean the observed may be."""
-        drawn = _draw_distances(self.law_at(step), self.law, self.num_decisions)
-        drawn = np.maximum(drawn, self.floor)
-        reach = np.quantile(np.abs(drawn - drawn.mean()), LEVEL)
-        return float(reach + self.precision - side * (self.observed - drawn.mean()))
-
-    def find_end(self, side: int, last: float) -> float:
-        """Return the distance at which acceptance ends, or begins, before the last step."""
-        return self.distance_at(brentq(self.room, 0.0, last, args=(side,), xtol=5 * self.precision))
-
-    def sharpened(self) -> "_Line":
-        """Return a line whose gains and losses are in proportion to the squares of this one's."""
-        gains, losses = np.maximum(self.away, 0.0) ** 2, np.maximum(-self.away, 0.0) ** 2
-        return self._replace(away=gains / gains.sum() - losses / losses.sum())
+    def spread(self, step: float) -> FloatArray:
+        """Return the law a step away, negative shares cut, of which all arms differ."""
+        sizes = np.maximum(np.abs(self.away), self.noise)
+        gains, losses = sizes * (self.away > 0), sizes * (self.away < 0)
+        away = gains / max(gains.sum(), ROUNDING) - losses / max(losses.sum(), ROUNDING)
+        return _normalised(self.law + step * away)
 
     def find_nearest(self) -> float:
         """Return the smallest accepted distance."""
-        if self.room(0.0, 1) >= 0:
+
+        def room(distance: float) -> float:
+            return self.room(self.concentrate(distance), 1)
+
+        if room(0.0) >= 0:
             return 0.0
-        line = self.sharpened()
-        if line.room(self.observed, 1) < 0:  # cut at the edge, it does not lead far enough
-            line = self
-        return line.find_end(1, self.observed)
+        return float(brentq(room, 0.0, self.observed, xtol=5 * self.precision))
 
     def find_farthest(self) -> float:
         """Return the largest accepted distance."""
-        if self.room(1.0, -1) < 0:
-            return self.find_end(-1, 1.0)
-        if self.room(-1.0, -1) < 0:
-            return max(self.distance_at(1.0), self.find_end(-1, -1.0))
-        return max(self.distance_at(1.0), self.distance_at(-1.0))
+
+        def reach(last: float) -> tuple[float, bool]:
+            """Return how far acceptance goes on the way to the last step, and whether it ends."""
+            if is_ending := room(last) < 0:
+                last = brentq(room, 0.0, last, xtol=5 * self.precision)
+            return float(total_variation(self.spread(last), self.law)), is_ending
+
+        def room(step: float) -> float:
+            return self.room(self.spread(step), -1)
+
+        farthest, is_ending = reach(1.0)
+        return farthest if is_ending else max(farthest, reach(-1.0)[0])
+
+
+def _normalised(law: FloatArray) -> FloatArray:
+    law = np.maximum(law, 0.0)
+    return np.asarray(law / law.sum())
 
 
 def _draw_distances(probabilities: FloatArray, law: FloatArray, num_decisions: int) -> FloatArray:

@@ -36,10 +36,14 @@ from numpy.random import Generator, SeedSequence
 
 from bandit_gym.checks import as_numbers, check_actions, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.experiments.catalogue import agent_names, is_sampler, load_agent
-from bandit_gym.experiments.entries import Entry
-from bandit_gym.experiments.packed import unpack_options
-from bandit_gym.experiments.simulation import headline
+from bandit_gym.experiments.catalogue import (
+    agent_names,
+    headline,
+    is_sampler,
+    load_agent,
+    unpack_options,
+)
+from bandit_gym.experiments.experiment import Entry
 from bandit_gym.fidelity.distance import measure_excess, noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case
 from bandit_gym.problem import BanditProblem

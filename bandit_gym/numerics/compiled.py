@@ -9,14 +9,15 @@ Numba's own cache does not see that a function or constant of another module has
 processes that compile two signatures of a kernel at once may take each other's file. So a kernel
 has one file for each signature, and the file's name holds a digest of what the kernel is made of
 (`digest_of`): its code, that of the functions it calls, and the constants that they read. An edit
-elsewhere compiles nothing anew. Numba decides where the folder is: NUMBA_CACHE_DIR, else
-`__pycache__` beside the source, else the user's cache; where none can be written to, nothing is
-kept.
+elsewhere compiles nothing anew, and checkouts may share a folder. It is NUMBA_CACHE_DIR, or where
+Numba would have it: `__pycache__` beside the source, else the user's cache; where none can be
+written to, nothing is kept.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import pickle
 import sys
 import warnings
@@ -51,7 +52,9 @@ def kernel(function: Any) -> Any:
         return numba.njit(error_model="numpy")(function)
     if compiled is not function:  # which it is under NUMBA_DISABLE_JIT
         kept = compiled._cache
-        kept._cache_file = KernelFiles(Path(kept.cache_path), compiled)
+        kept._cache_file = KernelFiles(
+            Path(os.environ.get("NUMBA_CACHE_DIR") or kept.cache_path), compiled
+        )
     return compiled
 
 

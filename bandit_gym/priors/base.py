@@ -49,6 +49,7 @@ def _has(*methods: str) -> Callable[[Any], bool]:
 CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
     "log_density": _has("sample", "log_density"),
     "arm_log_density": _has("arm_log_density"),
+    "shared_components": _has("shared_components"),
     "natural_parameters": _has("natural_parameters"),
     "normal_box": lambda prior: isinstance(prior, TruncatedMultivariateNormal),
     "sample_each": _has("sample_each"),
@@ -60,6 +61,8 @@ CAPABILITIES: Mapping[str, Callable[[Any], bool]] = {
 - log_density: all that `Prior` asks for.
 - arm_log_density: arms are independent, and `arm_log_density(means)` returns (..., K) log-densities
   of each, up to a constant and -inf outside.
+- shared_components: `shared_components()` returns priors of independent arms, of which one is that
+  of all arms, and their probabilities.
 - natural_parameters: in `natural_parameters(num_arms)`, (K, 5) coefficients of log x, log(1 - x),
   x, x^2 and 1 / x in the log-density of arms that are independent.
 - normal_box: a multivariate normal law, cut to a box.

@@ -25,8 +25,8 @@ Matrix = tuple[tuple[float, ...], ...]
 class TruncatedMultivariateNormal(ParametricPrior):
     """Normal(mean, covariance) given that all means lie in the box [low, high].
 
-    Draws are exact and independent (see `minimax_tilting`). `mean` and `covariance` are those
-    before truncation; there is a density only if `covariance` is positive definite.
+    Draws are exact and independent (see `numerics.truncated_normal`). `mean` and `covariance` are
+    those before truncation; there is a density only if `covariance` is positive definite.
 
     Args:
         mean: one number, or one per arm.

@@ -112,6 +112,10 @@ class Camps(_Several):
         chosen = rng.choice(len(self.weights), size=(*shape[:-1], 1), p=self.weights)
         return self._draw(rng, shape, chosen)
 
+    def shared_components(self) -> tuple[Sequence[IndependentPrior], Sequence[float]]:
+        """Return the laws, of which one is that of all arms, and their probabilities."""
+        return self.components, self.weights
+
     def log_density(self, means: FloatArray) -> FloatArray:
         """Return the (...) log-density of (..., K) means."""
         terms = [component.log_density(means) for component in self.components]

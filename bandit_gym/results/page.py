@@ -20,7 +20,7 @@ import pandas as pd
 from bandit_gym.checks import check_file
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import look
-from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.report import closing_notes, version_notes
 from bandit_gym.results.stored import Stored
 from bandit_gym.results.tables import (
@@ -247,10 +247,8 @@ def _count(number: int, noun: str) -> str:
 
 def _write_table(table: Table) -> str:
     """Write a table whose first column names the rows; a narrow screen scrolls the others."""
-    names, values = [line[0] for line in table.lines], [line[1:] for line in table.lines]
-    frame = pd.DataFrame(values, index=names, columns=table.header[1:])
     with pd.option_context("display.max_colwidth", None):
-        html = frame.rename_axis(columns=table.header[0]).to_html(border=0)
+        html = table.cells.to_html(border=0)
     notes = "".join(map(_note, table.notes))
     return (
         f'<p class="note title">{escape(table.title)}</p>'
@@ -411,9 +409,13 @@ def _tabulate(chart: Chart) -> Table:
     """Tabulate a chart at some places of the horizontal axis, ever farther from each other."""
     x = chart.curves[0].x
     kept = np.unique(np.geomspace(1, len(x), PLACES).round().astype(int)) - 1
-    lines = [[curve.label, *(_value(curve, place) for place in kept)] for curve in chart.curves]
+    cells = pd.DataFrame(
+        [[_value(curve, place) for place in kept] for curve in chart.curves],
+        index=[curve.label for curve in chart.curves],
+        columns=pd.Index([f"{place:.4g}" for place in x[kept]], name=""),
+    )
     title = f"{chart.y_title}, by step; {chart.subtitle}"
-    return Table(title.replace("\n", " "), ["", *(f"{place:.4g}" for place in x[kept])], lines, [])
+    return Table(title.replace("\n", " "), cells, [])
 
 
 def _value(curve: Curve, index: int) -> str:

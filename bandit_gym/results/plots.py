@@ -23,7 +23,7 @@ from bandit_gym.checks.files import replacing
 from bandit_gym.checks.styles import FORMATS, STYLES, Look, literal, look, wrapped
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS
-from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths
 from bandit_gym.results.stored import RunResults, Stored, paired_differences
 from bandit_gym.results.tables import regret_name

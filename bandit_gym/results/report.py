@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import FORMATS, STYLES
-from bandit_gym.experiments.command_line import ENDLESS, shorten, wrap
 from bandit_gym.results.statistics import LEVEL
 from bandit_gym.results.stored import Stored
 from bandit_gym.results.tables import (
@@ -22,6 +22,9 @@ from bandit_gym.results.tables import (
     make_tables,
     summarise,
 )
+
+WIDTH, ENDLESS = 100, 10**6
+"""Characters of a line where there is no terminal, and of one that is not to be broken."""
 
 PREAMBLE = "% Needs \\usepackage{booktabs}, and XeLaTeX or LuaLaTeX where labels are not Latin.\n"
 WRITTEN = {
@@ -120,12 +123,12 @@ def closing_notes(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
     """Say how verdicts are reached, and what is missing."""
     count = sum(not math.isnan(row["p_holm"]) for row in rows)
     if count:
+        holm = f" after Holm's correction for the {count} comparisons of this report"
         yield (
             f"Verdicts: regret below or above {results.experiment.agents[0].label}'s with "
-            f"p < {LEVEL} after Holm's correction for the {count} comparisons of this report; "
-            "undecided otherwise."
+            f"p < {LEVEL}{holm if count > 1 else ''}; undecided otherwise."
         )
-    made_with = {str(block.receipt["versions"]) for run in results.runs for block in run.blocks}
+    made_with = {str(block.origin["versions"]) for run in results.runs for block in run.blocks}
     if len(made_with) > 1:
         yield "Blocks were made with different versions: " + "; ".join(sorted(made_with))
     if results.num_missing:
@@ -134,7 +137,7 @@ def closing_notes(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
     if results.damaged:
         yield (
             f"Not whole: {len(results.damaged)} blocks, for example {results.damaged[0]}; "
-            "`bandit-gym resume` computes them again."
+            "to resume the experiment computes them again."
         )
     for found in results.failed:
         headline = next(iter(found.failures.values())).partition("\n")[0]
@@ -149,23 +152,14 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
 
     What does not fit into the width stands in further blocks, under the same agents.
     """
-    first, *columns = zip(table.header, *table.lines, strict=True)
-    names = _align(first, width // 3, str.ljust)
-    blocks = [names]
-    for column in columns:
-        cells = _align(column, width - len(names[0]) - 2, str.rjust)
-        if len(blocks[-1][0]) + 2 + len(cells[0]) > width:
-            blocks.append(names)
-        blocks[-1] = [f"{line}  {cell}" for line, cell in zip(blocks[-1], cells, strict=True)]
-    body = "\n\n".join("\n".join(block) for block in blocks)
+    names = [_shorten(name, width // 3) for name in table.cells.index]
+    room = width - max(map(len, names)) - 4  # of a column, which pandas parts from what follows it
+    titles = [f" {_shorten(title, room - 1)}" for title in table.cells.columns]
+    cells = table.cells.set_axis(names).map(_shorten, most=room)
+    body = cells.to_string(header=titles, line_width=width)
     notes = [wrap(note, width) for note in table.notes]
+    body = re.sub(r" *\\?$", "", body, flags=re.M)
     return "\n".join([wrap(table.title, width), body, *notes])
-
-
-def _align(cells: Sequence[str], most: int, justify: Callable[[str, int], str]) -> list[str]:
-    """Return cells of one length, the longest shortened."""
-    short = [shorten(cell, most) for cell in cells]
-    return [justify(cell, max(map(len, short))) for cell in short]
 
 
 def write_latex(results: Stored) -> str:
@@ -183,7 +177,7 @@ def escape_latex(text: str) -> str:
 
 
 def _write_latex_table(table: Table) -> str:
-    columns = "l" + "r" * (len(table.header) - 1)
+    columns = "l" + "r" * len(table.cells.columns)
     notes = [escape_latex(note) for note in (table.title, *table.notes)]
     return "\n".join(
         [
@@ -192,9 +186,9 @@ def _write_latex_table(table: Table) -> str:
             rf"\caption{{{' '.join(notes)}}}",
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
-            _write_line(table.header),
+            _write_line([table.cells.columns.name, *table.cells.columns]),
             r"\midrule",
-            *map(_write_line, table.lines),
+            *map(_write_line, table.cells.itertuples(name=None)),
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
@@ -207,3 +201,20 @@ def _write_line(cells: Sequence[str]) -> str:
     """Write a row, with a minus for the hyphen of its numbers."""
     label, *values = map(escape_latex, cells)
     return " & ".join([label, *(NEGATIVE.sub("$-$", value) for value in values)]) + r" \\"
+
+
+def wrap(text: str, width: int) -> str:
+    """Break lines between words, so that none has more characters than `width`; indents stay."""
+    broken: list[str] = []
+    for line in text.splitlines():
+        indent = line[: len(line) - len(line.lstrip())]
+        parts = (
+            textwrap.wrap(line, width, subsequent_indent=indent) if len(line) > width else [line]
+        )
+        broken += parts
+    return "\n".join(broken)
+
+
+def _shorten(text: str, most: int) -> str:
+    """Cut a text that has more than so many characters, and end it with an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -71,12 +71,12 @@ class Results(Stored):
         Raises:
             FileExistsError: if the folder holds something else.
         """
-        with Store.claimed(check_folder("directory", directory), self.experiment) as store:
+        with Store.claimed(check_folder("directory", directory), self.experiment) as (store, _):
             for found in self.runs:
                 for block in found.blocks:
                     number = block.replications.start // found.run.block_size
                     data = block.data.to_pybytes()
-                    store.write_block(found.run, number, data, {}, block.receipt)
+                    store.write_block(found.run, number, data, found.timings.get(number, {}))
                 for number, text in found.failures.items():
                     store.write_failure(found.run, number, text)
 

@@ -17,8 +17,7 @@ from bandit_gym.checks import check_choice
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.checks.typing import FloatArray, IntArray
 from bandit_gym.experiments.blocks import COLUMNS, OWN, open_parquet, read_map
-from bandit_gym.experiments.entries import Entry
-from bandit_gym.experiments.experiment import Experiment, Run
+from bandit_gym.experiments.experiment import Entry, Experiment, Run
 from bandit_gym.experiments.store import Store
 
 
@@ -30,13 +29,13 @@ class Block:
         run: the run it belongs to.
         replications: those of its replications that the experiment asks for.
         data: the bytes of its Parquet file, a row per replication and step.
-        receipt: what is known of it beside its results.
+        origin: what it was drawn from.
     """
 
     run: Run
     replications: range
     data: pa.Buffer
-    receipt: dict[str, Any]
+    origin: dict[str, Any]
 
     def column(self, name: str) -> FloatArray:
         """Return a column, or a diagnostic of the agent's own, as (R, S).
@@ -63,12 +62,8 @@ class Block:
 
     @cached_property
     def file(self) -> pq.ParquetFile:
-        """Its Parquet file.
-
-        Raises:
-            ValueError: if it is something else.
-        """
-        return open_parquet(self.run, self.data)
+        """Its Parquet file."""
+        return open_parquet(self.data)
 
     @property
     def names(self) -> list[str]:
@@ -94,11 +89,13 @@ class RunResults:
         run: the run.
         blocks: the stored blocks that are whole, in their order.
         failures: block -> traceback of the blocks that raised.
+        timings: block -> the `agent_seconds` that its `decisions` took, where that is known.
     """
 
     run: Run
     blocks: tuple[Block, ...]
     failures: dict[int, str]
+    timings: dict[int, dict[str, Any]]
 
     @property
     def replications(self) -> IntArray:
@@ -116,7 +113,7 @@ class RunResults:
         return bool(self.blocks) and not self.failures
 
     def curves(self, column: str) -> FloatArray:
-        """Return a column as (R, S), one row per replication; see `columns.COLUMNS`."""
+        """Return a column as (R, S), one row per replication; see `blocks.COLUMNS`."""
         return np.concatenate([block.column(column) for block in self.blocks])
 
     def final(self, column: str) -> FloatArray:
@@ -124,10 +121,12 @@ class RunResults:
         return self.curves(column)[:, -1]
 
     def seconds_per_decision(self) -> float:
-        """Return the agent's own time for one `act` and `observe` of one lane."""
-        receipts = [block.receipt for block in self.blocks]
-        seconds = sum(receipt["agent_seconds"] for receipt in receipts)
-        return float(seconds / sum(receipt["decisions"] for receipt in receipts))
+        """Return the agent's own time for one `act` and `observe` of one lane; NaN if unknown."""
+        seconds, decisions = (
+            sum(facts[name] for facts in self.timings.values())
+            for name in ("agent_seconds", "decisions")
+        )
+        return float(seconds / decisions) if decisions else float("nan")
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,10 +169,10 @@ def check_origin(folder: Path, blocks: Sequence[Block]) -> int:
     """Return the results version of all blocks; refuse those of two versions, or of two codes."""
     seen: dict[str, Any] = {}
     for block in blocks:
-        stamp = {"the engine": block.receipt["results_version"]}
+        origin = {"the engine": block.origin["results_version"]}
         for part, entry in (("environment", block.run.environment), ("agent", block.run.agent)):
-            stamp[f"{part} {entry.label}"] = block.receipt["sources"].get(part)
-        for name, code in stamp.items():
+            origin[f"{part} {entry.label}"] = block.origin["sources"].get(part)
+        for name, code in origin.items():
             if seen.setdefault(name, code) != code:
                 raise ValueError(
                     f"the folder must hold blocks of one code, got {str(folder)!r} with two of "
@@ -201,23 +200,17 @@ def paired_differences(
 
 def open_run(store: Store, experiment: Experiment, run: Run) -> tuple[RunResults, list[str]]:
     """Return what is stored of a run, and the names of the blocks that are not what they claim."""
-    blocks, refused = {}, []
-    for number in store.blocks(run, experiment.num_blocks):
-        try:
-            data, receipt = store.read_block(run, number)
-            every = run.replications(number)
-            wanted = every[: experiment.replications - every.start]
-            block = Block(run, wanted, data, receipt)
-            _ = block.file  # which is refused if it is no file of the run's
-        except FileNotFoundError:
-            continue
-        except ValueError:
+    blocks, refused = dict[int, Block](), list[str]()
+    for number, stored in store.read_blocks(run, experiment.num_blocks):
+        if stored is None:
             refused.append(f"{run.name}/{number:05d}")
         else:
-            blocks[number] = block
+            every = run.replications(number)
+            blocks[number] = Block(run, every[: experiment.replications - every.start], *stored)
     failures = {
         number: text
         for number, text in store.read_failures(run).items()
         if number not in blocks and number < experiment.num_blocks
     }
-    return RunResults(run, tuple(blocks.values()), failures), refused
+    timings = {n: facts for n, facts in store.read_timings(run).items() if n in blocks}
+    return RunResults(run, tuple(blocks.values()), failures, timings), refused

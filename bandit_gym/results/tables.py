@@ -19,7 +19,7 @@ import pandas as pd
 from bandit_gym.checks import check_choice
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS, DOUBTED
-from bandit_gym.experiments.entries import Entry
+from bandit_gym.experiments.experiment import Entry
 from bandit_gym.results import statistics
 from bandit_gym.results.statistics import FEW_REPLICATIONS, MIN_REPLICATIONS, Interval
 from bandit_gym.results.stored import RunResults, Stored, paired_differences
@@ -44,14 +44,12 @@ class Table(NamedTuple):
 
     Attributes:
         title: what stands above it.
-        header: the titles of its columns; the first is that of the agents.
-        lines: a row for each agent.
+        cells: a row for each agent, by its label, and a column for each title.
         notes: sentences that stand below it.
     """
 
     title: str
-    header: list[str]
-    lines: list[list[str]]
+    cells: pd.DataFrame
     notes: list[str]
 
 
@@ -149,25 +147,43 @@ def aggregate(results: Stored) -> pd.DataFrame:
     """Tabulate each agent over all environments: mean scores, and their interquartile means.
 
     A score is a replication's final pseudo-regret divided by what uniform play loses on average in
-    that environment: 0 is perfect, 1 no better than chance. Only replications and agents present in
+    that environment: 0 is perfect, 1 no better than chance. It leaves out environments where that
+    is 0, as all arms are equal, or unknown, as means move or are not reported; `environments` is
+    how many are left, and with none the scores are NaN. Only replications and agents present in
     every environment count. A replication has the same seed in all environments, so it is one
     value, and intervals resample replications whole; below 10 of them there are none.
     """
     rows = []
+    left_out = _without_score(results)
     for agent in results.experiment.agents:
         runs = [found for found in results.runs if found.run.agent == agent]
         common = reduce(np.intersect1d, [found.replications for found in runs])
         if all(found.is_usable for found in runs) and len(common):
-            kept = [_scores(found)[np.isin(found.replications, common)] for found in runs]
-            scores = np.stack(kept, axis=1)
+            scored = [found for found in runs if found.run.environment not in left_out]
+            kept = [_scores(found)[np.isin(found.replications, common)] for found in scored]
+            scores = np.stack(kept or [np.full(len(common), np.nan)], axis=1)
             interval = statistics.bootstrap_interval(scores, statistics.interquartile_mean)
-            row = {"agent": agent.label, "replications": len(scores), "score_mean": scores.mean()}
-            rows.append(row | _spread("score_iqm", interval))
+            row = {"agent": agent.label, "environments": len(kept), "replications": len(scores)}
+            row |= {"score_mean": scores.mean()} | _spread("score_iqm", interval)
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
+def _without_score(results: Stored) -> list[Entry]:
+    """Return the environments where uniform play loses nothing, or it is not known how much."""
+    return [
+        environment
+        for environment in results.experiment.environments
+        if not all(_uniform_regret(found) > 0 for found in results.usable(environment))
+    ]
+
+
+def _uniform_regret(found: RunResults) -> float:
+    return float(found.final("uniform_regret").mean())
+
+
 def _scores(found: RunResults) -> FloatArray:
-    return np.asarray(found.final("cumulative_regret") / found.final("uniform_regret").mean())
+    return np.asarray(found.final("cumulative_regret") / _uniform_regret(found))
 
 
 # -- Tables of text -------------------------------------------------------------------------------
@@ -218,7 +234,7 @@ def _make_estimates(
         **_cells(name for name in TITLED[1:] if name not in DETAILS),
         **_cells(columns),
         "samples/decision": lambda row: write_number(row["samples_per_decision"], "{:.1f}"),
-        "µs/decision": lambda row: f"{row['microseconds_per_decision']:.2f}",
+        "µs/decision": lambda row: write_number(row["microseconds_per_decision"], "{:.2f}"),
     }
     notes = [
         _define_regret(environment),
@@ -271,7 +287,7 @@ def _reasons(row: Row) -> str:
 def _belief_notes(results: Stored, environment: Entry) -> Iterator[str]:
     """Say which agents believe in another prior or likelihood than the environment's."""
     for found in results.usable(environment):
-        misbelief = found.blocks[0].receipt.get("misbelief")
+        misbelief = found.blocks[0].origin.get("misbelief")
         if isinstance(misbelief, str):
             text = "".join(c if c.isprintable() else "?" for c in misbelief)
             yield f"{found.run.agent.label}: misspecified, for it {text}."
@@ -296,10 +312,18 @@ def make_aggregate(results: Stored, rows: Sequence[Row]) -> Iterator[Table]:
     cells: Cells = {
         "agent": lambda row: row["agent"],
         "interquartile mean": lambda row: write_estimate(row, "score_iqm", digits=3),
-        "mean": lambda row: f"{row['score_mean']:.3f}",
+        "mean": lambda row: write_number(row["score_mean"], "{:.3f}"),
         **{title: partial(_count, verdicts, word) for title, word in COUNTED.items()},
     }
-    yield fill(title, scores, cells, interval_notes(scores, ["score_iqm"]))
+    notes = [*_score_notes(results), *interval_notes(scores, ["score_iqm"])]
+    yield fill(title, scores, cells, notes)
+
+
+def _score_notes(results: Stored) -> Iterator[str]:
+    """Say which environments have no score; nothing if all have one."""
+    labels = "; ".join(environment.label for environment in _without_score(results))
+    if labels:
+        yield f"Left out of the scores, as what uniform play loses is 0 or unknown there: {labels}."
 
 
 def _count(verdicts: Counter[tuple[str, str]], word: str, row: Row) -> str:
@@ -311,7 +335,13 @@ def _count(verdicts: Counter[tuple[str, str]], word: str, row: Row) -> str:
 def fill(title: str, rows: Sequence[Row], cells: Cells, notes: Iterable[str]) -> Table:
     """Make a table by writing the cells of each row."""
     lines = [[write(row) for write in cells.values()] for row in rows]
-    return Table(title, list(cells), lines, list(notes))
+    return Table(title, name_rows(pd.DataFrame(lines, columns=list(cells))), list(notes))
+
+
+def name_rows(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return cells whose rows are named by the first column, and that by its title."""
+    title = cells.columns[0]
+    return cells.set_index(title).rename_axis(index=None, columns=title)
 
 
 # -- Cells: how numbers, their intervals and what is missing of them are written

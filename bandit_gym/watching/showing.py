@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.random import SeedSequence
 from PIL import Image
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
@@ -27,6 +27,7 @@ from bandit_gym.checks import check_fit, check_seed, find_problem
 from bandit_gym.checks.files import replacing
 from bandit_gym.checks.styles import wrapped
 from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.envs.rendering import (
     NUM_CELLS,
     Belief,
@@ -38,8 +39,8 @@ from bandit_gym.envs.rendering import (
     most_pulled,
     render_picture,
 )
+from bandit_gym.experiments.catalogue import build, told_prior
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.experiments.simulation import build
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.rollout import AGENT_STREAM, Step, play
 
@@ -55,10 +56,10 @@ Paint = Callable[[Frame], None]
 HEIGHTS, PLACE = " ▁▂▃▄▅▆▇█", "│"
 """Signs for heights from nothing to all, and for a place."""
 
-MOST_ROWS = 30
-"""Of a page that is printed; a terminal has as many as it has."""
+MAX_ROWS, NUM_OTHER_ROWS = 30, 8
+"""Of a page that is printed, where a terminal has as many as it has; and those without an arm."""
 
-LEAST_ARMS = 2
+MIN_ARMS = 2
 BEST, LAST, TRUE = "green", "bold", "bold red"
 
 TITLE_WIDTH = 50
@@ -71,76 +72,51 @@ TITLE_WIDTH = 50
 def watch(run: Run) -> Iterator[Frame]:
     """Play one episode, that of `rollout` at one lane with the run's seed, and yield its frames.
 
-    There are at most 200 frames, evenly spaced in log t, the last step's among them.
+    There are at most 200 frames, evenly spaced in log t, that of the horizon among them.
 
     Args:
-        run: agent, world, horizon and seed; of one lane.
+        run: agent, environment, horizon and seed; of one lane.
 
     Raises:
-        TypeError, ValueError: if agent and world cannot be built or do not fit each other.
+        TypeError, ValueError: if agent and environment cannot be built or do not fit each other.
     """
     check_seed("seed", run.seed)
     agent, env = build(run)
-    check_fit(agent, env, warns=run.agent.told is None)
-    agent_seed = SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
-    steps = play(agent, env, env_seed=run.seed, agent_seed=agent_seed)
-    shown, view, step = set(run.steps.tolist()), _View(run, agent, env), 0
-    try:
-        for step, played in enumerate(islice(steps, run.horizon), start=1):
-            view.add(played)
-            if step in shown:
-                yield view.frame(step, played)
-        if step not in shown:  # the world ended the episode
-            yield view.frame(step, played)
-    finally:
-        env.close()
+    check_fit(agent, env, warns=told_prior(run.agent.options) is None)
+    problem, seed = find_problem(env), SeedSequence(run.seed, spawn_key=(AGENT_STREAM,))
+    record, regret, cells = PlayRecord(1, problem.num_arms), 0.0, None
+    played = islice(play(agent, env, env_seed=run.seed, agent_seed=seed), run.horizon)
+    with contextlib.closing(env):
+        for number, step in enumerate(played, start=1):
+            record.add(step.actions, step.rewards)
+            regret += np.nan if step.regrets is None else float(step.regrets[0])
+            if number in run.steps:
+                pulls, means = record.plays.pulls[0].copy(), find_means(step, env, problem.num_arms)
+                belief = find_belief(agent, problem.likelihood, pulls, record.plays.reward_sums[0])
+                cells = find_range(means, belief, problem.likelihood, cells)
+                title = run.environment.label, run.agent.label, _describe(run, number, step, regret)
+                yield Frame(title, int(step.actions[0]), pulls, means, belief, cells)
 
 
-class _View:
-    """What is kept of the steps for the frames to come."""
-
-    def __init__(self, run: Run, agent: Any, env: Any) -> None:
-        self.run, self.agent, self.env = run, agent, env
-        problem = find_problem(env)
-        self.likelihood = problem.likelihood
-        self.pulls = np.zeros(problem.num_arms, dtype=np.int64)
-        self.sums = np.zeros(problem.num_arms)
-        self.regret = 0.0  # NaN where it is not told
-        self.cells: Range | None = None
-
-    def add(self, played: Step) -> None:
-        arm = played.actions[0]
-        self.pulls[arm] += 1
-        self.sums[arm] += played.rewards[0]
-        self.regret += np.nan if played.regrets is None else float(played.regrets[0])
-
-    def frame(self, step: int, played: Step) -> Frame:
-        belief = find_belief(self.agent, self.likelihood, self.pulls, self.sums)
-        means = self._means(played)
-        self.cells = find_range(means, belief, self.likelihood, self.cells)
-        label, horizon = self.run.agent.label, self.run.horizon
-        action = int(played.actions[0])
-        status = f"step {step:,} of {horizon:,}, arm {action}"
-        if not np.isnan(self.regret):
-            status += f", regret {self.regret:,.1f}"
-        title = self.run.environment.label, label, status
-        heights = belief.draw(self.cells)
-        return Frame(title, action, self.pulls.copy(), means, belief, self.cells, heights)
-
-    def _means(self, played: Step) -> FloatArray | None:
-        """Return the true means now; where they move, the world itself is asked."""
-        told: Any = played.means
-        if told is None:
-            told = getattr(self.env.unwrapped, "means", None)
-        return np.array(told[0]) if np.shape(told) == (1, *self.pulls.shape) else None
+def _describe(run: Run, number: int, step: Step, regret: float) -> str:
+    told = "" if np.isnan(regret) else f", regret {regret:,.1f}"
+    return f"step {number:,} of {run.horizon:,}, arm {step.actions[0]}{told}"
 
 
-def find_belief(agent: Any, likelihood: Likelihood, counts: Any, sums: Any) -> Belief:
+def find_means(step: Step, env: Any, num_arms: int) -> FloatArray | None:
+    """Return the (K,) true means that a step was played on; where they move, `env` has them."""
+    told = getattr(env.unwrapped, "means", None) if step.means is None else step.means
+    return np.array(told[0]) if told is not None and np.shape(told) == (1, num_arms) else None
+
+
+def find_belief(agent: Any, likelihood: Likelihood, counts: IntArray, sums: FloatArray) -> Belief:
     """Return the posterior of an agent's single lane, or what averages say if it has none.
+
+    Each arm's density is drawn to its own height; one that falls between cells, as its mean.
 
     Args:
         agent: the learner; asking for its posterior changes nothing in it.
-        likelihood: law of the rewards.
+        likelihood: of the rewards.
         counts: (K,) pulls of each arm that the averages are taken over.
         sums: (K,) their rewards.
     """
@@ -148,11 +124,14 @@ def find_belief(agent: Any, likelihood: Likelihood, counts: Any, sums: Any) -> B
     with contextlib.suppress(AttributeError, TypeError):  # rules that need no prior
         posterior = agent.posterior()
     if not all(hasattr(posterior, name) for name in ASKED):
-        return averages(likelihood, np.asarray(counts, float), np.asarray(sums, float))
+        return averages(likelihood, counts, sums)
     centre = np.ravel(posterior.mean())
 
     def draw(cells: Range) -> FloatArray:
-        return _to_own_height(_masses(posterior, cells), centre, cells)
+        masses = _masses(posterior, cells)
+        highest = masses.max(axis=1, keepdims=True)
+        is_lost = highest[:, 0] == 0
+        return marked(masses / np.where(highest > 0, highest, 1.0), is_lost, centre, cells)
 
     return Belief(f"posterior, from {posterior.source}", centre, draw)
 
@@ -168,13 +147,6 @@ def _masses(posterior: Any, cells: Range) -> FloatArray:
     return np.nan_to_num(found, nan=0.0, posinf=0.0)
 
 
-def _to_own_height(masses: FloatArray, centre: FloatArray, cells: Range) -> FloatArray:
-    """Scale each arm's masses to a highest of 1; what falls between cells stands at its mean."""
-    highest = masses.max(axis=1, keepdims=True)
-    is_lost = highest[:, 0] == 0
-    return marked(masses / np.where(highest > 0, highest, 1.0), is_lost, centre, cells)
-
-
 # -- Pictures --------------------------------------------------------------------------------------
 
 
@@ -188,16 +160,13 @@ def on_terminal(fps: float) -> Iterator[Paint]:
     console = Console(
         file=sys.stdout, highlight=False, markup=False, emoji=False, force_terminal=is_terminal
     )
-    next_time = time.monotonic()
-    with Live(console=console, auto_refresh=False) as live:
+    num_rows = console.height if console.is_interactive else MAX_ROWS
+    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
 
         def paint(frame: Frame) -> None:
-            nonlocal next_time
+            live.update(lay_out(frame, console.width, num_rows - NUM_OTHER_ROWS), refresh=True)
             if console.is_interactive:
-                time.sleep(max(0.0, next_time - time.monotonic()))
-                next_time = time.monotonic() + 1 / fps
-            num_rows = console.height - 1 if console.is_interactive else MOST_ROWS
-            live.update(lay_out(frame, console, num_rows), refresh=True)
+                time.sleep(1 / fps)
 
         try:
             yield paint
@@ -207,20 +176,13 @@ def on_terminal(fps: float) -> Iterator[Paint]:
                 console.line()
 
 
-def lay_out(frame: Frame, console: Console, num_rows: int) -> Text:
-    """Write a frame in at most so many rows, if that can be, of the console's width."""
+def lay_out(frame: Frame, width: int, num_arms: int) -> Group:
+    """Write a frame in lines of so many letters, with a row for each of so many arms."""
+    arms = most_pulled(frame.pulls, frame.best_arm, max(MIN_ARMS, num_arms))
+    true = "" if frame.means is None else f"; {PLACE} true mean, * best arm"
+    key = Text(f"{frame.belief.name}{true}; < pulled last", style="dim")
     *names, status = frame.title
-    heads = [*map(Text, names), Text(status, style="bold")]
-    top, key = (
-        [line for text in texts for line in text.wrap(console, console.width)]
-        for texts in (heads, [_key(frame)])
-    )
-    room = num_rows - len(top) - len(key) - 2  # scale, and arms left out
-    arms = most_pulled(frame.pulls, frame.best_arm, max(LEAST_ARMS, room))
-    lines = [*top, *_table(frame, arms, console.width), *key]
-    for line in lines:
-        line.rstrip()
-    return Text("\n", no_wrap=True, overflow="crop", end="").join(lines)
+    return Group(*map(Text, names), Text(status, style="bold"), *_table(frame, arms, width), key)
 
 
 def _table(frame: Frame, arms: IntArray, width: int) -> Iterator[Text]:
@@ -231,13 +193,16 @@ def _table(frame: Frame, arms: IntArray, width: int) -> Iterator[Text]:
     head, *left = columns.to_string(index=False).splitlines()
     strip = max(1, width - len(head) - 4)
     low, high = (f"{end:.3g}" for end in frame.cells)
-    yield Text(f"{head}    {low}{high.rjust(strip - len(low))}", style="dim")
+    yield Text(
+        f"{head}    {low}{high.rjust(strip - len(low))}", "dim", no_wrap=True, overflow="crop"
+    )
     for arm, words in zip(arms.tolist(), left, strict=True):
         marks = ("*" if arm == frame.best_arm else " ") + ("<" if arm == frame.action else " ")
-        row = Text(f"{words}{marks}  ")
+        row = Text(f"{words}{marks}  ", no_wrap=True, overflow="crop")
         row.stylize(BEST if arm == frame.best_arm else "")
         row.stylize(LAST if arm == frame.action else "")
-        yield row.append_text(_strip(frame, arm, strip))
+        row.append_text(_strip(frame, arm, strip)).rstrip()
+        yield row
     left_out = len(frame.pulls) - len(arms)
     if left_out:
         yield Text(f"and {left_out:,} arms pulled less", style="dim")
@@ -248,19 +213,13 @@ def _strip(frame: Frame, arm: int, width: int) -> Text:
     heights = frame.heights[arm]
     starts = np.linspace(0, len(heights), width + 1)[:-1].astype(int)
     levels = np.rint(np.maximum.reduceat(heights, starts) * (len(HEIGHTS) - 1)).astype(int)
-    strip = Text("".join(HEIGHTS[level] for level in levels), style="cyan")
+    letters = [HEIGHTS[level] for level in levels]
     if frame.means is None:
-        return strip
+        return Text("".join(letters), style="cyan")
     low, high = frame.cells
     place = min(width - 1, max(0, int((frame.means[arm] - low) / (high - low) * width)))
-    strip.plain = strip.plain[:place] + PLACE + strip.plain[place + 1 :]
-    strip.stylize(TRUE, place, place + 1)
-    return strip
-
-
-def _key(frame: Frame) -> Text:
-    true = "" if frame.means is None else f"; {PLACE} true mean, * best arm"
-    return Text(f"{frame.belief.name}{true}; < pulled last", style="dim")
+    parts = "".join(letters[:place]), (PLACE, TRUE), "".join(letters[place + 1 :])
+    return Text.assemble(*parts, style="cyan")
 
 
 @contextlib.contextmanager

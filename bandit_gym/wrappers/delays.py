@@ -149,6 +149,7 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
     if not isinstance(info, Mapping):
         raise TypeError(message("info", "be a dict, as a step tells it", info))
     if "regret" not in info and "feedback_step" not in info:  # all lanes were reset
+        _observe_nothing(agent)
         return
     if not {*FEEDBACK} <= {*info}:
         condition = f"tell {' and '.join(FEEDBACK)}, as worlds of late rewards do"
@@ -158,10 +159,18 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
     for name, lanes in (("_feedback_step", info.get("_feedback_step")), ("mask", mask)):
         if lanes is not None:
             is_here &= check_mask(name, lanes, len(steps))[:, None]
+    has_reset = not is_here.all()
     is_here &= steps >= 0
     for arrived, arms, paid in zip(is_here.T, actions.T, rewards.T, strict=True):
         if np.ndim(info["feedback_step"]) == 1:  # a single run
             if arrived[0]:
                 agent.observe(int(arms[0]), float(paid[0]))
-        elif arrived.any():
+        elif arrived.any() or has_reset:
             agent.observe(arms, paid, mask=arrived)
+
+
+def _observe_nothing(agent: Any) -> None:
+    """Let an agent of lanes that counts its acts know that autoreset ignored the last."""
+    if num_envs := getattr(agent, "num_envs", None):
+        none = np.zeros(num_envs, dtype=bool)
+        agent.observe(none.astype(np.int64), none.astype(np.float64), mask=none)

@@ -12,8 +12,9 @@ from time import perf_counter
 
 import numpy as np
 
+from bandit_gym.experiments.catalogue import build
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.simulation import build, simulate_block
+from bandit_gym.experiments.simulation import simulate_block
 from benchmarks.session import BLOCK_SIZE, HORIZON, Measurement, Session
 from benchmarks.timing import Effort, Row, summarise
 
@@ -47,7 +48,9 @@ def _shares(effort: Effort, key: str, agent: str, num_lanes: int) -> list[Row]:
 
 def _share(run: Run, block: int) -> float:
     facts = simulate_block(run, block).facts
-    return float(1 - (facts["agent_seconds"] + _env_seconds(run, block)) / facts["seconds"])
+    share_timed = facts["decisions"] / (run.block_size * run.horizon)  # without the first steps
+    agent_seconds = facts["agent_seconds"] / share_timed
+    return float(1 - (agent_seconds + _env_seconds(run, block)) / facts["seconds"])
 
 
 def _env_seconds(run: Run, block: int) -> float:

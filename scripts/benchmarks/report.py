@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from bandit_gym.checks.styles import COLOURS
 from bandit_gym.experiments.simulation import versions
@@ -27,11 +25,6 @@ MARKER = "<!-- scripts/benchmark.py --markdown -->"
 COLUMNS = ("row", "median", "quartiles", "bar", "aim", "", "cost per unit of work")
 OURS = ("ours", "native", "grid")
 """How the names of our own contestants begin."""
-STATE_COLOURS = {
-    "noisy": "yellow",
-    "absent": "yellow",
-    "MISSED": "bold red",
-}  # others are good news
 
 
 def document(
@@ -58,12 +51,15 @@ def machine() -> dict[str, Any]:
     }
 
 
-def print_report(found: dict[str, Any], rows: Sequence[Row], console: Console) -> None:
+def print_report(found: dict[str, Any], rows: Sequence[Row]) -> None:
     """Print the table, and below it the machine and the versions."""
-    console.print(_table(rows, found["effort"]))
+    effort = found["effort"]
+    turns = f"{effort['repeats']} turns by the {effort['clock']} clock"
+    print(f"{effort['name']}: medians and quartiles of {turns}")
+    print(pd.DataFrame([_cells(row) for row in rows]).to_string(index=False))
     parts = {"machine": found["machine"], "versions": found["versions"], **found["peers"]}
     for heading, facts in parts.items():
-        console.print(f"{heading}: {_listed(facts)}", highlight=False, soft_wrap=True)
+        print(f"{heading}: {_listed(facts)}")
 
 
 def write_markdown(found: dict[str, Any], rows: Sequence[Row], path: Path) -> None:
@@ -114,17 +110,6 @@ def format_seconds(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
-
-
-def _table(rows: Sequence[Row], effort: dict[str, Any]) -> Table:
-    turns = f"{effort['repeats']} turns by the {effort['clock']} clock"
-    table = Table(title=f"{effort['name']}: medians and quartiles of {turns}")
-    for name in COLUMNS:
-        table.add_column(name, justify="left" if name in ("row", "", COLUMNS[-1]) else "right")
-    for row in rows:
-        *measured, state, costs = _cells(row).values()
-        table.add_row(*measured, Text(state, STATE_COLOURS.get(state, "green")), costs)
-    return table
 
 
 def _markdown(found: dict[str, Any], rows: Sequence[Row]) -> str:

@@ -1,4 +1,4 @@
-"""Random samples of the places in a room that can be broken, and of the ways to break them."""
+"""Random samples of the places that can be broken, and of the ways to break them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,21 @@ from cosmic_ray.commands import init
 from cosmic_ray.work_db import WorkDB
 from cosmic_ray.work_item import MutationSpec
 
-from mutation.rooms import ROOT, sources_of
+from mutation.tree import ROOT
 
 
-def draw_mutants(room: str, size: int, seed: int) -> list[Any]:
-    """Draw mutants of a room, each place and way to break it with the same chance."""
+def sources_of(prefix: str) -> list[Path]:
+    """Return the files of both packages whose path, such as agents/racing/, begins so."""
+    files = [
+        path for package in ("agents", "bandit_gym") for path in (ROOT / package).rglob("*.py")
+    ]
+    return sorted(path for path in files if path.relative_to(ROOT).as_posix().startswith(prefix))
+
+
+def draw_mutants(prefix: str, size: int, seed: int) -> list[Any]:
+    """Draw mutants of some files, each place and way to break it with the same chance."""
     database = WorkDB(":memory:", WorkDB.Mode.create)
-    paths = [path.relative_to(ROOT) for path in sources_of(room)]
+    paths = [path.relative_to(ROOT) for path in sources_of(prefix)]
     init(paths, database, {})
     every = sorted(database.work_items, key=lambda item: identity(item.mutations[0]))
     annotations = {path: list(annotations_in(path)) for path in paths}

@@ -16,7 +16,22 @@ from typing import Any
 import numba
 import pytest
 
-from mutation.rooms import CONTRACTS, ROOT
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = "tests/agents", "tests/bandit_gym", "tests/contracts"
+CONTRACTS = {  # what each is about, where that is one room
+    **dict.fromkeys(("agents", "laws", "recomputed"), "agents"),
+    **{name: f"agents/{name}" for name in ("posteriors", "racing", "rules")},
+    "optimum": "agents/bayes_optimal",
+    "commands": "bandit_gym/cli",
+    "refusals": "bandit_gym/checks",
+    "users_laws": "bandit_gym/priors",
+    **dict.fromkeys(("executors", "experiments"), "bandit_gym/experiments"),
+    **dict.fromkeys(("environments", "vector_environments"), "bandit_gym/envs"),
+    **{
+        name: f"bandit_gym/{name}"
+        for name in ("fidelity", "likelihoods", "priors", "results", "wrappers")
+    },
+}
 
 PATIENCE = {"plain": 0.5, "compiled": 40.0}
 """Seconds of the processor that a test may take on the unbroken code, compilation included."""
@@ -65,13 +80,13 @@ class Tree:
             `BUDGET`. They are kept in the given notes, for a run that goes on.
     """
 
-    def __init__(self, folder: Path, tests: list[str], modes: list[str], notes: Path) -> None:
+    def __init__(self, folder: Path, modes: list[str], notes: Path) -> None:
         self.folder = folder
         for name in ("agents", "bandit_gym", "docs", "scripts", "tests"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc"))
         shutil.copy(ROOT / "pyproject.toml", folder)
         if not notes.exists():
-            notes.write_text(json.dumps({mode: self._measure(mode, tests) for mode in modes}))
+            notes.write_text(json.dumps({mode: self._measure(mode, [*TESTS]) for mode in modes}))
         self.seconds = json.loads(notes.read_text())
         self._kernels = {path: path.read_bytes() for path in folder.rglob("*.nbc")}
 

@@ -17,7 +17,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.random import SeedSequence
 
 from bandit_gym.checks.styles import COLOURS
-from bandit_gym.experiments.entries import read_entries
+from bandit_gym.experiments.experiment import read_entries
 from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case

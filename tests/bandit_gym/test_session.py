@@ -140,8 +140,8 @@ def test_folder_keeps_a_digest_and_says_how_to_run_it_again(session, tmp_path):
     code += f"sys.exit(main(['resume', {str(tmp_path / 'out')!r}, '--trust']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 2 and "2 blocks are of other code: <own>:Stubborn" in done.stderr
-    for receipt in (tmp_path / "out").glob("receipts/*/*.json"):
-        receipt.unlink()
+    for block in (tmp_path / "out").glob("blocks/*/*.parquet"):
+        block.unlink()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 2
     assert "Stubborn must be importable" in done.stderr and "'module:Stubborn'" in done.stderr

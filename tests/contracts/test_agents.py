@@ -1,20 +1,29 @@
 """What every agent keeps, whatever it knows and however it chooses."""
 
 import pickle
+import re
+import warnings
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from families import ALL_AGENTS
+from families import ALL_AGENTS, ALL_ENV_IDS
 from gymnasium.error import InvalidAction, ResetNeeded
-from surface import lane_counts, lane_sums, started
+from surface import lane_counts, lane_sums, problem_of, started
 
 import agents
 from agents import make_agent
 from agents.base import Agent
-from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian
+from bandit_gym.priors import (
+    Beta,
+    HierarchicalBeta,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem
+from bandit_gym.rollout import rollout
 
 CONJUGATE = BanditProblem(Bernoulli(), Beta(2.0, 3.0), 4)
 GRID = BanditProblem(Bernoulli(), TruncatedNormal(0.4, 0.2), 4)
@@ -22,10 +31,20 @@ CHAINS = BanditProblem(
     Bernoulli(), TruncatedMultivariateNormal(0.5, (0.05 * np.eye(4) + 0.02).tolist()), 4
 )
 NORMAL = BanditProblem(Gaussian(), Normal(0.0, 1.0), 4)
-PROBLEMS = {"conjugate": CONJUGATE, "grid": GRID, "chains": CHAINS, "normal": NORMAL}
+MIXTURE = BanditProblem(Bernoulli(), HierarchicalBeta([2.0, 3.0], [3.0, 2.0]), 4)
+PROBLEMS = {
+    "conjugate": CONJUGATE,
+    "grid": GRID,
+    "chains": CHAINS,
+    "normal": NORMAL,
+    "mixture": MIXTURE,
+}
 FOR_LIKE_ARMS = "discounted_gittins", "information_relaxation"
 """Rules that refuse dependent arms, and take seconds where arms are not conjugate."""
 WITHOUT_POSTERIOR = "random", "ucb1", "kl_ucb", "ucb_tuned", "moss"
+KNOWS_THE_HORIZON = (
+    *("moss", "finite_horizon_gittins", "knowledge_gradient", "information_relaxation"),
+)
 FOR_BERNOULLI = "discounted_gittins", "ucb_tuned"
 SAMPLERS = "exact", "racing", "racing_paper", "smc", "smc_paper"
 RULES = [name for name in ALL_AGENTS if name not in (*SAMPLERS, *FOR_LIKE_ARMS, *WITHOUT_POSTERIOR)]
@@ -40,6 +59,9 @@ SETTINGS = {
         for name in RULES
         for kind in ["chains" if name in ON_CHAINS else "grid"]
     },
+    **{f"{name}, mixture": (name, "mixture", {}) for name in ("exact", "racing", *RULES)},
+    "exact, mixture, fading": ("exact", "mixture", {"discount": 0.9}),
+    "racing, mixture, fixed": ("racing", "mixture", {"stopping": 20}),
     "exact, reference": ("exact", "normal", {"prior": "reference"}),
     "exact, fading": ("exact", "grid", {"discount": 0.9}),
     "greedy, posterior, chains": ("greedy", "chains", {"estimate": "posterior"}),
@@ -49,7 +71,6 @@ SETTINGS = {
 }
 every_agent = pytest.mark.parametrize("name", ALL_AGENTS)
 every_setting = pytest.mark.parametrize("setting", SETTINGS)
-alone_and_together = pytest.mark.parametrize("num_envs", [None, 3])
 
 
 def make(setting, num_envs, num_steps=0):
@@ -77,8 +98,10 @@ def assert_same(first, second):
 
 
 @every_setting
-def test_a_single_run_has_plain_ints_and_plays_as_a_lane_does(setting):
+def test_a_single_run_has_plain_ints_and_one_law_and_plays_as_a_lane_does(setting):
     alone, lane = make(setting, None), make(setting, 1)
+    law = alone.action_probabilities()
+    assert law.shape == (4,) and (law >= 0).all() and law.sum() == pytest.approx(1.0)
     assert type(alone.act()) is int
     actions = lane.act()
     assert actions.shape == (1,) and actions.dtype == np.int64
@@ -88,11 +111,11 @@ def test_a_single_run_has_plain_ints_and_plays_as_a_lane_does(setting):
 DRAW_FROM_THE_PRIOR = "smc", "smc_paper", "information_relaxation", "information_directed"
 
 
-@every_agent
-def test_every_agent_is_told_the_reference_prior_by_its_word(name):
-    agent = started(name, GRID, 3, prior="reference")
-    assert agent.problem == BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
-    play(agent, 2)
+def test_every_agent_is_told_the_reference_prior_by_its_word():
+    for name in ALL_AGENTS:
+        agent = started(name, GRID, 3, prior="reference")
+        assert agent.problem == BanditProblem(Bernoulli(), Beta(1.0, 1.0), 4)
+        play(agent, 2)
 
 
 @pytest.mark.parametrize("name", sorted({*ALL_AGENTS} - {*FOR_BERNOULLI, *DRAW_FROM_THE_PRIOR}))
@@ -155,8 +178,12 @@ def test_asking_moves_nothing(setting):
     assert asked.rng.random() == unasked.rng.random()
 
 
-@alone_and_together
-@every_setting
+ALONE = [f"{name}, {kind}" for name in SAMPLERS for kind in ("conjugate", "grid")]
+
+
+@pytest.mark.parametrize(
+    ("setting", "num_envs"), [*((each, 3) for each in SETTINGS), *((each, None) for each in ALONE)]
+)
 def test_copies_and_files_go_on_bit_for_bit(setting, num_envs, tmp_path):
     agent = make(setting, num_envs, 7)
     if num_envs is None:
@@ -207,6 +234,14 @@ def test_masked_lanes_learn_nothing_and_are_not_read(name):
 
 
 @every_setting
+def test_an_observe_that_leaves_all_lanes_out_changes_nothing(setting):
+    agent = make(setting, 3, 4)
+    twin = pickle.loads(pickle.dumps(agent))
+    agent.observe([0, -1, 2], [np.nan, 1.0, 0.0], mask=np.zeros(3, dtype=bool))
+    assert_same(play(agent, 4), play(twin, 4))
+
+
+@every_setting
 def test_lanes_that_begin_again_know_nothing_and_the_others_what_they_knew(setting):
     agent = make(setting, 3, 6)
     counts = lane_counts(agent).copy()
@@ -252,19 +287,20 @@ def test_bad_calls_are_refused_and_change_nothing(name):
     assert_same(play(agent, 5), play(twin, 5))
 
 
-@every_agent
-def test_nothing_goes_before_a_reset(name):
-    agent = make_agent(name, CONJUGATE)
-    for call in (agent.act, lambda: agent.observe(0, 1.0), agent.action_probabilities):
-        with pytest.raises(ResetNeeded, match="reset"):
-            call()
+def test_nothing_goes_before_a_reset():
+    for agent in (make_agent(name, CONJUGATE) for name in ALL_AGENTS):
+        for method, arguments in [("act", ()), ("observe", (0, 1.0)), ("action_probabilities", ())]:
+            with pytest.raises(ResetNeeded, match="reset"):
+                getattr(agent, method)(*arguments)
 
 
 LAWFUL = [each for each in SETTINGS if not each.startswith("racing")]
 
 
-@pytest.mark.parametrize("num_steps", [0, 6], ids=["at first", "later"])
-@pytest.mark.parametrize("setting", LAWFUL)
+@pytest.mark.parametrize(
+    ("setting", "num_steps"),
+    [*((each, 6) for each in LAWFUL), *((each, 0) for each in LAWFUL if "conjugate" in each)],
+)
 def test_arms_are_played_as_often_as_the_law_says(setting, num_steps):
     """Each lane has a law of its own, so shares are summed over lanes: four deviations."""
     is_chain = "chains" in setting  # whose answers cost milliseconds
@@ -280,11 +316,68 @@ def test_arms_are_played_as_often_as_the_law_says(setting, num_steps):
     assert (abs((shares - law).sum(axis=0)) <= allowed).all()
 
 
-@every_setting
-def test_a_law_is_a_law_and_has_one_axis_for_a_single_run(setting):
-    agent = make(setting, None, 3)
+TOLD = {
+    "nothing": ([0, 0, 0, 0], [0, 0, 0, 0]),
+    "no ties": ([12, 7, 5, 9], [6, 5, 2, 4]),
+    "a leader": ([60, 5, 5, 5], [54, 1, 1, 1]),
+    "two leaders": ([20, 20, 3, 3], [18, 18, 0, 0]),
+}
+"""Counts and sums with ties in various places."""
+DEAR = {"smc": 100, "smc_paper": 100, "information_directed": 2000, "discounted_gittins": 10_000}
+"""Lanes of agents that hold much or integrate for each."""
+EXACT = {
+    each: options
+    for each, (name, kind, options) in SETTINGS.items()
+    if kind == "conjugate" and make_agent(name, PROBLEMS[kind], **options).has_exact_law
+}
+
+
+@pytest.mark.parametrize("told", TOLD)
+@pytest.mark.parametrize("setting", EXACT)
+def test_ties_are_shared_by_the_law_as_by_the_acts(setting, told):
+    """One lane gives the law whatever its generator; 100,000 lanes follow it to 4 deviations."""
+    name, kind, options = SETTINGS[setting]
+    options = options | ({"discount": 0.9} if name == "discounted_gittins" else {})  # quicker
+    num_lanes = DEAR.get(name, 100_000)
+    lanes = started(name, PROBLEMS[kind], num_lanes, *TOLD[told], **options)
+    if name.startswith("smc"):  # each lane has particles of its own
+        law = lanes.action_probabilities()
+    else:
+        alone = started(name, PROBLEMS[kind], 1, *TOLD[told], **options)
+        law = alone.action_probabilities()
+        alone.reset(1, seed=5)
+        alone.warm_start(*TOLD[told])
+        assert_same(law, alone.action_probabilities())
+    shares = np.bincount(lanes.act(), minlength=4) / num_lanes
+    allowed = 4 * np.sqrt((law * (1 - law)).mean(axis=0) / num_lanes) + 1e-5  # of the tables
+    assert (np.abs(shares - law.mean(axis=0)) <= allowed).all()
+
+
+@pytest.mark.parametrize(
+    "prior", [Beta(0.01, 0.01), HierarchicalBeta([0.01, 5.0], [0.01, 5.0], [0.9, 0.1])], ids=repr
+)
+def test_ties_between_particles_are_shared(prior):
+    """Most means are so near to 1 that several arms have one and the same, even three or four."""
+    agent = started("smc_paper", BanditProblem(Bernoulli(), prior, 4), 100)
     law = agent.action_probabilities()
-    assert law.shape == (4,) and (law >= 0).all() and law.sum() == pytest.approx(1.0)
+    acts = np.array([agent.act() for _ in range(100)])
+    shares = np.bincount(acts.ravel(), minlength=4) / acts.size
+    allowed = 4 * np.sqrt((law * (1 - law)).mean(axis=0) / acts.size)
+    assert (np.abs(shares - law.mean(axis=0)) <= allowed).all()
+
+
+@pytest.mark.parametrize("setting", [each for each in SETTINGS if "chains" not in each])
+def test_numpy_draws_by_the_probabilities_of_any_data(setting, rng):
+    """It refuses probabilities whose sum is off by more than 1.5e-8."""
+    num_lanes = 5 if "information_relaxation" in setting or "racing" in setting else 30
+    agent = make(setting, num_lanes)
+    counts = rng.integers(0, 9 ** rng.integers(1, 3, (num_lanes, 1)), (num_lanes, 4))
+    agent.warm_start(counts, rng.binomial(counts, rng.random((num_lanes, 4))))
+    laws = [agent.action_probabilities()]
+    if setting.split(",")[0] not in WITHOUT_POSTERIOR:
+        laws.append(agent.posterior().best_arm_probabilities())
+    for law in np.concatenate(laws):
+        assert 0 <= rng.choice(4, p=law) < 4
 
 
 @pytest.mark.parametrize(
@@ -292,6 +385,7 @@ def test_a_law_is_a_law_and_has_one_axis_for_a_single_run(setting):
     [
         ("exact, conjugate", True),
         ("exact, grid", True),
+        ("exact, mixture", True),
         ("exact, chains", False),
         ("top_two, chains", False),
         ("racing, grid", True),
@@ -372,14 +466,111 @@ def test_a_copy_for_propensities_shares_no_evidence(options):
     assert lane_counts(agent).tolist() == lane_sums(agent).tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
 
 
-@pytest.mark.parametrize("num_envs", [None, 1, 3])
+@pytest.mark.parametrize(("num_envs", "place"), [(None, "."), (1, "."), (3, " in lane 0.")])
 @pytest.mark.parametrize("arm", [-1, 4])
-def test_a_choice_that_is_no_arm_is_refused_by_the_name_of_the_agent(num_envs, arm):
+def test_a_choice_that_is_no_arm_is_refused_by_the_name_of_the_agent(num_envs, place, arm):
     agent = Stubborn(CONJUGATE)
     agent.arm = arm
     agent.reset(num_envs, seed=0)
-    with pytest.raises(ValueError, match=f"Stubborn._choose must return arms .* got {arm} in lane"):
+    told = f"Stubborn._choose must return arms from 0 to 3, got {arm}{place}"
+    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
         agent.act()
+
+
+class Classic(Agent):
+    """It plays the arm of the largest average, 0 / 0 before an arm's first pull."""
+
+    def _scores(self):
+        with np.errstate(invalid="ignore"):
+            return self.lane_sums / self.lane_counts
+
+
+@pytest.mark.parametrize("sums", [[0, 0, 0, 1], [1, 0, 0, 0]], ids=["last", "first"])
+@pytest.mark.parametrize(("num_envs", "place"), [(None, ""), (3, " of lane 0")])
+def test_scores_that_are_nan_are_refused_and_infinite_ones_are_scores(num_envs, place, sums):
+    agent = Classic(CONJUGATE)
+    agent.reset(num_envs, seed=0)
+    agent.warm_start([1, 1, 0, 1], sums)
+    told = f"scores of Classic must have no NaN, got nan for arm 2{place}; was it never pulled?"
+    for call in (agent.act, agent.action_probabilities):
+        with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+            call()
+    agent._scores = lambda: np.broadcast_to([-np.inf, np.inf, 0.0, np.inf], (agent.num_lanes, 4))
+    assert np.isin(agent.act(), [1, 3]).all()
+    assert np.atleast_2d(agent.action_probabilities())[0].tolist() == [0.0, 0.5, 0.0, 0.5]
+
+
+def test_probabilities_that_do_not_sum_to_one_are_refused():
+    agent = Lawful(CONJUGATE)
+    agent.reset(3, seed=0)
+    agent._law = lambda: np.full((3, 4), 0.5)
+    told = "Agent._law must return probabilities that sum to 1, got 2.0 in lane 0."
+    with pytest.raises(ValueError, match=re.escape(told.replace("Agent", "Lawful"))):
+        agent.action_probabilities()
+
+
+OF_A_HALF = (
+    "reward must be 0 or 1 under bernoulli rewards, got 0.7; use a likelihood that has such "
+    "rewards, as Gaussian (CustomBandit-v0), or observe 1 with that probability and else 0."
+)
+
+
+class Ordered:
+    """Each arm is better than those before it."""
+
+    def sample(self, rng, shape):
+        return np.sort(rng.random(shape))
+
+    def log_density(self, means):
+        return np.where((np.diff(means) > 0).all(axis=-1), 0.0, -np.inf)
+
+
+ORDERED = BanditProblem(Bernoulli(), Ordered(), 4)
+BOUNDED = BanditProblem(Exponential(), TruncatedNormal(0.5, 0.1, 0.2, 0.8), 4)
+ALONE = [
+    ("exact", CONJUGATE, "observe", (4, 1.0), "action must be an integer from 0 to 3, got 4."),
+    ("exact", CONJUGATE, "observe", (0, 0.7), OF_A_HALF),
+    ("exact", CONJUGATE, "observe", (0, 1.0, [True, True]), "mask must have shape (1,), got"),
+    ("exact", CONJUGATE, "reset_lanes", ([],), "mask must be an array of booleans, got []."),
+    ("exact", CONJUGATE, "warm_start", ([1, 0, 0, 0], [2, 0, 0, 0]), "got 2.0 for arm 0."),
+    ("exact", CONJUGATE, "warm_start", ([1, 0, -1, 0], [0] * 4), "got -1.0 for arm 2."),
+    ("exact", BOUNDED, "act", (), "the rewards of arm 1 must be possible under problem.prior, got"),
+    (
+        "racing_paper",
+        ORDERED,
+        "act",
+        (),
+        "at all 200 samples of the race, whose counts [50, 50, 0, 0]",
+    ),
+    ("racing_paper", ORDERED, "posterior", (), "at all 160000 draws, whose counts [50, 50, 0, 0]"),
+]
+
+
+@pytest.mark.parametrize(("name", "problem", "method", "arguments", "told"), ALONE)
+def test_messages_of_a_single_run_speak_of_no_lane(name, problem, method, arguments, told):
+    options = {"max_samples": 200} if name == "racing_paper" else {}
+    agent = started(name, problem, None, **options)
+    if problem is not CONJUGATE:
+        agent.warm_start([50, 50, 0, 0], [50, 0 if problem is ORDERED else 1e200, 0, 0])
+    with pytest.raises((ValueError, TypeError, InvalidAction)) as caught:
+        found = getattr(agent, method)(*arguments)
+        if method == "posterior":
+            found.mean()
+    assert told in str(caught.value) and "lane" not in str(caught.value)
+
+
+@every_agent
+@pytest.mark.parametrize("env_id", ALL_ENV_IDS)
+def test_no_agent_warns_in_any_environment_up_to_the_last_pull(env_id, name):
+    env = gym.make_vec(f"bandit_gym:{env_id}", 3, num_arms=3)
+    options = {"horizon": 6} if name in KNOWS_THE_HORIZON else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            agent = make_agent(name, problem_of(env), **options)
+        except ValueError:
+            return  # refused
+        rollout(agent, env, seed=0, horizon=6)
 
 
 def test_an_agent_of_ones_own_without_a_law_is_told_what_to_define():

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -14,12 +15,13 @@ from pathlib import Path
 import gymnasium
 import pandas as pd
 import pytest
-from surface import SERIAL, files_of, receipts_of, run_and_watch
+from surface import SERIAL, files_of, run_and_watch, timings_of
 
 from agents import AGENTS, GROUPS
 from bandit_gym import ENV_IDS, Workers, __version__, load_results
 from bandit_gym.cli import main
 from bandit_gym.experiments import Experiment, load_experiment, run_experiment
+from bandit_gym.experiments.store import Store
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS
 
@@ -296,7 +298,7 @@ def test_a_worker_loads_nothing_that_tables_and_figures_need(tmp_path):
     own = ["stub_agents:Importing"]
     experiment = Experiment([ENV], own, replications=2, horizon=3, block_size=1)
     run_experiment(experiment, tmp_path, workers=Workers("loky", 1))
-    assert os.getpid() not in {receipt["process"] for receipt in receipts_of(tmp_path)}
+    assert os.getpid() not in {timing["process"] for timing in timings_of(tmp_path)}
     frame = load_results(tmp_path).frame()
     assert (frame.filter(like="loads ") == 0).all(axis=None)
     assert len(frame.filter(like="loads ").columns) == 3
@@ -359,7 +361,9 @@ def home(tmp_path, monkeypatch):
 
 
 def forget_mine():
-    sys.modules.pop("mine", None)
+    """Forget the user's modules, as a new process begins."""
+    for name in ("mine", "kit", "kit.tools", "kit.deep", "laws", "shifted"):
+        sys.modules.pop(name, None)
     gymnasium.registry.pop("Mine-v0", None)
 
 
@@ -417,6 +421,39 @@ def test_resume_of_somebody_elses_folder_lists_its_code_and_needs_trust(home, ou
     assert f"environment mine:Mine-v0 ({path}); agent mine:Mine ({path}); look at it" in error
     assert "repeat with --trust" in error and error.count("\n") == 1
     assert call(*resume, "--trust")[::2] == (0, {"project"})
+
+
+OWN = ["compare", "--env", "mine:Mine-v0", "--agents", "random", "mine:Mine", "--horizon", "9"]
+
+
+@pytest.mark.parametrize(
+    ("command", "cwd"),
+    [(OWN, "project"), (["run", "../project/study.json"], "elsewhere")],
+    ids=["module here", "module beside the file"],
+)
+def test_how_to_go_on_works_as_it_is_printed(home, call, monkeypatch, command, cwd):
+    """Ctrl-C at the second block, in a folder with a space, where older code has been at work."""
+    settings = SETTINGS | {"replications": 4, "block_size": 2}
+    (home / "project" / "study.json").write_text(json.dumps(settings))
+    command = [*command, "--out", home / "my results", "--backend", "serial"]
+    assert call(*command, cwd=cwd)[0] == 0
+    (home / "project" / "mine.py").write_text(MINE.replace("ARM = 0", "ARM = 1"))
+    with monkeypatch.context() as patch:
+        store, stored = Store.write_block, []
+
+        def interrupt(*block):
+            if stored:
+                raise KeyboardInterrupt
+            stored.append(store(*block))
+
+        patch.setattr(Store, "write_block", interrupt)
+        code, error, _ = call(*command, "--recompute", cwd=cwd)
+    assert code == 130
+    line = error.splitlines()[-1].partition("To go on: ")[2]
+    program, *printed = shlex.split(line)
+    assert program == "bandit-gym"
+    code, error, _ = call(*printed, cwd=cwd)
+    assert (code, "4 blocks, 1 of them stored already" in error) == (0, True), error
 
 
 def test_all_that_options_name_is_code_that_needs_trust(tmp_path, capsys):
@@ -507,6 +544,7 @@ def edit(project, old, new):
 def test_blocks_of_changed_code_are_refused_and_recomputed_when_asked(project, capsys):
     assert run(project) == 0
     edit(project, "ARM = 0", "ARM = 1")
+    forget_mine()
     capsys.readouterr()
     assert run(project) == 2
     error = capsys.readouterr().err.splitlines()[-1]
@@ -570,27 +608,33 @@ def test_only_what_depends_on_a_changed_file_is_drawn_again(project, name, old, 
     moody = {"agent": "stub_agents:Moody", "folder": str(project / "model.json"), "label": "moody"}
     sizes = {"replications": 2, "horizon": 5}
     experiment = Experiment(worlds, ["random", "shifted:Shifted", moody], **sizes)
-    try:
+    run_experiment(experiment, project / "out", workers=SERIAL)
+    assert run_and_watch(experiment, project / "out").done == []
+    (project / name).write_text((project / name).read_text().replace(old, new))
+    forget_mine()
+    with pytest.raises(FileExistsError, match=f"{said}.*--recompute"):
         run_experiment(experiment, project / "out", workers=SERIAL)
-        assert run_and_watch(experiment, project / "out").done == []
-        (project / name).write_text((project / name).read_text().replace(old, new))
-        with pytest.raises(FileExistsError, match=f"{said}.*--recompute"):
-            run_experiment(experiment, project / "out", workers=SERIAL)
-        watched = run_and_watch(experiment, project / "out", recompute=True)
-        assert [agent for agent, _ in watched.done] == again
-        run_experiment(experiment, project / "fresh", workers=SERIAL)
-        assert files_of(project / "out") == files_of(project / "fresh")
-    finally:
-        for module in ("kit", "kit.tools", "kit.deep", "laws", "shifted"):
-            sys.modules.pop(module, None)
+    watched = run_and_watch(experiment, project / "out", recompute=True)
+    assert [agent for agent, _ in watched.done] == again
+    run_experiment(experiment, project / "fresh", workers=SERIAL)
+    assert files_of(project / "out") == files_of(project / "fresh")
 
 
-def test_an_edit_reaches_workers(project):
+@pytest.mark.parametrize("workers", [SERIAL, Workers("loky", 1)], ids=lambda w: w.backend)
+def test_a_module_edited_since_its_import_is_refused_until_python_starts_again(project, workers):
+    """Neither is the old one run and told as the new one, nor is the new one imported."""
     experiment = load_experiment(project / "study.json")
-    for arm in (0, 1):
-        run_and_watch(experiment, project / "out", Workers("loky", 1), recompute=True)
-        assert set(actions_of_mine(project)) == {arm}
-        edit(project, f"ARM = {arm}", f"ARM = {arm + 1}")
+    run_and_watch(experiment, project / "out", workers)
+    loaded = sys.modules["mine"]
+    edit(project, "ARM = 0", "ARM = 1")
+    for call in (run_experiment, lambda *_, **__: load_experiment(project / "study.json")):
+        with pytest.raises(ValueError, match="mine must be as .* imported it, .*; restart Python"):
+            call(experiment, project / "out", workers=workers, recompute=True)
+    assert run(project) == 2
+    assert sys.modules["mine"] is loaded and set(actions_of_mine(project)) == {0}
+    forget_mine()
+    run_and_watch(experiment, project / "out", workers, recompute=True)
+    assert set(actions_of_mine(project)) == {1}
 
 
 def test_a_column_that_is_asked_for_is_in_the_printed_table(tmp_path, capsys):

@@ -1,6 +1,5 @@
 """What holds for whoever simulates the blocks, and whatever stops them."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -10,15 +9,17 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from surface import (
     SERIAL,
     failures_of,
     files_of,
+    origin_of,
     pretend,
-    receipts_of,
-    rewrite_receipt,
+    rewrite_block,
     run_and_watch,
+    timings_of,
 )
 
 from bandit_gym import load_results
@@ -38,6 +39,11 @@ def make_experiment(*agents, **changes):
     settings = {"replications": 12, "horizon": 60, "block_size": 4}
     worlds = ["BernoulliBandit-v0"]
     return Experiment(worlds, agents or ("random", "exact", OWN), **(settings | changes))
+
+
+def by_night(*values):
+    """Return a case of a test that only the nightly run has."""
+    return pytest.param(*values, marks=(pytest.mark.slow, pytest.mark.nightly))
 
 
 @pytest.fixture(params=BACKENDS)
@@ -81,11 +87,12 @@ def test_other_processes_share_the_work_and_store_the_same_bytes(tmp_path, seria
     run_experiment(experiment, tmp_path, workers=Workers(backend, 2))
     assert files_of(tmp_path).items() >= serial.items()
     assert failures_of(load_results(tmp_path)) == {}
-    processes = {receipt["process"] for receipt in receipts_of(tmp_path)}
+    processes = {timing["process"] for timing in timings_of(tmp_path)}
     assert len(processes) == 2 and os.getpid() not in processes
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cluster_that_runs_already_stores_the_same_bytes(tmp_path, serial):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
@@ -94,13 +101,13 @@ def test_a_cluster_that_runs_already_stores_the_same_bytes(tmp_path, serial):
         workers = Workers("dask", scheduler=cluster.scheduler_address)
         run_experiment(make_experiment(), tmp_path, workers=workers)
     assert files_of(tmp_path) == serial
-    assert os.getpid() not in {receipt["process"] for receipt in receipts_of(tmp_path)}
+    assert os.getpid() not in {timing["process"] for timing in timings_of(tmp_path)}
 
 
 @pytest.mark.parametrize(("horizon", "is_here"), [(60, True), (1000, False)])
 def test_little_work_of_ours_starts_no_worker(tmp_path, horizon, is_here):
     run_experiment(make_experiment("random", horizon=horizon), tmp_path, workers=Workers("loky", 1))
-    processes = {receipt["process"] for receipt in receipts_of(tmp_path)}
+    processes = {timing["process"] for timing in timings_of(tmp_path)}
     assert (processes == {os.getpid()}) is is_here
 
 
@@ -111,10 +118,10 @@ def test_running_again_simulates_nothing_and_more_replications_only_the_new(tmp_
     fewer = make_experiment(replications=7)  # of the second block only the first three
     run_experiment(fewer, tmp_path, workers=SERIAL)
     assert run_and_watch(fewer, tmp_path) == (6, [], ())
-    before = files_of(tmp_path, "receipts")
+    before = files_of(tmp_path)
     labels = ("random", "exact", "own")
     assert run_and_watch(make_experiment(), tmp_path) == (6, [(name, 2) for name in labels], ())
-    assert before.items() <= files_of(tmp_path, "receipts").items()
+    assert before.items() <= files_of(tmp_path).items()
     assert files_of(tmp_path) == serial
 
 
@@ -191,9 +198,22 @@ def test_stored_files_follow_the_umask_and_a_folder_that_is_a_link_is_followed(t
         run_experiment(make_experiment("random"), tmp_path / "results" / "out", workers=SERIAL)
     finally:
         os.umask(before)
-    paths = [path for path in (tmp_path / "scratch" / "out").rglob("0*.*")]
-    assert len(paths) == 2 * 3
+    paths = [path for path in (tmp_path / "scratch" / "out").rglob("*.*") if path.is_file()]
+    assert len(paths) == 3 + 1 + 1 + 1  # with the lock
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o640}
+
+
+def test_a_file_of_timings_that_is_a_link_is_replaced_and_not_followed(tmp_path):
+    """A folder may come from anybody, and the link lead anywhere."""
+    fewer, elsewhere = make_experiment("random", replications=4), tmp_path / "elsewhere"
+    run_experiment(fewer, tmp_path / "out", workers=SERIAL)
+    (timings,) = (tmp_path / "out" / "timings").iterdir()
+    elsewhere.write_text("mine")
+    timings.unlink()
+    timings.symlink_to(elsewhere)
+    run_experiment(make_experiment("random"), tmp_path / "out", workers=SERIAL)
+    assert elsewhere.read_text() == "mine" and not timings.is_symlink()
+    assert [timing["block"] for timing in timings_of(tmp_path / "out")] == [1, 2]
 
 
 # -- Order and progress -------------------------------------------------------------------------
@@ -262,6 +282,7 @@ def check_others_unharmed(folder, serial, starts):
     return failures
 
 
+@pytest.mark.parametrize("backend", ["loky", by_night("dask")], indirect=True)
 def test_an_agent_that_kills_its_process_costs_its_own_blocks_only(tmp_path, serial, backend):
     """At most four blocks are under way with it, and the fifth is simulated as well."""
     agents = ("stub_agents:Deadly", "random", "exact", OWN, "ucb1")
@@ -354,53 +375,74 @@ def swap(path, other):
     path.write_bytes(other.read_bytes())
 
 
-def lose(path, other):
-    path.unlink()
+def turn_a_bit(path, other):
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1  # of a page, as it lies far before the footer
+    path.write_bytes(data)
 
 
-def write_null(path, other):
-    path.write_text("null")
+def forget_origin(path, other):
+    pq.write_table(pq.read_table(path).replace_schema_metadata({}), path)
 
 
-DAMAGES = {
-    "blocks": (swap, truncate, empty, fill_with_garbage, lose),
-    "receipts": (swap, truncate, empty, lose, write_null),
-}
-"""What befalls the first five files; the first is swapped with the second, while that is whole."""
+def forget_sources(path, other):
+    rewrite_block(path, {"sources": None})
 
 
-@pytest.mark.parametrize("kind", DAMAGES)
-def test_damaged_blocks_are_told_left_out_and_computed_again(copy, serial, kind):
+DAMAGES = (
+    *(swap, truncate, empty, fill_with_garbage),
+    *(turn_a_bit, forget_origin, forget_sources),
+)
+"""What befalls the first files; the first is swapped with the second, while that is whole."""
+
+
+def test_damaged_blocks_are_told_left_out_and_computed_again(copy, serial):
     whole = load_results(copy).frame()
-    paths = sorted((copy / kind).rglob("0*.*"))[:5]
-    for damage, path in zip(DAMAGES[kind], paths, strict=True):
+    paths = sorted((copy / "blocks").rglob("0*.*"))[: len(DAMAGES)]
+    for damage, path in zip(DAMAGES, paths, strict=True):
         damage(path, paths[1])
     left, told = load_results(copy).frame(), str(load_results(copy))
-    assert len(left) == len(whole) - 5 * 4 * 60
-    assert "Not complete: 5 of 9 blocks are missing." in told
+    assert len(left) == len(whole) - 7 * 4 * 60
+    assert "Not complete: 7 of 9 blocks are missing." in told
     watched = run_and_watch(make_experiment(), copy)
-    assert (watched.stored, len(watched.done)) == (4, 5)
+    assert (watched.stored, len(watched.done)) == (2, 7)
     assert sorted(watched.damaged) == [f"{path.parent.name}/{path.stem}" for path in paths]
-    example = f"for example {watched.damaged[0]}; `bandit-gym resume` computes them"
-    assert f"Not whole: 5 blocks, {example}" in told
+    example = f"for example {watched.damaged[0]}; to resume the experiment computes them"
+    assert f"Not whole: 7 blocks, {example}" in told
     assert files_of(copy) == serial
     assert load_results(copy).frame().equals(whole)
 
 
+@pytest.mark.parametrize("key", ["versions", "sources", "results_version"])
+def test_a_block_that_does_not_say_its_origin_is_told_by_name_and_computed_again(copy, key):
+    path = sorted((copy / "blocks").rglob("0*.*"))[0]
+    rewrite_block(path, {key: None})
+    assert f"Not whole: 1 blocks, for example {path.parent.name}/{path.stem};" in str(
+        load_results(copy)
+    )
+    watched = run_and_watch(make_experiment(), copy)
+    assert watched.damaged == (f"{path.parent.name}/{path.stem}",)
+    assert origin_of(path)[key]
+
+
+@pytest.mark.parametrize(
+    "line", ["", "null", "{", '{"block": 0}', '{"block": 0, "decisions": "x"}']
+)
+def test_a_file_of_timings_that_tells_nothing_leaves_the_times_blank(copy, line):
+    before = load_results(copy).table().drop(columns="microseconds_per_decision")
+    for path in (copy / "timings").iterdir():
+        path.write_text(line)
+    found = load_results(copy).table()
+    assert found["microseconds_per_decision"].isna().all()
+    assert found.drop(columns="microseconds_per_decision").equals(before)
+    assert run_and_watch(make_experiment(), copy).done == []
+
+
 def test_a_block_that_is_missing_is_not_called_damaged(copy, serial):
-    for kind in ("blocks", "receipts"):
-        sorted(sorted((copy / kind).iterdir())[0].iterdir())[1].unlink()
+    sorted(sorted((copy / "blocks").iterdir())[0].iterdir())[1].unlink()
     assert "Not whole" not in str(load_results(copy))
     watched = run_and_watch(make_experiment(), copy)
     assert (watched.stored, len(watched.done), watched.damaged) == (8, 1, ())
-    assert files_of(copy) == serial
-
-
-def test_a_block_forged_together_with_its_receipt_is_computed_again(copy, serial):
-    block, receipt = (sorted((copy / k).rglob("00001.*"))[0] for k in ("blocks", "receipts"))
-    block.write_bytes(b"no Parquet at all")
-    rewrite_receipt(receipt, {"sha256": hashlib.sha256(b"no Parquet at all").hexdigest()})
-    assert len(run_and_watch(make_experiment(), copy).damaged) == 1
     assert files_of(copy) == serial
 
 
@@ -462,9 +504,9 @@ def test_a_damaged_manifest_is_named_in_one_sentence(tmp_path, capsys, damage):
 def test_blocks_of_another_results_version_are_refused_and_named(tmp_path):
     experiment = make_experiment("random")
     run_experiment(experiment, tmp_path, workers=SERIAL)
-    path = next((tmp_path / "receipts").rglob("00001.json"))
-    version = json.loads(path.read_bytes())["results_version"]
-    rewrite_receipt(path, {"results_version": version - 1})
+    path = next((tmp_path / "blocks").rglob("00001.parquet"))
+    version = RESULTS_VERSION
+    rewrite_block(path, {"results_version": version - 1})
     with pytest.raises(ValueError, match="must hold blocks of one code, .* finish that with"):
         load_results(tmp_path)
     message = f"1 blocks are of other code: results version {version - 1}; choose --recompute"
@@ -506,7 +548,7 @@ def start(folder, backend):
         start_new_session=True,
         preexec_fn=heed_signals,
     )
-    while not (list(folder.glob("at-work-*")) and files_of(folder / "out", "receipts")):
+    while not (list(folder.glob("at-work-*")) and files_of(folder / "out")):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
     return process, experiment
@@ -529,8 +571,9 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}
 STOPS = [
     ("serial", signal.SIGTERM),
     ("loky", signal.SIGINT),
-    *((name, signal.SIGTERM) for name in BACKENDS if name != "loky"),
-    *((name, signal.SIGKILL) for name in BACKENDS),
+    ("loky", signal.SIGKILL),
+    by_night("dask", signal.SIGTERM),
+    by_night("dask", signal.SIGKILL),
 ]
 
 
@@ -554,12 +597,12 @@ def test_a_stopped_run_keeps_its_blocks_leaves_no_process_and_resumes_to_the_sam
         time.sleep(0.05)
     assert processes_of(process.pid) == []
 
-    kept = files_of(tmp_path / "out", "receipts")
+    kept = files_of(tmp_path / "out")
     assert kept
     (tmp_path / "hold").unlink()
     assert main(["resume", str(tmp_path / "out"), "--trust", "--backend", "serial"]) == 0
     assert f"6 blocks, {len(kept)} of them stored already" in capsys.readouterr().err
-    assert kept.items() <= files_of(tmp_path / "out", "receipts").items()
+    assert kept.items() <= files_of(tmp_path / "out").items()
     run_experiment(experiment, tmp_path / "undisturbed", workers=SERIAL)
     assert files_of(tmp_path / "out") == files_of(tmp_path / "undisturbed")
 

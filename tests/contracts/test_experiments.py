@@ -1,6 +1,5 @@
 """What an experiment is: settings that can be written and read, their names, and their streams."""
 
-import hashlib
 import json
 import re
 
@@ -13,7 +12,7 @@ from fixed_instance import FIXED
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.random import SeedSequence
-from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, receipts_of, rewrite_receipt
+from surface import CUMULATIVE_REGRET, SERIAL, failures_of, files_of, origin_of, timings_of
 
 from bandit_gym import load_results
 from bandit_gym.checks.doubts import Doubt
@@ -402,14 +401,22 @@ def test_recorded_steps_are_all_or_two_hundred_evenly_spaced_in_log_time(horizon
     assert len(make_experiment(horizon=1000, recording="every").runs[0].steps) == 1000
 
 
-def test_receipts_tell_how_a_block_came_about(tmp_path):
+def test_blocks_say_what_they_were_drawn_from_and_how_long_it_took_stands_beside(tmp_path):
     play(tmp_path, environments=[ENV], agents=["random"])
-    for receipt in receipts_of(tmp_path):
-        assert receipt["decisions"] == 3 * 8
-        assert receipt["sources"] == {"environment": {}, "agent": {}}
-        assert 0 < receipt["agent_seconds"] < receipt["seconds"]
-        assert {"python", "numpy", "gymnasium"} <= set(receipt["versions"])
-        assert {"run", "block", "sha256", "results_version", "sources", "process"} <= set(receipt)
+    (run,) = load_results(tmp_path).experiment.runs
+    for block, path in enumerate(sorted((tmp_path / "blocks").rglob("*.parquet"))):
+        origin = origin_of(path)
+        assert (origin["run"], origin["block"]) == (run.digest, block)
+        assert origin["settings"] == json.loads(json.dumps(run.settings))
+        assert origin["sources"] == {"environment": {}, "agent": {}}
+        assert {"python", "numpy", "gymnasium"} <= set(origin["versions"])
+        assert {"results_version", "misbelief"} < set(origin)
+    (file,) = (tmp_path / "timings").iterdir()
+    assert file.stem == run.name
+    for timing in timings_of(tmp_path):
+        assert timing["decisions"] == 3 * (8 - 4)  # of the later half of the steps
+        assert 0 < timing["agent_seconds"] < timing["seconds"]
+        assert {"block", "process", "host"} < set(timing)
 
 
 # -- Columns ------------------------------------------------------------------------------------
@@ -470,7 +477,7 @@ def test_a_lane_stays_as_it_was_once_its_episode_has_ended(tmp_path):
         assert (regret[end - 1 :] == regret[-1]).all() and (reward[end - 1 :] == reward[-1]).all()
         assert regret[-1] == pytest.approx(end * regret[0])
         assert rows["num_samples"].tolist()[end - 1 :] == [end * (end + 1) / 2] * (7 - end)
-    assert [receipt["decisions"] for receipt in receipts_of(tmp_path)] == [2 + 3 + 4] * 2
+    assert [each["decisions"] for each in timings_of(tmp_path)] == [0 + 0 + 1] * 2  # after 3 steps
 
 
 def test_files_say_what_their_columns_mean_and_are_sorted(tmp_path):
@@ -518,9 +525,8 @@ def test_each_doubt_is_counted_in_a_column_of_its_own(tmp_path):
 def test_a_block_without_a_column_has_blanks_there_and_so_has_its_mean(tmp_path):
     sizes = {"environments": [ENV], "agents": ["random"]}
     whole = play(tmp_path, **sizes)
-    paths = [sorted((tmp_path / kind).rglob("00001.*"))[0] for kind in ("blocks", "receipts")]
-    pq.write_table(pq.read_table(paths[0]).drop_columns(["last_switch"]), paths[0])
-    rewrite_receipt(paths[1], {"sha256": hashlib.sha256(paths[0].read_bytes()).hexdigest()})
+    path = next((tmp_path / "blocks").rglob("00001.*"))
+    pq.write_table(pq.read_table(path).drop_columns(["last_switch"]), path)
     found = load_results(tmp_path)
     frame, (row,) = found.frame(), found.table().to_dict("records")
     assert found.damaged == () and np.isnan(row["last_switch"])

@@ -200,22 +200,6 @@ def test_sample_is_the_inverse_cdf(facts, mean):
     assert (np.diff(rewards) >= 0).all()
 
 
-@every_mean
-def test_draws_of_uniform_numbers_fit_the_law(facts, mean, rng):
-    law = facts.law(mean)
-    rewards = facts.likelihood.sample(mean, rng.random(NUM_DRAWS))
-    if is_discrete(law):
-        edges = np.unique(law.ppf([0.0005, *np.linspace(0.02, 0.98, 25)]))  # where bins end
-        expected = NUM_DRAWS * np.diff([0.0, *law.cdf(edges), 1.0])
-        observed = np.bincount(np.searchsorted(edges, rewards), minlength=len(expected))
-        is_filled = expected > 0
-        p_value = stats.chisquare(observed[is_filled], expected[is_filled]).pvalue
-    else:
-        p_value = stats.kstest(rewards, law.cdf).pvalue
-    assert p_value > 1e-3
-    assert abs(rewards.mean() - mean) <= 4 * law.std() / NUM_DRAWS**0.5
-
-
 @every_likelihood
 def test_sample_never_falls_as_the_mean_rises(facts):
     low, high = facts.likelihood.support

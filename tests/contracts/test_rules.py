@@ -1,17 +1,25 @@
 """Each rule pulls the arm that its formula says, worked out anew in plain NumPy and SciPy."""
 
+import copy
+import pickle
 from itertools import product
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from families import CONJUGATES
+from gymnasium.vector import AutoresetMode
 from scipy import optimize, stats
-from surface import started
+from scipy.special import betaln, softmax
+from surface import lane_decisions, started
 
+import agents
 from agents.oracle import action_probabilities
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, Normal
+from bandit_gym.priors import Beta, HierarchicalBeta, Normal
 from bandit_gym.problem import BanditProblem
+from bandit_gym.rollout import rollout
+from bandit_gym.wrappers import deliver, wrap
 
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 3)
 GAUSSIAN = BanditProblem(Gaussian(0.5), Normal(0.0, 1.0), 3)
@@ -96,9 +104,9 @@ def posterior_mean(counts, sums):
 
 
 def knowledge_gradient(counts, sums):
-    """What one more pull is expected to raise the best mean by, for all pulls that are left."""
+    """What one more pull is expected to raise the best mean by, for all decisions that are left."""
     a, b = 1 + sums, 1 + counts - sums
-    mean, left = a / (a + b), HORIZON - counts.sum(axis=1, keepdims=True) - 1
+    mean, left = a / (a + b), HORIZON - 1
     rival = np.array([[np.delete(row, i).max() for i in range(3)] for row in mean])
     raised, lowered = (a + 1) / (a + b + 1), a / (a + b + 1)
     after = mean * np.maximum(raised, rival) + (1 - mean) * np.maximum(lowered, rival)
@@ -106,7 +114,7 @@ def knowledge_gradient(counts, sums):
 
 
 def gaussian_knowledge_gradient(counts, sums):
-    precision, left = 1 + 4 * counts, HORIZON - counts.sum(axis=1, keepdims=True) - 1
+    precision, left = 1 + 4 * counts, HORIZON - 1
     mean = 4 * sums / precision
     rival = np.array([[np.delete(row, i).max() for i in range(3)] for row in mean])
     std = np.sqrt(1 / precision - 1 / (precision + 4))  # of the mean after one more pull
@@ -237,10 +245,10 @@ def test_top_two_follows_russos_law(beta):
     assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / n)).all()
 
 
-def moments(counts, sums):
+def moments(counts, sums, alpha=1, beta=1):
     """Return (K,) chances p_a to be best and (K, K) means M_ai of arm i if a is, on a grid."""
     x = np.linspace(0, 1, 20_001)
-    density = stats.beta(1 + sums[:, None], 1 + (counts - sums)[:, None]).pdf(x)
+    density = stats.beta(alpha + sums[:, None], beta + (counts - sums)[:, None]).pdf(x)
     below = np.array([np.concatenate([[0], np.cumsum(d[1:] + d[:-1]) / 4e4]) for d in density])
     part = np.array([np.concatenate([[0], np.cumsum(d[1:] + d[:-1]) / 4e4]) for d in density * x])
     best, means = np.zeros(3), np.zeros((3, 3))
@@ -275,6 +283,23 @@ def test_information_directed_has_the_least_ratio_of_all_laws(gain, rng):
         assert np.count_nonzero(law > 1e-6) <= 2
 
 
+def test_best_arm_moments_of_a_mixture_are_those_of_its_components_by_weight():
+    """The mean of arm i if a is best, over levels as likely as a is best under them."""
+    prior = HierarchicalBeta([2.0, 8.0], [6.0, 4.0], [0.2, 0.8])
+    counts, sums = np.array([8, 5, 3]), np.array([4.0, 2.0, 2.0])
+    both = list(zip(prior.alphas, prior.betas, strict=True))
+    evidence = [betaln(a + sums, b + counts - sums) - betaln(a, b) for a, b in both]
+    weights = softmax(np.log(prior.weights) + np.sum(evidence, axis=1))
+    best, means = zip(*(moments(counts, sums, a, b) for a, b in both), strict=True)
+    chances = weights @ best
+    joint = np.einsum("c,ca,cai->ai", weights, best, means) / chances[:, None]
+    problem = BanditProblem(Bernoulli(), prior, 3)
+    agent = started("information_directed", problem, 1, counts, sums)
+    found, expected = agent.belief().best_arm_moments()
+    np.testing.assert_allclose(found[0], chances, atol=1e-5)
+    np.testing.assert_allclose(expected[0], joint, atol=1e-5)
+
+
 def test_kg_star_looks_as_many_pulls_ahead_as_is_worth_most():
     """By sums over all outcomes of m = 1 ... 40 pulls; the agent looks at some m, to 3 %."""
     left, rng = 40, np.random.default_rng(0)
@@ -294,7 +319,7 @@ def test_kg_star_looks_as_many_pulls_ahead_as_is_worth_most():
     scores = mean + left * gains
     second, first = np.sort(scores, axis=1)[:, -2:].T
     is_clear = first - second > 0.03 * left * gains.max(axis=1)
-    options = {"horizon": 61 + left, "variant": "kg*"}
+    options = {"horizon": 1 + left, "variant": "kg*"}
     agent = started("knowledge_gradient", UNIFORM, NUM_LANES, counts, sums, **options)
     assert is_clear.mean() > 0.6
     assert (agent.act() == scores.argmax(axis=1))[is_clear].all()
@@ -331,10 +356,110 @@ def test_information_relaxation_starts_the_best_sequence_of_a_sampled_future(pen
     expected = (starts / starts.sum(axis=1, keepdims=True))[:, 1].mean()
     if penalty == "fh":  # the arm of the larger mean after all pulls that are left
         expected = (means[:, left - 1, 1] > means[:, left - 1, 0]).mean()
-    options = {"penalty": penalty, "horizon": left + sum(counts)}
+    options = {"penalty": penalty, "horizon": left}
     agent = started("information_relaxation", UNIFORM_2, 1000, counts, sums, **options)
     found = (agent.act() == 1).mean()
     assert abs(found - expected) <= 4 * np.sqrt(0.25 / 1000 + 0.25 / num)
 
 
 UNIFORM_2 = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+
+
+WITH_HORIZON = {
+    "kg": ("knowledge_gradient", {}),
+    "kg*": ("knowledge_gradient", {"variant": "kg*"}),
+    "finite_horizon_gittins": ("finite_horizon_gittins", {}),
+    "moss": ("moss", {}),
+    "information_relaxation": ("information_relaxation", {}),
+    "optimal": ("optimal", {}),
+}
+every_horizon_rule = pytest.mark.parametrize("rule", WITH_HORIZON)
+
+
+@pytest.fixture
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("BANDIT_GYM_CACHE", str(tmp_path / "policies"))
+
+
+def with_horizon(rule, num_envs, horizon):
+    name, options = WITH_HORIZON[rule]
+    return started(name, UNIFORM_2, num_envs, **options, horizon=horizon)
+
+
+@pytest.mark.usefixtures("_folder")
+@every_horizon_rule
+def test_the_clock_counts_an_agents_own_decisions_and_nothing_else(rule, tmp_path):
+    agent = with_horizon(rule, 3, 30)
+    agent.warm_start([2, 3], [1.0, 2.0])
+    agent.observe([0, 1, 1], [1.0, 0.0, 1.0])  # logged
+    agent.action_probabilities(), copy.copy(agent).act()
+    if rule != "moss" and rule != "optimal":
+        agent.posterior().mean()
+    assert lane_decisions(agent) == [0, 0, 0]
+    agent.act(), agent.act()  # also where what was chosen is not played
+    agent.observe([0, 0, 0], [1.0, 0.0, 0.0], mask=np.array([True, False, False]))
+    agent.reset_lanes(np.array([False, False, True]))
+    assert lane_decisions(agent) == [2, 2, 0]
+    agent.save(tmp_path / "agent")
+    for twin in pickle.loads(pickle.dumps(agent)), agents.load(tmp_path / "agent"):
+        twin.act()
+        assert lane_decisions(twin) == [3, 3, 1]
+    assert lane_decisions(agent) == [2, 2, 0]
+    agent.reset(2)
+    assert lane_decisions(agent) == [0, 0]
+
+
+@pytest.mark.usefixtures("_folder")
+@every_horizon_rule
+def test_earlier_data_leave_all_decisions_of_the_horizon(rule):
+    agent = with_horizon(rule, None, 20)
+    agent.warm_start([60, 60], [30.0, 29.0])
+    for _ in range(20):
+        agent.observe(agent.act(), 1.0)
+    refusal = "horizon must be more than the 20 decisions already made, got 20; build"
+    with pytest.raises(ValueError, match=refusal) as caught:
+        agent.act()
+    assert str(caught.value).count(". ") == 0
+
+
+@pytest.mark.usefixtures("_folder")
+@pytest.mark.parametrize("delay", [7, {"name": "uniform", "low": 0, "high": 9}], ids=str)
+@every_horizon_rule
+def test_late_rewards_do_not_stop_the_clock(rule, delay):
+    env = gym.make_vec("bandit_gym:BernoulliBandit-v0", num_envs=3, num_arms=2)
+    env = wrap(env, [{"name": "DelayedReward", "delay": delay}])
+    agent = with_horizon(rule, 3, 12)
+    rollout(agent, env, seed=0, horizon=12)
+    assert lane_decisions(agent) == [12, 12, 12]
+
+
+@pytest.mark.usefixtures("_folder")
+@pytest.mark.parametrize("delay", [None, 0, 2, {"name": "uniform", "low": 0, "high": 3}], ids=str)
+@pytest.mark.parametrize("mode", AutoresetMode)
+@every_horizon_rule
+def test_an_act_that_autoreset_ignores_is_no_decision(rule, mode, delay):
+    """Lane 0 begins anew in the second step; all decide as often as their environment steps."""
+    options = {"num_arms": 2, "max_episode_steps": 6, "autoreset_mode": mode}
+    env = gym.make_vec("bandit_gym:BernoulliBandit-v0", num_envs=3, **options)
+    env = wrap(env, [] if delay is None else [{"name": "DelayedReward", "delay": delay}])
+    agent, played = with_horizon(rule, 3, 6), np.zeros(3, dtype=int)
+    env.reset(seed=0)
+    has_ended = np.zeros(3, dtype=bool)
+    for step in range(30):
+        is_ignored = has_ended & (mode is AutoresetMode.NEXT_STEP)
+        actions = agent.act()
+        _, rewards, terminated, truncated, info = env.step(actions)
+        if delay is None:
+            agent.observe(actions, rewards, mask=~is_ignored)
+        else:
+            deliver(agent, info)
+            if "final_info" in info:
+                deliver(agent, info["final_info"])
+        played += ~is_ignored
+        assert lane_decisions(agent) == played.tolist() and played.max() <= 6
+        has_ended = terminated | truncated
+        is_new = has_ended | ((np.arange(3) == 0) & (step == 1))
+        if is_new.any() and (mode is AutoresetMode.DISABLED or step == 1):
+            env.reset(options={"reset_mask": is_new})
+        agent.reset_lanes(is_new)
+        played[is_new] = 0

@@ -3,14 +3,18 @@
 import pickle
 import re
 import warnings
+from itertools import product
 from math import inf
 
 import numpy as np
 import pytest
 from families import ALL_LIKELIHOODS, ALL_PRIORS
 from geometric import Geometric
-from surface import find_drift, offered_by
+from scipy import special
+from surface import find_drift, offered_by, started
 
+from bandit_gym.checks.doubts import Doubt
+from bandit_gym.fidelity.distance import measure_excess
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson, check_likelihood
 from bandit_gym.priors import (
     Beta,
@@ -115,6 +119,13 @@ def test_the_error_of_a_prior_is_kept_as_the_cause():
     with pytest.raises(ValueError, match="got ZeroDivisionError") as caught:
         check_prior(prior_with(**believing(lambda means: 1 / 0)), Bernoulli(), NUM_ARMS)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_prior_of_other_than_3_arms_must_say_how_many():
+    members = {"sample": lambda self, rng, shape: rng.standard_normal(shape) @ np.eye(12)}
+    with pytest.raises(ValueError, match="num_arms must be given for a prior that") as caught:
+        check_prior(prior_with(**members))
+    assert "\n" not in str(caught.value)
 
 
 class Pair:
@@ -269,7 +280,7 @@ ARMWISE, NATURAL = {"log_density", "arm_log_density"}, "natural_parameters"
         ),
         (Mixture([Beta(1, 1), Beta(2, 1)], [1, 1]), ARMWISE),
         (LogitNormal(0, 1), ARMWISE),
-        (HierarchicalBeta([1, 2], [2, 1]), {"log_density"}),
+        (HierarchicalBeta([1, 2], [2, 1]), {"log_density", "shared_components"}),
         (prior_with(), {"log_density"}),
         (prior_with(arm_log_density=lambda self, means: np.zeros_like(means)), ARMWISE),
         (Beta, set()),
@@ -401,3 +412,123 @@ def test_it_is_said_how_to_write_a_likelihood_where_there_is_a_lookalike():
     lookalike = type("Lookalike", (), dict(vars(Geometric)))()
     with pytest.raises(TypeError, match="is a subclass of bandit_gym.likelihoods.Likelihood"):
         check_likelihood(lookalike)
+
+
+class Levels:
+    """All arms' means come from one of 36 Beta laws, as those of `HierarchicalBeta` do."""
+
+    alphas, betas = np.array(list(product([1, 2, 4, 8, 16, 32], repeat=2)), dtype=float).T
+
+    def sample(self, rng, shape):
+        law = rng.integers(len(self.alphas), size=(*shape[:-1], 1))
+        return rng.beta(self.alphas[law], self.betas[law], shape)
+
+    def log_density(self, means):
+        terms = np.log(means).sum(axis=-1)[..., None] * (self.alphas - 1)
+        terms += np.log1p(-means).sum(axis=-1)[..., None] * (self.betas - 1)
+        terms -= means.shape[-1] * special.betaln(self.alphas, self.betas)
+        top = terms.max(axis=-1)
+        return top + np.log(np.exp(terms - top[..., None]).sum(axis=-1))
+
+    def best_arms(self, counts, sums, size=400_000):
+        """Return (K,) best-arm probabilities: a law by its evidence, then conjugate draws."""
+        won, lost = np.array(sums), np.array(counts) - sums
+        own = self.alphas[:, None], self.betas[:, None]
+        evidence = special.betaln(own[0] + won, own[1] + lost) - special.betaln(*own)
+        rng = np.random.default_rng(0)
+        law = rng.choice(36, size=(size, 1), p=special.softmax(evidence.sum(axis=1)))
+        best = rng.beta(self.alphas[law] + won, self.betas[law] + lost).argmax(axis=1)
+        return np.bincount(best, minlength=len(won)) / size
+
+
+class Region:
+    """Means that are uniform where they may be."""
+
+    def log_density(self, means):
+        is_inside = ((means > 0) & (means < 1)).all(axis=-1) & self.contains(means)
+        return np.where(is_inside, 0.0, -inf)
+
+
+class Ordered(Region):
+    """Each arm is better than the one before."""
+
+    def sample(self, rng, shape):
+        return np.sort(rng.random(shape), axis=-1)
+
+    def contains(self, means):
+        return (np.diff(means) > 0).all(axis=-1)
+
+    def best_arms(self, counts, sums):
+        """Return (K,) best-arm probabilities: all of the last arm."""
+        return np.eye(len(counts))[-1]
+
+
+class OnePeak(Region):
+    """Means rise up to some arm and fall from there on."""
+
+    def sample(self, rng, shape):
+        falling = -np.sort(-rng.random(shape), axis=-1)
+        is_left = rng.random(shape) < 0.5
+        place = np.where(is_left, -1, 1) * np.arange(shape[-1])  # the further out, the smaller
+        return np.take_along_axis(falling, place.argsort(axis=-1), axis=-1)
+
+    def contains(self, means):
+        steps = np.diff(means)
+        return ~((steps[..., :-1] < 0) & (steps[..., 1:] > 0)).any(axis=-1)
+
+    def best_arms(self, counts, sums):
+        """Return what 200,000 draws of uniform arms' posteriors did that had one peak, for PEAK."""
+        assert (counts, sums) == PEAK
+        return np.array([0.014, 0.3943, 0.1491, 0.4021, 0.0137, 0.0217, 0.0051])
+
+
+class Shares(Region):
+    """All but the last share of a uniform Dirichlet law."""
+
+    def sample(self, rng, shape):
+        return rng.dirichlet(np.ones(shape[-1] + 1), shape[:-1])[..., :-1]
+
+    def contains(self, means):
+        return means.sum(axis=-1) < 1
+
+    def best_arms(self, counts, sums):
+        """Return what a million draws of a Gibbs sampler did for DIVIDED, by arm."""
+        assert (counts, sums) == DIVIDED
+        rare, some = 0.0111, 0.0649
+        return np.array([some, rare, 0.208, some, rare, rare, some, 0.4882, rare, some]) / 1.0002
+
+
+PEAK = [20, 0, 20, 0, 20, 0, 0], [10, 0, 11, 0, 9, 0, 0]
+DIVIDED = [5] * 10, [1, 0, 2, 1, 0, 0, 1, 3, 0, 1]
+SKEWED = {
+    "levels, few": (Levels(), [50, 50, 5], [45, 5, 5], 4000),
+    "levels, more": (Levels(), [100, 100, 3], [90, 20, 3], 4000),
+    "levels, many": (Levels(), [1000, 1000, 3], [900, 200, 3], 10_000),
+    "ordered": (Ordered(), [10] * 4, [8, 6, 4, 2], 2000),
+    "one peak": (OnePeak(), *PEAK, 10_000),
+    "shares": (Shares(), *DIVIDED, 4000),
+}
+
+
+@pytest.mark.parametrize(("prior", "counts", "sums", "num_lanes"), SKEWED.values(), ids=SKEWED)
+def test_races_are_right_or_flagged_where_few_draws_have_most_of_the_weight(
+    prior, counts, sums, num_lanes
+):
+    problem = BanditProblem(Bernoulli(), prior, len(counts))
+    agent = started("racing", problem, num_lanes, counts, sums)
+    shares = np.bincount(agent.act(), minlength=len(counts)) / num_lanes
+    found = measure_excess(shares, prior.best_arms(counts, sums), num_lanes)
+    is_right = found.excess <= 0.01 + 4 * found.std
+    assert is_right or agent.diagnostics()["is_unreliable"].mean() >= 0.9
+
+
+def test_a_race_whose_pilots_resolve_nothing_is_flagged():
+    """Of 10,000 draws of seven means one or two are in order."""
+    problem = BanditProblem(Bernoulli(), Ordered(), 7)
+    agent = started("racing", problem, 20, [10] * 7, [7, 6, 5, 4, 3, 2, 1])
+    agent.act()
+    assert agent.diagnostics()["is_unreliable"].all()
+    posterior = started("racing", problem, None, [10] * 7, [7, 6, 5, 4, 3, 2, 1]).posterior()
+    assert posterior.doubts == Doubt.FEW_EFFECTIVE_SAMPLES
+    title = str(posterior).splitlines()[0]
+    assert "from weighted draws, worth " in title and "; doubted: few effective samples" in title

@@ -14,6 +14,7 @@ CITATION = yaml.safe_load(read("CITATION.cff"))
 WORKFLOWS = {path.name: yaml.safe_load(path.read_text()) for path in ROOT.glob(".github/*/*.yml")}
 JOBS = WORKFLOWS["ci.yml"]["jobs"]
 RELEASE = WORKFLOWS["release.yml"]["jobs"]
+NIGHTLY = WORKFLOWS["nightly.yml"]["jobs"]
 PYTHONS = [version.rpartition(" ")[2] for version in PROJECT["classifiers"] if "3." in version]
 
 
@@ -47,6 +48,12 @@ def test_every_script_of_the_gate_is_a_job(script):
     assert f".ci/{script}" in [command for job in JOBS.values() for command in commands(job)]
 
 
+def test_what_the_tests_leave_out_runs_in_the_docs_step_and_each_night():
+    (left_out,) = re.findall(r"-m 'not (\w+) and not nightly'", read("pyproject.toml"))
+    assert f"\nstep pytest -m {left_out}\n" in read(".ci/run")
+    assert commands(NIGHTLY["nightly"])[-1] == "pytest -m nightly"
+
+
 def test_a_wheel_is_tried_by_the_first_command_of_the_readme():
     (command,) = re.findall(r"pip install \. && (.*)", read("README.md"))
     assert command in commands(JOBS["wheel"])[-1]
@@ -62,6 +69,8 @@ def test_nothing_is_published_unless_switched_on_with_known_addresses():
 
 
 def test_actions_are_pinned_to_commits():
-    steps = [step for jobs in (JOBS, RELEASE) for job in jobs.values() for step in job["steps"]]
+    steps = [
+        step for jobs in (JOBS, RELEASE, NIGHTLY) for job in jobs.values() for step in job["steps"]
+    ]
     used = [step["uses"] for step in steps if "uses" in step]
     assert [action for action in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action)] == []

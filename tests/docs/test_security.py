@@ -2,18 +2,47 @@
 
 import re
 
+import gymnasium
 import pytest
 from documents import read
 
+import bandit_gym
+from agents import Agent
+from bandit_gym import experiments, likelihoods, priors
 from bandit_gym.cli import main
 
 PAGE = "SECURITY.md"
+OTHERS = {"bandit-gym", "module:name", ".lock", "-m", "-P"}
+HOLDERS = {"": [bandit_gym, experiments, likelihoods, priors], "agent": [Agent], "gym": [gymnasium]}
+"""What a name on the page is an attribute of, by what stands before its dot."""
+
+
+def help_of(capsys, *command):
+    with pytest.raises(SystemExit):
+        main([*command, "--help"])
+    return capsys.readouterr().out
+
+
+def commands_of(capsys):
+    return re.findall(r"^    (\w+) ", help_of(capsys), re.M)
+
+
+def test_page_names_no_command_option_or_function_that_there_is_not(capsys):
+    commands, unknown = commands_of(capsys), []
+    for text in set(re.findall(r"`([^`]+)`", read(PAGE))) - OTHERS:
+        command, *words = text.removeprefix("bandit-gym ").split()
+        if command in commands:
+            shown = help_of(capsys, command)
+            unknown += [(text, word) for word in words if word not in ("DIR", *shown.split())]
+        else:
+            holder, _, name = text.rpartition(".")
+            is_there = any(hasattr(each, name) for each in HOLDERS.get(holder, []))
+            unknown += [] if is_there else [text]
+    assert unknown == []
 
 
 def test_page_says_of_every_command_what_it_runs(capsys):
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    commands = re.findall(r"^    (\w+) ", capsys.readouterr().out, re.M)
+    commands = commands_of(capsys)
     assert len(commands) >= 6
     assert [
         name for name in commands if not re.search(rf"`(bandit-gym )?{name}\b", read(PAGE))
@@ -25,4 +54,4 @@ def test_a_folder_of_results_holds_only_what_the_page_calls_data(tmp_path):
     out = tmp_path / "out"
     assert main(["compare", "--agents", "random", "stub_agents:Raising", *sizes, "--out", str(out)])
     kinds = {path.suffix for path in out.rglob("*") if path.is_file() and path.name != ".lock"}
-    assert kinds == {".json", ".parquet", ".txt", ".png"}
+    assert kinds == {".json", ".jsonl", ".parquet", ".txt", ".png"}

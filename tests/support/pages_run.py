@@ -50,7 +50,7 @@ REDUCED = {
     r"bandit-gym fidelity --suite adversarial.*": "--only sure --scale 0.01",
     r"bandit-gym report DIR": "--format png",
     r"bandit-gym fidelity .*": "--scale 0.001 --only 'Beta(5, 5), 100 pulls'",
-    r"pytest -m .*": "--collect-only tests/docs",
+    r"pytest -m .*": "--collect-only tests/docs tests/scripts/test_studies.py",
     r"pytest .*": "--collect-only",
     r"python -m bandit_gym": "list",
 }

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from numpy.random import Generator, Philox
 
 import bandit_gym
@@ -144,7 +145,7 @@ def failures_of(results: Results) -> dict[str, dict[int, str]]:
 
 
 def files_of(folder: Path, kind: str = "blocks") -> dict[str, bytes]:
-    """Return name -> bytes of the stored blocks of a folder, or of their receipts."""
+    """Return name -> bytes of the stored blocks of a folder, or files of another kind."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted((folder / kind).rglob("*.*"))
@@ -152,14 +153,23 @@ def files_of(folder: Path, kind: str = "blocks") -> dict[str, bytes]:
     }
 
 
-def receipts_of(folder: Path) -> list[dict[str, Any]]:
-    """Return what is stored about each block beside its rows."""
-    return [json.loads(data) for data in files_of(folder, "receipts").values()]
+def timings_of(folder: Path) -> list[dict[str, Any]]:
+    """Return what is stored of how each block came about, in the order of being finished."""
+    lines = b"\n".join(files_of(folder, "timings").values()).splitlines()
+    return [json.loads(line) for line in lines if line]
 
 
-def rewrite_receipt(path: Path, changes: Mapping[str, Any]) -> None:
-    """Change what a receipt says."""
-    path.write_text(json.dumps(json.loads(path.read_bytes()) | changes))
+def origin_of(path: Path) -> dict[str, Any]:
+    """Return what a stored block says that it was drawn from."""
+    return dict(json.loads(pq.read_schema(path).metadata[b"bandit_gym"]))
+
+
+def rewrite_block(path: Path, changes: Mapping[str, Any]) -> None:
+    """Change what a stored block says that it was drawn from."""
+    table = pq.read_table(path)
+    content = json.dumps(origin_of(path) | changes).encode()
+    table = table.replace_schema_metadata({b"bandit_gym": content})
+    pq.write_table(table, path, write_page_checksum=True)
 
 
 def pretend(folder: Path, *, version: int, of_worlds: Mapping[str, str] | None = None) -> None:
@@ -170,10 +180,9 @@ def pretend(folder: Path, *, version: int, of_worlds: Mapping[str, str] | None =
         version: of the engine.
         of_worlds: file -> digest of the user's own files that the worlds depend on.
     """
-    files = dict(of_worlds or {})
-    for receipt in (folder / "receipts").rglob("*.json"):
-        sources = json.loads(receipt.read_bytes())["sources"] | {"environment": files}
-        rewrite_receipt(receipt, {"results_version": version, "sources": sources})
+    for path in (folder / "blocks").rglob("*.parquet"):
+        sources = origin_of(path)["sources"] | {"environment": dict(of_worlds or {})}
+        rewrite_block(path, {"results_version": version, "sources": sources})
 
 
 def tables_of(results: Results) -> dict[str, pd.DataFrame]:
@@ -196,7 +205,7 @@ def adversarial_verdict(agent: str, name: str, **options: Any) -> str:
         name: of the case.
         options: of the agent.
     """
-    from bandit_gym.experiments.entries import read_entries
+    from bandit_gym.experiments.experiment import read_entries
     from bandit_gym.fidelity import load_suite
     from bandit_gym.fidelity.trial import measure_distance
 
@@ -230,3 +239,15 @@ def started(name: str, problem: BanditProblem, num_envs: int | None, *data, **op
     if data:
         agent.warm_start(*data)
     return agent
+
+
+def in_states(name: str, problem: BanditProblem, counts, sums, **options) -> Agent:
+    """Make an agent that knows its horizon, in lanes whose pulls were decisions of its own."""
+    agent = started(name, problem, len(counts), counts, sums, **options)
+    agent.lane_decisions = np.sum(counts, axis=1)
+    return agent
+
+
+def lane_decisions(agent: Agent) -> list[int]:
+    """Return how many decisions each lane of an agent that knows its horizon has made."""
+    return agent.lane_decisions.tolist()

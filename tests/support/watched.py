@@ -21,7 +21,6 @@ def make_frame(num_arms=3, world="World", agent="Agent", **changes):
         "means": np.array([0.0, 1.0, 0.5] + (num_arms - 3) * [0.25]),
         "belief": Belief("posterior", unknown, lambda cells: heights),
         "cells": (0.0, 1.0),
-        "heights": heights,
     }
     return Frame(**{**fields, **changes})
 

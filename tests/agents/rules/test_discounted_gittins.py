@@ -3,7 +3,13 @@ import pytest
 
 from agents import DiscountedGittins
 from bandit_gym.likelihoods import Bernoulli, Gaussian
-from bandit_gym.priors import Beta, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    HierarchicalBeta,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem
 
 PUBLISHED = {
@@ -60,6 +66,7 @@ def test_prior_that_is_not_conjugate_has_indices_of_its_own():
 def test_others_are_refused_in_a_sentence():
     with pytest.raises(ValueError, match=r"must be Bernoulli\(\) for DiscountedGittins"):
         DiscountedGittins(BanditProblem(Gaussian(), Normal(0.0, 1.0), 2))
-    prior = TruncatedMultivariateNormal(0.5, [[1.0, 0.9], [0.9, 1.0]])
-    with pytest.raises(ValueError, match="must have independent arms for DiscountedGittins"):
-        DiscountedGittins(BanditProblem(Bernoulli(), prior, 2))
+    normal = TruncatedMultivariateNormal(0.5, [[1.0, 0.9], [0.9, 1.0]])
+    for prior in (normal, HierarchicalBeta([1.0, 2.0], [2.0, 1.0])):
+        with pytest.raises(ValueError, match="must have independent arms for DiscountedGittins"):
+            DiscountedGittins(BanditProblem(Bernoulli(), prior, 2))

@@ -8,7 +8,7 @@ from bandit_gym.problem import BanditProblem
 
 
 def agent_after(problem, counts, sums, left, num_envs=1):
-    agent = FiniteHorizonGittins(problem, horizon=left + int(np.sum(counts)))
+    agent = FiniteHorizonGittins(problem, horizon=left)
     agent.reset(num_envs, seed=0)
     agent.warm_start(counts, sums)
     return agent
@@ -38,10 +38,11 @@ def bonus_of(a, b, left):
     return agent_after(problem, [a + b - 2, 0], [a - 1, 0], left).indices()[0, 0] - a / (a + b)
 
 
-@pytest.mark.parametrize("left", [2, 10, 50])
 @pytest.mark.parametrize(("a", "b"), [(1, 1), (39, 3), (96, 6), (20, 20), (13, 29), (476, 26)])
-def test_index_of_bernoulli_arms_near_the_end_is_that_of_the_recursion(a, b, left):
-    assert bonus_of(a, b, left) == pytest.approx(exact_index(a, b, left) - a / (a + b), abs=1e-8)
+def test_index_of_bernoulli_arms_near_the_end_is_that_of_the_recursion(a, b):
+    for left in (2, 10, 50):
+        exact = exact_index(a, b, left) - a / (a + b)
+        assert bonus_of(a, b, left) == pytest.approx(exact, abs=1e-8)
 
 
 def test_docstring_tells_the_error_of_the_approximation():

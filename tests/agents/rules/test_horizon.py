@@ -15,14 +15,10 @@ WITH_HORIZON = [
 
 
 @pytest.mark.parametrize("rule", WITH_HORIZON)
-@pytest.mark.parametrize(
-    ("horizon", "text"),
-    [(0, "a positive integer, got 0"), (10**400, "at most 4611686018427387904, got 1000")],
-    ids=["none", "too many"],
-)
-def test_a_horizon_that_cannot_be_counted_is_one_sentence(rule, horizon, text):
-    with pytest.raises(ValueError, match=f"horizon must be {text}"):
-        rule(PROBLEM, horizon=horizon)
+def test_a_horizon_that_cannot_be_counted_is_one_sentence(rule):
+    for horizon, text in [(0, "a positive integer, got 0"), (10**400, "at most .*, got 1000")]:
+        with pytest.raises(ValueError, match=f"horizon must be {text}"):
+            rule(PROBLEM, horizon=horizon)
 
 
 @pytest.mark.parametrize(

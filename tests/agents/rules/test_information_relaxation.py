@@ -1,16 +1,24 @@
 import numpy as np
 import pytest
+from surface import in_states
 
 from agents import InformationRelaxation
 from bandit_gym.likelihoods import Bernoulli, Gaussian, Poisson
-from bandit_gym.priors import Beta, Gamma, Normal, TruncatedMultivariateNormal, TruncatedNormal
+from bandit_gym.priors import (
+    Beta,
+    Gamma,
+    HierarchicalBeta,
+    Normal,
+    TruncatedMultivariateNormal,
+    TruncatedNormal,
+)
 from bandit_gym.problem import BanditProblem
 
 UNIFORM = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
 
 
 def agent_after(problem, counts, sums, left, num_envs=1, **options):
-    agent = InformationRelaxation(problem, horizon=left + int(np.sum(counts)), **options)
+    agent = InformationRelaxation(problem, horizon=left, **options)
     agent.reset(num_envs, seed=0)
     agent.warm_start(counts, sums)
     return agent
@@ -46,9 +54,9 @@ def test_better_arm_is_pulled_more(problem, penalty):
 
 
 def test_lanes_may_have_different_numbers_of_pulls_left():
-    agent = InformationRelaxation(UNIFORM, penalty="v_zero", horizon=12)
-    agent.reset(2, seed=0)
-    agent.warm_start([[10, 1], [1, 0]], [[6, 0], [1, 0]])
+    options = {"penalty": "v_zero", "horizon": 12}
+    states = [[10, 1], [1, 0]], [[6, 0], [1, 0]]
+    agent = in_states("information_relaxation", UNIFORM, *states, **options)
     assert agent.act()[0] == 0
 
 
@@ -63,6 +71,17 @@ def test_what_cannot_be_served_is_refused_in_a_sentence():
             "must have independent arms",
         ),
     ]
+    mixture = BanditProblem(Bernoulli(), HierarchicalBeta([1.0, 2.0], [2.0, 1.0]), 2)
+    cases.append((mixture, {}, "must have independent arms"))
     for problem, options, words in cases:
         with pytest.raises(ValueError, match=words):
             InformationRelaxation(problem, **options)
+
+
+def test_propensities_do_not_depend_on_the_generator():
+    problem = BanditProblem(Bernoulli(), Beta(1.0, 1.0), 2)
+    agent, laws = InformationRelaxation(problem), []
+    for seed in (0, 1):
+        agent.reset(2, seed=seed)
+        laws.append(agent.action_probabilities().tolist())
+    assert laws[0] == laws[1]

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from geometric import Geometric
+from surface import in_states
 
 from agents import KLUCB, MOSS
 from bandit_gym.likelihoods import Bernoulli
@@ -73,5 +74,6 @@ def test_arm_pulled_more_than_its_share_has_no_bonus():
 
 
 def test_horizon_that_is_over_is_refused():
-    with pytest.raises(ValueError, match="horizon must be more than the 40 pulls already observed"):
-        chosen([20, 20], [9, 9], horizon=40)
+    agent = in_states("moss", TWO_ARMS, [[20, 20]], [[9, 9]], horizon=40)
+    with pytest.raises(ValueError, match="horizon must be more than the 40 decisions already made"):
+        agent.act()

@@ -1,5 +1,7 @@
 """A Gymnasium vector environment as an SB3 `VecEnv`."""
 
+from itertools import cycle
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -47,8 +49,9 @@ def assert_same(found, expected):
         assert found == expected
 
 
-@pytest.mark.parametrize("env_id", ALL_ENV_IDS)
-@pytest.mark.parametrize("observation", OBSERVATIONS)
+@pytest.mark.parametrize(
+    ("env_id", "observation"), [*zip(ALL_ENV_IDS, cycle(OBSERVATIONS), strict=False)]
+)
 def test_native_vec_env_says_what_dummy_vec_env_says(env_id, observation):
     native = GymnasiumVecEnv(make_vec(env_id, num_envs=3, observation=observation))
     expected = play(reference(env_id, observation=observation))

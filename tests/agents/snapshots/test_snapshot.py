@@ -20,7 +20,7 @@ KINDS = {
     "tables": (ExactThompson, GRID, {}),
     "400 sweeps of a Markov chain": (ExactThompson, CHAINS, {}),
     "weighted particles": (SMCThompson, GRID, {"num_particles": 300}),
-    "10,000 weighted draws": (RacingThompson, CHAINS, {"proposal": "matched"}),
+    "weighted draws": (RacingThompson, CHAINS, {"proposal": "matched"}),
 }
 
 
@@ -56,25 +56,24 @@ every_kind = pytest.mark.parametrize("source", KINDS)
 
 
 @every_kind
-@pytest.mark.parametrize("num_envs", [None, 2])
-def test_snapshot_does_not_change_with_what_is_observed_later(source, num_envs):
-    agent = make(source, num_envs)
+def test_snapshot_does_not_change_with_what_is_observed_later(source):
+    agent = make(source, 2)
     asked, unasked = agent.posterior(), agent.posterior()
     before = ask(asked)
     play(agent)
-    agent.reset(num_envs, seed=3)
+    agent.reset(2, seed=3)
     for snapshot in (asked, unasked, pickle.loads(pickle.dumps(unasked))):
         for one, other in zip(before, ask(snapshot), strict=True):
             np.testing.assert_array_equal(one, other)
 
 
 @every_kind
-@pytest.mark.parametrize(("num_envs", "shape"), [(None, (3,)), (1, (1, 3)), (2, (2, 3))])
-def test_answers_have_the_shape_of_lanes_and_arms(source, num_envs, shape):
-    snapshot = make(source, num_envs).posterior()
-    expected = [shape, shape, (2, *shape), (2, *shape), shape, (4, *shape), (4, *shape)]
-    assert [answer.shape for answer in ask(snapshot)] == expected
-    assert snapshot.source == source
+def test_answers_have_the_shape_of_lanes_and_arms(source):
+    for num_envs, shape in [(None, (3,)), (1, (1, 3)), (2, (2, 3))]:
+        snapshot = make(source, num_envs).posterior()
+        expected = [shape, shape, (2, *shape), (2, *shape), shape, (4, *shape), (4, *shape)]
+        assert [answer.shape for answer in ask(snapshot)] == expected
+        assert snapshot.source == source
 
 
 def test_racing_shows_the_posterior_that_it_approximates():

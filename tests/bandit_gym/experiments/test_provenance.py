@@ -1,9 +1,12 @@
 """What results depend on beside settings, and whose code runs."""
 
-import pytest
-from surface import SERIAL, rewrite_receipt
+import importlib
+import sys
 
-from bandit_gym.experiments import Experiment, run_experiment
+import pytest
+from surface import SERIAL, rewrite_block
+
+from bandit_gym.experiments import Experiment, provenance, run_experiment
 from bandit_gym.experiments.provenance import find_sources
 from bandit_gym.results import load_results
 
@@ -56,10 +59,25 @@ def test_what_python_and_packages_bring_is_no_source_of_the_users(target):
     assert find_sources(target, {}) == {}
 
 
+def test_an_edit_after_an_import_that_nobody_was_told_of_is_refused(project, monkeypatch):
+    """A module younger than this process may have changed since; its bytecode tells."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    (project / "young.py").write_text("def load():\n    return 1\n")
+    try:
+        importlib.import_module("young")
+        assert set(find_sources("young:load", {})) == {"young.py"}
+        del provenance._imported["young"]
+        (project / "young.py").write_text("def load():\n    return 10\n")
+        with pytest.raises(ValueError, match="young must be as this process has imported it"):
+            find_sources("young:load", {})
+    finally:
+        sys.modules.pop("young", None)
+
+
 def test_a_folder_of_two_codes_is_refused_before_any_number(tmp_path):
     experiment = Experiment(["BernoulliBandit-v0"], ["random"], replications=4, block_size=2)
     run_experiment(experiment, tmp_path / "out", workers=SERIAL)
-    (receipt, _) = sorted((tmp_path / "out" / "receipts").rglob("*.json"))
-    rewrite_receipt(receipt, {"results_version": 1})
+    (path, _) = sorted((tmp_path / "out" / "blocks").rglob("*.parquet"))
+    rewrite_block(path, {"results_version": 1})
     with pytest.raises(ValueError, match="must hold blocks of one code, got .* --recompute"):
         load_results(tmp_path / "out")

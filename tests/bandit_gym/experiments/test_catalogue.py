@@ -7,8 +7,7 @@ import sys
 import pytest
 from documents import run
 
-from bandit_gym.experiments.entries import Entry
-from bandit_gym.experiments.packed import (
+from bandit_gym.experiments.catalogue import (
     is_packed,
     pack,
     pickles_of,
@@ -16,6 +15,7 @@ from bandit_gym.experiments.packed import (
     unpack,
     unpack_options,
 )
+from bandit_gym.experiments.experiment import Entry
 
 UNKNOWN = "<own>:Lost.0123456789abcdef"
 
@@ -49,9 +49,10 @@ def test_object_of_another_session_is_told_of():
 def test_entry_takes_its_objects_along(own):
     entry = Entry(pack(own), {"prior": {"name": pack(own(3))}}, "mine")
     assert pickle.loads(pickle.dumps(entry)) == entry
-    code = "import pickle, sys\nfrom bandit_gym.experiments import packed\n"
+    code = "import pickle, sys\nfrom bandit_gym.experiments import catalogue\n"
     code += "entry = pickle.load(sys.stdin.buffer)\n"
-    code += "print(packed.unpack(entry.target)(packed.unpack_options(entry.options)['prior'].x).x)"
+    code += "options = catalogue.unpack_options(entry.options)\n"
+    code += "print(catalogue.unpack(entry.target)(options['prior'].x).x)"
     done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(entry), check=True,
                           capture_output=True)  # fmt: skip
     assert done.stdout == b"3\n"
