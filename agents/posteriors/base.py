@@ -207,7 +207,7 @@ class Posterior(Belief):
 
         Args:
             rng: source of randomness, where updating takes any.
-            evidence: all data so far; its arrays are not copied: after a change call `update` again.
+            evidence: all data so far; its arrays are not copied: `update` again after a change.
         """
 
     def predict(self) -> Belief:
