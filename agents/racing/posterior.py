@@ -135,8 +135,9 @@ class RacePosterior(WeighedPosterior):
             return self._report(ones, ones.astype(np.float64), ones == 0, self.doubts())
         if self._last is not None:
             return self._last
-        doubts = Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
-        doubts |= Doubt.PROPOSAL_BLIND.value * self.vetting.is_blind
+        self._follow(np.random.default_rng(0))
+        doubts = self._shortages | Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
+        doubts = doubts | Doubt.PROPOSAL_BLIND.value * self.vetting.is_blind
         return {"doubts": doubts, "is_unreliable": doubts != 0}
 
     def doubts(self) -> np.ndarray:
