@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.posteriors.weighted_draws import normalise, pick, pick_one
+from agents.posteriors.weighted_draws import WeightedDraws, normalise, pick, pick_one
 
 
 @pytest.mark.parametrize("num_rows", [1, 3])
@@ -31,3 +31,12 @@ def test_weights_that_are_all_nothing_are_equal_and_others_unmoved():
     weights, totals = normalise(np.array([[-np.inf, -np.inf], [-1e6, -1e6 + np.log(3)]]))
     np.testing.assert_allclose(weights, [[0.5, 0.5], [0.25, 0.75]])
     np.testing.assert_allclose(totals, [-np.inf, -1e6 + np.log(4)])
+
+
+def test_draws_that_follow_each_other_are_worth_less_and_the_error_says_so():
+    """By hand: weights 2 : 1 : 1 are worth 8 / 3 draws, a correlation of a half a third of that."""
+    means, logs = np.zeros((2, 3, 2)), np.log([[2.0, 1.0, 1.0], [2.0, 1.0, 1.0]])
+    means[:, 0, 1] = 1.0
+    draws = WeightedDraws(means, logs, np.array([0.0, 0.5]))
+    np.testing.assert_allclose(draws.effective_sample_size(), [8 / 3, 8 / 9])
+    assert (np.diff(draws.best_arm_error()) > 0).all()
