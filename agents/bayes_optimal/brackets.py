@@ -25,10 +25,11 @@ from numpy.random import Generator, default_rng
 
 from agents.base import Agent
 from agents.bayes_optimal.predictive import check_solvable, expected_best_mean, predictive_means
+from agents.numerics.lookahead import split_pulls
 from agents.rules.gittins import FiniteHorizonGittins
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.numerics.compiled import inner, kernel
+from bandit_gym.numerics.compiled import kernel
 from bandit_gym.problem import BanditProblem
 
 QUANTILES = (0.02, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
@@ -261,29 +262,3 @@ def worths(sums, means, gains):  # type: ignore[no-untyped-def]
                 worth -= gains[kind, n, s] * (sums[arm, n + 1] - s - mean)
             found[arm, n + 1] = found[arm, n] + worth
     return found
-
-
-@inner
-def _raise_to(best, before, worth):  # type: ignore[no-untyped-def]
-    """Raise values to those before with some pulls of another arm on top."""
-    for m in range(len(best)):
-        value = before[m] + worth
-        best[m] = value if value > best[m] else best[m]
-
-
-@kernel
-def split_pulls(found):  # type: ignore[no-untyped-def]
-    """Return the largest sum of (K, T + 1) worths over splits of T pulls, and the (K,) split."""
-    num_arms, horizon = found.shape[0], found.shape[1] - 1
-    best = np.full(found.shape, -np.inf)  # of the arms so far, for each number of pulls
-    best[0] = found[0]
-    for arm in range(1, num_arms):
-        for n in range(horizon + 1):
-            _raise_to(best[arm, n:], best[arm - 1, : horizon + 1 - n], found[arm, n])
-    split, left = np.zeros(num_arms, dtype=np.int64), horizon
-    for arm in range(num_arms - 1, 0, -1):
-        while best[arm - 1, left - split[arm]] + found[arm, split[arm]] < best[arm, left]:
-            split[arm] += 1
-        left -= split[arm]
-    split[0] = left
-    return best[num_arms - 1, horizon], split

@@ -158,28 +158,34 @@ def best_gains(
             gains[lane, arm] = best
 
 
+@inner
+def raise_to(best: np.ndarray, before: np.ndarray, worth: float) -> None:
+    """Raise (m,) values to those before with some pulls of another arm on top."""
+    for m in range(len(best)):
+        value = before[m] + worth
+        best[m] = value if value > best[m] else best[m]
+
+
 @kernel
-def allocate(gains: np.ndarray, pulls: np.ndarray) -> None:
-    """Share H pulls among arms, so that what they gain in sum is largest.
+def split_pulls(worths: np.ndarray) -> tuple[float, np.ndarray]:
+    """Share H pulls among arms, so that what they are worth in sum is largest.
 
     Args:
-        gains: (N, K, H + 1) what the first 0, 1, ..., H pulls of an arm gain.
-        pulls: (N, K) receives the pulls of each arm.
+        worths: (K, H + 1) of the first 0, 1, ..., H pulls of an arm.
+
+    Returns:
+        the sum, and the (K,) pulls of each arm; of equal splits, with few of the last arms.
     """
-    num_lanes, num_arms, size = gains.shape
-    best, taken = np.empty((num_arms, size)), np.zeros((num_arms, size), dtype=np.int64)
-    for lane in range(num_lanes):
-        best[0] = gains[lane, 0]
-        taken[0] = np.arange(size)
-        for arm in range(1, num_arms):
-            for total in range(size):
-                top, at = -np.inf, 0
-                for own in range(total + 1):
-                    value = best[arm - 1, total - own] + gains[lane, arm, own]
-                    if value > top:
-                        top, at = value, own
-                best[arm, total], taken[arm, total] = top, at
-        left = size - 1
-        for arm in range(num_arms - 1, -1, -1):
-            pulls[lane, arm] = taken[arm, left]
-            left -= taken[arm, left]
+    num_arms, most = worths.shape[0], worths.shape[1] - 1
+    best = np.full(worths.shape, -np.inf)  # of the arms so far, for each number of pulls
+    best[0] = worths[0]
+    for arm in range(1, num_arms):
+        for n in range(most + 1):
+            raise_to(best[arm, n:], best[arm - 1, : most + 1 - n], worths[arm, n])
+    split, left = np.zeros(num_arms, dtype=np.int64), most
+    for arm in range(num_arms - 1, 0, -1):
+        while best[arm - 1, left - split[arm]] + worths[arm, split[arm]] < best[arm, left]:
+            split[arm] += 1
+        left -= split[arm]
+    split[0] = left
+    return best[num_arms - 1, most], split

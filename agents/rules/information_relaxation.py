@@ -118,12 +118,11 @@ def most_pulled(rng: Generator, means: np.ndarray) -> np.ndarray:
         rng: breaks ties.
         means: (N, H, K) posterior means after 0, ..., H - 1 pulls of each arm.
     """
-    from agents.numerics.lookahead import allocate
+    from agents.numerics.lookahead import split_pulls
 
     num_lanes, num_pulls, num_arms = means.shape
     order = rng.permutation(num_arms)  # of equal shares the first is found
     gains = np.zeros((num_lanes, num_arms, num_pulls + 1))
     np.cumsum(means[..., order].transpose(0, 2, 1), axis=2, out=gains[..., 1:])
-    pulls = np.empty((num_lanes, num_arms), dtype=np.int64)
-    allocate(gains, pulls)
+    pulls = np.array([split_pulls(lane)[1] for lane in gains])
     return order[random_argmax(rng, pulls)]
