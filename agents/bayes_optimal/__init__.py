@@ -14,9 +14,9 @@ import numpy as np
 
 from agents.bayes_optimal.brackets import optimal_bracket
 from agents.bayes_optimal.policy import Policy, find_policy
-from agents.bayes_optimal.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.bayes_optimal.recursion import check_memory, optimal_total
 from agents.bayes_optimal.regret import expected_regret
+from agents.oracle.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.rules.horizon import HorizonRule, remaining_pulls
 from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray

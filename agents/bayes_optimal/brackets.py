@@ -24,8 +24,8 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from agents.base import Agent
-from agents.bayes_optimal.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.numerics.lookahead import split_pulls
+from agents.oracle.predictive import check_solvable, expected_best_mean, predictive_means
 from agents.rules.gittins import FiniteHorizonGittins
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.checks.typing import FloatArray

@@ -25,7 +25,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from agents.base import Agent, build
-from agents.bayes_optimal.predictive import (
+from agents.oracle.arms import ArmPosteriors, Arms
+from agents.oracle.panels import make_panels
+from agents.oracle.predictive import (
     SUMS_AT_ONCE,
     OneArm,
     check_solvable,
@@ -33,8 +35,6 @@ from agents.bayes_optimal.predictive import (
     kinds_of_arms,
     predictive_means,
 )
-from agents.oracle.arms import ArmPosteriors, Arms
-from agents.oracle.panels import make_panels
 from agents.rules.greedy import EpsilonGreedy, Greedy, UniformRandom
 from agents.rules.horizon import HorizonRule
 from agents.rules.ucb import KLUCB, UCB1, BayesUCB

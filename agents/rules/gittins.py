@@ -14,10 +14,10 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from agents.base.evidence import CountsAndSums
+from agents.oracle.predictive import predictive_means
 from agents.posteriors.agent import PosteriorAgent
-from agents.posteriors.base import Belief, Posterior
-from agents.posteriors.choosing import DEPENDENT, exact_posterior
+from agents.posteriors.base import Belief
+from agents.posteriors.choosing import DEPENDENT
 from agents.posteriors.conjugate import ConjugatePosterior
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_integer, check_real, message
@@ -28,8 +28,6 @@ FIRST_PULLS, MOST_PULLS = 128, 2048
 """Pulls of an arm that a table is made for: doubled as an arm is pulled more, up to the latter."""
 TOLERANCE = 1e-3
 """Share of the deviation of a posterior of so many pulls that is lost by looking no further."""
-NUM_TELLING = 20
-"""Pulls of an arm after which equal means, whatever was paid, are of equal priors."""
 
 
 class DiscountedGittins(PosteriorAgent):
@@ -62,7 +60,6 @@ class DiscountedGittins(PosteriorAgent):
             condition = "have independent arms for DiscountedGittins"
             raise ValueError(message("problem.prior", condition, problem.prior))
         self._num_pulls = 0
-        self._groups = np.zeros(problem.num_arms, dtype=np.int64)
         self._tables = np.zeros((1, 0))
 
     def indices(self) -> np.ndarray:
@@ -73,7 +70,8 @@ class DiscountedGittins(PosteriorAgent):
             self._make_tables(max(FIRST_PULLS, 2 ** math.ceil(math.log2(most + 1))))
         n = np.minimum(self.lane_counts, MOST_PULLS - 1)
         places = n * (n + 1) // 2 + np.minimum(self.lane_sums.astype(np.int64), n)
-        found = self._tables[self._groups, places]
+        arms = np.arange(self.problem.num_arms) % len(self._tables)  # one table if all are alike
+        found = self._tables[arms, places]
         is_beyond = self.lane_counts >= MOST_PULLS
         return np.where(is_beyond, self._late(posterior), found) if is_beyond.any() else found
 
@@ -92,11 +90,10 @@ class DiscountedGittins(PosteriorAgent):
     def _make_tables(self, num_pulls: int) -> None:
         """Compute the indices of all states of fewer than `num_pulls` pulls, for each prior."""
         depth = num_pulls + math.ceil(math.log(TOLERANCE) / math.log(self.discount))
-        self._groups, means = predictive_means(
-            exact_posterior(self.problem), self.problem.num_arms, depth
-        )
+        means = predictive_means(self.problem, depth + 1)
+        states = np.tri(depth + 1, dtype=bool)
         self._tables = np.stack(
-            [find_table(group.tobytes(), depth, self.discount, num_pulls) for group in means]
+            [find_table(arm[states].tobytes(), depth, self.discount, num_pulls) for arm in means]
         )
         self._num_pulls = num_pulls
 
@@ -112,33 +109,6 @@ def find_table(means: bytes, depth: int, discount: float, num_pulls: int) -> np.
     table = np.empty(num_pulls * (num_pulls + 1) // 2)
     find_indices(np.frombuffer(means), depth, discount, np.empty(depth + 2), table)
     return table
-
-
-def predictive_means(
-    posterior: Posterior, num_arms: int, depth: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return which arms have the same prior, and the posterior means of each group.
-
-    Args:
-        posterior: of Bernoulli arms that are independent; it is left with data of no lane.
-        num_arms: K.
-        depth: D, pulls up to which.
-
-    Returns:
-        (K,) group of each arm, and (G, (D + 1) (D + 2) / 2) means after s successes in n pulls, at
-        n (n + 1) / 2 + s.
-    """
-    rng = np.random.default_rng(0)  # not drawn from: such posteriors are functions of their data
-
-    def level(n: int) -> np.ndarray:
-        sums = np.repeat(np.arange(n + 1.0)[:, None], num_arms, axis=1)
-        posterior.update(rng, CountsAndSums.from_totals(np.full(sums.shape, n), sums))
-        return posterior.mean()
-
-    early = np.concatenate([level(n) for n in range(NUM_TELLING)])
-    _, first, groups = np.unique(early, axis=1, return_index=True, return_inverse=True)
-    means = np.concatenate([level(n)[:, first] for n in range(depth + 1)])
-    return groups.ravel(), np.ascontiguousarray(means.T)
 
 
 FIRST_POWER = -7

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from agents.bayes_optimal import expected_regret, optimal_value
-from agents.bayes_optimal.predictive import expected_best_mean
+from agents.oracle.predictive import expected_best_mean
 from agents.sb3 import SB3Agent
 from bandit_gym.checks.styles import COLOURS
 from bandit_gym.results.statistics import mean_interval

@@ -22,15 +22,14 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from agents.base.table_1 import is_conjugate
 from agents.oracle.arms import ArmPosteriors, Arms
 from agents.oracle.line import Line
 from agents.oracle.panels import Panels, exclusive_products, resolve
 from agents.oracle.search import first_edges
-from agents.posteriors.conjugate import conjugate_posterior
 from bandit_gym.checks import check_integer, message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem, check_problem
 
 TOLERANCE = 1e-12
@@ -67,13 +66,13 @@ def predictive_means(problem: BanditProblem, horizon: int) -> FloatArray:
         problem: Bernoulli rewards, arms independent a priori.
         horizon: T, so that n < T.
     """
-    if is_conjugate(problem.likelihood, problem.prior):
-        parameters = conjugate_posterior(problem).prior
-        if (parameters == parameters[0]).all():
-            parameters = parameters[:1]
+    prior = problem.prior
+    if isinstance(prior, Beta):
         n, s = np.arange(float(horizon))[:, None], np.arange(float(horizon))
-        alpha, total = parameters[:, :1, None], parameters.sum(axis=1)[:, None, None]
-        return np.asarray((alpha + s) / (total + n))
+        alpha, beta = (np.reshape(each, (-1, 1, 1)) for each in (prior.alpha, prior.beta))
+        is_alike = (alpha == alpha[0]).all() and (beta == beta[0]).all()
+        found = (alpha + s) / (alpha + beta + n)
+        return np.asarray(found[:1] if is_alike else found)
     arms = Arms(problem)
     tables = {}
     for arm in (kinds := kinds_of_arms(arms)):
