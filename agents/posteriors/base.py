@@ -216,6 +216,27 @@ class Posterior(Belief):
         return self
 
 
+class ExactPosterior(Posterior):
+    """A posterior that is a function of counts and sums, and answers by formulas or integrals.
+
+    Attributes:
+        counts: (N, K) of the evidence that it was last brought to.
+    """
+
+    keeps_state = False
+    can_discount = True
+    has_exact_propensities = True
+    counts: np.ndarray
+
+    def effective_sample_size(self) -> np.ndarray:
+        """Return (N,) inf: nothing is drawn."""
+        return np.full(len(self.counts), np.inf)
+
+    def doubts(self) -> np.ndarray:
+        """Return (N,) zeros."""
+        return np.zeros(len(self.counts), dtype=np.int64)
+
+
 def missing_first(is_missing: np.ndarray, law: np.ndarray) -> np.ndarray:
     """Return the (N, K) law, or in lanes with improper arms the uniform law over these."""
     return np.where(is_missing.any(axis=1, keepdims=True), share_evenly(is_missing), law)

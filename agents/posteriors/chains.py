@@ -282,7 +282,7 @@ class GibbsPosterior(Posterior):
         self._forget_answers()
 
     def _forget_answers(self) -> None:
-        self._sweeps: WeightedDraws | None = None
+        self._answers = None
         self._best: tuple[np.ndarray, np.ndarray] | None = None
         self._shortages = 0
 
@@ -314,10 +314,6 @@ class GibbsPosterior(Posterior):
     def best_arm_error(self) -> np.ndarray:
         """Return (N,) how far off they may be; see `Belief.best_arm_error`."""
         return self._ask_best()[1].copy()
-
-    def effective_sample_size(self) -> np.ndarray:
-        """Return (N,) how many independent draws `NUM_ANSWERS` sweeps are worth."""
-        return self._draws().effective_sample_size()
 
     def _ask_best(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (N, K) probabilities, and (N,) errors; lanes are walked on one by one."""
@@ -387,10 +383,10 @@ class GibbsPosterior(Posterior):
 
     def _draws(self) -> WeightedDraws:
         """Return the means after each of many sweeps of a copy of the chains."""
-        if self._sweeps is None:
+        if self._answers is None:
             lanes = np.arange(len(self.counts))
-            self._sweeps = self._walk(np.random.default_rng(0), lanes, NUM_ANSWERS)
-        return self._sweeps
+            self._answers = self._walk(np.random.default_rng(0), lanes, NUM_ANSWERS)
+        return self._answers
 
     def _walk(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:
         """Return the (L, S, K) means after each of many sweeps of copies of some lanes' chains."""

@@ -17,7 +17,7 @@ from agents.base.evidence import CountsAndSums
 from agents.base.table_1 import data_weights, find_row, is_conjugate, reference_prior
 from agents.numerics.choices import random_argmax
 from agents.numerics.laws import NORMAL_LAW, Law
-from agents.posteriors.base import Posterior, missing_first
+from agents.posteriors.base import ExactPosterior, missing_first
 from bandit_gym.likelihoods import Likelihood
 from bandit_gym.problem import BanditProblem
 
@@ -28,7 +28,7 @@ MOST_ARMS_AHEAD = 64
 """Arms up to which draws ahead, which cost a call per arm now and then, beat a kernel."""
 
 
-class ConjugatePosterior(Posterior):
+class ConjugatePosterior(ExactPosterior):
     """Posteriors of K arm means under a conjugate prior, one row of Table 1.
 
     Attributes:
@@ -40,10 +40,6 @@ class ConjugatePosterior(Posterior):
 
     method = "conjugate"
     source = "the conjugate law"
-    keeps_state = False
-    can_discount = True
-    has_exact_propensities = True
-
     state_names = ("_ahead",)
 
     def __init__(self, likelihood: Likelihood, prior: np.ndarray) -> None:
@@ -52,6 +48,7 @@ class ConjugatePosterior(Posterior):
         self.law = find_row(likelihood).law
         self.weights = data_weights(likelihood)
         self.evidence = CountsAndSums(len(prior))
+        self.counts = self.evidence.counts
         self._ahead: DrawsAhead | None = None
 
     def is_proper(self) -> np.ndarray:
@@ -79,7 +76,7 @@ class ConjugatePosterior(Posterior):
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Take note of the statistics."""
-        self.evidence = evidence
+        self.evidence, self.counts = evidence, evidence.counts
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw, by NumPy."""
@@ -140,14 +137,6 @@ class ConjugatePosterior(Posterior):
 
         first, second, is_missing = self._current()
         return missing_first(is_missing, find_best_arms(law_tables(self.law, first, second)))
-
-    def effective_sample_size(self) -> np.ndarray:
-        """Return (N,) inf: nothing is drawn."""
-        return np.full(len(self.evidence.counts), np.inf)
-
-    def doubts(self) -> np.ndarray:
-        """Return (N,) zeros."""
-        return np.zeros(len(self.evidence.counts), dtype=np.int64)
 
     def _ask(self, formula: Callable[..., np.ndarray], *options: Any) -> np.ndarray:
         """Return the (N, K) results of a formula of the law, infinite without a posterior."""

@@ -27,7 +27,7 @@ from numpy.random import Generator
 
 from agents.base.evidence import CountsAndSums
 from agents.numerics.choices import random_argmax
-from agents.posteriors.base import Posterior
+from agents.posteriors.base import ExactPosterior
 from agents.posteriors.cells import make_cells, mean_at
 from agents.posteriors.tables import (
     DENSITY,
@@ -66,7 +66,7 @@ LEAST = 1e-12
 """Probability that the best mean is even lower, with which a lane is done."""
 
 
-class GridPosterior(Posterior):
+class GridPosterior(ExactPosterior):
     """Posteriors of arms that are independent a priori, each as a table.
 
     Tables follow from the statistics: copies and pickles leave them out.
@@ -84,9 +84,6 @@ class GridPosterior(Posterior):
 
     method = "grid"
     source = "tables"
-    keeps_state = False
-    can_discount = True
-    has_exact_propensities = True
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = problem
@@ -191,10 +188,6 @@ class GridPosterior(Posterior):
         along = np.clip((u - place[..., :-1]) / length, 0.0, 1.0)
         below = np.clip(self._integral(1.0, along), 0.0, 1.0)
         return below, np.maximum(level * below - self._integral(self._means(), along), 0.0)
-
-    def effective_sample_size(self) -> np.ndarray:
-        """Return (N,) inf: nothing is drawn."""
-        return np.full(len(self.tables.keys), np.inf)
 
     def doubts(self) -> np.ndarray:
         """Return (N,) BEYOND_TABLE where an arm's table, or a moment asked of it, is unreliable."""

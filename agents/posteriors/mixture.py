@@ -30,7 +30,7 @@ from agents.base.table_1 import is_compiled, is_conjugate
 from agents.numerics.choices import draw_arms
 from agents.numerics.kernels import draw_chunk
 from agents.numerics.laws import MeanLaws
-from agents.posteriors.base import Posterior
+from agents.posteriors.base import ExactPosterior
 from agents.posteriors.conjugate import ConjugatePosterior, conjugate_posterior
 from agents.posteriors.grid import GridPosterior, find_best_arms
 from agents.posteriors.tables import DENSITY, PLACE, law_tables
@@ -49,7 +49,7 @@ FARTHEST = 37.0
 _TINY, _LARGEST = 1e-300, 1e100
 
 
-class MixturePosterior(Posterior):
+class MixturePosterior(ExactPosterior):
     """Posteriors of arms that all follow the same one of several priors, exactly.
 
     Arguments:
@@ -67,9 +67,6 @@ class MixturePosterior(Posterior):
 
     source = "the posteriors of the mixture's components"
     method = "mixture"
-    keeps_state = False
-    can_discount = True
-    has_exact_propensities = True
 
     def __init__(self, problem: BanditProblem, *, by_tables: bool = False) -> None:
         self.problem, prior = problem, problem.prior
@@ -257,14 +254,10 @@ class MixturePosterior(Posterior):
         expected = np.einsum("nca,ncai->nai", best, means) / np.maximum(total, _TINY)[..., None]
         return total, np.where(total[..., None] > 0, expected, self.mean()[:, None])
 
-    def effective_sample_size(self) -> np.ndarray:
-        """Return (N,) inf: nothing is drawn."""
-        return np.full(len(self.counts), np.inf)
-
     def doubts(self) -> np.ndarray:
         """Return (N,) those of the components that have weight."""
         if self._is_conjugate:
-            return np.zeros(len(self.counts), dtype=np.int64)
+            return super().doubts()
         found = np.stack([part.is_unreliable() for part in self.parts], axis=1)
         return np.where((found & (self.weights > DOUBTED)).any(axis=1), Doubt.BEYOND_TABLE, 0)
 

@@ -167,9 +167,6 @@ class ParticlePosterior(Posterior):
             return
         fresh = news.reshape(-1)[cells], (sums - before[1]).reshape(-1)[cells]
         num_blocks = -(-cells.size * self._weights.shape[1] // BLOCK)
-        if num_blocks == 1:
-            self._add(rng, cells, fresh, before)
-            return
         width = -(-len(self._sizes) // num_blocks)
         for first in range(0, len(self._sizes), width):
             ends = cells.searchsorted((first * self._size, (first + width) * self._size))
