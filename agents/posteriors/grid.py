@@ -35,7 +35,6 @@ from agents.posteriors.tables import (
     MASS,
     MOST_RECENT,
     PLACE,
-    Tables,
     count_points,
     empty_tables,
     evaluate_posterior,
@@ -77,6 +76,7 @@ class GridPosterior(ExactPosterior):
     Attributes:
         cells: the priors and the likelihood, resolved.
         tables: of all lanes and arms, for the statistics last followed.
+        recent: those that were built last, by their data, to copy from.
 
     Raises:
         ValueError: if the prior does not integrate, or is too rough.
@@ -88,11 +88,11 @@ class GridPosterior(ExactPosterior):
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = problem
         self.coordinate, self.cells = make_cells(problem)
-        self.tables = empty_tables(self.cells, 0)
+        self.tables = self.recent = empty_tables(self.cells, 0)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the tables out."""
-        return self.__dict__ | {"tables": empty_tables(self.cells, 0)}
+        return self.__dict__ | dict.fromkeys(("tables", "recent"), empty_tables(self.cells, 0))
 
     def update(self, rng: Generator, evidence: CountsAndSums) -> None:
         """Build the tables whose statistics have changed.
@@ -115,15 +115,13 @@ class GridPosterior(ExactPosterior):
         """Do as `update`, but leave the prior where data are impossible; their errors are NaN."""
         self.counts, self._is_guessed = counts, np.zeros(len(counts), dtype=bool)
         if len(self.tables.keys) != len(counts):
-            self.tables = self._make_room(len(counts))
-        update_tables(self.cells, self.tables, counts, sums)
-
-    def _make_room(self, num_lanes: int) -> Tables:
-        num_tables, num_points = num_lanes * len(self.cells.kind_of_arm), count_points(self.cells)
-        if (num_tables + min(2 * num_tables, MOST_RECENT)) * num_points * 26 > MOST_BYTES:
-            condition = f"be so few that tables of {num_points} points fit into 4 GB"
-            raise ValueError(message("num_envs times num_arms", condition, num_tables))
-        return empty_tables(self.cells, num_lanes)
+            num_points, num_recent = count_points(self.cells), min(2 * counts.size, MOST_RECENT)
+            if (counts.size + num_recent) * num_points * 26 > MOST_BYTES:
+                condition = f"be so few that tables of {num_points} points fit into 4 GB"
+                raise ValueError(message("num_envs times num_arms", condition, counts.size))
+            self.tables = empty_tables(self.cells, *counts.shape)
+            self.recent = empty_tables(self.cells, num_recent)
+        update_tables(self.cells, self.tables, self.recent, counts, sums)
 
     def sample(self, rng: Generator) -> np.ndarray:
         """Return one (N, K) draw."""
@@ -205,7 +203,7 @@ class GridPosterior(ExactPosterior):
             lanes, arms = np.nonzero(self._tails(power, centre) > MAX_TAIL_SHARE * size)
             if not len(lanes):
                 return found
-            keys = np.column_stack([self.cells.kind_of_arm[arms], self.tables.keys[lanes, arms]])
+            keys = self.tables.keys[lanes, arms]
             _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
             cells = zip(lanes[first], arms[first], strict=True)
             far = [self._far_moment(cell, power, centre[cell]) for cell in cells]
@@ -231,7 +229,7 @@ class GridPosterior(ExactPosterior):
         ends = np.unique(np.concatenate([edges, steps, table[:, PLACE]]))
         u = np.sort(np.concatenate([ends, (ends[1:] + ends[:-1]) / 2]))
         value = np.empty(len(u))
-        evaluate_posterior(self.cells, kind, tuple(self.tables.keys[cell]), u, value)
+        evaluate_posterior(self.cells, kind, tuple(self.tables.keys[cell][1:]), u, value)
         both = np.exp(value - value.max()) * np.ones((2, 1))
         both[1] *= (self.coordinate.means(u) - centre) ** power
         mass, found = (both[:, :-2:2] + 4 * both[:, 1::2] + both[:, 2::2]) @ np.diff(ends) / 6

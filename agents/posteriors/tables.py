@@ -63,28 +63,20 @@ NUM_LAW_POINTS = 128
 
 
 class Tables(NamedTuple):
-    """Room for the tables of N lanes, and for R recent ones of any lane.
+    """Room for tables: of N lanes, (N, K), or of R recent data in any lane, (R,).
 
     Attributes:
-        keys: (N, K, 2) statistics that the tables were built for, NaN at first.
-        points: (N, K, M + 1, 3) distribution function, u and density of u at each point.
-        guides: (N, K, M) the last point with a distribution function of at most j / M.
-        errors: (N, K) what the distribution functions may be wrong by; inf if not known, NaN where
+        keys: (..., 3) kind of arm and statistics that each was built for, NaN at first.
+        points: (..., M + 1, 3) distribution function, u and density of u at each point.
+        guides: (..., M) the last point with a distribution function of at most j / M.
+        errors: (...) what the distribution functions may be wrong by; inf if not known, NaN where
             the data are impossible and the table is that without data.
-        recent_keys: (R, 3) prior and statistics of the recent ones.
-        recent_points: (R, M + 1, 3).
-        recent_guides: (R, M).
-        recent_errors: (R,).
     """
 
     keys: np.ndarray
     points: np.ndarray
     guides: np.ndarray
     errors: np.ndarray
-    recent_keys: np.ndarray
-    recent_points: np.ndarray
-    recent_guides: np.ndarray
-    recent_errors: np.ndarray
 
 
 class Looks(NamedTuple):
@@ -103,19 +95,14 @@ class Looks(NamedTuple):
     rough: np.ndarray
 
 
-def empty_tables(cells: Cells, num_lanes: int) -> Tables:
+def empty_tables(cells: Cells, *shape: int) -> Tables:
     """Return room for tables, none of them built, with enough points for the priors."""
-    shape, num_points = (num_lanes, len(cells.kind_of_arm)), count_points(cells)
-    num_recent = min(2 * num_lanes * len(cells.kind_of_arm), MOST_RECENT)
+    num_points = count_points(cells)
     return Tables(
-        keys=np.full((*shape, 2), np.nan),
+        keys=np.full((*shape, 3), np.nan),
         points=np.zeros((*shape, num_points + 1, 3)),
         guides=np.zeros((*shape, num_points), dtype=np.uint16),
         errors=np.zeros(shape),
-        recent_keys=np.full((num_recent, 3), np.nan),
-        recent_points=np.zeros((num_recent, num_points + 1, 3)),
-        recent_guides=np.zeros((num_recent, num_points), dtype=np.uint16),
-        recent_errors=np.zeros(num_recent),
     )
 
 
@@ -395,6 +382,12 @@ def kind_of_data(keys: np.ndarray, kind: int, pulls: float, total: float) -> int
 
 
 @inner
+def is_key(key: np.ndarray, kind: int, pulls: float, total: float) -> bool:
+    """Say whether a table of this (3,) key is that of an arm's statistics."""
+    return key[0] == kind and key[1] == pulls and key[2] == total
+
+
+@inner
 def make_looks(num_first: int, num_points: int) -> Looks:
     """Return room for the looks of a table."""
     size = num_first + MOST_PASSES * num_points
@@ -402,34 +395,33 @@ def make_looks(num_first: int, num_points: int) -> Looks:
 
 
 @kernel
-def update_tables(cells: Cells, tables: Tables, counts: np.ndarray, sums: np.ndarray) -> None:
+def update_tables(
+    cells: Cells, tables: Tables, recent: Tables, counts: np.ndarray, sums: np.ndarray
+) -> None:
     """Build or copy the tables whose (N, K) statistics have changed."""
     num_lanes, num_arms = counts.shape
-    keys, recent, kinds = tables.keys, tables.recent_keys, cells.kind_of_arm
     num_points = tables.points.shape[2]
     looks = make_looks(cells.edges.shape[1] + NEAR.size, num_points)
     spare = np.empty((2, num_points))
     for lane in range(num_lanes):
         for arm in range(num_arms):
-            pulls, total = float(counts[lane, arm]), sums[lane, arm]
-            if keys[lane, arm, 0] == pulls and keys[lane, arm, 1] == total:
+            kind, pulls, total = cells.kind_of_arm[arm], float(counts[lane, arm]), sums[lane, arm]
+            if is_key(tables.keys[lane, arm], kind, pulls, total):
                 continue
-            kind = kinds[arm]
-            like = kind_of_data(recent, kind, pulls, total)
+            like = kind_of_data(recent.keys, kind, pulls, total)
             points, guide = tables.points[lane, arm], tables.guides[lane, arm]
-            kept, kept_guide = tables.recent_points[like], tables.recent_guides[like]
-            is_known = recent[like, 0] == kind
-            if not (is_known and recent[like, 1] == pulls and recent[like, 2] == total):
+            if not is_key(recent.keys[like], kind, pulls, total):
                 error = build(cells, kind, (pulls, total), looks, spare, points)
                 if np.isnan(error):
                     build(cells, kind, (0.0, 0.0), looks, spare, points)
                 fill_guide(points, guide)
-                kept[:], kept_guide[:], tables.recent_errors[like] = points, guide, error
-                recent[like, 0], recent[like, 1], recent[like, 2] = kind, pulls, total
+                recent.points[like], recent.guides[like] = points, guide
+                recent.errors[like], key = error, recent.keys[like]
+                key[0], key[1], key[2] = kind, pulls, total
             else:
-                points[:], guide[:] = kept, kept_guide
-            tables.errors[lane, arm] = tables.recent_errors[like]
-            keys[lane, arm, 0], keys[lane, arm, 1] = pulls, total
+                points[:], guide[:] = recent.points[like], recent.guides[like]
+            tables.errors[lane, arm] = recent.errors[like]
+            tables.keys[lane, arm] = recent.keys[like]
 
 
 @kernel
