@@ -70,14 +70,12 @@ def _find_class(path: Path, content: dict[str, Any], own: type[Agent] | None) ->
         raise TypeError(message("agent_class", "be a subclass of agents.Agent", own))
     with telling(path):
         module, _, name = content["class"].rpartition(":")
-    found = getattr(import_module(module), name, None) if module == "agents" else own
-    if found is None:
-        condition = f"be given for the agent in {str(path)!r}, of the class {name} in {module}"
+    ours = getattr(import_module(module), name, None) if module == "agents" else None
+    found = own or ours
+    if found is None or found.__qualname__ != name or ours not in (None, found):
+        condition = f"be {name} in {module}, the class of the agent in {str(path)!r}"
         raise ValueError(message("agent_class", condition, own))
-    if own is not None and (own is not found or own.__qualname__ != name):
-        condition = f"be {name}, the class of the agent in {str(path)!r}, or be left out"
-        raise ValueError(message("agent_class", condition, own))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _find_problem(

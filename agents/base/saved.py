@@ -45,6 +45,7 @@ class Storable:
     state_names: ClassVar[tuple[str, ...]] = ()
     problem: BanditProblem
     num_envs: int | None
+    inner: Any
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
@@ -85,13 +86,13 @@ class Storable:
             TypeError: if an option or a part of the state cannot be written, or a class of one's
                 own does not say in `state_names` what its objects remember.
         """
-        generator, own = self.rng.bit_generator.state, type(self).__module__
-        options = self.options()
-        is_own = is_own_posterior(options.get("posterior"))
+        generator, options = self.rng.bit_generator.state, self.options()
+        module = "agents" if is_ours(type(self)) else type(self).__module__
+        own = options.pop("posterior") if is_own_posterior(options.get("posterior")) else None
         content = {
-            "class": f"{'agents' if is_ours(type(self)) else own}:{type(self).__qualname__}",
-            "options": {k: v for k, v in options.items() if not (is_own and k == "posterior")},
-            "posterior": type(getattr(self, "inner", None)).__name__ if is_own else None,
+            "class": f"{module}:{type(self).__qualname__}",
+            "options": options,
+            "posterior": None if own is None else type(self.inner).__name__,
             "problem": describe_problem(self.problem),
             "prior": type(self.problem.prior).__name__,
             "num_envs": self.num_envs,
@@ -183,8 +184,6 @@ def get_state(holder: Any) -> Any:
     Raises:
         TypeError: if a class of a user's own does not say what its objects remember.
     """
-    if parts := _parts(holder):
-        return {name: get_state(value) for name, value in parts.items()}
     if hasattr(holder, "state_names"):
         for kind in type(holder).__mro__:
             if kind not in (ABC, object) and not is_ours(kind) and "state_names" not in vars(kind):
@@ -207,30 +206,18 @@ def set_state(holder: Any, state: Any) -> None:
     if state.keys() != {*names}:
         raise ValueError(f"the state of {type(holder).__name__} must name {names}")
     for name in names:
-        setattr(holder, name, _renewed(getattr(holder, name, None), state[name]))
+        if hasattr(present := getattr(holder, name, None), "state_names"):
+            set_state(present, state[name])
+        else:
+            setattr(holder, name, state[name])
     if hasattr(holder, "_resume"):
         holder._resume()
-
-
-def _renewed(present: Any, value: Any) -> Any:
-    """Return what takes the place of the present value."""
-    if parts := _parts(present):
-        return type(present)(**{name: _renewed(parts[name], value[name]) for name in parts})
-    if hasattr(present, "state_names"):
-        set_state(present, value)
-        return present
-    return value
 
 
 def _names(holder: Any) -> list[str]:
     """Return the names of what an object remembers, its ancestors' first."""
     kinds = reversed(type(holder).__mro__)
     return [name for kind in kinds for name in vars(kind).get("state_names", ())]
-
-
-def _parts(value: Any) -> dict[str, Any]:
-    """Return the fields of a named tuple; of anything else, none."""
-    return value._asdict() if isinstance(value, tuple) and hasattr(value, "_asdict") else {}
 
 
 def describe_problem(problem: BanditProblem) -> dict[str, Any] | None:
