@@ -20,7 +20,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.random import PCG64, Generator, SeedSequence
 
-from agents.base.evidence import make_evidence
+from agents.base.evidence import MAX_STATISTICS, make_evidence
 from agents.base.saved import Storable
 from agents.base.table_1 import REFERENCE, reference_prior
 from agents.numerics.choices import random_argmax, share_largest
@@ -113,7 +113,47 @@ class Told(type):
         return super().__call__(problem, *others, **options)
 
 
-class Agent(Storable, metaclass=Told):
+class Lanes:
+    """N episodes in lockstep, or one alone, and a generator that is shared with nobody.
+
+    Attributes:
+        num_envs: N, or None for a single run, in which actions are scalars.
+    """
+
+    num_envs: int | None = None
+    _rng: Generator | None = None
+
+    @property
+    def num_lanes(self) -> int:
+        """N, which is 1 for a single run."""
+        return 1 if self.num_envs is None else self.num_envs
+
+    @property
+    def most_lanes(self) -> int:
+        """How many lanes it can be asked for; experiments refuse larger blocks at once."""
+        return MAX_STATISTICS
+
+    @property
+    def rng(self) -> Generator:
+        """The agent's own generator, which it shares with nobody."""
+        self._require_reset()
+        assert self._rng is not None
+        return self._rng
+
+    def _begin(self, num_envs: int | None, seed: int | SeedSequence | None) -> None:
+        """Set lanes and generator, see `Agent.reset`."""
+        if num_envs is not None:
+            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=self.most_lanes)
+        if seed is not None or self._rng is None:
+            self._rng = make_generator(seed, type(self).__name__)
+        self.num_envs = num_envs
+
+    def _require_reset(self) -> None:
+        if self._rng is None:
+            raise ResetNeeded(f"call {type(self).__name__}.reset() before using the agent.")
+
+
+class Agent(Lanes, Storable, metaclass=Told):
     """A learner that acts on N lanes at once and learns from what each lane's arm paid.
 
     Subclasses say how to choose (`_scores`, or `_choose` and `_law`) and, where sufficient
@@ -145,14 +185,7 @@ class Agent(Storable, metaclass=Told):
     ) -> None:
         self.problem = check_problem(problem)
         self.evidence = make_evidence(self.problem.num_arms, discount, window)
-        self.num_envs: int | None = None
-        self._rng: Generator | None = None
         self._diagnostics: dict[str, np.ndarray] = {}
-
-    @property
-    def num_lanes(self) -> int:
-        """N, the number of rows of `lane_counts`, which is 1 for a single run."""
-        return 1 if self.num_envs is None else self.num_envs
 
     @property
     def lane_counts(self) -> np.ndarray:
@@ -176,15 +209,8 @@ class Agent(Storable, metaclass=Told):
 
     @property
     def most_lanes(self) -> int:
-        """How many lanes it can be asked for; experiments refuse larger blocks at once."""
+        """How many lanes it can be asked for, with what it keeps of each."""
         return self.evidence.max_lanes
-
-    @property
-    def rng(self) -> Generator:
-        """The agent's own generator, which it shares with nobody."""
-        self._require_reset()
-        assert self._rng is not None
-        return self._rng
 
     def reset(self, num_envs: int | None = None, seed: int | SeedSequence | None = None) -> None:
         """Forget everything and prepare for `num_envs` lanes.
@@ -198,11 +224,7 @@ class Agent(Storable, metaclass=Told):
         Raises:
             ValueError: if num_envs is not positive or the seed is negative.
         """
-        if num_envs is not None:
-            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=self.most_lanes)
-        if seed is not None or self._rng is None:
-            self._rng = make_generator(seed, type(self).__name__)
-        self.num_envs = num_envs
+        self._begin(num_envs, seed)
         self.evidence.start(self.num_lanes)
         self._lanes = np.arange(self.num_lanes)
         self._diagnostics = {}
@@ -363,10 +385,6 @@ class Agent(Storable, metaclass=Told):
         if choices.dtype == np.int64:  # seen as unsigned, a negative choice is a huge one
             return bool(choices.view(np.uint64).max() < self.problem.num_arms)
         return bool(choices.min() >= 0 and choices.max() < self.problem.num_arms)
-
-    def _require_reset(self) -> None:
-        if self._rng is None:
-            raise ResetNeeded(f"call {type(self).__name__}.reset() before using the agent.")
 
 
 def make_generator(seed: int | SeedSequence | None, name: str) -> Generator:

@@ -11,14 +11,13 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.random import Generator
 
 from agents.base.table_1 import REFERENCE, reference_prior
 from bandit_gym.checks import check_file, message
@@ -46,6 +45,7 @@ class Storable:
     problem: BanditProblem
     num_envs: int | None
     inner: Any
+    rng: Any
     _arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
@@ -100,11 +100,6 @@ class Storable:
             "state": get_state(self),
         }
         write(check_file("path", path), content)
-
-    @property
-    @abstractmethod
-    def rng(self) -> Generator:
-        """The agent's own generator; without lanes there is none yet."""
 
 
 def is_ours(kind: type) -> bool:

@@ -16,20 +16,17 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete
 from numpy.random import SeedSequence
 from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.save_util import load_from_zip_file, open_path
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.base.agent import make_generator
-from agents.base.evidence import MAX_STATISTICS
+from agents.base.agent import Lanes
 from agents.posteriors.weighted_draws import pick
 from bandit_gym.checks import (
     as_array,
     check_actions,
-    check_integer,
     check_mask,
     check_path,
     message,
@@ -42,7 +39,7 @@ POLICY = ("policy_class", "observation_space", "action_space", "policy_kwargs")
 Memory = tuple[np.ndarray, ...]
 
 
-class SB3Agent:
+class SB3Agent(Lanes):
     """A trained model that plays N lanes at once and learns nothing more.
 
     It keeps the contract of `agents.base.Agent`, with two differences: `act` needs the observation,
@@ -79,8 +76,6 @@ class SB3Agent:
         self.policy: Any = policy
         self.deterministic = deterministic
         self.exploration_rate = float(getattr(model, "exploration_rate", 0.0))
-        self.num_envs: int | None = None
-        self._rng: np.random.Generator | None = None
 
     @classmethod
     def load(cls, path: str | Path, *, deterministic: bool = False) -> SB3Agent:
@@ -111,11 +106,6 @@ class SB3Agent:
         """K, the number of actions of the model."""
         return int(self.policy.action_space.n)
 
-    @property
-    def num_lanes(self) -> int:
-        """N, which is 1 for a single run."""
-        return 1 if self.num_envs is None else self.num_envs
-
     def check_spaces(self, env: gym.Env | gym.vector.VectorEnv | VecEnv) -> None:
         """Raise ValueError, saying which, unless both spaces of an environment fit the model."""
         for name in ("observation_space", "action_space"):
@@ -133,11 +123,7 @@ class SB3Agent:
             num_envs: N >= 1 lanes, or None for a single run with scalar actions.
             seed: as for every agent; None keeps the present generator.
         """
-        if num_envs is not None:
-            num_envs = check_integer("num_envs", num_envs, minimum=1, maximum=MAX_STATISTICS)
-        if seed is not None or self._rng is None:
-            self._rng = make_generator(seed, type(self).__name__)
-        self.num_envs = num_envs
+        self._begin(num_envs, seed)
         self._memory: Memory | None = None
         self._next_memory: Memory | None = None
         self._is_start = np.ones(self.num_lanes, dtype=bool)
@@ -160,7 +146,7 @@ class SB3Agent:
             ValueError: if the observation is not of the model's space.
         """
         law, self._next_memory = self._look(observation)
-        actions = pick(self._require_reset(), law)
+        actions = pick(self.rng, law)
         return int(actions[0]) if self.num_envs is None else actions
 
     def action_probabilities(self, observation: Any = None) -> np.ndarray:
@@ -244,11 +230,6 @@ class SB3Agent:
             remedy = "make the environment with the observation mode that the model was trained on"
             raise ValueError(message("observation", condition, observation, remedy))
         return batch
-
-    def _require_reset(self) -> np.random.Generator:
-        if self._rng is None:
-            raise ResetNeeded("call SB3Agent.reset() before using the agent.")
-        return self._rng
 
 
 def saved_model(
