@@ -15,9 +15,8 @@ by ... by n_K + 1, the last arm's successes along its rows. Arms of one prior ma
 only nondecreasing n are kept. A pull of arm i moves it behind the arms of as many pulls, so that
 the axes of its successor's block are in another order; strides say which.
 
-Loops. Blocks are worked on by strips, of as many rows along the last axis but one as stay in the
-fastest memory while one arm after the other is looked at. Places are flat and unsigned, and no
-array is cut: a row is often shorter than what a view costs.
+Loops. One arm after the other is looked at along a row. Places are flat and unsigned, which spares
+the loops a test of each.
 
 Letters: K arms, T horizon, S states, B blocks.
 """
@@ -39,9 +38,6 @@ MOST_BYTES = 7e9
 """Memory that two stages of values, one of choices and the stored policy may take."""
 
 UNIT = 2.0**-53
-
-STRIP = 1 << 10
-"""States that are worked on at once, about."""
 
 
 class Stage(NamedTuple):
@@ -120,7 +116,7 @@ def solve(
         if len(buffer) < stage.num_states:
             buffer = np.empty(stage.num_states)
         values = buffer[: stage.num_states]
-        choices = np.empty(stage.num_states if with_choices else 0, dtype=np.uint8)
+        choices = np.zeros(stage.num_states if with_choices else 0, dtype=np.uint8)
         solved = Solved(stage, values, choices)
         fill_stage(solved, successors, means, later_values, margin(horizon - num_pulls))
         yield solved
@@ -213,100 +209,59 @@ def _offsets(counts: np.ndarray) -> np.ndarray:
 
 
 @inner
-def _raise_to_arm(worth, values, means, later, places):  # type: ignore[no-untyped-def]
-    """Raise a strip's values to what an arm is worth.
+def _find_worth(worth, table, after, begins, steps):  # type: ignore[no-untyped-def]
+    """Set (L,) what an arm is worth along a row of states.
 
     Args:
-        worth: flat array that is told what the arm is worth.
-        values: flat array of values, raised to that.
-        means: flat table, where in it the first mean is, and the steps from row to row and along a
-            row: a mean changes along rows for the arm alone whose successes these run over.
-        later: values of the stage after, where the first row's begin after a failure and after a
-            success, and the steps from row to row and along a row.
-        places: where the strip begins in `values`, its number of rows and their length.
+        worth: is set.
+        table: flat, of the means.
+        after: flat values of the stage after.
+        begins: where the row begins in the table, and in the values after a failure and a success.
+        steps: from state to state in the table and in the values.
     """
-    table, mean_at, mean_row, mean_step = means
-    after, failed, paid, row_step, step = later
-    begin, num_rows, length = places
-    for row in range(num_rows):
-        first, own = mean_at + row * mean_row, row * length
-        fail, pay, place = failed + row * row_step, paid + row * row_step, begin + own
-        for s in range(length):
-            at_fail = after[np.uintp(fail + s * step)]
-            mean = table[np.uintp(first + s * mean_step)]
-            found = at_fail + mean * (1.0 + (after[np.uintp(pay + s * step)] - at_fail))
-            worth[np.uintp(own + s)] = found
-            best = values[np.uintp(place + s)]
-            values[np.uintp(place + s)] = found if found > best else best
+    (mean_at, failed, paid), (mean_step, step) = begins, steps
+    for j in range(worth.size):
+        mean, at_fail = table[np.uintp(mean_at + j * mean_step)], after[np.uintp(failed + j * step)]
+        worth[j] = at_fail + mean * (1.0 + (after[np.uintp(paid + j * step)] - at_fail))
 
 
 @inner
-def _raise_strip(arm, block, s, places, record):  # type: ignore[no-untyped-def]
-    """Raise a strip of a block, whose first row has successes `s`, to what an arm is worth."""
-    solved, successors, means, later, worth = record
-    num_arms, most = solved.stage.counts.shape[1], means.shape[1]
-    failed, strides = successors.origins[block, arm], successors.strides
-    for axis in range(num_arms - 1):
-        failed += s[axis] * strides[block, arm, axis]
-    paid = failed + strides[block, arm, arm]
-    row_step, step = strides[block, arm, num_arms - 2], strides[block, arm, num_arms - 1]
-    mean_at = ((arm % len(means)) * most + solved.stage.counts[block, arm]) * most
-    table, own = means.reshape(means.size), worth[arm]
-    if arm == num_arms - 1:
-        after = (later, failed, paid, row_step, 1)
-        _raise_to_arm(own, solved.values, (table, mean_at, 0, 1), after, places)
-        return
-    of_row = (table, mean_at + s[arm], 1 if arm == num_arms - 2 else 0, 0)
-    if step == 1:
-        after = (later, failed, paid, row_step, 1)
-        _raise_to_arm(own, solved.values, of_row, after, places)
-    else:  # the arm has moved behind the last one
-        _raise_to_arm(own, solved.values, of_row, (later, failed, paid, row_step, step), places)
-
-
-@inner
-def _mark(solved, worth, least, places):  # type: ignore[no-untyped-def]
-    """Mark the arms of a strip that are worth as much as the best, but for `least`."""
-    begin, num_rows, length = places
+def _choose(worth, values, choices, least):  # type: ignore[no-untyped-def]
+    """Set the (L,) values of a row, and its (L,) choices: the arms that are worth as much."""
+    for j in range(values.size):
+        values[j] = worth[0, j]
+    for arm in range(1, len(worth)):
+        for j in range(values.size):
+            values[j] = worth[arm, j] if worth[arm, j] > values[j] else values[j]
     for arm in range(len(worth)):
-        for place in range(num_rows * length):
-            is_best = worth[arm, place] >= solved.values[np.uintp(begin + place)] - least
-            bit = np.uint8(is_best) << np.uint8(arm)
-            before = solved.choices[np.uintp(begin + place)] if arm else np.uint8(0)
-            solved.choices[np.uintp(begin + place)] = before | bit
-
-
-@inner
-def _go_on(s, num_rows, counts):  # type: ignore[no-untyped-def]
-    """Move successes of all arms but the last to the first row of the next strip."""
-    axis = len(s) - 1
-    s[axis] += num_rows
-    while axis > 0 and s[axis] > counts[axis]:
-        s[axis] = 0
-        axis -= 1
-        s[axis] += 1
-    if s[0] > counts[0]:
-        s[0] = 0
+        for j in range(choices.size):
+            choices[j] |= np.uint8(worth[arm, j] >= values[j] - least) << np.uint8(arm)
 
 
 @kernel
 def fill_stage(solved, successors, means, later, least):  # type: ignore[no-untyped-def]
-    """Fill a stage with values and, where there is room, choices."""
-    stage, num_arms = solved.stage, solved.stage.counts.shape[1]
-    worth = np.empty((num_arms, STRIP + means.shape[1]))
-    record = (solved, successors, means, later, worth)
-    s = np.zeros(num_arms - 1, dtype=np.int64)
+    """Fill a stage with values and, where there is room, choices, which are 0 before."""
+    stage, table = solved.stage, means.reshape(means.size)
+    last, most = stage.counts.shape[1] - 1, means.shape[1]
+    worth, s = np.empty((last + 1, most)), np.zeros(last, dtype=np.int64)
     for block in range(len(stage.counts)):
-        counts = stage.counts[block]
-        length, begin = counts[num_arms - 1] + 1, stage.offsets[block]
+        counts, begin = stage.counts[block], stage.offsets[block]
+        length = counts[last] + 1
         while begin < stage.offsets[block + 1]:
-            num_rows = min(1 + STRIP // length, counts[num_arms - 2] + 1 - s[num_arms - 2])
-            for place in range(begin, begin + num_rows * length):
-                solved.values[np.uintp(place)] = 0.0
-            places = (begin, num_rows, length)
-            for arm in range(num_arms):
-                _raise_strip(arm, block, s, places, record)
-            if len(solved.choices):
-                _mark(solved, worth, least, places)
-            begin += num_rows * length
-            _go_on(s, num_rows, counts)
+            for arm in range(last + 1):
+                strides, failed = successors.strides[block, arm], successors.origins[block, arm]
+                for axis in range(last):
+                    failed += s[axis] * strides[axis]
+                mean_at = ((arm % len(means)) * most + counts[arm]) * most
+                begins = mean_at + (s[arm] if arm < last else 0), failed, failed + strides[arm]
+                steps = int(arm == last), strides[last]
+                _find_worth(worth[arm, :length], table, later, begins, steps)
+            row = slice(begin, begin + length)
+            _choose(worth, solved.values[row], solved.choices[row], least)
+            begin += length
+            axis = last - 1
+            s[axis] += 1
+            while axis > 0 and s[axis] > counts[axis]:
+                s[axis], axis = 0, axis - 1
+                s[axis] += 1
+        s[0] = 0
