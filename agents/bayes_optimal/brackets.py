@@ -29,7 +29,6 @@ from agents.oracle.predictive import check_solvable, expected_best_mean, predict
 from agents.rules.gittins import FiniteHorizonGittins
 from bandit_gym.checks import check_integer, check_real, message
 from bandit_gym.checks.typing import FloatArray
-from bandit_gym.numerics.compiled import kernel
 from bandit_gym.problem import BanditProblem
 
 QUANTILES = (0.02, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 0.95)
@@ -120,13 +119,12 @@ def relaxed_regrets(
     gains = _tuned_gains(problem, means, rng)
 
     def draw(number: int) -> FloatArray:
-        scenarios = (draw_scenario(problem, horizon, rng) for _ in range(number))
-        return np.array(
-            [
-                (horizon * each.means.max(), split_pulls(worths(each.sums, means, gains))[0])
-                for each in scenarios
-            ]
-        ).T
+        found = np.empty((2, number))
+        for i in range(number):
+            true_means, sums = draw_scenario(problem, horizon, rng)
+            (charges,) = _charges(sums, means, gains[None])
+            found[:, i] = horizon * true_means.max(), split_pulls(worths(sums, means, charges))[0]
+        return found
 
     covariance = np.cov(draw(NUM_PILOTS))
     slope = covariance[0, 1] / covariance[0, 0]
@@ -201,8 +199,7 @@ def _tuned_weights(
     for _ in range(NUM_TRIALS):
         sums = draw_scenario(problem, means.shape[1], rng).sums
         charges = _charges(sums, means, gains)
-        plain = worths(sums, means, np.zeros_like(means))
-        _, split = split_pulls(plain - np.tensordot(weights, charges, axes=1))
+        _, split = split_pulls(worths(sums, means, np.tensordot(weights, charges, axes=1)))
         slopes = -charges[:, np.arange(len(split)), split].sum(axis=1)
         squares += slopes**2
         weights = weights - RATE * slopes / np.sqrt(np.maximum(squares, np.finfo(float).tiny))
@@ -242,23 +239,16 @@ def level_gains(means: FloatArray, level: float) -> FloatArray:
     return gains
 
 
-@kernel
-def worths(sums, means, gains):  # type: ignore[no-untyped-def]
-    """Return the (K, T + 1) worth of the first n pulls of each arm, its penalty taken off.
+def worths(sums: np.ndarray, means: FloatArray, charges: FloatArray) -> FloatArray:
+    """Return the (K, T + 1) worth of the first n pulls of each arm, their (K, T + 1) charges off.
 
     Args:
         sums: (K, T) successes of the first n pulls.
         means: (K, T, T) predictive means, or (1, T, T).
-        gains: likewise what a success is charged more than a failure, 0 in the last row.
+        charges: for the first n pulls.
     """
     num_arms, horizon = sums.shape
-    found = np.zeros((num_arms, horizon + 1))
-    for arm in range(num_arms):
-        kind = arm % len(means)
-        for n in range(horizon):
-            s = sums[arm, n]
-            mean, worth = means[kind, n, s], means[kind, n, s]
-            if n < horizon - 1:
-                worth -= gains[kind, n, s] * (sums[arm, n + 1] - s - mean)
-            found[arm, n + 1] = found[arm, n] + worth
+    kinds = np.arange(num_arms)[:, None] % len(means)
+    found = -charges
+    found[:, 1:] += np.cumsum(means[kinds, np.arange(horizon), sums], axis=1)
     return found
