@@ -343,11 +343,8 @@ class ParticlePosterior(Posterior):
         owners = cells // self._size
         rows = np.unique(owners) if np.count_nonzero(owners[1:] == owners[:-1]) else owners
         if not self._is_renewed:
-            is_run = rows[-1] - rows[0] + 1 == len(rows)
-            part = slice(rows[0], rows[-1] + 1) if is_run else rows
-            log_weights = self._log_weights[part]  # a run's are not copied
-            log_weights += self._gain(rows, owners, cells, counts, sums)
-            self._weigh(part, log_weights)
+            gain = self._gain(rows, owners, cells, counts, sums)
+            self._weigh(rows, self._log_weights[rows] + gain)
             return
         power = np.zeros(len(rows))
         for stages_left in reversed(range(self._num_stages)):
