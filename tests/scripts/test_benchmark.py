@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 from benchmarks.bars import BARS, at_least, at_most, judged, verdict
 from benchmarks.control import _waits
-from benchmarks.environment import EPISODES
 from benchmarks.peers import WORKERS, Peers, Worker
-from benchmarks.plain_numpy import race
 from benchmarks.processes import run_process
 from benchmarks.report import MARKER, format_seconds, format_value, write_markdown
 from benchmarks.session import Measurement, Session
@@ -21,11 +19,9 @@ from benchmarks.timing import Effort, Row, measure, rounds_of
 from scripts_run import TINY, run_benchmark, run_study
 
 NEEDS_PEERS = {
-    *(f"environment.bernoulli.gymnax.t{length}" for length in EPISODES),
-    "exact.one.bayesianbandits",
+    "environment.bernoulli.gymnax.t1000",
     "exact.one.mabwiser",
     "exact.one.river",
-    "exact.one.smpybandits",
     "smc.many.particles",
     "smc.one.particles",
 }
@@ -195,8 +191,6 @@ def test_every_row_can_be_asked_for_by_its_key():
 def test_only_takes_a_key_or_its_first_words_and_no_half_of_one():
     assert keys_chosen("exact.many.numpy") == {"exact.many.numpy"}
     assert keys_chosen("exact.many") == {"exact.many.numpy", "exact.many.grid"}
-    assert keys_chosen("racing.poisson.bulk") == {"racing.poisson.bulk", "racing.poisson.loop"}
-    assert not any("racing-fixed" in key for key in keys_chosen("growth.steps.racing"))
     with pytest.raises(ValueError, match="got 'exact.man'; keys: exact.many.numpy, "):
         keys_chosen("exact.man")
 
@@ -265,16 +259,16 @@ def test_judged_names_bars_without_a_value():
 
 @pytest.mark.parametrize(
     ("measured", "state", "code"),
-    [((40.0,), "met", 0), ((45.0, 39.0, 52.0), "noisy", 0), ((12.0, 9.0, 39.0), "MISSED", 1)],
+    [((1.9,), "met", 0), ((2.0, 1.6, 2.2), "noisy", 0), ((1.2, 0.9, 1.6), "MISSED", 1)],
 )
 def test_check_exits_with_one_only_when_a_bar_is_surely_missed(
     monkeypatch, capsys, measured, state, code
 ):
-    rows = [make_row("racing.bernoulli.loop", *measured)]
+    rows = [make_row("exact.many.numpy", *measured)]
     monkeypatch.setattr(benchmark, "_measure", lambda chosen: rows)
     assert benchmark.main(["--check"], TINY) == code
     printed = capsys.readouterr()
-    assert (f"{state}: racing.bernoulli.loop: " in printed.err) == (state != "met")
+    assert (f"{state}: exact.many.numpy: " in printed.err) == (state != "met")
     assert (state in printed.out) and (state == "MISSED") == ("MISSED" in printed.err)
 
 
@@ -291,18 +285,18 @@ def test_noisy_stands_in_table_json_and_markdown(monkeypatch, capsys, tmp_path):
 
 def test_check_fails_and_keeps_the_rows_when_a_process_fails(monkeypatch, capsys):
     def rows():
-        yield make_row("racing.bernoulli.loop", 400.0)
+        yield make_row("exact.many.numpy", 400.0)
         raise RuntimeError("out of memory")
 
     told = [
-        Measurement(("racing.bernoulli.loop", "racing.bernoulli.bulk"), rows),
-        Measurement(("racing.single.loop",), lambda: [make_row("racing.single.loop", 2.0)]),
+        Measurement(("exact.many.numpy", "exact.many.grid"), rows),
+        Measurement(("exact.single",), lambda: [make_row("exact.single", 2.0)]),
     ]
-    monkeypatch.setattr("benchmarks.racing.measurements", lambda session: told)
-    assert benchmark.main(["--check", "--only", "racing"], TINY) == 1
+    monkeypatch.setattr("benchmarks.exact.measurements", lambda session: told)
+    assert benchmark.main(["--check", "--only", "exact"], TINY) == 1
     printed = capsys.readouterr()
-    assert "title of racing.bernoulli.loop" in printed.out
-    assert "title of racing.single.loop" in printed.out
+    assert "title of exact.many.numpy" in printed.out
+    assert "title of exact.single" in printed.out
     assert "out of memory" in printed.err
 
 
@@ -361,44 +355,20 @@ def test_peers_are_started_once_and_stopped_at_the_end(monkeypatch, tmp_path):
         river(1, "wall")
 
 
-def test_plain_race_picks_the_only_arm_that_wins(rng):
-    def sampler(size=None):
-        return np.array([0.1, 0.9, 0.3])
-
-    # All samples are alike, so that after m - 1 of them f_1 - f_2 is (m - 1) / m.
-    level = math.log(10)
-    arm, num_samples = race(sampler, lambda means: 0.0, rng.gumbel(size=3), delta=0.1, sigma=0.1)
-    assert arm == 1
-
-    def margin(m):
-        radicand = level + 3 * math.log(level) + 1.5 * math.log(math.log(math.e * m / 2))
-        return (m - 1) / m - 2 * math.sqrt(radicand / (2 * m)) + 0.1
-
-    assert num_samples + 1 == next(m for m in range(2, 1000) if margin(m) > 0)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(2.0, "2 s"), (0.0153, "15.3 ms"), (4.5e-6, "4.5 us"), (3e-8, "30 ns")]
-)
-def test_durations_are_written_in_their_unit(seconds, text):
-    assert format_seconds(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(None, "absent"), (1234.5, "1,234 x"), (0.2917, "0.292 x")]
-)
-def test_values_are_written_with_three_digits(value, text):
-    assert format_value(value, "x") == text
+def test_numbers_are_written_with_three_digits():
+    found = format_value(None, "x"), format_value(1234.5, "x"), format_value(0.2917, "x")
+    assert found == ("absent", "1,234 x", "0.292 x")
+    assert (format_seconds(0.01534), format_seconds(3e-8)) == ("15.3 ms", "30 ns")
 
 
 def test_markdown_replaces_what_is_between_the_markers(found, tmp_path):
     path = tmp_path / "performance.md"
     path.write_text(f"before\n{MARKER}\nold\n{MARKER}\nafter\n")
     for _ in range(2):
-        write_markdown(found, [make_row("racing.bernoulli.loop", 41.0)], path)
+        write_markdown(found, [make_row("exact.many.numpy", 1.9)], path)
     text = path.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
-    assert text.count("| title of racing.bernoulli.loop | 41 x |  | >= 40 | >= 100 | met |  |") == 1
+    assert text.count("| title of exact.many.numpy | 1.9 x |  | >= 1.7 | >= 2.3 | met |  |") == 1
 
 
 def test_markdown_refuses_a_document_without_markers(found, tmp_path):
