@@ -29,9 +29,7 @@ from bandit_gym.checks import (
 )
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.envs.bandit import LANE, tell
-from bandit_gym.wrappers.changing import Moving
-from bandit_gym.wrappers.delays import Batches, Delay
-from bandit_gym.wrappers.effects import Effect, Told, check_place
+from bandit_gym.wrappers.effects import Batches, Delay, Effect, Moving, Told, check_place
 
 if TYPE_CHECKING:
     BaseVectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]

@@ -96,11 +96,7 @@ def test_rollout_plays_one_episode_per_lane_when_lengths_differ(mode):
     assert result.actions.tolist() == [[0, 1, 2, 0], [0, 1, -1, -1]]
     assert regret_of(result).tolist() == [[2.0, 1.0, 0.0, 2.0], [2.0, 1.0, 0.0, 0.0]]
     assert result.lengths.tolist() == [4, 2]
-
-
-@pytest.mark.parametrize("mode", AutoresetMode)
-def test_rollout_feeds_no_step_of_a_later_episode_to_the_agent(mode):
-    agent = Tape()
+    agent = Tape()  # which hears of no step of a later episode
     rollout(agent, make_vector_env([4, 1, 2], mode), seed=0, horizon=10)
     assert agent.heard == [
         ([0.0, 0.0, 0.0], [True, True, True]),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from documents import blocks, read, run
 from gymnasium.envs.registration import registry
-from gymnasium.utils.env_checker import check_env
 
 from agents import ExactThompson, RacingThompson, SMCThompson
 from agents.oracle import action_probabilities
@@ -53,16 +52,6 @@ def test_page_has_a_recipe_for_each_of_the_four():
     assert all(len(blocks(f"docs/architecture.md#{heading}")) == 1 for heading in headings)
 
 
-@take("A prior", "kumaraswamy")
-def test_prior_sample_has_the_law_of_its_density(recipe, rng):
-    prior = recipe.Kumaraswamy(2, 5)
-    draws = prior.sample(rng, (NUM_LANES, 2))
-    grid = np.linspace(0.001, 0.999, 2000)
-    density = np.exp(prior.arm_log_density(grid))
-    mean = (grid * density).sum() / density.sum()
-    assert abs(draws.mean() - mean) < 4 * draws.std() / np.sqrt(draws.size)
-
-
 @pytest.mark.parametrize(
     ("agent_class", "options"),
     [
@@ -83,13 +72,6 @@ def test_prior_is_followed_by_every_kind_of_agent(recipe, agent_class, options):
     sizes = agent.diagnostics().get("effective_sample_size", np.array([np.inf]))
     bias = 1 / sizes.mean()  # of m weighted draws
     assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / num_lanes) + bias).all()
-
-
-@take("A prior", "kumaraswamy")
-def test_prior_makes_the_world_that_the_page_says(recipe):
-    env = gym.make("bandit_gym:BernoulliBandit-v0", prior=recipe.Kumaraswamy(2, 5))
-    _, info = env.reset(seed=0)
-    assert ((info["means"] > 0) & (info["means"] < 1)).all()
 
 
 @take("An agent", "top_two")
@@ -151,12 +133,6 @@ def test_observation_is_the_average_reward_of_each_arm(recipe):
     rewards = [env.step(action)[1] for action in (1, 1, 2, 1)]
     expected = [0.0, np.mean([*rewards[:2], rewards[3]]), rewards[2]]
     assert env.record.empirical_means[0] == pytest.approx(expected)
-
-
-@take("An observation", "averages")
-def test_observation_passes_gymnasiums_checker(recipe):
-    env = gym.make("bandit_gym:GaussianBandit-v0", num_arms=3, disable_env_checker=True)
-    check_env(recipe.Averages(env), skip_render_check=True)
 
 
 @take("An observation", "averages")
