@@ -211,10 +211,8 @@ def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
         mask: (N,) bool, the lanes in which to observe; None means all.
 
     Raises:
-        TypeError, ValueError: if `info` tells no late rewards; the agent is then unchanged.
+        ValueError: if `info` tells no late rewards; the agent is then unchanged.
     """
-    if not isinstance(info, Mapping):
-        raise TypeError(message("info", "be a dict, as a step tells it", info))
     if "regret" not in info and "feedback_step" not in info:  # all lanes were reset
         _observe_nothing(agent)
         return

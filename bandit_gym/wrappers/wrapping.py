@@ -213,10 +213,8 @@ def wrap(env: Any, wrappers: Any) -> Any:
         TypeError: if they are no such list, or an option is of the wrong kind.
         ValueError: if a name or an option is unknown, or a value out of range.
     """
-    for settings, (make, options) in zip(wrappers, check_wrappers(wrappers), strict=True):
+    for make, options in check_wrappers(wrappers):
         env = make(env, **options)
-        if not isinstance(env, gym.Env | gym.vector.VectorEnv):
-            raise TypeError(message("wrapper", "name what makes an environment", settings["name"]))
     return env
 
 

@@ -488,7 +488,6 @@ LISTED = [
     ([3], "wrapper must be a dict with the key 'name', got 3"),
     ([{"name": "no_such_module:X"}], "wrapper must be importable, got"),
     ([{"name": "math:pi"}], "wrapper math:pi must be a function, got 3.14"),
-    ([{"name": "builtins:print"}], "wrapper must name what makes an environment, got"),
 ]
 
 

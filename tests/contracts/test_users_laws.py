@@ -121,13 +121,6 @@ def test_the_error_of_a_prior_is_kept_as_the_cause():
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_a_prior_of_other_than_3_arms_must_say_how_many():
-    members = {"sample": lambda self, rng, shape: rng.standard_normal(shape) @ np.eye(12)}
-    with pytest.raises(ValueError, match="num_arms must be given for a prior that") as caught:
-        check_prior(prior_with(**members))
-    assert "\n" not in str(caught.value)
-
-
 class Pair:
     """A prior that draws from one law and has the density of another, up to a constant."""
 
