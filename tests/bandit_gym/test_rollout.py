@@ -144,10 +144,6 @@ def test_a_step_tells_the_time_of_the_agent_without_that_of_the_world(monkeypatc
     assert [step.agent_seconds for step in steps] == [3.0, 3.0]
 
 
-def test_rollout_stops_at_the_horizon():
-    assert rollout(Tape(), CountdownBandit(9), seed=0, horizon=3).lengths.tolist() == [3]
-
-
 @pytest.mark.parametrize("settings", [{}, {"horizon": 5}])
 def test_rollout_plays_environments_of_others_to_their_limit_without_regret(settings):
     env = gym.make("CartPole-v1", max_episode_steps=5)
@@ -187,14 +183,6 @@ def test_late_worlds_are_played_alike_however_lanes_are_reset(mode):
     one, other = (rollout(a, env, seed=3) for a, env in zip(agents, worlds, strict=True))
     assert (one.actions == other.actions).all() and (one.rewards == other.rewards).all()
     assert (lane_counts(agents[0]) == lane_counts(agents[1])).all()
-
-
-def test_late_single_world_is_played_to_its_end():
-    env = wrap(gym.make("bandit_gym:BernoulliBandit-v0", max_episode_steps=40), LATE)
-    agent = agent_for(env, "exact")
-    result = rollout(agent, env, seed=3)
-    assert result.actions.shape == (1, 40) and 33 <= lane_counts(agent).sum() <= 40
-    assert (regret_of(result) >= 0).all()
 
 
 def test_means_that_move_are_not_told_as_those_of_the_episode():

@@ -176,13 +176,6 @@ def test_step_refuses_what_is_no_action_and_stays_put(env_id):
     assert data_equivalence(env.step(3), twin.step(3), exact=True)
 
 
-def test_step_accepts_any_integer_scalar():
-    env = gym.make("BernoulliBandit-v0", num_arms=2, means=[0.0, 1.0]).unwrapped
-    env.reset(seed=0)
-    for action in (np.int64(1), np.uint8(1), np.array(1), np.array(1, np.int32)):
-        assert env.step(action)[1] == 1.0
-
-
 @in_turn(5)
 def test_reset_with_a_bad_seed_leaves_the_episode_as_it_was(env_id):
     env = gym.make(env_id).unwrapped

@@ -115,12 +115,6 @@ def test_a_wrong_prior_is_refused_in_one_sentence():
         assert "\n" not in str(caught.value)
 
 
-def test_the_error_of_a_prior_is_kept_as_the_cause():
-    with pytest.raises(ValueError, match="got ZeroDivisionError") as caught:
-        check_prior(prior_with(**believing(lambda means: 1 / 0)), Bernoulli(), NUM_ARMS)
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
-
-
 class Pair:
     """A prior that draws from one law and has the density of another, up to a constant."""
 

@@ -97,21 +97,6 @@ def test_native_equals_sync_when_episodes_are_ragged(env_id, mode, observation, 
     assert_same(native, transcript(make_sync(env_id, mode, **options), steps))
 
 
-@every_mode
-def test_native_equals_sync_when_every_lane_ends_at_once(mode):
-    limit = 1
-    options = {"max_episode_steps": limit, "observation": "history", "horizon": limit}
-    said = []
-    for make in (make_native, make_sync):
-        venv = make("PoissonBandit-v0", mode, **options)
-        said.append([venv.reset(seed=0)])
-        for step in range(8):
-            if mode is AutoresetMode.DISABLED and step and step % limit == 0:
-                said[-1].append(venv.reset(options={"reset_mask": np.ones(NUM_ENVS, bool)}))
-            said[-1].append(venv.step(np.full(NUM_ENVS, step % NUM_ARMS)))
-    assert_same(*said)
-
-
 @pytest.mark.parametrize(
     ("env_id", "limit"), [*zip(ALL_ENV_IDS, cycle([None, 0, -1]), strict=False)]
 )

@@ -167,19 +167,16 @@ def test_a_page_without_a_place_for_a_table_is_refused():
 # -- Does distance matter? ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "words"),
-    [
+def test_intervals_come_to_words_by_a_margin_of_one():
+    for low, high, words in [
         (-0.5, 0.9, distance.SAME),
         (0.2, 0.9, distance.SAME),
         (0.2, 1.1, distance.COSTS),
         (-1.1, -0.2, distance.GAINS),
         (-0.1, 1.1, distance.OPEN),
         (-3.0, 3.0, distance.OPEN),
-    ],
-)
-def test_intervals_come_to_words_by_a_margin_of_one(low, high, words):
-    assert distance.judge([0.0, low, high], 1.0) == words
+    ]:
+        assert distance.judge([0.0, low, high], 1.0) == words
 
 
 def test_worlds_are_averaged_in_each_replication_which_they_share():
@@ -283,13 +280,10 @@ def test_claim_at_its_limit_is_settled_no_more_often_than_the_level_allows(sign)
     assert wrong / count <= level + 3 * np.sqrt(level * (1 - level) / count)
 
 
-@pytest.mark.parametrize(
-    ("mean", "verdict"),
-    [(0.0, HOLDS), (1.9, UNDECIDED), (5.0, FAILS), (-5.0, FAILS)],
-)
-def test_claim_between_two_limits_needs_both(mean, verdict):
-    values = np.random.default_rng(0).normal(mean, size=100)
-    assert Measure(values, low=-2.0, high=2.0).verdict(0.001) == verdict
+def test_claim_between_two_limits_needs_both():
+    for mean, verdict in [(0.0, HOLDS), (1.9, UNDECIDED), (5.0, FAILS), (-5.0, FAILS)]:
+        values = np.random.default_rng(0).normal(mean, size=100)
+        assert Measure(values, low=-2.0, high=2.0).verdict(0.001) == verdict
 
 
 def test_limit_that_is_paired_with_the_values_is_taken_with_its_noise():

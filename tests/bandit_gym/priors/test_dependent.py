@@ -156,13 +156,6 @@ def test_log_density_is_the_normal_one_up_to_a_constant(prior, rng):
     assert np.ptp(rest) <= 1e-9
 
 
-def test_log_density_by_hand():
-    prior = TruncatedMultivariateNormal([0.0, 0.5], [[2.0, 1.0], [1.0, 1.0]])
-    # The inverse of [[2, 1], [1, 1]] is [[1, -1], [-1, 2]]; at (1, 1) the form is 1 - 1 + 0.5.
-    means = np.array([[1.0, 1.0], [0.0, 0.5], [1.0, 1.1], [-0.1, 0.5]])
-    np.testing.assert_allclose(prior.log_density(means), [-0.25, 0.0, -np.inf, -np.inf])
-
-
 @pytest.mark.parametrize("num_arms", [160, 300])
 def test_arms_of_which_no_draw_would_be_found_are_refused_when_the_world_is_made(num_arms):
     with pytest.raises(ValueError, match=f"found in reasonable time, got {num_arms} arms of which"):

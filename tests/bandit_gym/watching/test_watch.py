@@ -205,12 +205,6 @@ def test_an_agent_that_fails_is_one_sentence_and_leaves_the_film_that_was_there(
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_an_agent_that_cannot_be_built_is_a_failure_as_well(capsys):
-    assert watch(agent="stub_agents:Unbuilt") == 1
-    told = capsys.readouterr().err
-    assert "Unbuilt failed in BernoulliBandit-v0: RuntimeError: no" in told
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
