@@ -13,7 +13,6 @@ Letters: C clusters (replications, or worlds where each has a prior of its own),
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
@@ -568,8 +567,8 @@ def _claims(rows: pd.DataFrame) -> list[dict[str, str]]:
     return told.reset_index(names=["where", "claim"]).to_dict("records")
 
 
-def _named(readings: Sequence[str]) -> str:
-    counts = Counter(readings)
+def _named(readings: pd.Series) -> str:
+    counts = readings.value_counts(sort=False)
     return "; ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
 
 
