@@ -42,14 +42,9 @@ def listed(words: Iterable[str]) -> str:
     return ", ".join(repr(word) for word in words)
 
 
-OTHER_NAMES = {"thompson": "exact", "pseudo_regret": "cumulative_regret"}
-"""What is called otherwise here: names of before, and of elsewhere."""
-
-
 def nearest(word: str, known: Collection[str]) -> str:
     """Return the remedy that names the known word closest to `word`; empty if none is close."""
-    other = OTHER_NAMES.get(word)
-    matches = [other] if other in known else get_close_matches(word, known, n=1)
+    matches = get_close_matches(word, known, n=1)
     return f"the nearest known one is {matches[0]!r}" if matches else ""
 
 
