@@ -21,8 +21,7 @@ from scipy import special
 
 from bandit_gym.checks import check_integer, check_mask, check_real, make_named, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.envs.bandit import World
-from bandit_gym.envs.dynamics import draw_means
+from bandit_gym.envs.bandit import World, draw_means
 from bandit_gym.numerics.streams import DELAYS, MOVES, SWITCHES
 
 Told = dict[str, np.ndarray]

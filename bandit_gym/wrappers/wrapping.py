@@ -28,7 +28,8 @@ from bandit_gym.checks import (
     split_name,
 )
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
-from bandit_gym.envs.bandit import LANE, tell
+from bandit_gym.envs.bandit import LANE
+from bandit_gym.envs.observations import tell
 from bandit_gym.wrappers.effects import Batches, Delay, Effect, Moving, Told, check_place
 
 if TYPE_CHECKING:
