@@ -25,7 +25,6 @@ from bandit_gym.checks import (
     check_folder,
     check_path,
     check_real,
-    find_problem,
     message,
 )
 from bandit_gym.checks.files import VERSION, replacing
@@ -43,11 +42,11 @@ from bandit_gym.experiments.executor import Workers
 from bandit_gym.experiments.experiment import Experiment, load_experiment
 from bandit_gym.experiments.provenance import HERE, check_trust, find_code, importing_from
 from bandit_gym.experiments.store import MANIFEST, read_manifest
+from bandit_gym.problem import find_problem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
-from bandit_gym.results.report import WIDTH, describe, draw_regret, wrap, write_report
+from bandit_gym.results.report import DETAILS, WIDTH, describe, draw_regret, wrap, write_report
 from bandit_gym.results.results import load_results
-from bandit_gym.results.tables import DETAILS
 
 if TYPE_CHECKING:
     from bandit_gym.experiments import Run

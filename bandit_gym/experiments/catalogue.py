@@ -30,11 +30,12 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from bandit_gym.checks import NAMED, check_choice, check_fit, check_keys, find_problem, message
+from bandit_gym.checks import NAMED, check_choice, check_keys, message
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.experiments.provenance import find_module, find_sources, texts
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS, make_prior
+from bandit_gym.problem import check_fit, find_problem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers, wrap

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bandit_gym.checks import find_misbelief, find_problem, message
+from bandit_gym.checks import message
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.checks.typing import IntArray
 from bandit_gym.experiments.blocks import (
@@ -36,6 +36,7 @@ from bandit_gym.experiments.blocks import (
 )
 from bandit_gym.experiments.catalogue import build, headline
 from bandit_gym.experiments.experiment import Run
+from bandit_gym.problem import find_misbelief, find_problem
 from bandit_gym.rollout import Step, play
 
 Sources = dict[str, dict[str, str]]

@@ -21,21 +21,22 @@ from bandit_gym.checks import check_file
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import look
 from bandit_gym.experiments.experiment import Entry
-from bandit_gym.results.report import closing_notes, version_notes
-from bandit_gym.results.stored import Stored
-from bandit_gym.results.tables import (
+from bandit_gym.results.report import (
     DETAILS,
     Row,
     Table,
+    closing_notes,
     make_aggregate,
     make_tables,
-    summarise,
+    version_notes,
     write_estimate,
     write_p_value,
 )
+from bandit_gym.results.statistics import summarise
 
 if TYPE_CHECKING:
     from bandit_gym.results.plots import Chart, Curve
+    from bandit_gym.results.results import Results
 
 MOST_POINTS = 120
 """Of a curve: more are not told apart on a screen."""
@@ -104,7 +105,7 @@ CITATION = f"""@misc{{bandit_gym,
 }}"""
 
 
-def write_html(results: Stored, path: str | Path) -> Path:
+def write_html(results: Results, path: str | Path) -> Path:
     """Write a report in one file, which shows all there is so far.
 
     Args:
@@ -135,7 +136,7 @@ def write_part(part: Table | str) -> str:
     return _note(part) if isinstance(part, str) else _write_table(part)
 
 
-def _write_page(results: Stored, library: str) -> Iterator[str]:
+def _write_page(results: Results, library: str) -> Iterator[str]:
     from bandit_gym.results.plots import make_charts
 
     rows = summarise(results)
@@ -195,7 +196,7 @@ def _write_page(results: Stored, library: str) -> Iterator[str]:
     yield "<footer>Drawn by plotly.js, MIT licence.</footer></body></html>\n"
 
 
-def _answer(results: Stored, rows: Sequence[Row], environment: Entry) -> str:
+def _answer(results: Results, rows: Sequence[Row], environment: Entry) -> str:
     """Write a sentence: which agents have less regret than the first one, and which more."""
     own = [row for row in rows if row["env"] == environment.label]
     reference = _literal(results.experiment.agents[0].label)
@@ -356,7 +357,7 @@ def _scale(is_log: bool) -> dict[str, Any]:
     return {"type": "log", "dtick": "D2"} if is_log else {"type": "linear", "dtick": None}
 
 
-def _write_forest(results: Stored, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:
+def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:
     """Draw the regret of each agent in each world with its interval, its verdict beside it."""
     from plotly import subplots
 
