@@ -37,8 +37,7 @@ from bandit_gym.experiments.catalogue import (
     load,
     make_world,
 )
-from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
-from bandit_gym.experiments.executor import Workers
+from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment, load_experiment
 from bandit_gym.experiments.provenance import HERE, check_trust, find_code, importing_from
 from bandit_gym.experiments.store import MANIFEST, read_manifest

@@ -23,7 +23,7 @@ from bandit_gym.registration import MAX_EPISODE_STEPS
 if TYPE_CHECKING:
     from bandit_gym.callbacks import Callback
     from bandit_gym.envs import BanditVectorEnv
-    from bandit_gym.experiments.executor import Workers
+    from bandit_gym.experiments.execution import Workers
     from bandit_gym.problem import BanditProblem
     from bandit_gym.results import Results
 

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from bandit_gym.checks import check_choice, check_folder, check_object, check_path
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.experiments.blocks import COLUMNS, OWN, columns_of, open_parquet, read_map
+from bandit_gym.experiments.blocks import COLUMNS, OWN, columns_of
 from bandit_gym.experiments.experiment import Entry, Experiment, Run
-from bandit_gym.experiments.store import Store, read_manifest
+from bandit_gym.experiments.store import Store, open_parquet, read_manifest, read_map
 from bandit_gym.results.page import write_part
 from bandit_gym.results.report import contents, describe
 from bandit_gym.results.statistics import mean_interval, summarise

@@ -17,7 +17,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from bandit_gym.checks.styles import COLOURS
-from bandit_gym.experiments.simulation import versions
+from bandit_gym.experiments.provenance import versions
 from benchmarks.bars import BARS, verdict
 from benchmarks.timing import Effort, Row
 

@@ -27,7 +27,7 @@ from surface import (
 from bandit_gym import load_results
 from bandit_gym.checks.files import RESULTS_VERSION
 from bandit_gym.cli import main
-from bandit_gym.experiments import Experiment, Workers, executor, run_experiment
+from bandit_gym.experiments import Experiment, Workers, execution, run_experiment
 
 BACKENDS = {"loky": "joblib", "dask": "distributed"}
 """What works in other processes, and the package that it needs."""
@@ -79,7 +79,7 @@ def copy(stored, tmp_path):
 
 
 def test_every_back_end_is_tested():
-    assert {"serial", *BACKENDS} == {*executor.BACKENDS}
+    assert {"serial", *BACKENDS} == {*execution.BACKENDS}
 
 
 def test_other_processes_share_the_work_and_store_the_same_bytes(tmp_path, serial, backend):
