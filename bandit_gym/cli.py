@@ -32,7 +32,6 @@ from bandit_gym.checks.styles import FORMATS, STYLES
 from bandit_gym.experiments.catalogue import (
     KINDS,
     describe_catalogue,
-    headline,
     known_targets,
     load,
     make_world,
@@ -86,20 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = BAD_INPUT if isinstance(error, _INPUT_ERRORS) else FAILED
     print(f"bandit-gym: {reason}", file=sys.stderr)
     if code != BAD_INPUT and options.folder and (options.folder / MANIFEST).is_file():
-        again = _command_to_go_on(options, sys.argv[1:] if arguments is None else arguments)
+        typed = sys.argv[1:] if arguments is None else arguments
+        again = shlex.join(["bandit-gym", *typed])
         print(f"What is done is stored. To go on: {again}", file=sys.stderr)
     return code
-
-
-def _command_to_go_on(options: argparse.Namespace, arguments: Sequence[str]) -> str:
-    """Return what a shell takes: `resume`, or the same command again if that finds other code."""
-    with importing_from(HERE):
-        if (
-            find_code(options.experiment, known_targets()) != options.code
-        ):  # of a module beside the file
-            return shlex.join(["bandit-gym", *arguments])
-    flags = ["--trust"] * bool(options.code) + ["--recompute"] * options.recompute
-    return shlex.join(["bandit-gym", "resume", str(options.folder), *flags])
 
 
 def _terminate(number: int, frame: Any) -> NoReturn:
@@ -141,8 +130,7 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     """Run an experiment with a progress bar, then print its tables and draw its regret."""
-    options.folder, options.experiment = folder, experiment
-    options.code = find_code(experiment, known_targets())
+    options.folder = folder
     workers = Workers(options.backend, options.workers, options.scheduler)
     with progress_on_stderr() as on_progress:
         found = run_experiment(
@@ -217,22 +205,13 @@ def _watch(options: argparse.Namespace) -> int:
     path = None if options.gif is None else check_file("gif", options.gif)
     with importing_from(HERE):
         run = _read_run(options)
-        try:
-            with contextlib.ExitStack() as stack:
-                painters = [stack.enter_context(showing.on_terminal(fps))]
-                if path is not None:
-                    painters.append(stack.enter_context(showing.filming(path, fps)))
-                for frame in showing.watch(run):
-                    for paint in painters:
-                        paint(frame)
-        except (ValueError, TypeError, ImportError, OSError):
-            raise
-        except (Exception, SystemExit) as error:  # of the agent or the world
-            if options.traceback:
-                raise
-            names = f"{run.agent.label} failed in {run.environment.label}"
-            print(f"bandit-gym: {names}: {headline(error)}", file=sys.stderr)
-            return FAILED
+        with contextlib.ExitStack() as stack:
+            painters = [stack.enter_context(showing.on_terminal(fps))]
+            if path is not None:
+                painters.append(stack.enter_context(showing.filming(path, fps)))
+            for frame in showing.watch(run):
+                for paint in painters:
+                    paint(frame)
     if path is not None:
         print(f"Animation: {path}")
     return OK

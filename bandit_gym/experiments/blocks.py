@@ -190,9 +190,6 @@ def _is_exact(now: State) -> np.ndarray | None:
 
 
 OWN = "diagnostics"
-KEYS = ("experiment", "env", "agent", "replication", "step")
-"""Columns that every block must have."""
-
 DOUBTS = "doubts"
 """The diagnostic that holds one `Doubt` per lane; each kind has a column that counts it."""
 

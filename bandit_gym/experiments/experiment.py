@@ -80,16 +80,10 @@ class Entry:
     label: str
 
     def __post_init__(self) -> None:
-        for name, kind in (("target", str), ("options", dict), ("label", str)):
-            if not isinstance(getattr(self, name), kind):
-                raise TypeError(message(name, f"be a {kind.__name__}", getattr(self, name)))
+        check_object("label", self.label, str)
         if not 0 < len(self.label) <= LONGEST_LABEL or not self.label.isprintable():
             condition = f"have 1 to {LONGEST_LABEL} characters that can be printed"
             raise ValueError(message("label", condition, self.label))
-        if not self.target or not self.target.isprintable():
-            raise ValueError(message("target", "read module:name", self.target))
-        if not all(isinstance(name, str) for name in self.options):
-            raise TypeError(message("options", "have names as their keys", self.options))
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -448,15 +442,8 @@ def load_experiment(path: str | Path) -> Experiment:
     try:
         text = path.read_bytes().decode()
         settings = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        condition = "lead to a file that can be read"
-        raise type(error)(message("path", condition, str(path), error.strerror or "")) from error
     except ValueError as error:
         language = "JSON" if path.suffix == ".json" else "TOML"
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(message("path", f"lead to valid {language}", str(path), reason)) from error
-    try:
-        return Experiment.from_dict(settings)
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{str(error).rstrip('.')}; so it stands in {str(path)!r}.") from error
+    return Experiment.from_dict(settings)

@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 MOST_POINTS = 120
 """Of a curve: more are not told apart on a screen."""
 
-MOST_NAMED = 4
-"""Agents of a kind in a sentence."""
-
 MOST_BANDS = 8
 """Agents of a chart beyond which bands would be a fog."""
 
@@ -206,13 +203,11 @@ def _answer(results: Results, rows: Sequence[Row], environment: Entry) -> str:
         parts += [
             f"{_literal(row['agent'])} has {word} regret than {reference} "
             f"({escape(write_estimate(row, 'difference'))}, {_p_value(row)})"
-            for row in judged[:MOST_NAMED]
+            for row in judged
         ]
-        if len(judged) > MOST_NAMED:
-            parts.append(f"{len(judged) - MOST_NAMED} more with {word} regret")
     undecided = [_literal(row["agent"]) for row in own if row["verdict"] == "undecided"]
     if undecided:
-        parts.append(f"{_list(undecided)} {'is' if len(undecided) == 1 else 'are'} undecided")
+        parts.append(f"undecided: {', '.join(undecided)}")
     number = results.experiment.environments.index(environment)
     link = f'<a href="#world-{number}">{_literal(environment.label)}</a>'
     return f"<li>{link}: {'; '.join(parts) or 'there is nothing to compare'}.</li>"
@@ -221,12 +216,6 @@ def _answer(results: Results, rows: Sequence[Row], environment: Entry) -> str:
 def _p_value(row: Row) -> str:
     text = write_p_value(row["p_holm"])
     return f"p {escape(text[0])} {text[1:]}" if text.startswith("<") else f"p = {text}"
-
-
-def _list(words: list[str]) -> str:
-    if len(words) > MOST_NAMED + 1:
-        words = [*words[:MOST_NAMED], f"{len(words) - MOST_NAMED} others"]
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 # -- Pieces -------------------------------------------------------------------------------------

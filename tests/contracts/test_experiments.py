@@ -668,8 +668,8 @@ def test_experiment_refuses_bad_settings_in_one_sentence(changes, message):
             "env must be an id, a BanditProblem, or a dict",
         ),
         ("a.toml", "replicatons = 3", "replicatons|must have the key"),
-        ("b/", "", "must lead to a file that can be read"),
-        ("nothing.toml", None, "must lead to a file that can be read"),
+        ("b/", "", "directory"),
+        ("nothing.toml", None, "nothing.toml"),
     ],
     ids=lambda value: str(value)[:30],
 )
