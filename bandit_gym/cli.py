@@ -25,6 +25,7 @@ from bandit_gym.checks import (
     check_folder,
     check_path,
     check_real,
+    find_problem,
     message,
 )
 from bandit_gym.checks.files import VERSION, replacing
@@ -40,10 +41,9 @@ from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_ex
 from bandit_gym.experiments.experiment import Experiment, load_experiment
 from bandit_gym.experiments.provenance import HERE, check_trust, find_code, importing_from
 from bandit_gym.experiments.store import MANIFEST, read_manifest
-from bandit_gym.problem import find_problem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
-from bandit_gym.results.report import DETAILS, WIDTH, describe, draw_regret, wrap, write_report
+from bandit_gym.results.report import DETAILS, WIDTH, describe, wrap, write_report
 from bandit_gym.results.results import load_results
 
 if TYPE_CHECKING:
@@ -130,6 +130,8 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     """Run an experiment with a progress bar, then print its tables and draw its regret."""
+    from bandit_gym.results.plots import save_all  # brings matplotlib, which others do not need
+
     options.folder = folder
     workers = Workers(options.backend, options.workers, options.scheduler)
     with progress_on_stderr() as on_progress:
@@ -141,7 +143,7 @@ def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace
             recompute=options.recompute,
         )
     print(describe(found, columns=options.columns, width=_terminal_width()))
-    for path in draw_regret(found, folder / "report"):
+    for path in save_all(found, folder / "report", kinds=["regret"], formats=["png"]):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: {shlex.join(['bandit-gym', 'report', str(folder)])}")
     for world, line in _least_regrets(experiment) if options.optimal else ():

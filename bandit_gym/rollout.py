@@ -16,9 +16,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_integer, message
+from bandit_gym.checks import check_fit, check_integer, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.problem import check_fit
 from bandit_gym.wrappers.delays import deliver
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")

@@ -36,9 +36,9 @@ from bandit_gym.checks import (
     message,
 )
 from bandit_gym.checks.doubts import Doubt
+from bandit_gym.checks.fit import find_problem as problem_of
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, check_problem
-from bandit_gym.problem import find_problem as problem_of
 
 
 def find_problem(told: Any) -> Any:

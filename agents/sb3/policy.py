@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.random import SeedSequence
 
-from bandit_gym.checks import check_mask
-from bandit_gym.problem import check_fit
+from bandit_gym.checks import check_fit, check_mask
 
 METHODS = ("reset", "reset_lanes", "act", "observe")
 

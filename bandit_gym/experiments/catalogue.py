@@ -30,12 +30,11 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from bandit_gym.checks import NAMED, check_choice, check_keys, message
+from bandit_gym.checks import NAMED, check_choice, check_fit, check_keys, find_problem, message
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
 from bandit_gym.experiments.provenance import find_module, find_sources, texts
 from bandit_gym.likelihoods import LIKELIHOODS
 from bandit_gym.priors import PRIORS, make_prior
-from bandit_gym.problem import check_fit, find_problem
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.rollout import BanditAgent
 from bandit_gym.wrappers.wrapping import WRAPPERS, check_wrappers, wrap
@@ -74,7 +73,7 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
         if ":" not in name:
             check_choice("env", name, ENV_IDS)
         raise ValueError(
-            message("env", "be an id Gymnasium can make", name, _reason(error))
+            message("env", "be an id Gymnasium can make", name, headline(error).rstrip("."))
         ) from error
     plain = {option: value for option, value in options.items() if option != "wrappers"}
     _check_options(target, parameters, plain)
@@ -145,7 +144,7 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
         found = load(target)
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         raise ValueError(
-            message("agent", "be an importable class", target, _reason(error))
+            message("agent", "be an importable class", target, headline(error).rstrip("."))
         ) from error
     is_class = inspect.isclass(found)
     is_agent = is_class and all(callable(getattr(found, name, None)) for name in METHODS)
@@ -233,12 +232,6 @@ def _check_options(target: str, parameters: Parameters, options: Mapping[str, An
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     if not takes_any:
         check_keys(f"options of {short_name(target)}", options, optional=[*parameters, *ENTRY_KEYS])
-
-
-def _reason(error: BaseException) -> str:
-    is_plain = isinstance(error, ImportError | AttributeError | ValueError | TypeError)
-    words = str(error) if is_plain else f"{type(error).__name__}: {error}"
-    return " ".join(words.split()).rstrip(".")
 
 
 def headline(error: BaseException) -> str:

@@ -37,6 +37,8 @@ from bandit_gym.checks import (
     check_folder,
     check_integer,
     check_object,
+    find_misbelief,
+    find_problem,
     message,
 )
 from bandit_gym.checks.files import RESULTS_VERSION
@@ -45,7 +47,6 @@ from bandit_gym.experiments.catalogue import build, headline, known_targets, loa
 from bandit_gym.experiments.experiment import Experiment, Run
 from bandit_gym.experiments.provenance import find_code, versions
 from bandit_gym.experiments.store import Store, to_parquet
-from bandit_gym.problem import find_misbelief, find_problem
 
 FEW_DECISIONS = 5_000
 """Up to this many decisions are taken in this process, for a worker needs a second to start."""
@@ -463,10 +464,6 @@ def _dask(workers: Workers) -> Iterator[Pool]:
                 raise ConnectionError(text) from error
             stack.enter_context(client)
         number = workers.num_workers or sum(client.nthreads().values())
-        if number < 1:
-            raise ConnectionError(
-                f"scheduler must have workers, got none at {workers.scheduler!r}."
-            )
         submit = client.get_executor(pure=False).submit
         yield Pool(submit, number + SPARE_CALLS, (distributed.KilledWorker, BrokenExecutor))
 

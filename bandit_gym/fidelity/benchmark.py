@@ -36,8 +36,6 @@ from bandit_gym.results.plots import Picture, save
 NUM_DECISIONS, FEWEST_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""
 
-MOST_SCALE = 1000.0
-
 COLUMNS = (
     *("agent", "case", "kind", "arms", "pulls", "status", "verdict", "words", "decisions"),
     *("tv", "floor", "excess", "std", "low", "high", "run_excess"),
@@ -120,7 +118,7 @@ def run_suite(
     listed = [agents] if isinstance(agents, str) or callable(agents) else agents
     entries = read_entries("agents", "agent", listed)
     chosen = load_suite(suite).only(only)
-    scale = check_real("scale", scale, above=0.0, maximum=MOST_SCALE)
+    scale = check_real("scale", scale, above=0.0)
     seed = check_integer("seed", seed, minimum=0)
     chosen_workers = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
     size = max(FEWEST_DECISIONS, round(scale * NUM_DECISIONS))

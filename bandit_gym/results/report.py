@@ -137,14 +137,6 @@ def write_report(
     save_all(results, directory, style=style, formats=formats)
 
 
-def draw_regret(results: Results, directory: Path) -> list[Path]:
-    """Draw the regret over time, one picture per environment, and return the PNG files."""
-    from bandit_gym.results.plots import save_all
-
-    folder = check_folder("directory", directory)
-    return save_all(results, folder, kinds=["regret"], formats=["png"])
-
-
 def version_notes(results: Results) -> Iterator[str]:
     """Say what a reader must know before any number: that another version drew them."""
     if results.version != RESULTS_VERSION:
@@ -401,13 +393,10 @@ def _count(verdicts: Counter[tuple[str, str]], word: str, row: Row) -> str:
 def fill(title: str, rows: Sequence[Row], cells: Cells, notes: Iterable[str]) -> Table:
     """Make a table by writing the cells of each row."""
     lines = [[write(row) for write in cells.values()] for row in rows]
-    return Table(title, name_rows(pd.DataFrame(lines, columns=list(cells))), list(notes))
-
-
-def name_rows(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return cells whose rows are named by the first column, and that by its title."""
-    title = cells.columns[0]
-    return cells.set_index(title).rename_axis(index=None, columns=title)
+    written = pd.DataFrame(lines, columns=list(cells))
+    first = written.columns[0]  # whose cells name the rows
+    named = written.set_index(first).rename_axis(index=None, columns=first)
+    return Table(title, named, list(notes))
 
 
 # -- Cells: how numbers, their intervals and what is missing of them are written

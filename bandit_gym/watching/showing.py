@@ -23,7 +23,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from bandit_gym.checks import check_seed
+from bandit_gym.checks import check_fit, check_seed, find_problem
 from bandit_gym.checks.files import replacing
 from bandit_gym.checks.styles import wrapped
 from bandit_gym.checks.typing import FloatArray, IntArray
@@ -42,7 +42,6 @@ from bandit_gym.envs.rendering import (
 from bandit_gym.experiments.catalogue import build, told_prior
 from bandit_gym.experiments.experiment import Run
 from bandit_gym.likelihoods import Likelihood
-from bandit_gym.problem import check_fit, find_problem
 from bandit_gym.rollout import AGENT_STREAM, Step, play
 
 NUM_DRAWS = 2000

@@ -557,7 +557,6 @@ COMPARISONS = [
     ({"replication": 3}, ValueError, "'replications'"),
     ({"workers": 2}, TypeError, "workers must be a Workers"),
     ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
-    ({"progress": "no"}, TypeError, "progress must be a bool, got 'no'"),
     ({"out": 5}, TypeError, "out must be a path, as a string or a Path"),
     ({"out": ""}, ValueError, "out must be a path, as a string or a Path"),
 ]
