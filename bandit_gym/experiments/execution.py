@@ -282,6 +282,8 @@ SCHEDULER_TIMEOUT = 6.0
 PR_SET_PDEATHSIG = 1
 
 Call = tuple[Any, ...]
+Made = tuple[Call, Any]
+"""A call, and what it returned or the error that took its process down."""
 
 
 @dataclass(frozen=True)
@@ -335,7 +337,7 @@ class Pool(NamedTuple):
 
 def make_calls(
     workers: Workers, function: Callable[..., Any], calls: Iterable[Call]
-) -> Generator[tuple[Call, Any], None, None]:
+) -> Generator[Made, None, None]:
     """Yield each call's arguments and what came of it, in the order of finishing.
 
     Of a call that took its process down, that is the error of its future.
@@ -344,15 +346,19 @@ def make_calls(
     """
     waiting = iter(calls)
     for call in waiting:
-        lost: list[Call] = []
+        lost: list[Made] = []
         with BACKENDS[workers.backend](workers) as pool:
             yield from _make_while_alive(pool, function, chain([call], waiting), lost)
-        yield from _make_alone(replace(workers, num_workers=1), function, iter(lost))
+        for again, _ in lost:
+            died: list[Made] = []
+            with BACKENDS[workers.backend](replace(workers, num_workers=1)) as pool:
+                yield from _make_while_alive(pool, function, iter([again]), died)
+            yield from died
 
 
 def _make_while_alive(
-    pool: Pool, function: Callable[..., Any], calls: Iterator[Call], lost: list[Call]
-) -> Iterator[tuple[Call, Any]]:
+    pool: Pool, function: Callable[..., Any], calls: Iterator[Call], lost: list[Made]
+) -> Iterator[Made]:
     """Make calls until all are made, or a worker dies; `lost` are those that died with it."""
     under_way: dict[Future[Any], Call] = {}
     while True:
@@ -366,23 +372,8 @@ def _make_while_alive(
         for future in [future for future in under_way if future in done]:
             call = under_way.pop(future)
             if isinstance(future.exception(), pool.deaths):
-                lost.append(call)
+                lost.append((call, future.exception()))
             else:
-                yield call, future.result()
-
-
-def _make_alone(
-    workers: Workers, function: Callable[..., Any], calls: Iterator[Call]
-) -> Iterator[tuple[Call, Any]]:
-    """Make one call after the other, on a new worker whenever one dies."""
-    for first in calls:
-        with BACKENDS[workers.backend](workers) as pool:
-            for call in chain([first], calls):
-                future = _submit(pool, function, call)
-                error = future.exception()
-                if isinstance(error, pool.deaths):
-                    yield call, error
-                    break
                 yield call, future.result()
 
 

@@ -140,10 +140,9 @@ def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
 
 def _check_different(field: str, entries: Sequence[Entry]) -> None:
     """Refuse a label that is there twice, and settings under two labels."""
-    found: set[str] = set()
     labels: dict[str, str] = {}  # settings -> label
     for entry in entries:
-        if entry.label in found:
+        if entry.label in labels.values():
             raise ValueError(
                 f"{field} must have different labels, got {entry.label!r} more than once; "
                 "remove one or give it a label."
@@ -154,7 +153,6 @@ def _check_different(field: str, entries: Sequence[Entry]) -> None:
                 f"{labels[entry.digest]!r} and as {entry.label!r}; remove one."
             )
         labels[entry.digest] = entry.label
-        found.add(entry.label)
 
 
 def _expand(kind: str, item: Any) -> Iterator[Entry]:
@@ -402,12 +400,10 @@ class Experiment:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict from which `from_dict` makes an equal experiment."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain["environments"] = [
-            {"env": each.target, "label": each.label, **each.options} for each in self.environments
-        ]
-        plain["agents"] = [
-            {"agent": each.target, "label": each.label, **each.options} for each in self.agents
-        ]
+        for name, kind in (("environments", "env"), ("agents", "agent")):
+            plain[name] = [
+                {kind: each.target, "label": each.label, **each.options} for each in plain[name]
+            ]
         return plain
 
     @classmethod
