@@ -621,7 +621,6 @@ def labelled(label):
         ({"agents": [{"agent": "racing", "detla": 0.1}]}, "nearest known one is 'delta'"),
         ({"agents": ["agents:NoSuchAgent"]}, "agent must be an importable class"),
         ({"agents": ["./x:Y"]}, "agent must be a short name or read module:Class, got"),
-        ({"agents": ["collections:OrderedDict"]}, "with methods reset, act, observe, .* got"),
         ({"agents": ["random", "random"]}, "agents must have different labels, got 'random'"),
         (
             {"agents": ["random", {"agent": "random", "label": "dice"}]},

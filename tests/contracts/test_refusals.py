@@ -549,7 +549,6 @@ COMPARISONS = [
     ({"agents": "exact"}, TypeError, "agents must be a list, or a dict of labels and agents"),
     ({"agents": {"a": "exat"}}, ValueError, "nearest known one is 'exact'"),
     ({"agents": {"a": {"option": 1}}}, TypeError, "agent must be a name"),
-    ({"agents": {"a": dict}}, TypeError, "agent must be a class with methods reset, act"),
     ({"agents": {"": "exact"}}, ValueError, "label"),
     ({"agents": {}}, ValueError, "agents must have at least one entry"),
     ({"env": 7}, TypeError, "env must be an id, a BanditProblem"),
