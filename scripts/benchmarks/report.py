@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from bandit_gym.checks.styles import COLOURS
-from bandit_gym.experiments.simulation import versions
+from bandit_gym.experiments.provenance import versions
 from benchmarks.bars import BARS, verdict
 from benchmarks.timing import Effort, Row
 

@@ -35,8 +35,8 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem
+from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import Interval
-from bandit_gym.results.stored import RunResults
 from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, Task, play, table
 
 WORDS = [HOLDS, FAILS, UNDECIDED]

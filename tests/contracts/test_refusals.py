@@ -539,7 +539,6 @@ COMPARISONS = [
     ({"agents": "exact"}, TypeError, "agents must be a list, or a dict of labels and agents"),
     ({"agents": {"a": "exat"}}, ValueError, "nearest known one is 'exact'"),
     ({"agents": {"a": {"option": 1}}}, TypeError, "agent must be a name"),
-    ({"agents": {"a": dict}}, TypeError, "agent must be a class with methods reset, act"),
     ({"agents": {"": "exact"}}, ValueError, "label"),
     ({"agents": {}}, ValueError, "agents must have at least one entry"),
     ({"env": 7}, TypeError, "env must be an id, a BanditProblem"),
@@ -547,7 +546,6 @@ COMPARISONS = [
     ({"replication": 3}, ValueError, "'replications'"),
     ({"workers": 2}, TypeError, "workers must be a Workers"),
     ({"agents": [lambda problem: problem]}, ValueError, "must be able to play"),
-    ({"progress": "no"}, TypeError, "progress must be a bool, got 'no'"),
     ({"out": 5}, TypeError, "out must be a path, as a string or a Path"),
     ({"out": ""}, ValueError, "out must be a path, as a string or a Path"),
 ]
