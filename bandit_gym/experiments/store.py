@@ -334,10 +334,11 @@ def read_origin(run: Run, block: int, data: pa.Buffer) -> dict[str, Any]:
         file.read(use_threads=False)
         found = json.loads((file.schema_arrow.metadata or {})[ORIGIN])
         is_its = found.items() >= _identity(run, block).items()
+        is_its &= {"results_version", "versions", "sources"} <= found.keys()
     except (OSError, pa.ArrowException, LookupError, ValueError) as error:
         raise ValueError(f"block must be whole, got an error: {error!r}.") from error
     if not is_its:
-        raise ValueError(f"block must be block {block} of {run.name}, got another file.")
+        raise ValueError(f"block must say that it is block {block} of {run.name}, got another.")
     return dict(found)
 
 

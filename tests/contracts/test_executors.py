@@ -394,7 +394,17 @@ def forget_origin(path, other):
     pq.write_table(pq.read_table(path).replace_schema_metadata({}), path)
 
 
-DAMAGES = (swap, truncate, empty, fill_with_garbage, turn_a_bit, forget_origin)
+def forget_a_key(path, other):
+    table = pq.read_table(path)
+    content = json.loads(table.schema.metadata[b"bandit_gym"])
+    del content["sources"]
+    pq.write_table(table.replace_schema_metadata({"bandit_gym": json.dumps(content)}), path)
+
+
+DAMAGES = (
+    *(swap, truncate, empty, fill_with_garbage),
+    *(turn_a_bit, forget_origin, forget_a_key),
+)
 """What befalls the first files; the first is swapped with the second, while that is whole."""
 
 
@@ -404,13 +414,13 @@ def test_damaged_blocks_are_told_left_out_and_computed_again(copy, serial):
     for damage, path in zip(DAMAGES, paths, strict=True):
         damage(path, paths[1])
     left, told = load_results(copy).frame(), str(load_results(copy))
-    assert len(left) == len(whole) - 6 * 4 * 60
-    assert "Not complete: 6 of 9 blocks are missing." in told
+    assert len(left) == len(whole) - 7 * 4 * 60
+    assert "Not complete: 7 of 9 blocks are missing." in told
     watched = run_and_watch(make_experiment(), copy)
-    assert (watched.stored, len(watched.done)) == (3, 6)
+    assert (watched.stored, len(watched.done)) == (2, 7)
     assert sorted(watched.damaged) == [f"{path.parent.name}/{path.stem}" for path in paths]
     example = f"for example {watched.damaged[0]}; to resume the experiment computes them"
-    assert f"Not whole: 6 blocks, {example}" in told
+    assert f"Not whole: 7 blocks, {example}" in told
     assert files_of(copy) == serial
     assert load_results(copy).frame().equals(whole)
 
