@@ -18,12 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from bandit_gym.checks import check_folder
-from bandit_gym.experiments.blocks import COLUMNS
+from bandit_gym.experiments.blocks import COLUMNS, Outcome
 from bandit_gym.experiments.execution import Callback as Callback
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.simulation import Outcome
-from bandit_gym.results.results import load_results
-from bandit_gym.results.stored import Block
+from bandit_gym.results.results import Block, load_results
 
 CHARTS = [name for name, column in COLUMNS.items() if column.unit and not column.is_optional]
 """The columns that have a chart: all that the results measure in units."""

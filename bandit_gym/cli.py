@@ -33,21 +33,18 @@ from bandit_gym.checks.styles import FORMATS, STYLES
 from bandit_gym.experiments.catalogue import (
     KINDS,
     describe_catalogue,
-    headline,
     known_targets,
     load,
     make_world,
 )
-from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
-from bandit_gym.experiments.executor import Workers
+from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment, load_experiment
 from bandit_gym.experiments.provenance import HERE, check_trust, find_code, importing_from
 from bandit_gym.experiments.store import MANIFEST, read_manifest
 from bandit_gym.registration import ENV_IDS
 from bandit_gym.results.page import write_html
-from bandit_gym.results.report import WIDTH, describe, draw_regret, wrap, write_report
+from bandit_gym.results.report import DETAILS, WIDTH, describe, wrap, write_report
 from bandit_gym.results.results import load_results
-from bandit_gym.results.tables import DETAILS
 
 if TYPE_CHECKING:
     from bandit_gym.experiments import Run
@@ -88,20 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = BAD_INPUT if isinstance(error, _INPUT_ERRORS) else FAILED
     print(f"bandit-gym: {reason}", file=sys.stderr)
     if code != BAD_INPUT and options.folder and (options.folder / MANIFEST).is_file():
-        again = _command_to_go_on(options, sys.argv[1:] if arguments is None else arguments)
+        typed = sys.argv[1:] if arguments is None else arguments
+        again = shlex.join(["bandit-gym", *typed])
         print(f"What is done is stored. To go on: {again}", file=sys.stderr)
     return code
-
-
-def _command_to_go_on(options: argparse.Namespace, arguments: Sequence[str]) -> str:
-    """Return what a shell takes: `resume`, or the same command again if that finds other code."""
-    with importing_from(HERE):
-        if (
-            find_code(options.experiment, known_targets()) != options.code
-        ):  # of a module beside the file
-            return shlex.join(["bandit-gym", *arguments])
-    flags = ["--trust"] * bool(options.code) + ["--recompute"] * options.recompute
-    return shlex.join(["bandit-gym", "resume", str(options.folder), *flags])
 
 
 def _terminate(number: int, frame: Any) -> NoReturn:
@@ -143,8 +130,9 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace) -> int:
     """Run an experiment with a progress bar, then print its tables and draw its regret."""
-    options.folder, options.experiment = folder, experiment
-    options.code = find_code(experiment, known_targets())
+    from bandit_gym.results.plots import save_all  # brings matplotlib, which others do not need
+
+    options.folder = folder
     workers = Workers(options.backend, options.workers, options.scheduler)
     with progress_on_stderr() as on_progress:
         found = run_experiment(
@@ -155,7 +143,7 @@ def _carry_out(experiment: Experiment, folder: Path, options: argparse.Namespace
             recompute=options.recompute,
         )
     print(describe(found, columns=options.columns, width=_terminal_width()))
-    for path in draw_regret(found, folder / "report"):
+    for path in save_all(found, folder / "report", kinds=["regret"], formats=["png"]):
         print(f"\nRegret over time: {path}")
     print(f"All tables and figures: {shlex.join(['bandit-gym', 'report', str(folder)])}")
     for world, line in _least_regrets(experiment) if options.optimal else ():
@@ -219,22 +207,13 @@ def _watch(options: argparse.Namespace) -> int:
     path = None if options.gif is None else check_file("gif", options.gif)
     with importing_from(HERE):
         run = _read_run(options)
-        try:
-            with contextlib.ExitStack() as stack:
-                painters = [stack.enter_context(showing.on_terminal(fps))]
-                if path is not None:
-                    painters.append(stack.enter_context(showing.filming(path, fps)))
-                for frame in showing.watch(run):
-                    for paint in painters:
-                        paint(frame)
-        except (ValueError, TypeError, ImportError, OSError):
-            raise
-        except (Exception, SystemExit) as error:  # of the agent or the world
-            if options.traceback:
-                raise
-            names = f"{run.agent.label} failed in {run.environment.label}"
-            print(f"bandit-gym: {names}: {headline(error)}", file=sys.stderr)
-            return FAILED
+        with contextlib.ExitStack() as stack:
+            painters = [stack.enter_context(showing.on_terminal(fps))]
+            if path is not None:
+                painters.append(stack.enter_context(showing.filming(path, fps)))
+            for frame in showing.watch(run):
+                for paint in painters:
+                    paint(frame)
     if path is not None:
         print(f"Animation: {path}")
     return OK

@@ -18,7 +18,7 @@ from numpy.random import SeedSequence
 
 from bandit_gym.checks import check_fit, check_integer, message
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.wrappers.delays import deliver
+from bandit_gym.wrappers.effects import deliver
 
 AGENT_STREAM = int.from_bytes(b"agnt", "big")
 """Spawn key of the agent's stream: with it no agent shares a stream with an environment's seed."""

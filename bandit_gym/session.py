@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from bandit_gym.checks import check_folder, check_integer, check_object
+from bandit_gym.checks import check_folder, check_integer
 from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment
 from bandit_gym.registration import MAX_EPISODE_STEPS
@@ -23,7 +23,7 @@ from bandit_gym.registration import MAX_EPISODE_STEPS
 if TYPE_CHECKING:
     from bandit_gym.callbacks import Callback
     from bandit_gym.envs import BanditVectorEnv
-    from bandit_gym.experiments.executor import Workers
+    from bandit_gym.experiments.execution import Workers
     from bandit_gym.problem import BanditProblem
     from bandit_gym.results import Results
 
@@ -100,7 +100,6 @@ def compare(
         TypeError: if an argument is of the wrong kind.
         ValueError: if a name is unknown, or an agent cannot play in a world.
     """
-    shows_progress = check_object("progress", progress, bool)
     running: dict[str, Any] = {"workers": workers, "recompute": recompute, "callbacks": callbacks}
     experiment = Experiment.from_dict(
         {
@@ -121,6 +120,6 @@ def compare(
             folder = Path(stack.enter_context(temporary))
         else:
             folder = check_folder("out", out)
-        if shows_progress:
+        if progress:
             running["on_progress"] = stack.enter_context(progress_on_stderr())
         return run_experiment(experiment, folder, **running)

@@ -35,8 +35,8 @@ from bandit_gym.checks import (
     check_statistics,
     message,
 )
+from bandit_gym.checks import find_problem as problem_of
 from bandit_gym.checks.doubts import Doubt
-from bandit_gym.checks.fit import find_problem as problem_of
 from bandit_gym.priors import make_prior
 from bandit_gym.problem import BanditProblem, check_problem
 

@@ -23,22 +23,24 @@ from bandit_gym.checks import (
     check_integer,
     check_mask,
     check_options,
+    check_parameter,
     check_seed,
+    message,
 )
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
-from bandit_gym.envs.dynamics import (
-    check_means,
-    draw_instances,
-    shortfalls,
-    take_arms,
+from bandit_gym.envs.observations import make_record, split, tell
+from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, render
+from bandit_gym.numerics.streams import (
+    MEANS,
+    NOISE,
+    LaneNoise,
+    LaneStreams,
+    Seeds,
+    draw_seeds,
+    spread_seeds,
 )
-from bandit_gym.envs.observations import make_record, split
-from bandit_gym.envs.rendering import RENDER_FPS, RENDER_MODES, check_render_mode, render
-from bandit_gym.numerics.streams import NOISE, LaneStreams, draw_seeds
+from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem, check_problem
-
-Seeds = int | Sequence[int | None] | None
-"""What the lanes are seeded with, as `SyncVectorEnv` understands it."""
 
 LANE = np.array([0])
 """The only one of a single environment."""
@@ -47,11 +49,8 @@ NEVER = np.iinfo(np.int64).max
 
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": RENDER_FPS}
 
-_MOST_ROWS = 512
-_FEWEST_ROWS = 4
-_MOST_UNIFORMS = 2**15
-"""256 KiB, unless the fewest rows are more: larger blocks are no faster, and lanes that restart one
-by one throw more of them away."""
+LARGEST_MEAN = 1e150
+"""The squares of larger rewards overflow."""
 
 
 class World:
@@ -72,7 +71,9 @@ class World:
         render_mode: str | None,
     ) -> None:
         self.problem = problem
-        self.render_mode = check_render_mode(render_mode)
+        if render_mode is not None:
+            check_choice("render_mode", render_mode, RENDER_MODES)
+        self.render_mode = render_mode
         self.streams = LaneStreams(num_lanes)
         self._fixed_means = check_means(means, problem)
         self._record = make_record(num_lanes, problem, observation, horizon)
@@ -391,74 +392,101 @@ class BanditVectorEnv(World, VectorEnv[Any, Any, Any]):
         return mask
 
 
-def tell(info: dict[str, Any], mask: BoolArray, told: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Add (N, ...) values to `info` for the (N,) masked lanes, batched as `SyncVectorEnv` does.
+# -- Physics: draw means, pull arms, measure pseudo-regret; batched functions of arrays ------------
 
-    They are 0 where a lane has none, and there is no key where no lane has one.
+
+def draw_means(prior: Prior, rng: np.random.Generator, num_arms: int) -> FloatArray:
+    """Draw one instance, the (K,) means of its arms, from the prior."""
+    return np.array(prior.sample(rng, (num_arms,)), dtype=np.float64)
+
+
+def take_arms(table: FloatArray, actions: IntArray) -> FloatArray:
+    """Pick the (N,) entries of the pulled arms from an (N, K) table.
+
+    The flat index makes this twice as fast as `table[arange(N), actions]` at N = 2,000.
     """
-    if mask.any():
-        for name, values in told.items():
-            kept, has = values.copy(), mask.copy()
-            kept[~mask] = info[name][~mask] if name in info else 0
-            if name in info:
-                has |= info[f"_{name}"]
-            info |= {name: kept, f"_{name}": has}
-    return info
+    return table.take(np.arange(0, table.size, table.shape[1]) + actions)
 
 
-class LaneNoise:
-    """Hands out one uniform per lane and step, each lane's from its own stream, in its order.
-
-    A block has a row per step and a column per lane. All lanes share the row that comes next: a
-    lane that restarts overwrites its column from there on.
-
-    Args:
-        streams: of the lanes.
-        max_rows: no lane needs more rows than this before it restarts; None if that is not known.
-    """
-
-    def __init__(self, streams: LaneStreams, max_rows: int | None) -> None:
-        num_lanes = len(streams.seeds)
-        rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_UNIFORMS // num_lanes))
-        self._streams = streams
-        self._lanes = np.arange(num_lanes)
-        self._steps = np.zeros(num_lanes, dtype=np.int64)  # done by a lane before the block began
-        self._uniforms: FloatArray = np.empty((min(rows, max_rows or rows), num_lanes))
-        self._next_row = 0
-
-    def restart(self, lanes: IntArray) -> None:
-        """Begin at the streams of new episodes in the listed lanes."""
-        rows, num_lanes = self._uniforms.shape
-        if len(lanes) == num_lanes:
-            self._next_row = rows
-        self._steps[lanes] = -self._next_row
-        rest = rows - self._next_row
-        if rest:
-            drawn = self._streams.uniforms(NOISE, lanes, np.zeros_like(lanes), rest)
-            self._uniforms[self._next_row :, lanes] = drawn
-
-    def take(self) -> FloatArray:
-        """Return the (N,) uniforms of the next step."""
-        if self._next_row == len(self._uniforms):
-            self._refill()
-        row: FloatArray = self._uniforms[self._next_row]
-        self._next_row += 1
-        return row
-
-    def _refill(self) -> None:
-        rows = len(self._uniforms)
-        self._steps, self._next_row = self._steps + rows, 0
-        self._uniforms = self._streams.uniforms(NOISE, self._lanes, self._steps, rows)
+def shortfalls(means: FloatArray) -> FloatArray:
+    """Compute each arm's pseudo-regret, how far it falls short of the best: (N, K)."""
+    return means.max(axis=-1, keepdims=True) - means  # type: ignore[no-any-return]
 
 
-def spread_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
-    """Return one seed or None per lane."""
-    is_list = isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str)
-    if not is_list or getattr(seed, "ndim", 1) == 0:
-        first = check_seed("seed", seed, num_lanes=num_envs)
-        return [None if first is None else first + lane for lane in range(num_envs)]
-    if len(seed) != num_envs:  # type: ignore[arg-type]
+def check_means(means: Any, problem: BanditProblem) -> FloatArray | None:
+    """Return the means of a fixed instance as a (K,) array, or None."""
+    if means is None:
+        return None
+    checked = check_parameter("means", means)
+    if isinstance(checked, float):
+        raise TypeError(f"means must be a list of one number per arm, got {means!r}.")
+    values = np.array(checked)
+    if len(values) != problem.num_arms:
         raise ValueError(
-            f"seed must be an integer, None or a list of num_envs={num_envs} of them, got {seed!r}."
+            f"means must have num_arms={problem.num_arms} entries, got {len(values)}; "
+            f"pass num_arms={len(values)} too."
         )
-    return [check_seed("seed", entry) for entry in seed]  # type: ignore[union-attr]
+    if not problem.likelihood.contains(values).all():
+        low, high = problem.likelihood.support
+        raise ValueError(
+            f"means must be possible for {problem.likelihood.name} rewards, "
+            f"from {low:g} to {high:g}, got {means!r}."
+        )
+    check_size("means", values)
+    return values
+
+
+def draw_instances(
+    problem: BanditProblem,
+    fixed_means: FloatArray | None,
+    streams: LaneStreams,
+    lanes: IntArray,
+) -> FloatArray:
+    """Return the (M, K) means of the episodes that the listed lanes are in.
+
+    Built-in priors of independent arms make them of the lanes' numbers. Any other draws from a
+    generator at the beginning of the lane's stream; one whose draws cost more one by one may offer
+    `sample_each(rngs)`, equal to the last bit.
+    """
+    if fixed_means is not None:
+        return np.tile(fixed_means, (len(lanes), 1))
+    draw = _propose if problem.offers("propose") else _sample
+    means = draw(problem, streams, lanes)
+    check_size("prior.sample", means)
+    return means
+
+
+def check_size(name: str, means: FloatArray) -> None:
+    """Refuse (..., K) means that are NaN, infinite or so large that rewards would overflow."""
+    is_good = np.abs(means) <= LARGEST_MEAN
+    if not is_good.all():
+        condition = f"stay within [{-LARGEST_MEAN:g}, {LARGEST_MEAN:g}]"
+        raise ValueError(message(name, condition, means[~is_good][0]))
+
+
+def _sample(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
+    prior: Any = problem.prior
+    rngs = streams.generators(MEANS, lanes)
+    if problem.offers("sample_each"):
+        return np.array(prior.sample_each(rngs), dtype=np.float64)
+    return np.stack([draw_means(prior, rng, problem.num_arms) for rng in rngs])
+
+
+def _propose(problem: BanditProblem, streams: LaneStreams, lanes: IntArray) -> FloatArray:
+    """Propose means until each is kept: the j-th attempt at arm k reads W numbers from (j K + k) W.
+
+    All first attempts of a lane are one read; the later ones, of few arms, are a read each.
+    """
+    prior: Any = problem.prior
+    num_arms, width = problem.num_arms, prior.num_uniforms
+    uniforms = streams.uniforms(MEANS, lanes, np.zeros_like(lanes), num_arms * width)
+    by_arm = uniforms.reshape(num_arms, width, len(lanes)).swapaxes(0, 1)
+    means, is_kept = prior.propose(by_arm, np.arange(num_arms)[:, None])
+    attempt = 0
+    while not is_kept.all():
+        attempt += 1
+        arms, columns = np.nonzero(~is_kept)
+        first = (attempt * num_arms + arms) * width
+        again = streams.uniforms(MEANS, lanes[columns], first, width)
+        means[arms, columns], is_kept[arms, columns] = prior.propose(again, arms)
+    return means.T

@@ -26,6 +26,7 @@ keeps a single environment's time limit from it, so that it is an argument; a ve
 a time limit of its own, which is its horizon unless another is told.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,6 +148,21 @@ def scale_rewards(rewards: FloatArray, low: float, high: float) -> FloatArray:
 def split(observations: NDArray[Any]) -> list[Any]:
     """Turn a batch into the list of what each lane's single environment would return."""
     return observations.tolist() if observations.ndim == 1 else list(observations)
+
+
+def tell(info: dict[str, Any], mask: BoolArray, told: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Add (N, ...) values to `info` for the (N,) masked lanes, batched as `SyncVectorEnv` does.
+
+    They are 0 where a lane has none, and there is no key where no lane has one.
+    """
+    if mask.any():
+        for name, values in told.items():
+            kept, has = values.copy(), mask.copy()
+            kept[~mask] = info[name][~mask] if name in info else 0
+            if name in info:
+                has |= info[f"_{name}"]
+            info |= {name: kept, f"_{name}": has}
+    return info
 
 
 def make_record(

@@ -17,7 +17,6 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from bandit_gym.checks import check_choice
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.envs.observations import PlayRecord
 from bandit_gym.likelihoods import Likelihood
@@ -94,11 +93,6 @@ class Frame:
     def best_arm(self) -> int | None:
         """The arm of largest true mean."""
         return None if self.means is None else int(self.means.argmax())
-
-
-def check_render_mode(render_mode: str | None) -> str | None:
-    """Return the render mode if it is None or a known one."""
-    return None if render_mode is None else check_choice("render_mode", render_mode, RENDER_MODES)
 
 
 def render(

@@ -1,7 +1,6 @@
 """Experiments as data, who carries them out, and how what they find is stored."""
 
-from bandit_gym.experiments.execution import Callback, Progress, run_experiment
-from bandit_gym.experiments.executor import Workers
+from bandit_gym.experiments.execution import Callback, Progress, Workers, run_experiment
 from bandit_gym.experiments.experiment import Entry, Experiment, Run, load_experiment
 from bandit_gym.experiments.provenance import OutdatedError
 

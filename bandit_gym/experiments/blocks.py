@@ -1,25 +1,47 @@
-"""The columns of stored blocks, each declared once, and blocks as Parquet files.
+"""The columns of stored blocks, each declared once, and how they are filled.
 
 Recording asks this table what to keep, files have its columns in its order, and tables and figures
-take their words from it. A new column is one entry. What a block was drawn from stands in its
-file's metadata; its pages have checksums.
+take their words from it. A new column is one entry. Of an episode, sums over all its steps so far
+are kept, at some of its steps: memory is O(N S) for N lanes and S recorded steps, whatever the
+horizon T.
 """
 
 from __future__ import annotations
 
-import io
-import json
+from bisect import bisect_right
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from bandit_gym.checks import message
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
 from bandit_gym.experiments.experiment import Run
-from bandit_gym.rollout import Step
+from bandit_gym.rollout import BanditAgent, Environment, Step, play
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one block.
+
+    Attributes:
+        run: the run it belongs to.
+        block: its index.
+        data: its results as the bytes of a Parquet file, None if it failed.
+        facts: what may differ from time to time: `seconds` in all, `process`, `host`, and
+            `agent_seconds` spent in `act` and `observe` for so many `decisions`, without those of
+            the first steps.
+        failure: one line and then the traceback, None if all went well.
+    """
+
+    run: Run
+    block: int
+    data: bytes | None
+    facts: dict[str, Any]
+    failure: str | None = None
 
 
 class State:
@@ -168,9 +190,6 @@ def _is_exact(now: State) -> np.ndarray | None:
 
 
 OWN = "diagnostics"
-KEYS = ("experiment", "env", "agent", "replication", "step")
-"""Columns that every block must have."""
-
 DOUBTS = "doubts"
 """The diagnostic that holds one `Doubt` per lane; each kind has a column that counts it."""
 
@@ -300,125 +319,139 @@ def columns_of(found: Container[str]) -> list[str]:
     return [name for name, column in COLUMNS.items() if not column.is_optional or name in found]
 
 
-ORIGIN = b"bandit_gym"
-"""Where a file's metadata say, as JSON, what its block was drawn from."""
+# -- What is kept of an episode -------------------------------------------------------------------
+
+CHUNK = 32
+UNTIMED_STEPS = 30
+"""The first steps of a block, half of them at most, do not count as the agent's own time: they may
+load what is compiled."""
+
+_ADDED = {name: column.adds for name, column in COLUMNS.items() if column.adds}
+_SHOWN = {name: column for name, column in COLUMNS.items() if column.shows}
 
 
-def to_parquet(
-    run: Run, block: int, recorded: Mapping[str, np.ndarray], origin: Mapping[str, Any]
-) -> bytes:
-    """Lay a block out as a tidy table, sorted by replication and step, in Parquet's format.
+def record_block(
+    agent: BanditAgent, env: Environment, run: Run, block: int
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Play a block; return name -> (N, S) values, and the agent's own time (`Outcome.facts`)."""
+    recorder, num_untimed = Recorder(run.steps), min(UNTIMED_STEPS, run.horizon // 2)
+    seconds, num_decisions = 0.0, 0
+    seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
+    episodes = play(
+        agent, env, env_seed=seeds, agent_seed=agent_seed, propensities=run.propensities
+    )
+    for number, step in enumerate(islice(episodes, run.horizon)):
+        recorder.add(step)
+        if number >= num_untimed:
+            seconds += step.agent_seconds
+            num_decisions += int(np.count_nonzero(step.is_alive))
+    return recorder.finish(), {"agent_seconds": seconds, "decisions": num_decisions}
+
+
+class Recorder:
+    """Adds up the steps of N lanes and keeps the sums at the recorded steps.
+
+    Sums of a lane stay as they are once its episode has ended. A step is only put aside at first:
+    adding up `CHUNK` of them in one go is some four times as fast.
 
     Args:
-        run: the run.
-        block: index of the block.
-        recorded: name -> (N, S) values after each recorded step.
-        origin: what it was drawn from beside its settings, as JSON can hold it.
-
-    Returns:
-        The bytes of a file with N S rows; the same bytes for the same values.
+        steps: (S,) recorded steps, sorted.
     """
-    shape = (run.block_size, len(run.steps))
-    own = {name: values for name, values in sorted(recorded.items()) if name not in COLUMNS}
-    fields, arrays = [], []
-    columns = {name: COLUMNS[name] for name in columns_of(recorded)}
-    for name, column in columns.items():
-        values = column.of_block(run, block) if column.of_block else recorded.get(name)
-        is_own = column.type is dict
-        arrays.append(_to_map(own, shape) if is_own else _to_arrow(values, column.type, shape))
-        meaning = {"description": column.meaning}
-        fields.append(pa.field(name, arrays[-1].type, nullable=False, metadata=meaning))
-    content = {**_identity(run, block), "settings": run.settings, **origin}
-    schema = pa.schema(fields, metadata={ORIGIN: json.dumps(content).encode()})
-    buffer = io.BytesIO()
-    pq.write_table(
-        pa.table(arrays, schema=schema),
-        buffer,
-        compression="lz4",
-        use_dictionary=[name for name, column in columns.items() if column.type is str]
-        + [f"{OWN}.key_value.key"],
-        use_byte_stream_split=[n for n, column in columns.items() if column.type in (int, float)],
-        write_page_checksum=True,
-    )
-    return buffer.getvalue()
+
+    def __init__(self, steps: IntArray) -> None:
+        self._steps = steps.tolist()
+        self._rows: dict[str, np.ndarray] = {}  # (N, S)
+        self._state: State | None = None
+        self._pending: list[Step] = []
+        self._num_kept = 0
+
+    def add(self, step: Step) -> None:
+        """Take in one step of every lane."""
+        self._pending.append(step)
+        if len(self._pending) == CHUNK:
+            self._add_up()
+
+    def finish(self) -> dict[str, np.ndarray]:
+        """Return name -> (N, S) value after each recorded step, as `COLUMNS` tells.
+
+        Where all episodes ended before the horizon the last sums are repeated.
+        """
+        if self._pending:
+            self._add_up()
+        state = self._state
+        if self._num_kept < len(self._steps) and state is not None:
+            state.step = state.step._replace(is_alive=np.zeros_like(state.step.is_alive))
+            self._put({name: values[None] for name, values in (state.sums | _show(state)).items()})
+            for values in self._rows.values():
+                values[:, self._num_kept + 1 :] = values[:, [self._num_kept]]
+        return self._rows
+
+    def _add_up(self) -> None:
+        """Take the pending steps in."""
+        steps, self._pending = self._pending, []
+        self._state = state = self._state or State(steps[0])
+        first = state.num_steps + 1
+        end = bisect_right(self._steps, state.num_steps + len(steps))
+        due = [step - first for step in self._steps[self._num_kept : end]]
+        sums = _addends(steps)
+        shown = [_show(state) for _ in state.take_in(steps, sums, due)]
+        if due:
+            self._put({name: values[: len(due)] for name, values in sums.items()})
+            self._put({name: np.array([each[name] for each in shown]) for name in shown[0]})
+            self._num_kept = end
+
+    def _put(self, values: Mapping[str, np.ndarray]) -> None:
+        """Keep (R, N) values of the next recorded steps."""
+        for name, each in values.items():
+            if name not in self._rows:
+                self._rows[name] = np.zeros((each.shape[1], len(self._steps)), dtype=each.dtype)
+            if each.any():  # most doubts never are
+                self._rows[name][:, self._num_kept : self._num_kept + len(each)] = each.T
 
 
-def read_origin(run: Run, block: int, data: pa.Buffer) -> dict[str, Any]:
-    """Return what a block was drawn from; all of it is read, and its checksums are compared.
+def _show(state: State) -> dict[str, np.ndarray]:
+    """Return name -> (N,) values that follow from where the lanes stand, where they are known."""
+    found = {
+        name: column.shows(state)
+        for name, column in _SHOWN.items()
+        if column.shows and (state.knows_means or not column.needs_means)
+    }
+    return {name: values for name, values in found.items() if values is not None}
 
-    Raises:
-        ValueError: if it is damaged, or another block, or none at all.
-    """
+
+def _addends(steps: list[Step]) -> dict[str, np.ndarray]:
+    """Return (C, N) values that C steps add, by name; nothing of what the environment hides."""
+    addends = {name: _told(steps, name) for name in steps[0].diagnostics}
+    if DOUBTS in addends:
+        addends |= _count_doubts(steps, addends.pop(DOUBTS))
+    for name, adds in _ADDED.items():
+        values = [adds(step) for step in steps]
+        if values[0] is not None:
+            addends[name] = np.array(values, dtype=np.float64)
+    return addends
+
+
+def _told(steps: list[Step], name: Any) -> np.ndarray:
+    """Return the (C, N) values of an agent's diagnostic; refuse what no column can hold."""
+    if not isinstance(name, str) or (name in COLUMNS and name not in DIAGNOSTICS):
+        condition = "have no names of recorded columns"
+        raise ValueError(message("diagnostics()", condition, name, "choose another name"))
+    shape = steps[0].is_alive.shape
     try:
-        file = open_parquet(data)
-        num_rows = file.read(use_threads=False).num_rows
-        found = json.loads((file.schema_arrow.metadata or {})[ORIGIN])
-        is_its = num_rows == run.block_size * len(run.steps) and {*KEYS} <= {
-            *file.schema_arrow.names
-        }
-        is_its &= found.items() >= _identity(run, block).items()
-        is_told = isinstance(found["results_version"], int) and isinstance(found["versions"], dict)
-        is_told &= all(isinstance(each, dict) for each in found["sources"].values())
-    except (
-        OSError,
-        pa.ArrowException,
-        LookupError,
-        TypeError,
-        AttributeError,
-        ValueError,
-    ) as error:
-        raise ValueError(f"block must be whole, got an error: {error!r}.") from error
-    if not (is_its and is_told):
-        raise ValueError(f"block must be block {block} of {run.name}, got another file.")
-    return dict(found)
+        values = np.array([step.diagnostics[name] for step in steps])
+    except (KeyError, ValueError):  # not in every step, or of several shapes
+        values = np.array(None)
+    if values.shape != (len(steps), *shape) or values.dtype.kind not in "biuf":
+        condition = f"have real numbers of shape {shape} as its {name!r} at every step"
+        raise ValueError(message("diagnostics()", condition, steps[0].diagnostics[name]))
+    return values.astype(np.float64)
 
 
-def open_parquet(data: pa.Buffer) -> pq.ParquetFile:
-    """Open what `to_parquet` has written."""
-    return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-
-
-def _identity(run: Run, block: int) -> dict[str, Any]:
-    return {"run": run.digest, "block": block}
-
-
-def _to_arrow(values: Any, kind: type, shape: tuple[int, int]) -> pa.Array:
-    if kind is str:
-        indices = np.zeros(shape[0] * shape[1], np.int32)
-        return pa.DictionaryArray.from_arrays(numbers(indices), texts([values]))
-    if values is None:
-        values = -1 if kind is int else np.nan
-    return numbers(np.ascontiguousarray(np.broadcast_to(values, shape), dtype=kind).reshape(-1))
-
-
-def _to_map(own: dict[str, np.ndarray], shape: tuple[int, int]) -> pa.MapArray:
-    """Return one map a row, from each name to its value there."""
-    num_rows = shape[0] * shape[1]
-    values = np.stack([own[name] for name in own], axis=-1) if own else np.zeros((num_rows, 0))
-    offsets = np.arange(num_rows + 1, dtype=np.int32) * np.int32(len(own))
-    names = texts([*own] * num_rows)
-    return pa.MapArray.from_arrays(
-        numbers(offsets), names, numbers(values.reshape(-1).astype(float))
-    )
-
-
-def numbers(values: np.ndarray) -> pa.Array:
-    """Make an array as `pyarrow.array` does, but without pandas, which takes 0.3 s to load."""
-    buffer = pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, buffer])
-
-
-def texts(values: Sequence[str]) -> pa.Array:
-    """Make an array of strings as `pyarrow.array` does; see `numbers`."""
-    encoded = [value.encode() for value in values]
-    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
-    buffers = (pa.py_buffer(part) for part in (ends, b"".join(encoded)))
-    return pa.StringArray.from_buffers(len(values), *buffers)
-
-
-def read_map(values: pa.ChunkedArray) -> dict[str, FloatArray]:
-    """Return name -> (rows,) values of what `to_parquet` has put into the column of maps."""
-    maps = values.combine_chunks()
-    num_names = len(maps.keys) // max(len(maps), 1)
-    table = maps.items.to_numpy().reshape(len(maps), num_names)
-    return dict(zip(maps.keys[:num_names].to_pylist(), table.T, strict=True))
+def _count_doubts(steps: list[Step], doubts: np.ndarray) -> dict[str, np.ndarray]:
+    """Return whether each decision was flagged, and for each doubt whether that was a reason."""
+    is_alive = np.array([step.is_alive for step in steps])
+    numbers = np.where(is_alive, doubts, 0).astype(np.int64)
+    masks = {"is_unreliable": -1} | {name: int(doubt) for name, doubt in DOUBTED.items()}
+    if not numbers.any():  # as nearly always
+        return {name: np.zeros(numbers.shape) for name in masks}
+    return {name: (numbers & mask != 0).astype(np.float64) for name, mask in masks.items()}

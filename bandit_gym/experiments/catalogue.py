@@ -49,7 +49,6 @@ PRIOR = "prior"
 ENTRY_KEYS = ("label", "grid")
 """What an entry of an experiment may have beside the options of its environment or agent."""
 
-METHODS = ("reset", "act", "observe")
 NUM_SAMPLER_ARGUMENTS = 5
 GIVEN = ("env", "problem")
 """Arguments that every wrapper or agent is given, and that are therefore no options."""
@@ -73,7 +72,7 @@ def resolve_environment(name: str, options: Mapping[str, Any]) -> str:
         if ":" not in name:
             check_choice("env", name, ENV_IDS)
         raise ValueError(
-            message("env", "be an id Gymnasium can make", name, _reason(error))
+            message("env", "be an id Gymnasium can make", name, headline(error).rstrip("."))
         ) from error
     plain = {option: value for option, value in options.items() if option != "wrappers"}
     _check_options(target, parameters, plain)
@@ -132,10 +131,10 @@ def is_sampler(code: Any) -> bool:
 
 
 def load_agent(target: str) -> Callable[..., BanditAgent]:
-    """Import an agent's class.
+    """Import an agent's class, or a function that makes one; `check_fit` looks at its methods.
 
     Raises:
-        TypeError: if it is neither an agent's class nor a function.
+        TypeError: if it is neither.
         ValueError: if there is no such module or class.
     """
     if not (is_packed(target) or NAMED.fullmatch(target)):
@@ -144,13 +143,10 @@ def load_agent(target: str) -> Callable[..., BanditAgent]:
         found = load(target)
     except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         raise ValueError(
-            message("agent", "be an importable class", target, _reason(error))
+            message("agent", "be an importable class", target, headline(error).rstrip("."))
         ) from error
-    is_class = inspect.isclass(found)
-    is_agent = is_class and all(callable(getattr(found, name, None)) for name in METHODS)
-    if not (is_agent or not is_class and callable(found) and not inspect.isbuiltin(found)):
-        condition = f"be a class with methods {', '.join(METHODS)}, or a function that makes one"
-        raise TypeError(message("agent", condition, target))
+    if not callable(found):
+        raise TypeError(message("agent", "be a class, or a function that makes an agent", target))
     return found  # type: ignore[no-any-return]
 
 
@@ -232,12 +228,6 @@ def _check_options(target: str, parameters: Parameters, options: Mapping[str, An
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     if not takes_any:
         check_keys(f"options of {short_name(target)}", options, optional=[*parameters, *ENTRY_KEYS])
-
-
-def _reason(error: BaseException) -> str:
-    is_plain = isinstance(error, ImportError | AttributeError | ValueError | TypeError)
-    words = str(error) if is_plain else f"{type(error).__name__}: {error}"
-    return " ".join(words.split()).rstrip(".")
 
 
 def headline(error: BaseException) -> str:

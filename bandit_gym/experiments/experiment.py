@@ -80,16 +80,10 @@ class Entry:
     label: str
 
     def __post_init__(self) -> None:
-        for name, kind in (("target", str), ("options", dict), ("label", str)):
-            if not isinstance(getattr(self, name), kind):
-                raise TypeError(message(name, f"be a {kind.__name__}", getattr(self, name)))
+        check_object("label", self.label, str)
         if not 0 < len(self.label) <= LONGEST_LABEL or not self.label.isprintable():
             condition = f"have 1 to {LONGEST_LABEL} characters that can be printed"
             raise ValueError(message("label", condition, self.label))
-        if not self.target or not self.target.isprintable():
-            raise ValueError(message("target", "read module:name", self.target))
-        if not all(isinstance(name, str) for name in self.options):
-            raise TypeError(message("options", "have names as their keys", self.options))
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -146,10 +140,9 @@ def read_entries(field: str, kind: str, entries: Any) -> tuple[Entry, ...]:
 
 def _check_different(field: str, entries: Sequence[Entry]) -> None:
     """Refuse a label that is there twice, and settings under two labels."""
-    found: set[str] = set()
     labels: dict[str, str] = {}  # settings -> label
     for entry in entries:
-        if entry.label in found:
+        if entry.label in labels.values():
             raise ValueError(
                 f"{field} must have different labels, got {entry.label!r} more than once; "
                 "remove one or give it a label."
@@ -160,7 +153,6 @@ def _check_different(field: str, entries: Sequence[Entry]) -> None:
                 f"{labels[entry.digest]!r} and as {entry.label!r}; remove one."
             )
         labels[entry.digest] = entry.label
-        found.add(entry.label)
 
 
 def _expand(kind: str, item: Any) -> Iterator[Entry]:
@@ -408,12 +400,10 @@ class Experiment:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-able dict from which `from_dict` makes an equal experiment."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain["environments"] = [
-            {"env": each.target, "label": each.label, **each.options} for each in self.environments
-        ]
-        plain["agents"] = [
-            {"agent": each.target, "label": each.label, **each.options} for each in self.agents
-        ]
+        for name, kind in (("environments", "env"), ("agents", "agent")):
+            plain[name] = [
+                {kind: each.target, "label": each.label, **each.options} for each in plain[name]
+            ]
         return plain
 
     @classmethod
@@ -448,15 +438,8 @@ def load_experiment(path: str | Path) -> Experiment:
     try:
         text = path.read_bytes().decode()
         settings = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except OSError as error:
-        condition = "lead to a file that can be read"
-        raise type(error)(message("path", condition, str(path), error.strerror or "")) from error
     except ValueError as error:
         language = "JSON" if path.suffix == ".json" else "TOML"
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(message("path", f"lead to valid {language}", str(path), reason)) from error
-    try:
-        return Experiment.from_dict(settings)
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{str(error).rstrip('.')}; so it stands in {str(path)!r}.") from error
+    return Experiment.from_dict(settings)

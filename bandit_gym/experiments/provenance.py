@@ -17,12 +17,14 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
+import platform
 import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import cache_from_source, resolve_name
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,9 @@ LOADER = "agents.sb3:saved_model"
 _STARTED = time.time()
 _imported: dict[str, str] = {}
 """The user's own modules -> digests, as this process has imported or is about to import them."""
+
+
+PACKAGES = ("bayesian-bandit-gym", "gymnasium", "numpy", "scipy", "numba", "pyarrow")
 
 
 class OutdatedError(FileExistsError):
@@ -128,6 +133,16 @@ def check_trust(directory: Path, codes: Iterable[str]) -> None:
             f"the folder must name no code that does not come with this package, got "
             f"{str(directory)!r} with: {listed}; look at it, and repeat with --trust."
         )
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that results depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 @contextlib.contextmanager

@@ -18,7 +18,8 @@ from bandit_gym.checks import check_folder, check_integer, check_real
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import COLOURS, literal
-from bandit_gym.experiments.executor import Died, Workers, make_calls
+from bandit_gym.experiments.catalogue import headline
+from bandit_gym.experiments.execution import Workers, make_calls
 from bandit_gym.experiments.experiment import read_entries
 from bandit_gym.fidelity.distance import HALF_WIDTH
 from bandit_gym.fidelity.suite import DEFAULT_SUITE, load_suite
@@ -34,8 +35,6 @@ from bandit_gym.results.plots import Picture, save
 
 NUM_DECISIONS, FEWEST_DECISIONS = 10_000, 1000
 """Of a case, at scale 1 and at any scale."""
-
-MOST_SCALE = 1000.0
 
 COLUMNS = (
     *("agent", "case", "kind", "arms", "pulls", "status", "verdict", "words", "decisions"),
@@ -119,7 +118,7 @@ def run_suite(
     listed = [agents] if isinstance(agents, str) or callable(agents) else agents
     entries = read_entries("agents", "agent", listed)
     chosen = load_suite(suite).only(only)
-    scale = check_real("scale", scale, above=0.0, maximum=MOST_SCALE)
+    scale = check_real("scale", scale, above=0.0)
     seed = check_integer("seed", seed, minimum=0)
     chosen_workers = workers if isinstance(workers, Workers) else Workers(num_workers=workers)
     size = max(FEWEST_DECISIONS, round(scale * NUM_DECISIONS))
@@ -127,8 +126,8 @@ def run_suite(
     found = {}
     with contextlib.closing(make_calls(chosen_workers, measure_distance, calls)) as made:
         for (entry, case, *_), row in made:
-            if isinstance(row, Died):
-                row = describe_case(entry, case) | describe_failure(f"WorkerDied: {row.reason}")
+            if isinstance(row, BaseException):
+                row = describe_case(entry, case) | describe_failure(f"WorkerDied: {headline(row)}")
             found[entry.label, case.name] = row
     rows = [found[entry.label, case.name] for entry, case, *_ in calls]
     told = {"suite": chosen.name, "results_version": RESULTS_VERSION}

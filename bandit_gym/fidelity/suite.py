@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +112,7 @@ def load_suite(name: str = DEFAULT_SUITE) -> Suite:
         ValueError: if there is no such suite; names the nearest.
     """
     names = sorted(file.stem for file in FOLDER.glob("*.json"))
-    return _read_suite(check_choice("suite", name, names))
-
-
-@cache
-def _read_suite(name: str) -> Suite:
+    check_choice("suite", name, names)
     stored = json.loads(suite_file(name).read_text(encoding="utf-8"))
     cases = tuple(read_case(case) for case in stored["cases"])
     return Suite(name, cases, stored.get("is_judged", False))

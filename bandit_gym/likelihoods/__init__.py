@@ -1,11 +1,11 @@
 """The law of a reward given its arm's mean: built-in ones, and the base class of any other."""
 
-from bandit_gym.likelihoods.base import Likelihood
 from bandit_gym.likelihoods.built_in import (
     LIKELIHOODS,
     Bernoulli,
     Exponential,
     Gaussian,
+    Likelihood,
     Poisson,
     likelihood_from_dict,
     make_likelihood,

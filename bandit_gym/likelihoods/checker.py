@@ -10,8 +10,7 @@ import numpy as np
 
 from bandit_gym.checks import call, message
 from bandit_gym.checks.typing import BoolArray, FloatArray
-from bandit_gym.likelihoods.base import Likelihood
-from bandit_gym.likelihoods.built_in import LIKELIHOODS
+from bandit_gym.likelihoods.built_in import LIKELIHOODS, Likelihood
 
 _TOLERANCE = 1e-9
 """Of rounding, relative to the largest number of a comparison."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 
+from bandit_gym.checks import check_seed
 from bandit_gym.checks.typing import FloatArray, IntArray
 
 MEANS, NOISE, DELAYS, ARMS, MOVES, SWITCHES = range(6)
@@ -27,10 +28,32 @@ WORTH_COMPILING = 10_000
 """Reads of a stream, at 5 µs each, after which the loop is loaded that makes them 1000 times as
 fast; loading takes 0.6 s, which a short run of few lanes would never win back."""
 
+Seeds = int | Sequence[int | None] | None
+"""What the lanes are seeded with, as `SyncVectorEnv` understands it."""
+
+_MOST_ROWS = 512
+_FEWEST_ROWS = 4
+_MOST_UNIFORMS = 2**15
+"""256 KiB, unless the fewest rows are more: larger blocks are no faster, and lanes that restart one
+by one throw more of them away."""
+
 
 def draw_seeds(count: int) -> list[int]:
     """Return seeds made of fresh entropy."""
     return np.random.SeedSequence().generate_state(count, np.uint64).tolist()
+
+
+def spread_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
+    """Return one seed or None per lane."""
+    is_list = isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str)
+    if not is_list or getattr(seed, "ndim", 1) == 0:
+        first = check_seed("seed", seed, num_lanes=num_envs)
+        return [None if first is None else first + lane for lane in range(num_envs)]
+    if len(seed) != num_envs:  # type: ignore[arg-type]
+        raise ValueError(
+            f"seed must be an integer, None or a list of num_envs={num_envs} of them, got {seed!r}."
+        )
+    return [check_seed("seed", entry) for entry in seed]  # type: ignore[union-attr]
 
 
 class LaneStreams:
@@ -103,3 +126,48 @@ class LaneStreams:
         state["counter"][:] = block, 0, self.episodes[lane], purpose
         state["key"][0] = self.seeds[lane]
         rng.bit_generator.state = self._state
+
+
+class LaneNoise:
+    """Hands out one uniform per lane and step, each lane's from its own stream, in its order.
+
+    A block has a row per step and a column per lane. All lanes share the row that comes next: a
+    lane that restarts overwrites its column from there on.
+
+    Args:
+        streams: of the lanes.
+        max_rows: no lane needs more rows than this before it restarts; None if that is not known.
+    """
+
+    def __init__(self, streams: LaneStreams, max_rows: int | None) -> None:
+        num_lanes = len(streams.seeds)
+        rows = max(_FEWEST_ROWS, min(_MOST_ROWS, _MOST_UNIFORMS // num_lanes))
+        self._streams = streams
+        self._lanes = np.arange(num_lanes)
+        self._steps = np.zeros(num_lanes, dtype=np.int64)  # done by a lane before the block began
+        self._uniforms: FloatArray = np.empty((min(rows, max_rows or rows), num_lanes))
+        self._next_row = 0
+
+    def restart(self, lanes: IntArray) -> None:
+        """Begin at the streams of new episodes in the listed lanes."""
+        rows, num_lanes = self._uniforms.shape
+        if len(lanes) == num_lanes:
+            self._next_row = rows
+        self._steps[lanes] = -self._next_row
+        rest = rows - self._next_row
+        if rest:
+            drawn = self._streams.uniforms(NOISE, lanes, np.zeros_like(lanes), rest)
+            self._uniforms[self._next_row :, lanes] = drawn
+
+    def take(self) -> FloatArray:
+        """Return the (N,) uniforms of the next step."""
+        if self._next_row == len(self._uniforms):
+            self._refill()
+        row: FloatArray = self._uniforms[self._next_row]
+        self._next_row += 1
+        return row
+
+    def _refill(self) -> None:
+        rows = len(self._uniforms)
+        self._steps, self._next_row = self._steps + rows, 0
+        self._uniforms = self._streams.uniforms(NOISE, self._lanes, self._steps, rows)

@@ -46,21 +46,10 @@ def check_prior(prior: Prior, likelihood: Any = None, num_arms: int | None = Non
     if not offers(prior, "log_density"):
         raise TypeError(message("prior", "have the methods sample and log_density", prior))
     rule = ANY_MEAN if likelihood is None else (likelihood.name, likelihood.contains)
-    if num_arms is None:
-        num_arms = getattr(prior, "num_arms", None) or _assume_arms(prior)
-    num_arms = check_integer("num_arms", num_arms, minimum=1)
+    known = getattr(prior, "num_arms", None) or 3
+    num_arms = check_integer("num_arms", known if num_arms is None else num_arms, minimum=1)
     check_draws(prior, rule, num_arms)
     _check_agreement(prior, rule, num_arms)
-
-
-def _assume_arms(prior: Prior) -> int:
-    """Return 3; refuse a prior that cannot draw so many arms."""
-    try:
-        prior.sample(np.random.default_rng(0), (3,))
-    except Exception as error:
-        condition = "be given for a prior that has no num_arms and does not draw 3 arms"
-        raise ValueError(message("num_arms", condition, None, "say how many it draws")) from error
-    return 3
 
 
 def check_draws(prior: Prior, rule: Rule, num_arms: int) -> None:

@@ -2,9 +2,8 @@
 
 from bandit_gym.results.page import write_html
 from bandit_gym.results.report import describe, write_report
-from bandit_gym.results.results import Results, load_results
-from bandit_gym.results.stored import RunResults, paired_differences
-from bandit_gym.results.tables import aggregate, summarise
+from bandit_gym.results.results import Results, RunResults, load_results
+from bandit_gym.results.statistics import aggregate, paired_differences, summarise
 
 __all__ = [
     "Results",

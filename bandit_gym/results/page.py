@@ -21,27 +21,25 @@ from bandit_gym.checks import check_file
 from bandit_gym.checks.files import VERSION, replacing
 from bandit_gym.checks.styles import look
 from bandit_gym.experiments.experiment import Entry
-from bandit_gym.results.report import closing_notes, version_notes
-from bandit_gym.results.stored import Stored
-from bandit_gym.results.tables import (
+from bandit_gym.results.report import (
     DETAILS,
     Row,
     Table,
+    closing_notes,
     make_aggregate,
     make_tables,
-    summarise,
+    version_notes,
     write_estimate,
     write_p_value,
 )
+from bandit_gym.results.statistics import summarise
 
 if TYPE_CHECKING:
     from bandit_gym.results.plots import Chart, Curve
+    from bandit_gym.results.results import Results
 
 MOST_POINTS = 120
 """Of a curve: more are not told apart on a screen."""
-
-MOST_NAMED = 4
-"""Agents of a kind in a sentence."""
 
 MOST_BANDS = 8
 """Agents of a chart beyond which bands would be a fog."""
@@ -104,7 +102,7 @@ CITATION = f"""@misc{{bandit_gym,
 }}"""
 
 
-def write_html(results: Stored, path: str | Path) -> Path:
+def write_html(results: Results, path: str | Path) -> Path:
     """Write a report in one file, which shows all there is so far.
 
     Args:
@@ -135,7 +133,7 @@ def write_part(part: Table | str) -> str:
     return _note(part) if isinstance(part, str) else _write_table(part)
 
 
-def _write_page(results: Stored, library: str) -> Iterator[str]:
+def _write_page(results: Results, library: str) -> Iterator[str]:
     from bandit_gym.results.plots import make_charts
 
     rows = summarise(results)
@@ -195,7 +193,7 @@ def _write_page(results: Stored, library: str) -> Iterator[str]:
     yield "<footer>Drawn by plotly.js, MIT licence.</footer></body></html>\n"
 
 
-def _answer(results: Stored, rows: Sequence[Row], environment: Entry) -> str:
+def _answer(results: Results, rows: Sequence[Row], environment: Entry) -> str:
     """Write a sentence: which agents have less regret than the first one, and which more."""
     own = [row for row in rows if row["env"] == environment.label]
     reference = _literal(results.experiment.agents[0].label)
@@ -205,13 +203,11 @@ def _answer(results: Stored, rows: Sequence[Row], environment: Entry) -> str:
         parts += [
             f"{_literal(row['agent'])} has {word} regret than {reference} "
             f"({escape(write_estimate(row, 'difference'))}, {_p_value(row)})"
-            for row in judged[:MOST_NAMED]
+            for row in judged
         ]
-        if len(judged) > MOST_NAMED:
-            parts.append(f"{len(judged) - MOST_NAMED} more with {word} regret")
     undecided = [_literal(row["agent"]) for row in own if row["verdict"] == "undecided"]
     if undecided:
-        parts.append(f"{_list(undecided)} {'is' if len(undecided) == 1 else 'are'} undecided")
+        parts.append(f"undecided: {', '.join(undecided)}")
     number = results.experiment.environments.index(environment)
     link = f'<a href="#world-{number}">{_literal(environment.label)}</a>'
     return f"<li>{link}: {'; '.join(parts) or 'there is nothing to compare'}.</li>"
@@ -220,12 +216,6 @@ def _answer(results: Stored, rows: Sequence[Row], environment: Entry) -> str:
 def _p_value(row: Row) -> str:
     text = write_p_value(row["p_holm"])
     return f"p {escape(text[0])} {text[1:]}" if text.startswith("<") else f"p = {text}"
-
-
-def _list(words: list[str]) -> str:
-    if len(words) > MOST_NAMED + 1:
-        words = [*words[:MOST_NAMED], f"{len(words) - MOST_NAMED} others"]
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 # -- Pieces -------------------------------------------------------------------------------------
@@ -356,7 +346,7 @@ def _scale(is_log: bool) -> dict[str, Any]:
     return {"type": "log", "dtick": "D2"} if is_log else {"type": "linear", "dtick": None}
 
 
-def _write_forest(results: Stored, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:
+def _write_forest(results: Results, rows: pd.DataFrame, environments: Sequence[Entry]) -> str:
     """Draw the regret of each agent in each world with its interval, its verdict beside it."""
     from plotly import subplots
 

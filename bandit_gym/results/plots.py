@@ -12,7 +12,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -24,9 +24,15 @@ from bandit_gym.checks.styles import FORMATS, STYLES, Look, literal, look, wrapp
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.experiments.blocks import COLUMNS
 from bandit_gym.experiments.experiment import Entry
-from bandit_gym.results.statistics import MIN_REPLICATIONS, half_widths
-from bandit_gym.results.stored import RunResults, Stored, paired_differences
-from bandit_gym.results.tables import regret_name
+from bandit_gym.results.statistics import (
+    MIN_REPLICATIONS,
+    half_widths,
+    paired_differences,
+    regret_name,
+)
+
+if TYPE_CHECKING:
+    from bandit_gym.results.results import Results, RunResults
 
 SHOWN_DPI = 100
 LEGEND_ROW = 0.019  # inches, for each point of the font size
@@ -87,13 +93,13 @@ class Chart(NamedTuple):
     top: float | None = None
 
 
-def chart_regret(results: Stored, environment: Entry) -> Chart | None:
+def chart_regret(results: Results, environment: Entry) -> Chart | None:
     """Return the mean regret of each agent over time."""
     y_title = f"{regret_name(environment)} so far\n{DEFINITION}"
     return _chart(results, environment, "Regret over time", y_title, _regret, bottom=0.0)
 
 
-def chart_differences(results: Stored, environment: Entry) -> Chart | None:
+def chart_differences(results: Results, environment: Entry) -> Chart | None:
     """Return each agent's regret less that of the first agent, paired by replication."""
     reference = results.reference(environment)
     if reference is None or len(results.usable(environment)) < 2:
@@ -109,26 +115,26 @@ def chart_differences(results: Stored, environment: Entry) -> Chart | None:
     return chart
 
 
-def chart_best_arm(results: Stored, environment: Entry) -> Chart | None:
+def chart_best_arm(results: Results, environment: Entry) -> Chart | None:
     """Return how often each agent plays the best arm, averaged over spans of steps."""
     axes = {"log": "x", "bottom": 0.0, "top": 1.0}
     y_title = "share of pulls of the best arm"
     return _chart(results, environment, "Pulls of the best arm", y_title, _shares, **axes)
 
 
-def chart_samples(results: Stored, environment: Entry) -> Chart | None:
+def chart_samples(results: Results, environment: Entry) -> Chart | None:
     """Return how many samples a decision takes, over time; None if no agent draws any."""
     measure = partial(_rates, "num_samples")
     return _chart(results, environment, "Samples per decision", "samples", measure, log="xy")
 
 
-def chart_flagged(results: Stored, environment: Entry) -> Chart | None:
+def chart_flagged(results: Results, environment: Entry) -> Chart | None:
     """Return the share of decisions flagged as unreliable, over time; None if none was."""
     name, measure = "Decisions flagged as unreliable", partial(_rates, "is_unreliable")
     return _chart(results, environment, name, "share of decisions", measure, log="x", bottom=0.0)
 
 
-FIGURES: dict[str, Callable[[Stored, Entry], Chart | None]] = {
+FIGURES: dict[str, Callable[[Results, Entry], Chart | None]] = {
     "regret": chart_regret,
     "differences": chart_differences,
     "best-arm": chart_best_arm,
@@ -137,7 +143,7 @@ FIGURES: dict[str, Callable[[Stored, Entry], Chart | None]] = {
 }
 
 
-def make_charts(results: Stored, environment: Entry) -> Iterator[Chart]:
+def make_charts(results: Results, environment: Entry) -> Iterator[Chart]:
     """Yield all charts of an environment with results that have something to show."""
     yield from filter(None, (make(results, environment) for make in FIGURES.values()))
 
@@ -147,7 +153,7 @@ Measured = tuple[np.ndarray, FloatArray]
 
 
 def _chart(
-    results: Stored,
+    results: Results,
     environment: Entry,
     name: str,
     y_title: str,
@@ -197,7 +203,7 @@ def _rates(column: str, run: RunResults) -> Measured:
 
 
 def save_all(
-    results: Stored,
+    results: Results,
     directory: Path,
     *,
     kinds: Sequence[str] = tuple(FIGURES),
@@ -215,7 +221,7 @@ def save_all(
 
 
 def draw_one(
-    results: Stored, environment: Entry, kind: str, style: str = "screen"
+    results: Results, environment: Entry, kind: str, style: str = "screen"
 ) -> Figure | None:
     """Draw one of FIGURES for an environment, where there is something to draw."""
     chart = FIGURES[kind](results, environment) if results.usable(environment) else None

@@ -5,23 +5,44 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pandas as pd
 
 from bandit_gym.checks import check_choice, check_folder
 from bandit_gym.checks.files import RESULTS_VERSION, write_atomically
 from bandit_gym.checks.styles import FORMATS, STYLES
-from bandit_gym.results.statistics import LEVEL
-from bandit_gym.results.stored import Stored
-from bandit_gym.results.tables import (
-    DETAILS,
-    Row,
-    Table,
+from bandit_gym.experiments.blocks import COLUMNS, DOUBTED
+from bandit_gym.experiments.experiment import Entry
+from bandit_gym.results.statistics import (
+    FEW_REPLICATIONS,
+    LEVEL,
+    MIN_REPLICATIONS,
     aggregate,
-    make_aggregate,
-    make_tables,
+    regret_name,
     summarise,
+    without_score,
 )
+
+if TYPE_CHECKING:
+    from bandit_gym.results.results import Results
+
+COUNTED = {"wins": "better", "losses": "worse", "undecided": "undecided"}
+"""Title -> the verdict that is counted below it."""
+
+NOTHING = "-"
+DOUBTFUL = "*"
+Row = Mapping[Any, Any]
+Cells = dict[str, Callable[[Row], str]]  # title -> what a row has below it
+TITLED = [name for name, column in COLUMNS.items() if column.title]
+"""The columns of which there are estimates, that of the regret first."""
+
+DETAILS = [name for name in TITLED if COLUMNS[name].table != "estimates"]
+"""Those that a printed table shows where it is asked to, and a report always."""
 
 WIDTH, ENDLESS = 100, 10**6
 """Characters of a line where there is no terminal, and of one that is not to be broken."""
@@ -39,7 +60,21 @@ WRITTEN = {
 NEGATIVE = re.compile(r"(?<![\w-])-(?=\d)")
 
 
-def describe(results: Stored, *, columns: Sequence[str] = (), width: int = ENDLESS) -> str:
+class Table(NamedTuple):
+    """A table of a report, its cells written.
+
+    Attributes:
+        title: what stands above it.
+        cells: a row for each agent, by its label, and a column for each title.
+        notes: sentences that stand below it.
+    """
+
+    title: str
+    cells: pd.DataFrame
+    notes: list[str]
+
+
+def describe(results: Results, *, columns: Sequence[str] = (), width: int = ENDLESS) -> str:
     """Write what `contents` yields as plain text.
 
     Args:
@@ -53,7 +88,7 @@ def describe(results: Stored, *, columns: Sequence[str] = (), width: int = ENDLE
     )
 
 
-def contents(results: Stored, columns: Sequence[str] = ()) -> Iterator[Table | str]:
+def contents(results: Results, columns: Sequence[str] = ()) -> Iterator[Table | str]:
     """Yield one table per environment, then the scores over all, then what is missing or failed.
 
     If another version of the engine drew the numbers, that is said before all.
@@ -66,7 +101,7 @@ def contents(results: Stored, columns: Sequence[str] = ()) -> Iterator[Table | s
 
 
 def write_report(
-    results: Stored,
+    results: Results,
     directory: Path,
     *,
     formats: Sequence[str] = ("png", "svg"),
@@ -102,15 +137,7 @@ def write_report(
     save_all(results, directory, style=style, formats=formats)
 
 
-def draw_regret(results: Stored, directory: Path) -> list[Path]:
-    """Draw the regret over time, one picture per environment, and return the PNG files."""
-    from bandit_gym.results.plots import save_all
-
-    folder = check_folder("directory", directory)
-    return save_all(results, folder, kinds=["regret"], formats=["png"])
-
-
-def version_notes(results: Stored) -> Iterator[str]:
+def version_notes(results: Results) -> Iterator[str]:
     """Say what a reader must know before any number: that another version drew them."""
     if results.version != RESULTS_VERSION:
         yield (
@@ -119,7 +146,7 @@ def version_notes(results: Stored) -> Iterator[str]:
         )
 
 
-def closing_notes(results: Stored, rows: Sequence[Row]) -> Iterator[str]:
+def closing_notes(results: Results, rows: Sequence[Row]) -> Iterator[str]:
     """Say how verdicts are reached, and what is missing."""
     count = sum(not math.isnan(row["p_holm"]) for row in rows)
     if count:
@@ -162,7 +189,7 @@ def write_text(table: Table, width: int = ENDLESS) -> str:
     return "\n".join([wrap(table.title, width), body, *notes])
 
 
-def write_latex(results: Stored) -> str:
+def write_latex(results: Results) -> str:
     """Write the table of each environment, and that over all of them, ready to be included."""
     rows = summarise(results).to_dict("records")
     tables = *make_tables(results, rows).values(), *make_aggregate(results, rows)
@@ -218,3 +245,217 @@ def wrap(text: str, width: int) -> str:
 def _shorten(text: str, most: int) -> str:
     """Cut a text that has more than so many characters, and end it with an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def make_tables(
+    results: Results, rows: Sequence[Row], columns: Sequence[str] = ()
+) -> dict[Entry, Table]:
+    """Make a table of each environment that there are results of.
+
+    Args:
+        results: what is stored.
+        rows: those of `summarise`.
+        columns: names of those to show beside the usual ones.
+
+    Raises:
+        ValueError: if there is no estimate of one of them.
+    """
+    for name in columns:
+        check_choice("columns", name, TITLED)
+    made = {}
+    for environment in results.experiment.environments:
+        own = [row for row in rows if row["env"] == environment.label]
+        if own:
+            made[environment] = _make_estimates(results, environment, own, columns)
+    return made
+
+
+def _make_estimates(
+    results: Results,
+    environment: Entry,
+    rows: Sequence[Row],
+    columns: Sequence[str],
+) -> Table:
+    experiment, most = results.experiment, max(row["replications"] for row in rows)
+    title = (
+        f"{environment.label}: {most} replication{'s' * (most != 1)} of "
+        f"{experiment.horizon} steps, seed {experiment.seed}. Means ± 95 % intervals."
+    )
+    cells: Cells = {
+        "agent": lambda row: row["agent"],
+        regret_name(environment): partial(_write, "cumulative_regret"),
+        f"less {experiment.agents[0].label}'s, paired": lambda row: write_estimate(
+            row, "difference"
+        ),
+        "verdict": lambda row: row["verdict"] or NOTHING,
+        "p (Holm)": lambda row: write_p_value(row["p_holm"]),
+        **_cells(name for name in TITLED[1:] if name not in DETAILS),
+        **_cells(columns),
+        "samples/decision": lambda row: write_number(row["samples_per_decision"], "{:.1f}"),
+        "µs/decision": lambda row: write_number(row["microseconds_per_decision"], "{:.2f}"),
+    }
+    notes = [
+        _define_regret(environment),
+        *(f"{COLUMNS[name].title.capitalize()}: {COLUMNS[name].meaning}." for name in columns),
+        *interval_notes(rows, ("cumulative_regret", "difference", *columns)),
+        *_flag_notes(rows),
+        *_belief_notes(results, environment),
+    ]
+    return fill(title, rows, cells, notes)
+
+
+def _cells(names: Iterable[str]) -> Cells:
+    return {COLUMNS[name].title: partial(_write, name) for name in names}
+
+
+def _write(name: str, row: Row) -> str:
+    column = COLUMNS[name]
+    if column.unit == "share":
+        return write_number(row[name], "{:.0%}")
+    return write_estimate(row, name, column.digits)
+
+
+def _define_regret(environment: Entry) -> str:
+    over = "the noise" if "means" in environment.options else "instances drawn from the prior"
+    return (
+        f"{regret_name(environment).capitalize()}: sum over steps of "
+        f"{COLUMNS['cumulative_regret'].definition}, averaged over {over}."
+    )
+
+
+def _flag_notes(rows: Sequence[Row]) -> Iterator[str]:
+    """Say how many of their decisions agents called unreliable; nothing if none tells."""
+    telling = [row for row in rows if not math.isnan(row["flagged"])]
+    for row in telling:
+        if row["flagged"] > 0:
+            flagged = f"{row['agent']}: {write_share(row['flagged'])} of decisions flagged"
+            yield f"{flagged}{_reasons(row) or ', where it may be wrong'}."
+    if telling and not any(row["flagged"] for row in telling):
+        yield "No decision was flagged as unreliable."
+
+
+def _reasons(row: Row) -> str:
+    """Return ": " and the doubts of an agent in words, the most frequent first; "" if untold."""
+    names = sorted((name for name in DOUBTED if row.get(name, 0) > 0), key=lambda name: -row[name])
+    if len(names) < 2:
+        return "".join(f": {DOUBTED[name].words}" for name in names)
+    return ": " + ", ".join(f"{DOUBTED[name].words} ({write_share(row[name])})" for name in names)
+
+
+def _belief_notes(results: Results, environment: Entry) -> Iterator[str]:
+    """Say which agents believe in another prior or likelihood than the environment's."""
+    for found in results.usable(environment):
+        misbelief = found.blocks[0].origin.get("misbelief")
+        if isinstance(misbelief, str):
+            text = "".join(c if c.isprintable() else "?" for c in misbelief)
+            yield f"{found.run.agent.label}: misspecified, for it {text}."
+
+
+def make_aggregate(results: Results, rows: Sequence[Row]) -> Iterator[Table]:
+    """Yield the table over all environments, where there are several.
+
+    Args:
+        results: what is stored.
+        rows: those of `summarise`, whose verdicts are counted.
+    """
+    several = len(results.experiment.environments) > 1
+    scores = aggregate(results).to_dict("records") if several else []
+    if not scores:
+        return
+    title = (
+        "All environments: pseudo-regret as a share of what uniform play loses, over environments\n"
+        "and replications. The interquartile mean drops the tails, which the mean has."
+    )
+    verdicts = Counter((row["agent"], row["verdict"]) for row in rows)
+    cells: Cells = {
+        "agent": lambda row: row["agent"],
+        "interquartile mean": lambda row: write_estimate(row, "score_iqm", digits=3),
+        "mean": lambda row: write_number(row["score_mean"], "{:.3f}"),
+        **{title: partial(_count, verdicts, word) for title, word in COUNTED.items()},
+    }
+    notes = [*_score_notes(results), *interval_notes(scores, ["score_iqm"])]
+    yield fill(title, scores, cells, notes)
+
+
+def _score_notes(results: Results) -> Iterator[str]:
+    """Say which environments have no score; nothing if all have one."""
+    labels = "; ".join(environment.label for environment in without_score(results))
+    if labels:
+        yield f"Left out of the scores, as what uniform play loses is 0 or unknown there: {labels}."
+
+
+def _count(verdicts: Counter[tuple[str, str]], word: str, row: Row) -> str:
+    """Write how often an agent has a verdict; nothing of the reference."""
+    is_judged = any(verdicts[row["agent"], each] for each in COUNTED.values())
+    return str(verdicts[row["agent"], word]) if is_judged else NOTHING
+
+
+def fill(title: str, rows: Sequence[Row], cells: Cells, notes: Iterable[str]) -> Table:
+    """Make a table by writing the cells of each row."""
+    lines = [[write(row) for write in cells.values()] for row in rows]
+    written = pd.DataFrame(lines, columns=list(cells))
+    first = written.columns[0]  # whose cells name the rows
+    named = written.set_index(first).rename_axis(index=None, columns=first)
+    return Table(title, named, list(notes))
+
+
+# -- Cells: how numbers, their intervals and what is missing of them are written
+
+
+def write_estimate(row: Row, name: str, digits: int = 1) -> str:
+    """Write "mean ± half width", or the two ends where the interval is lopsided.
+
+    The half width has two digits, and the mean has as many decimals.
+
+    Args:
+        row: of estimates.
+        name: of the estimate.
+        digits: decimals where there is no interval, or where it has no width.
+    """
+    mean, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
+    if math.isnan(mean):
+        return NOTHING
+    if is_missing(row, name):
+        return f"{mean:z.{digits}f} ± {NOTHING}"
+    mark = DOUBTFUL if _is_marked(row, name) else ""
+    half = max(high - mean, mean - low)
+    if half > 0:
+        digits = max(0, 1 - math.floor(math.log10(half)))
+    if abs(high + low - 2 * mean) < 0.5 * 10**-digits:
+        return f"{mean:z.{digits}f} ± {high - mean:.{digits}f}{mark}"
+    return f"{mean:z.{digits}f} [{low:z.{digits}f}, {high:z.{digits}f}]{mark}"
+
+
+def write_share(share: float) -> str:
+    """Write a share in per cent; one that is not zero never as zero."""
+    return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
+
+
+def write_number(value: float, form: str) -> str:
+    """Write a number in a form of `str.format`, or that there is none."""
+    return NOTHING if math.isnan(value) else form.format(value)
+
+
+def write_p_value(value: float) -> str:
+    """Write a p-value to three digits."""
+    return "<0.001" if value < 0.001 else write_number(value, "{:.3f}")
+
+
+def interval_notes(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    """Say where intervals are missing, and which of those named may be too short."""
+    if any(is_missing(row, name) for row in rows for name in names):
+        yield f"{NOTHING} for an interval or a p-value: none below {MIN_REPLICATIONS} replications."
+    if any(_is_marked(row, name) for row in rows for name in names):
+        yield (
+            f"{DOUBTFUL} A long tail and fewer than {FEW_REPLICATIONS} replications: the interval "
+            "may be too short."
+        )
+
+
+def is_missing(row: Row, name: str) -> bool:
+    """Say whether there is an estimate without an interval."""
+    return math.isnan(row[f"{name}_low"]) and not math.isnan(row[name])
+
+
+def _is_marked(row: Row, name: str) -> bool:
+    return bool(row.get(f"{name}_is_doubtful")) and not is_missing(row, name)

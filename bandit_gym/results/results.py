@@ -1,22 +1,30 @@
-"""What an experiment has shown: one object with rows, tables, curves, figures."""
+"""What an experiment has shown: one object with rows, tables, curves, figures.
+
+This is the one place that opens blocks, each of them once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from bandit_gym.checks import check_choice, check_folder, check_object, check_path
-from bandit_gym.experiments.blocks import OWN, columns_of
-from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.experiments.store import Store, read_manifest
+from bandit_gym.checks.files import RESULTS_VERSION
+from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.experiments.blocks import COLUMNS, OWN, columns_of
+from bandit_gym.experiments.experiment import Entry, Experiment, Run
+from bandit_gym.experiments.store import Store, open_parquet, read_manifest, read_map
 from bandit_gym.results.page import write_part
 from bandit_gym.results.report import contents, describe
-from bandit_gym.results.statistics import mean_interval
-from bandit_gym.results.stored import Stored, check_origin, open_run
-from bandit_gym.results.tables import summarise
+from bandit_gym.results.statistics import mean_interval, summarise
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +33,116 @@ CURVES = "environment", "agent", "step", "mean", "low", "high"
 """The columns of `Results.curves`."""
 
 
-class Results(Stored):
+@dataclass(frozen=True)
+class Block:
+    """A stored block, opened; all that is read of it is asked here.
+
+    Attributes:
+        run: the run it belongs to.
+        replications: those of its replications that the experiment asks for.
+        data: the bytes of its Parquet file, a row per replication and step.
+        origin: what it was drawn from.
+    """
+
+    run: Run
+    replications: range
+    data: pa.Buffer
+    origin: dict[str, Any]
+
+    def column(self, name: str) -> FloatArray:
+        """Return a column, or a diagnostic of the agent's own, as (R, S).
+
+        Raises:
+            ValueError: if nobody declared or told it.
+        """
+        if name not in COLUMNS or name == OWN:
+            known = [other for other in COLUMNS if other != OWN]
+            values = self.own[check_choice("column", name, [*known, *self.own])]
+        elif name in self.file.schema_arrow.names:
+            values = self._read([name])[name].to_numpy()
+        else:  # a column that was not there when the block was stored
+            values = np.full(self.file.metadata.num_rows, np.nan)
+        return values.reshape(self.run.block_size, -1)[: len(self.replications)]  # type: ignore[no-any-return]
+
+    def frame(self) -> pd.DataFrame:
+        """Return the tidy rows of its replications, with labels and a column per own diagnostic."""
+        num_rows = len(self.replications) * len(self.run.steps)
+        table = self._read(self.names).slice(0, num_rows).to_pandas()
+        labels = {"env": self.run.environment.label, "agent": self.run.agent.label}
+        own = {name: values[:num_rows] for name, values in self.own.items()}
+        return table.assign(**labels, **own).astype(dict.fromkeys(labels, "category"))
+
+    @cached_property
+    def file(self) -> pq.ParquetFile:
+        """Its Parquet file."""
+        return open_parquet(self.data)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the file that this version knows, in its order."""
+        found = self.file.schema_arrow.names
+        return [name for name in COLUMNS if name in found and name != OWN]
+
+    @cached_property
+    def own(self) -> dict[str, FloatArray]:
+        """Name -> (rows,) values of the diagnostics that only this agent tells."""
+        return read_map(self._read([OWN])[OWN]) if OWN in self.file.schema_arrow.names else {}
+
+    def _read(self, names: list[str]) -> pa.Table:
+        """Read some columns; starting threads costs more than they save on so little."""
+        return self.file.read(names, use_threads=False)
+
+
+@dataclass(frozen=True)
+class RunResults:
+    """What is stored of one run, restricted to the replications that the experiment asks for.
+
+    Attributes:
+        run: the run.
+        blocks: the stored blocks that are whole, in their order.
+        failures: block -> traceback of the blocks that raised.
+        timings: block -> the `agent_seconds` that its `decisions` took, where that is known.
+    """
+
+    run: Run
+    blocks: tuple[Block, ...]
+    failures: dict[int, str]
+    timings: dict[int, dict[str, Any]]
+
+    @property
+    def replications(self) -> IntArray:
+        """(R,) indices of the stored replications, sorted."""
+        return np.array([r for block in self.blocks for r in block.replications], dtype=np.int64)
+
+    @property
+    def steps(self) -> IntArray:
+        """(S,) recorded steps."""
+        return self.run.steps
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether there is anything to report: some blocks, and none that failed."""
+        return bool(self.blocks) and not self.failures
+
+    def curves(self, column: str) -> FloatArray:
+        """Return a column as (R, S), one row per replication; see `blocks.COLUMNS`."""
+        return np.concatenate([block.column(column) for block in self.blocks])
+
+    def final(self, column: str) -> FloatArray:
+        """Return the (R,) values of a column at the horizon."""
+        return self.curves(column)[:, -1]
+
+    def seconds_per_decision(self) -> float:
+        """Return the agent's own time for one `act` and `observe` of one lane; NaN if unknown."""
+        seconds, decisions = (
+            sum(facts[name] for facts in self.timings.values())
+            for name in ("agent_seconds", "decisions")
+        )
+        return float(seconds / decisions) if decisions else float("nan")
+
+
+@dataclass(frozen=True, repr=False)
+class Results:
     """What is stored of an experiment; blocks that are missing or damaged are left out.
 
     Attributes:
@@ -34,6 +151,30 @@ class Results(Stored):
         runs: what there is of each of its runs, in its order.
         damaged: names of the blocks that are torn, altered, or just being written.
     """
+
+    experiment: Experiment
+    version: int
+    runs: tuple[RunResults, ...]
+    damaged: tuple[str, ...] = ()
+
+    @property
+    def num_missing(self) -> int:
+        """Blocks that are still to come."""
+        return sum(self.experiment.num_blocks - len(found.blocks) for found in self.runs)
+
+    @property
+    def failed(self) -> list[RunResults]:
+        """Runs in which a block raised."""
+        return [found for found in self.runs if found.failures]
+
+    def usable(self, environment: Entry) -> list[RunResults]:
+        """Return the runs in an environment that can be reported."""
+        return [r for r in self.runs if r.run.environment == environment and r.is_usable]
+
+    def reference(self, environment: Entry) -> RunResults | None:
+        """Return the first agent's run in an environment; None if it cannot be reported."""
+        first = self.experiment.agents[0]
+        return next((r for r in self.usable(environment) if r.run.agent == first), None)
 
     def frames(self) -> Iterator[pd.DataFrame]:
         """Yield the tidy rows of block after block, all with the same columns."""
@@ -136,7 +277,42 @@ def load_results(directory: str | Path, experiment: Experiment | None = None) ->
     folder = check_path("directory", directory)
     stored = read_manifest(folder)
     experiment = stored if experiment is None else experiment
-    opened = [open_run(Store(folder), experiment, run) for run in experiment.runs]
+    opened = [_open_run(Store(folder), experiment, run) for run in experiment.runs]
     runs, damaged = tuple(run for run, _ in opened), [name for _, names in opened for name in names]
-    version = check_origin(folder, [block for run in runs for block in run.blocks])
+    version = _check_origin(folder, [block for run in runs for block in run.blocks])
     return Results(experiment, version, runs, tuple(damaged))
+
+
+def _open_run(store: Store, experiment: Experiment, run: Run) -> tuple[RunResults, list[str]]:
+    """Return what is stored of a run, and the names of the blocks that are not what they claim."""
+    blocks, refused = dict[int, Block](), list[str]()
+    for number, stored in store.read_blocks(run, experiment.num_blocks):
+        if stored is None:
+            refused.append(f"{run.name}/{number:05d}")
+        else:
+            every = run.replications(number)
+            blocks[number] = Block(run, every[: experiment.replications - every.start], *stored)
+    failures = {
+        number: text
+        for number, text in store.read_failures(run).items()
+        if number not in blocks and number < experiment.num_blocks
+    }
+    timings = {n: facts for n, facts in store.read_timings(run).items() if n in blocks}
+    return RunResults(run, tuple(blocks.values()), failures, timings), refused
+
+
+def _check_origin(folder: Path, blocks: Sequence[Block]) -> int:
+    """Return the results version of all blocks; refuse those of two versions, or of two codes."""
+    seen: dict[str, Any] = {}
+    for block in blocks:
+        origin = {"the engine": block.origin["results_version"]}
+        for part, entry in (("environment", block.run.environment), ("agent", block.run.agent)):
+            origin[f"{part} {entry.label}"] = block.origin["sources"].get(part)
+        for name, code in origin.items():
+            if seen.setdefault(name, code) != code:
+                raise ValueError(
+                    f"the folder must hold blocks of one code, got {str(folder)!r} with two of "
+                    f"{name}, of which the older are to be computed again; finish that with "
+                    "--recompute."
+                )
+    return int(seen.get("the engine", RESULTS_VERSION))

@@ -5,7 +5,7 @@ single environments with their seeds, to the last bit. All arguments are JSON-ab
 `env.spec` and experiments can tell them; `wrap` reads them from a list of dicts.
 """
 
-from bandit_gym.wrappers.delays import deliver
+from bandit_gym.wrappers.effects import deliver
 from bandit_gym.wrappers.wrapping import (
     BatchedFeedback,
     DelayedReward,

@@ -1,21 +1,28 @@
 """What a wrapper does to N lanes of a world, whatever kind of environment it wraps.
 
-A single environment is one lane. All that is drawn comes from the lanes' own addressed streams, at
-the lane's step, so that a lane is the same alone and among others.
+Rewards arrive later than the pulls that earned them (`Delay`, `Batches`), or the means move while
+the episode goes on (`Moving`). A single environment is one lane. All that is drawn comes from the
+lanes' own addressed streams, at the lane's step, so that a lane is the same alone and among others.
 
-Letters: N lanes, M of them, K arms.
+Letters: N lanes, M of them, K arms, R places for rewards on their way, W of which may arrive in one
+step.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium.spaces import Discrete
+from scipy import special
 
-from bandit_gym.checks import message
-from bandit_gym.checks.typing import FloatArray, IntArray
-from bandit_gym.envs.bandit import World
+from bandit_gym.checks import check_integer, check_mask, check_real, make_named, message
+from bandit_gym.checks.typing import BoolArray, FloatArray, IntArray
+from bandit_gym.envs.bandit import World, draw_means
+from bandit_gym.numerics.streams import DELAYS, MOVES, SWITCHES
 
 Told = dict[str, np.ndarray]
 """Infos: name -> (N, ...) values, of which those of the lanes at hand mean something."""
@@ -73,3 +80,247 @@ def check_place(env: Any, effect_class: type[Effect]) -> None:
     if effect_class.kind == "delays" and not isinstance(space, Discrete):
         condition = "have observation='constant', for others show rewards at once"
         raise ValueError(message("env", condition, space))
+
+
+# -- Late rewards ----------------------------------------------------------------------------------
+
+LONGEST = 10**6
+"""Steps that a reward may take."""
+
+NEVER = np.iinfo(np.int64).max
+
+FEEDBACK = "feedback_step", "feedback_action", "feedback_reward"
+"""What a step tells of the rewards that arrive in it."""
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Delays from `low` to `high`, both included, all alike."""
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        check_integer("low", self.low, minimum=0)
+        check_integer("high", self.high, minimum=self.low, maximum=LONGEST)
+
+    def draw(self, uniforms: FloatArray) -> IntArray:
+        """Return (M,) delays made of (M,) uniform numbers."""
+        drawn = self.low + (uniforms * (self.high - self.low + 1)).astype(np.int64)
+        return np.minimum(drawn, self.high)
+
+
+class Post(Effect):
+    """Keeps the rewards of N lanes until they are due.
+
+    Arguments:
+        world: the environment.
+        num_places: R, more than the steps that a reward takes at most.
+        width: W.
+    """
+
+    kind = "delays"
+
+    def __init__(self, world: World, num_places: int, width: int) -> None:
+        super().__init__(world)
+        shape = self.num_lanes, num_places
+        self._width = width
+        self._due, self._pulled = np.full(shape, -1), np.zeros(shape, dtype=np.int64)
+        self._actions, self._rewards = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        self._arrivals = np.zeros(self.num_lanes, dtype=np.int64)  # of the rewards to come
+
+    @abstractmethod
+    def arrivals(self, lanes: IntArray) -> IntArray:
+        """Return the (M,) steps in which the rewards of the next step of the lanes arrive."""
+
+    def restart(self, lanes: IntArray) -> Told:
+        """Lose what is on its way."""
+        self._due[lanes] = -1
+        return super().restart(lanes)
+
+    def begin(self, lanes: IntArray, actions: IntArray) -> None:
+        """Draw when the rewards of this step will arrive."""
+        self._arrivals[lanes] = self.arrivals(lanes)
+
+    def follow(
+        self, lanes: IntArray, actions: IntArray, rewards: FloatArray
+    ) -> tuple[FloatArray, Told]:
+        """Send the rewards of this step on their way, and hand out those that are due."""
+        now = self.steps[lanes]
+        cells = lanes, now % self._due.shape[1]
+        self._due[cells], self._pulled[cells] = self._arrivals[lanes], now
+        self._actions[cells], self._rewards[cells] = actions[lanes], rewards[lanes]
+        is_due = self._due[lanes] == now[:, None]
+        order = np.argsort(np.where(is_due, self._pulled[lanes], NEVER), axis=1, kind="stable")
+        rows, chosen = lanes[:, None], order[:, : self._width]
+        is_real = np.take_along_axis(is_due, chosen, axis=1)
+        shape = self.num_lanes, self._width
+        told = {"pull_reward": np.array(rewards, dtype=np.float64)}
+        kept = (self._pulled, -1), (self._actions, -1), (self._rewards, 0)
+        for name, (values, blank) in zip(FEEDBACK, kept, strict=True):
+            told[name] = np.full(shape, blank, dtype=values.dtype)
+            told[name][lanes] = np.where(is_real, values[rows, chosen], blank)
+        handed = np.array(rewards, dtype=np.float64)
+        handed[lanes] = told["feedback_reward"][lanes].sum(axis=1)
+        super().follow(lanes, actions, rewards)
+        return handed, told
+
+
+class Delay(Post):
+    """Each reward takes a number of steps, fixed or random; see `DelayedReward`."""
+
+    def __init__(self, world: World, delay: int | Mapping[str, Any]) -> None:
+        if isinstance(delay, Mapping):
+            self._law: Uniform = make_named("delay", delay, {"uniform": Uniform})
+        else:
+            steps = check_integer("delay", delay, minimum=0, maximum=LONGEST)
+            self._law = Uniform(steps, steps)
+        longest = self._law.high
+        self._is_fixed = not isinstance(delay, Mapping)
+        super().__init__(world, longest + 1, 1 if self._is_fixed else longest + 1)
+
+    def arrivals(self, lanes: IntArray) -> IntArray:
+        """Return the steps of arrival; the delay of step t is made of number t of its stream."""
+        now = self.steps[lanes]
+        if self._is_fixed:
+            return now + self._law.high
+        return now + self._law.draw(self.world.streams.uniforms(DELAYS, lanes, now, 1)[0])
+
+
+class Batches(Post):
+    """The rewards of B steps arrive together at the last of them; see `BatchedFeedback`."""
+
+    def __init__(self, world: World, size: int) -> None:
+        self._size = check_integer("size", size, minimum=1, maximum=LONGEST)
+        super().__init__(world, size, size)
+
+    def arrivals(self, lanes: IntArray) -> IntArray:
+        """Return the last steps of the batches that the lanes are in."""
+        return (self.steps[lanes] // self._size + 1) * self._size - 1
+
+
+def deliver(agent: Any, info: Mapping[str, Any], *, mask: Any = None) -> None:
+    """Let an agent observe the rewards that have arrived, for the actions they belong to.
+
+    `bandit_gym.wrappers.DelayedReward` says what `info` holds.
+
+    Args:
+        agent: the learner.
+        info: what a step of a world of delayed rewards told.
+        mask: (N,) bool, the lanes in which to observe; None means all.
+
+    Raises:
+        ValueError: if `info` tells no late rewards; the agent is then unchanged.
+    """
+    if "regret" not in info and "feedback_step" not in info:  # all lanes were reset
+        _observe_nothing(agent)
+        return
+    if not {*FEEDBACK} <= {*info}:
+        condition = f"tell {' and '.join(FEEDBACK)}, as worlds of late rewards do"
+        raise ValueError(message("info", condition, sorted(info)))
+    steps, actions, rewards = (np.atleast_2d(info[name]) for name in FEEDBACK)
+    is_here = np.ones(steps.shape, dtype=bool)
+    for name, lanes in (("_feedback_step", info.get("_feedback_step")), ("mask", mask)):
+        if lanes is not None:
+            is_here &= check_mask(name, lanes, len(steps))[:, None]
+    has_reset = not is_here.all()
+    is_here &= steps >= 0
+    for arrived, arms, paid in zip(is_here.T, actions.T, rewards.T, strict=True):
+        if np.ndim(info["feedback_step"]) == 1:  # a single run
+            if arrived[0]:
+                agent.observe(int(arms[0]), float(paid[0]))
+        elif arrived.any() or has_reset:
+            agent.observe(arms, paid, mask=arrived)
+
+
+def _observe_nothing(agent: Any) -> None:
+    """Let an agent of lanes that counts its acts know that autoreset ignored the last."""
+    if num_envs := getattr(agent, "num_envs", None):
+        none = np.zeros(num_envs, dtype=bool)
+        agent.observe(none.astype(np.int64), none.astype(np.float64), mask=none)
+
+
+# -- Moving means ----------------------------------------------------------------------------------
+
+WAYS = "std, period and probability"
+
+
+class Moving(Effect):
+    """Means move before each pull but the first; see `Drift`."""
+
+    kind = "means"
+
+    def __init__(
+        self,
+        world: World,
+        std: float | None,
+        period: int | None,
+        probability: float | None,
+    ) -> None:
+        super().__init__(world)
+        given = std, period, probability
+        if sum(value is None for value in given) != 2:  # an array equals nothing at once
+            raise ValueError(message(WAYS, "be a number and None twice", given))
+        self._std = self._period = self._probability = None
+        if std is not None:
+            self._std = check_real("std", std, above=0.0)
+        if period is not None:
+            self._period = check_integer("period", period, minimum=1)
+        if probability is not None:
+            self._probability = check_real("probability", probability, above=0.0, maximum=1.0)
+        self._low, self._high = world.problem.arm_support().T
+        self._shown = np.zeros((self.num_lanes, self.num_arms))
+        self._rngs: dict[int, np.random.Generator] = {}
+
+    def restart(self, lanes: IntArray) -> Told:
+        """Begin at the means that the episode begins with."""
+        if self._std is None:
+            fresh = self.world.streams.generators(SWITCHES, lanes)
+            self._rngs |= dict(zip(lanes.tolist(), fresh, strict=True))
+        return super().restart(lanes)
+
+    def begin(self, lanes: IntArray, actions: IntArray) -> None:
+        """Move the means of the lanes that have played before."""
+        movers = lanes[self.steps[lanes] > 0]
+        means = self.world.means
+        if self._std is not None:
+            means[movers] = self._walk(means[movers], movers)
+        else:
+            for lane in movers[self._is_switching(movers)].tolist():
+                means[lane] = draw_means(self.world.problem.prior, self._rngs[lane], self.num_arms)
+        if len(movers):
+            self.world.change(means)
+        self._shown = means
+
+    def follow(
+        self, lanes: IntArray, actions: IntArray, rewards: FloatArray
+    ) -> tuple[FloatArray, Told]:
+        """Tell the means that were played on."""
+        return super().follow(lanes, actions, rewards)[0], {"means": self._shown}
+
+    def _walk(self, means: FloatArray, lanes: IntArray) -> FloatArray:
+        """Return (M, K) means after a step, turned back at the ends of what the prior allows."""
+        first = (self.steps[lanes] - 1) * self.num_arms
+        uniforms = self.world.streams.uniforms(MOVES, lanes, first, self.num_arms).T
+        steps = special.ndtri(np.maximum(uniforms, np.finfo(float).tiny))
+        return reflect(means + self._std * steps, self._low, self._high)
+
+    def _is_switching(self, lanes: IntArray) -> BoolArray:
+        now = self.steps[lanes]
+        if self._period is not None:
+            return now % self._period == 0  # type: ignore[no-any-return]
+        return self.world.streams.uniforms(MOVES, lanes, now, 1)[0] < self._probability
+
+
+def reflect(x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Return (M, K) numbers turned back at the (K,) ends, as often as it takes, into [low, high].
+
+    Ends may be infinite.
+    """
+    with np.errstate(invalid="ignore"):  # of what is not chosen
+        above = np.where(np.isfinite(low), low + np.abs(x - low), x)
+        below = np.where(np.isfinite(high), high - np.abs(high - x), x)
+        width = high - low
+        folded = low + (width - np.abs(width - np.mod(x - low, 2 * width)))
+    found = np.where(np.isfinite(low), above, below)
+    return np.where(np.isfinite(width), np.clip(folded, low, high), found)

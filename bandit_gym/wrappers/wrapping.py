@@ -28,10 +28,9 @@ from bandit_gym.checks import (
     split_name,
 )
 from bandit_gym.envs import BanditEnv, BanditVectorEnv
-from bandit_gym.envs.bandit import LANE, tell
-from bandit_gym.wrappers.changing import Moving
-from bandit_gym.wrappers.delays import Batches, Delay
-from bandit_gym.wrappers.effects import Effect, Told, check_place
+from bandit_gym.envs.bandit import LANE
+from bandit_gym.envs.observations import tell
+from bandit_gym.wrappers.effects import Batches, Delay, Effect, Moving, Told, check_place
 
 if TYPE_CHECKING:
     BaseVectorWrapper = VectorWrapper[Any, Any, Any, Any, Any]
@@ -215,10 +214,8 @@ def wrap(env: Any, wrappers: Any) -> Any:
         TypeError: if they are no such list, or an option is of the wrong kind.
         ValueError: if a name or an option is unknown, or a value out of range.
     """
-    for settings, (make, options) in zip(wrappers, check_wrappers(wrappers), strict=True):
+    for make, options in check_wrappers(wrappers):
         env = make(env, **options)
-        if not isinstance(env, gym.Env | gym.vector.VectorEnv):
-            raise TypeError(message("wrapper", "name what makes an environment", settings["name"]))
     return env
 
 

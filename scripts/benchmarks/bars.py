@@ -44,29 +44,21 @@ RULE_MICROSECONDS = at_most(100, None, "below a decision of the paper's race")
 
 PEER = "no slower than what you would take instead"
 FLAT = "statistics are sufficient: a step costs the same at any t"
-LINEAR = "a machine's caches are all that may bend the line"
 
 BARS: Mapping[str, Bar] = {
     CONTROL: at_most(1.1, 1.02, "more: other processes took the processor, all rows are void"),
     "environment.bernoulli.many.sync": at_least(300, 500, "what it was at results version 2"),
     "environment.bernoulli.many.limit": at_most(2.5, 1.5, "checks and infos, beside the pull"),
-    "environment.bernoulli.gymnax.t10": at_least(1, 2, PEER),
-    "environment.bernoulli.gymnax.t50": at_least(1, 3, PEER),
-    "environment.bernoulli.gymnax.t200": at_least(1, 4, PEER),
     "environment.bernoulli.gymnax.t1000": at_least(1, 8, PEER),
     "exact.many.numpy": at_least(1.7, 2.3, "the limit found: 26 ns a variate, half of NumPy's"),
     "exact.many.grid": at_most(9, 6, "a table a reward is copied, and ten are searched"),
-    "exact.one.bayesianbandits": at_least(1, 3, PEER),
     "exact.one.mabwiser": at_least(1, 3, PEER),
     "exact.one.river": at_least(1, 3, PEER),
-    "exact.one.smpybandits": at_least(1, 3, PEER),
     "exact.one.numpy": at_least(0.85, 1, "checks cost as much as NumPy's one call"),
     "racing.bernoulli.bulk": at_most(
         0.75, 0.45, "the limit found: variates alone are 0.45; then weights, and the loop"
     ),
-    "racing.bernoulli.loop": at_least(40, 100, "what compiling a loop is worth"),
     "racing.matched": at_most(1.5, 1.1, "a race that need not race must cost no more"),
-    "smc.step": at_least(1, None, "a step in plain NumPy is what a user would write"),
     "smc.many.particles": at_least(1, 3, PEER),
     "smc.one.particles": at_least(0.75, 1, "the limit found: checks, and the best arm of a draw"),
     "smc.one.numpy": at_most(3, 2, "ten lines check nothing"),
@@ -85,10 +77,6 @@ BARS: Mapping[str, Bar] = {
     "growth.steps.exact": at_most(1.1, None, FLAT),
     "growth.steps.racing": at_most(1.1, None, FLAT),
     "growth.steps.smc": at_most(1.1, None, FLAT),
-    "growth.arms.exact": at_most(1.5, None, LINEAR),
-    "growth.arms.racing-fixed": at_most(1.5, None, LINEAR),
-    "growth.lanes.exact": at_most(1.5, None, LINEAR),
-    "growth.lanes.racing-fixed": at_most(1.5, None, LINEAR),
     "growth.memory.ratio": at_most(1.1, None, "what is recorded does not grow with T"),
     "growth.memory.replications": at_most(1.1, None, "a block is forgotten when it is stored"),
     "harness.racing": at_most(0.05, None, "a user pays for the agent, not for us"),

@@ -37,7 +37,6 @@ def measurements(session: Session) -> Iterator[Measurement]:
     yield Measurement(("end-to-end.trivial",), partial(_trivial, session.effort))
     yield Measurement(("end-to-end.gain",), partial(_gain, session.effort))
     if session.effort.is_full:
-        yield Measurement(("end-to-end.cold",), partial(_cold, session.effort))
         yield Measurement(("end-to-end.readme",), partial(_readme, session.effort))
 
 
@@ -103,11 +102,6 @@ def _gain(effort: Effort) -> Iterator[Row]:
     title = f"compare, {_name(size)}: 1 worker / 2 workers, wall clock"
     note = f"1 worker: {min(one['wall'] for one, _ in pairs):.3g} s"
     yield summarise("end-to-end.gain", title, gains, "x", note)
-
-
-def _cold(effort: Effort) -> Iterator[Row]:
-    size = _size(effort)
-    yield _timed("cold", f"compare, {_name(size)}: cold", [_compare(size)], effort)
 
 
 def _timed(name: str, title: str, runs: Sequence[Finished], effort: Effort) -> Row:

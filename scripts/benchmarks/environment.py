@@ -1,8 +1,8 @@
 """Environment steps per second: native against `SyncVectorEnv`, gymnax and plain NumPy.
 
-A native round is a whole episode, the drawing of new means included; gymnax's is 1,000 steps of
-episodes as long. `SyncVectorEnv` is timed between resets, for an episode of it takes too long: that
-is in its favour. Native environments are warm: their numbers come from the compiled loop.
+A native round is a whole episode of 1,000 steps, the drawing of new means included, as gymnax's is.
+`SyncVectorEnv` is timed between resets, for an episode of it takes too long: that is in its favour.
+Native environments are warm: their numbers come from the compiled loop.
 """
 
 from __future__ import annotations
@@ -21,19 +21,15 @@ from benchmarks.session import HORIZON, Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
 
 LANES = {"few": 64, "many": 2000}
-EPISODES = 10, 50, 200, HORIZON
-"""Lengths at which the worlds race with gymnax."""
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of steps and resets of every id, and of Bernoulli steps against gymnax."""
+    """Tell of steps of every id, and of Bernoulli steps against gymnax."""
     for env_id in ENV_IDS:
         yield _steps(session, env_id, "few")
         if session.effort.is_full or env_id == ENV_IDS[0]:
             yield _steps(session, env_id, "many")
-        yield _resets(session, env_id)
-    for length in EPISODES:
-        yield _against_gymnax(session, length)
+    yield _against_gymnax(session)
 
 
 def _steps(session: Session, env_id: str, label: str) -> Measurement:
@@ -55,28 +51,15 @@ def _steps(session: Session, env_id: str, label: str) -> Measurement:
     return session.match(title, ratios, "step of a lane", contestants)
 
 
-def _resets(session: Session, env_id: str) -> Measurement:
-    num_lanes = session.effort.width(LANES["few"])
-
-    def contestants() -> Contestants:
-        envs = {"native": _native(env_id, num_lanes), "SyncVectorEnv": _sync(env_id, num_lanes)}
-        envs["SyncVectorEnv"].reset(seed=0)
-        return {name: rounds_of(env.reset, num_lanes) for name, env in envs.items()}
-
-    ratios = {f"environment.{_name(env_id)}.few.reset": ("SyncVectorEnv", "native")}
-    title = f"{_name(env_id)} reset, {num_lanes} lanes: "
-    return session.match(title, ratios, "reset of a lane", contestants)
-
-
-def _against_gymnax(session: Session, length: int) -> Measurement:
+def _against_gymnax(session: Session) -> Measurement:
     num_lanes = session.effort.width(LANES["many"])
 
     def contestants() -> Contestants:
-        native = _native_episode(ENV_IDS[0], num_lanes, num_arms=2, length=length)
-        return {"native": native, "gymnax": session.peers.contestant("gymnax", str(length))}
+        native = _native_episode(ENV_IDS[0], num_lanes, num_arms=2)
+        return {"native": native, "gymnax": session.peers.contestant("gymnax")}
 
-    ratios = {f"environment.bernoulli.gymnax.t{length}": ("gymnax", "native")}
-    title = f"bernoulli step, {num_lanes} lanes, 2 arms, episodes of {length}: "
+    ratios = {f"environment.bernoulli.gymnax.t{HORIZON}": ("gymnax", "native")}
+    title = f"bernoulli step, {num_lanes} lanes, 2 arms, episodes of {HORIZON}: "
     return session.match(title, ratios, "step of a lane", contestants)
 
 
@@ -103,11 +86,9 @@ def _sync(env_id: str, num_lanes: int) -> SyncVectorEnv:
     return SyncVectorEnv([make] * num_lanes)
 
 
-def _native_episode(
-    env_id: str, num_lanes: int, num_arms: int = 10, length: int = HORIZON
-) -> Contestant:
-    env = _native(env_id, num_lanes, num_arms=num_arms, max_episode_steps=length)
-    actions = np.random.default_rng(0).integers(num_arms, size=(length, num_lanes))
+def _native_episode(env_id: str, num_lanes: int, num_arms: int = 10) -> Contestant:
+    env = _native(env_id, num_lanes, num_arms=num_arms, max_episode_steps=HORIZON)
+    actions = np.random.default_rng(0).integers(num_arms, size=(HORIZON, num_lanes))
 
     def play() -> None:
         env.reset()

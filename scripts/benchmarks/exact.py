@@ -18,7 +18,7 @@ from benchmarks.session import Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
 from benchmarks.workers.one_lane import NUM_ARMS, NUM_STEPS, new_game
 
-PEER_NAMES = ("bayesianbandits", "mabwiser", "river", "smpybandits")
+PEER_NAMES = ("mabwiser", "river")
 NUM_LANES = 2000
 NUM_BATCH_STEPS = 100
 NUM_GRID_STEPS = 500

@@ -19,14 +19,14 @@ from benchmarks.workers.one_lane import NUM_ARMS
 PRIOR = TruncatedNormal(0.5, 0.1)
 
 
-def conjugate_problem(shape: float, num_arms: int = NUM_ARMS) -> BanditProblem:
+def conjugate_problem(shape: float) -> BanditProblem:
     """Return Bernoulli rewards under the prior Beta(shape, shape)."""
-    return BanditProblem(Bernoulli(), Beta(shape, shape), num_arms)
+    return BanditProblem(Bernoulli(), Beta(shape, shape), NUM_ARMS)
 
 
-def truncated_problem(num_arms: int = NUM_ARMS) -> BanditProblem:
+def truncated_problem() -> BanditProblem:
     """Return Bernoulli rewards under PRIOR, which is not conjugate to them."""
-    return BanditProblem(Bernoulli(), PRIOR, num_arms)
+    return BanditProblem(Bernoulli(), PRIOR, NUM_ARMS)
 
 
 class Learner(Protocol):

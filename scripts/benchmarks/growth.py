@@ -1,14 +1,12 @@
-"""How costs grow: with time (not at all), with arms (linearly), with lanes (less than linearly).
+"""How costs grow with time: not at all.
 
 Agents are brought to step t by `warm_start`, arms pulled evenly, and then play 5 steps on from
-there. The length of a race depends on the data, and so on t: Racing takes part as it is, and with
-races of a fixed length, which shows what the machinery costs; both with the paper's proposal.
+there. The length of a race, by the paper's stop, depends on the data, and so on t.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,18 +19,12 @@ from benchmarks.timing import Contestant, Row, rounds_of, summarise
 
 BASELINE = 100
 NUM_PLAYED = 5
-NUM_ARM_LANES = 10
-FIXED_RACE = 64
 
-AGENTS: dict[str, Callable[[int], Agent]] = {
-    "exact": lambda k: ExactThompson(conjugate_problem(5.0, k)),
-    "racing": lambda k: RacingThompson.paper(truncated_problem(k)),
-    "racing-fixed": lambda k: RacingThompson(
-        truncated_problem(k), proposal="reference", stopping=FIXED_RACE
-    ),
-    "smc": lambda k: SMCThompson.paper(truncated_problem(k)),
+AGENTS: dict[str, Callable[[], Agent]] = {
+    "exact": lambda: ExactThompson(conjugate_problem(5.0)),
+    "racing": lambda: RacingThompson.paper(truncated_problem()),
+    "smc": lambda: SMCThompson.paper(truncated_problem()),
 }
-"""How to make each agent for K arms."""
 
 EXPERIMENT = """
 import sys, tempfile
@@ -46,76 +38,38 @@ with tempfile.TemporaryDirectory() as folder:
 """
 
 
-class Axis(NamedTuple):
-    """What grows.
-
-    Attributes:
-        name: in the keys.
-        letter: in the titles.
-        work: what a unit of work is.
-        sizes: from the smallest to the largest, BASELINE among them.
-    """
-
-    name: str
-    letter: str
-    work: str
-    sizes: tuple[int, ...]
-
-
-STEPS = Axis("steps", "t", "decision", (100, 1000, 10_000, 100_000, 1_000_000))
-ARMS = Axis("arms", "K", "decision and arm", (2, 10, 100, 1000, 10_000))
-LANES = Axis("lanes", "N", "decision", (1, 10, 100, 1000, 10_000, 100_000))
+STEPS = (100, 1000, 10_000, 100_000, 1_000_000)
+"""From BASELINE to the largest."""
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of growth with steps, arms and lanes, then of memory."""
+    """Tell of growth with steps, then of memory."""
     for name in AGENTS:
         yield _along_steps(session, name)
-    for name in ("exact", "racing-fixed"):
-        yield _along_arms(session, name)
-        yield _along_lanes(session, name)
     names = "growth.memory.ratio", "growth.memory.replications"
     yield Measurement(names, lambda: _memory(session))
 
 
 def _along_steps(session: Session, name: str) -> Measurement:
+    """Compare every step with the baseline; the last one's key bears no size, for the bars."""
     num_lanes = session.effort.width(BLOCK_SIZE)
-    title = f"{name}, {num_lanes} lanes: decision at "
-    return _along(session, STEPS, name, title, lambda t: _play_on(AGENTS[name](10), num_lanes, t))
-
-
-def _along_arms(session: Session, name: str) -> Measurement:
-    num_lanes = session.effort.width(NUM_ARM_LANES)
-    title = f"{name}, {num_lanes} lanes: decision per arm at "
-    return _along(
-        session, ARMS, name, title, lambda k: _play_on(AGENTS[name](k), num_lanes, 10 * k, work=k)
-    )
-
-
-def _along_lanes(session: Session, name: str) -> Measurement:
-    title = f"{name}: decision per lane at "
-    return _along(session, LANES, name, title, lambda n: _play_on(AGENTS[name](10), n, 1000))
-
-
-def _along(
-    session: Session, axis: Axis, name: str, title: str, play: Callable[[int], Contestant]
-) -> Measurement:
-    """Compare every size with the baseline; the last one's key bears no size, for the bars."""
-    sizes = axis.sizes if session.effort.is_full or axis is STEPS else axis.sizes[:-1]
-    labels = {size: f"{axis.letter}={size:g}" for size in sizes}
-    key = f"growth.{axis.name}.{name}"
+    labels = {t: f"t={t:g}" for t in STEPS}
+    key = f"growth.steps.{name}"
     ratios = {
-        key + ("" if size == sizes[-1] else f".{size:g}"): (labels[size], labels[BASELINE])
-        for size in sizes
-        if size != BASELINE
+        key + ("" if t == STEPS[-1] else f".{t:g}"): (labels[t], labels[BASELINE])
+        for t in STEPS[1:]
     }
+    title = f"{name}, {num_lanes} lanes: decision at "
     return session.match(
-        title, ratios, axis.work, lambda: {labels[size]: play(size) for size in sizes}
+        title,
+        ratios,
+        "decision",
+        lambda: {labels[t]: _play_on(AGENTS[name](), num_lanes, t) for t in STEPS},
     )
 
 
-def _play_on(agent: Agent, num_lanes: int, t: int, work: int = 1) -> Contestant:
-    """Make a contestant of NUM_PLAYED decisions at t, each of so many units of work."""
+def _play_on(agent: Agent, num_lanes: int, t: int) -> Contestant:
+    """Make a contestant of NUM_PLAYED decisions at t."""
     num_arms = agent.problem.num_arms
     counts = np.full(num_arms, t // num_arms)
     sums = np.rint(counts * np.linspace(0.35, 0.65, num_arms))
@@ -127,7 +81,7 @@ def _play_on(agent: Agent, num_lanes: int, t: int, work: int = 1) -> Contestant:
         for row in rewards:
             agent.observe(agent.act(), row)
 
-    return rounds_of(play, rewards.size * work)
+    return rounds_of(play, rewards.size)
 
 
 def _memory(session: Session) -> Iterator[Row]:

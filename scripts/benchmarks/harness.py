@@ -13,8 +13,8 @@ from time import perf_counter
 import numpy as np
 
 from bandit_gym.experiments.catalogue import build
+from bandit_gym.experiments.execution import simulate_block
 from bandit_gym.experiments.experiment import Experiment, Run
-from bandit_gym.experiments.simulation import simulate_block
 from benchmarks.session import BLOCK_SIZE, HORIZON, Measurement, Session
 from benchmarks.timing import Effort, Row, summarise
 

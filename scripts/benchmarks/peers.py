@@ -20,12 +20,10 @@ WORKERS = Path(__file__).parent / "workers"
 HOME = Path(__file__).parents[2] / "results" / "peers"
 NOT_ASKED_FOR = "run with --with-peers"
 PEERS = {
-    "bayesianbandits": ("bayesianbandits==1.5.0",),
     "gymnax": ("gymnax==1.0.1", "jax<0.7", "six"),  # imports six, does not ask for it
     "mabwiser": ("mabwiser==2.7.4",),
     "particles": ("particles==0.4",),
     "river": ("river==0.26.1",),
-    "smpybandits": ("SMPyBandits==0.9.7", "scipy<1.12", "numpy<2"),
 }
 """Name of a peer's environment, and of its worker -> what pip installs for it."""
 
@@ -37,9 +35,9 @@ class Worker(subprocess.Popen):
         RuntimeError: if it ends without an answer; carries its last words.
     """
 
-    def __init__(self, python: Path, script: Path, *arguments: str) -> None:
+    def __init__(self, python: Path, script: Path) -> None:
         super().__init__(
-            [str(python), "-u", str(script), *arguments],  # its last words come last
+            [str(python), "-u", str(script)],  # its last words come last
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -73,26 +71,25 @@ class Peers(ExitStack):
     def __init__(self, is_wanted: bool) -> None:
         super().__init__()
         self._is_wanted = is_wanted
-        self._found: dict[tuple[str, ...], Worker | str] = {}
+        self._found: dict[str, Worker | str] = {}
 
-    def contestant(self, name: str, *arguments: str) -> Contestant | str:
-        """Return the worker of a peer, started with the arguments, or why there is none."""
-        key = name, *arguments
-        if key not in self._found:
-            self._found[key] = self._start(*key) if self._is_wanted else NOT_ASKED_FOR
-        return self._found[key]
+    def contestant(self, name: str) -> Contestant | str:
+        """Return the worker of a peer, or why there is none."""
+        if name not in self._found:
+            self._found[name] = self._start(name) if self._is_wanted else NOT_ASKED_FOR
+        return self._found[name]
 
     def versions(self) -> dict[str, dict[str, str]]:
         """Return the versions of the packages of each peer asked for, or why it is absent."""
         return {
             name: found.versions if isinstance(found, Worker) else {"absent": found}
-            for (name, *_), found in self._found.items()
+            for name, found in self._found.items()
         }
 
-    def _start(self, name: str, *arguments: str) -> Worker | str:
+    def _start(self, name: str) -> Worker | str:
         script = WORKERS / f"{name}_worker.py"
         try:
-            return self.enter_context(Worker(_install(name), script, *arguments))
+            return self.enter_context(Worker(_install(name), script))
         except (RuntimeError, OSError) as error:
             return str(error)
 

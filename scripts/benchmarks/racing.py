@@ -8,8 +8,7 @@ takes, in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import cycle
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from benchmarks.games import (
     play_histories,
     truncated_problem,
 )
-from benchmarks.plain_numpy import log_reference, race, reference_sampler
+from benchmarks.plain_numpy import reference_sampler
 from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
 from benchmarks.timing import Contestant, rounds_of
 
@@ -40,20 +39,17 @@ PRIORS: dict[Likelihood, TruncatedNormal] = {
 }
 """A prior for each likelihood that is not conjugate to it."""
 
-LogDensity = Callable[[np.ndarray], float]
-
 
 def measurements(session: Session) -> Iterator[Measurement]:
     """Tell of every likelihood, and of matched races."""
     for likelihood, prior in PRIORS.items():
         problem = BanditProblem(likelihood, prior, NUM_ARMS)
-        yield _against_numpy(session, problem, likelihood.name, _plain_log_density(prior))
+        yield _against_numpy(session, problem)
     yield _matched(session)
 
 
-def _against_numpy(
-    session: Session, problem: BanditProblem, label: str, log_density: LogDensity
-) -> Measurement:
+def _against_numpy(session: Session, problem: BanditProblem) -> Measurement:
+    label = problem.likelihood.name
     num_lanes = session.effort.width(BLOCK_SIZE)
 
     def contestants() -> Contestants:
@@ -62,13 +58,9 @@ def _against_numpy(
         return {
             "ours": ours,
             "bulk draws": _bulk_draws(problem.likelihood, counts, sums, num_samples),
-            "plain loop": _plain_loop(problem.likelihood, counts, sums, log_density),
         }
 
-    ratios = {
-        f"racing.{label}.bulk": ("ours", "bulk draws"),
-        f"racing.{label}.loop": ("plain loop", "ours"),
-    }
+    ratios = {f"racing.{label}.bulk": ("ours", "bulk draws")}
     return session.match(f"Racing, {label}, {num_lanes} lanes: ", ratios, WORK, contestants)
 
 
@@ -110,31 +102,3 @@ def _bulk_draws(
     counts, sums = (np.repeat(array, num_samples, axis=0) for array in (counts, sums))
     sampler = reference_sampler(likelihood.name, np.random.default_rng(0), counts, sums)
     return rounds_of(sampler, len(counts))
-
-
-def _plain_loop(
-    likelihood: Likelihood, counts: np.ndarray, sums: np.ndarray, log_density: LogDensity
-) -> Contestant:
-    rng = np.random.default_rng(0)
-    name = likelihood.name
-    lanes = zip(counts, sums, strict=True)
-    samplers = cycle([reference_sampler(name, rng, *lane) for lane in lanes])
-
-    def log_weight(means: np.ndarray) -> float:
-        return log_density(means) - log_reference(name, means)
-
-    def decide() -> float:
-        return race(next(samplers), log_weight, rng.gumbel(size=NUM_ARMS), DELTA, SIGMA)[1]
-
-    return rounds_of(decide)
-
-
-def _plain_log_density(prior: TruncatedNormal) -> LogDensity:
-    mean, std, low, high = prior.mean, prior.std, prior.low, prior.high
-
-    def log_density(means: np.ndarray) -> float:
-        if means.min() < low or means.max() > high:
-            return -np.inf
-        return float(-0.5 * (((means - mean) / std) ** 2).sum())
-
-    return log_density

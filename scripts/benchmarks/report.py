@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from bandit_gym.checks.styles import COLOURS
-from bandit_gym.experiments.simulation import versions
+from bandit_gym.experiments.provenance import versions
 from benchmarks.bars import BARS, verdict
 from benchmarks.timing import Effort, Row
 
@@ -105,11 +106,8 @@ def format_value(value: float | None, unit: str) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Write a duration in the unit that suits it."""
-    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
+    """Write a duration in the unit that suits it, with three digits."""
+    return EngFormatter("s")(float(f"{seconds:.3g}"))
 
 
 def _markdown(found: dict[str, Any], rows: Sequence[Row]) -> str:

@@ -12,7 +12,6 @@ from agents import SMCThompson
 from bandit_gym.priors import Prior
 from bandit_gym.problem import BanditProblem
 from benchmarks.games import play_from_start, truncated_problem
-from benchmarks.plain_numpy import ParticleThompson
 from benchmarks.session import BLOCK_SIZE, Contestants, Measurement, Session
 from benchmarks.timing import rounds_of
 from benchmarks.workers.one_lane import NUM_STEPS as GAME_STEPS
@@ -40,31 +39,13 @@ class DrawnBefore:
 
 
 def measurements(session: Session) -> Iterator[Measurement]:
-    """Tell of episodes of 50 steps, without the drawing of particles."""
+    """Tell of the library `particles`, which knows one lane, beside one of ours and many."""
     problem = truncated_problem()
-    num_lanes = session.effort.width(BLOCK_SIZE)
-    num_particles = session.effort.width(NUM_PARTICLES)
-
-    size = f"{num_lanes} lanes, {num_particles} particles: "
-
-    def contestants(problem: BanditProblem) -> Contestants:
-        ours = SMCThompson.paper(problem, num_particles=num_particles)
-        agents = {"ours": ours, "plain NumPy": ParticleThompson(problem, num_particles)}
-        return play_from_start(agents, NUM_STEPS, num_lanes)
-
-    sides = "plain NumPy", "ours"
     drawn = replace(problem, prior=DrawnBefore(problem.prior))
-    yield session.match(
-        f"SMC step, {size}", {"smc.step": sides}, "decision", lambda: contestants(drawn)
-    )
-    yield _library(session, drawn, num_lanes)
-
-
-def _library(session: Session, problem: BanditProblem, num_lanes: int) -> Measurement:
-    """Announce the library `particles`, which knows one lane, beside one of ours and many."""
+    num_lanes = session.effort.width(BLOCK_SIZE)
 
     def contestants() -> Contestants:
-        one, many = (SMCThompson.paper(problem, num_particles=NUM_PARTICLES) for _ in range(2))
+        one, many = (SMCThompson.paper(drawn, num_particles=NUM_PARTICLES) for _ in range(2))
 
         def start() -> tuple[Callable, Callable]:
             one.reset(seed=0)
@@ -73,7 +54,7 @@ def _library(session: Session, problem: BanditProblem, num_lanes: int) -> Measur
         return {
             "ours, one lane": rounds_of(new_game(start), GAME_STEPS),
             **play_from_start({f"ours, {num_lanes} lanes": many}, NUM_STEPS, num_lanes),
-            "plain NumPy": rounds_of(new_game(lambda: _plain(problem)), GAME_STEPS),
+            "plain NumPy": rounds_of(new_game(lambda: _plain(drawn)), GAME_STEPS),
             "particles": session.peers.contestant("particles"),
         }
 
@@ -82,7 +63,7 @@ def _library(session: Session, problem: BanditProblem, num_lanes: int) -> Measur
         "smc.one.numpy": ("ours, one lane", "plain NumPy"),
         "smc.many.particles": ("particles", f"ours, {num_lanes} lanes"),
     }
-    return session.match(f"SMC, {NUM_PARTICLES} particles: ", ratios, "decision", contestants)
+    yield session.match(f"SMC, {NUM_PARTICLES} particles: ", ratios, "decision", contestants)
 
 
 def _plain(problem: BanditProblem) -> tuple[Callable, Callable]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bandit_gym.checks import check_choice, check_integer, check_real, message
-from bandit_gym.experiments.executor import Workers
+from bandit_gym.experiments.execution import Workers
 from scripts.studies.study import BUILD, DOCS, MOST_SCALE, NAMES, Study, measure, tell_pages
 
 

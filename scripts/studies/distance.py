@@ -22,8 +22,8 @@ from bandit_gym.fidelity import load_suite
 from bandit_gym.fidelity.distance import noise_floor, total_variation
 from bandit_gym.fidelity.suite import Case
 from bandit_gym.fidelity.trial import decide, shares_of
+from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import mean_interval
-from bandit_gym.results.stored import RunResults
 from scripts.studies.study import Found, Task, play, table, verdict
 
 ALL = "all"

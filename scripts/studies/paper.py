@@ -13,17 +13,17 @@ Letters: C clusters (replications, or worlds where each has a prior of its own),
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.random import SeedSequence
-from scipy import integrate, special
+from scipy import integrate, special, stats
 
 from agents import RacingThompson
 from agents.base.evidence import CountsAndSums
@@ -35,11 +35,11 @@ from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Likelihood, Poisson
 from bandit_gym.priors import Beta, Gamma, InverseGamma, Normal, Prior
 from bandit_gym.problem import BanditProblem
+from bandit_gym.results.results import RunResults
 from bandit_gym.results.statistics import Interval
-from bandit_gym.results.stored import RunResults
 from scripts.studies.study import FAILS, HOLDS, UNDECIDED, Found, Task, play, table
 
-NOT_APPLICABLE = "does not apply"
+WORDS = [HOLDS, FAILS, UNDECIDED]
 MIN_CLUSTERS = 16
 """Below it a mean of several values has no interval."""
 
@@ -149,10 +149,8 @@ def _unbent(x: float, bend: float) -> float:
 
 def share_interval(outcomes: FloatArray, level: float) -> Interval:
     """Return Clopper and Pearson's interval of a probability from (C,) zeros and ones."""
-    count, hits = np.size(outcomes), int(np.sum(outcomes))
-    low = special.betaincinv(hits, count - hits + 1, level / 2) if hits else 0.0
-    high = special.betaincinv(hits + 1, count - hits, 1 - level / 2) if hits < count else 1.0
-    return Interval(hits / count, float(low), float(high))
+    found = stats.binomtest(int(np.sum(outcomes)), np.size(outcomes))
+    return Interval(found.statistic, *found.proportion_ci(1 - level))
 
 
 def num_cells(settings: Mapping[str, Any], num_problems: int) -> int:
@@ -523,7 +521,7 @@ def parts(task: Task) -> dict[str, Callable[[], Any]]:
 
 def tell(found: Found) -> dict[str, str]:
     """Return the tables of the page."""
-    numbers, settings = found["numbers"], found["settings"]
+    numbers, settings, verdicts = found["numbers"], found["settings"], _verdicts(found)
     jeffreys = [
         {
             "rewards": row["rewards"],
@@ -534,8 +532,8 @@ def tell(found: Found) -> dict[str, str]:
         for row in numbers["Table 1"]
     ]
     return {
-        "verdicts": table(_claims(found)),
-        "readings": table(_by_reading(found)),
+        "verdicts": table(_claims(verdicts)),
+        "readings": table(_by_reading(verdicts, [*settings["readings"]])),
         "table1": table(jeffreys),
         "table2": _cells_of_table_2(found),
         "figures": table([_figure_row(name, numbers[name]) for name in _shown(settings)]),
@@ -546,9 +544,9 @@ def _shown(settings: Mapping[str, Any]) -> list[str]:
     return [f"{name}: {settings['shown']}" for name in settings["figures"]]
 
 
-def _claims(found: Found) -> list[dict[str, str]]:
-    """Return a row per claim: the readings under which it holds, fails, or is undecided."""
-    rows: dict[tuple[str, str], dict[str, list[str]]] = {}
+def _verdicts(found: Found) -> pd.DataFrame:
+    """Return a row per cell: where its claim stands, the claim, the reading and the verdict."""
+    rows = []
     for part, told in found["numbers"].items():
         where, _, reading = part.rpartition(": ")
         for claim, cell in told["claims"].items() if where else ():
@@ -557,27 +555,27 @@ def _claims(found: Found) -> list[dict[str, str]]:
                 sentence = f"the {sentence.split()[0]} of a cell: as in the paper"
             elif sentence.startswith("problem"):
                 sentence = f"a race errs with probability at most Kδ = {PROMISE:g}"
-            words = rows.setdefault((where, sentence), {HOLDS: [], FAILS: [], UNDECIDED: []})
-            words[cell["verdict"]].append(reading)
-    return [
-        {"where": where, "claim": sentence} | {word: _named(names) for word, names in words.items()}
-        for (where, sentence), words in rows.items()
-    ]
+            rows.append((where, sentence, reading, cell["verdict"]))
+    return pd.DataFrame(rows, columns=["where", "claim", "reading", "verdict"])
 
 
-def _named(readings: Sequence[str]) -> str:
-    counts = Counter(readings)
+def _claims(rows: pd.DataFrame) -> list[dict[str, str]]:
+    """Return a row per claim: the readings under which it holds, fails, or is undecided."""
+    claims = rows.groupby(["where", "claim", "verdict"], sort=False)["reading"].agg(_named)
+    order = rows[["where", "claim"]].drop_duplicates().apply(tuple, axis=1)
+    told = claims.unstack(fill_value="").reindex(index=order, columns=WORDS, fill_value="")
+    return told.reset_index(names=["where", "claim"]).to_dict("records")
+
+
+def _named(readings: pd.Series) -> str:
+    counts = readings.value_counts(sort=False)
     return "; ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
 
 
-def _by_reading(found: Found) -> list[dict[str, str]]:
-    counts: dict[str, Counter[str]] = {name: Counter() for name in found["settings"]["readings"]}
-    for part, told in found["numbers"].items():
-        where, _, reading = part.rpartition(": ")
-        if where:
-            counts[reading].update(cell["verdict"] for cell in told["claims"].values())
-    words = (HOLDS, FAILS, UNDECIDED)
-    return [{"reading": name} | {w: str(each[w]) for w in words} for name, each in counts.items()]
+def _by_reading(rows: pd.DataFrame, readings: Sequence[str]) -> list[dict[str, str]]:
+    counts = pd.crosstab(rows["reading"], rows["verdict"])
+    counts = counts.reindex(index=pd.Index(readings, name="reading"), columns=WORDS, fill_value=0)
+    return counts.astype(str).reset_index().to_dict("records")
 
 
 def _cells_of_table_2(found: Found) -> str:

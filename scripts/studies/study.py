@@ -27,11 +27,9 @@ from typing import Any
 import matplotlib
 
 from bandit_gym.checks.files import RESULTS_VERSION, to_json, write_atomically
-from bandit_gym.experiments.execution import progress_on_stderr, run_experiment
-from bandit_gym.experiments.executor import Workers
+from bandit_gym.experiments.execution import Workers, progress_on_stderr, run_experiment
 from bandit_gym.experiments.experiment import Experiment
-from bandit_gym.results.results import load_results
-from bandit_gym.results.stored import RunResults
+from bandit_gym.results.results import RunResults, load_results
 
 HERE = Path(__file__).parent
 DOCS, BUILD = HERE.parents[1] / "docs", Path("build/studies")

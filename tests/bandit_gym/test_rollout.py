@@ -96,11 +96,7 @@ def test_rollout_plays_one_episode_per_lane_when_lengths_differ(mode):
     assert result.actions.tolist() == [[0, 1, 2, 0], [0, 1, -1, -1]]
     assert regret_of(result).tolist() == [[2.0, 1.0, 0.0, 2.0], [2.0, 1.0, 0.0, 0.0]]
     assert result.lengths.tolist() == [4, 2]
-
-
-@pytest.mark.parametrize("mode", AutoresetMode)
-def test_rollout_feeds_no_step_of_a_later_episode_to_the_agent(mode):
-    agent = Tape()
+    agent = Tape()  # which hears of no step of a later episode
     rollout(agent, make_vector_env([4, 1, 2], mode), seed=0, horizon=10)
     assert agent.heard == [
         ([0.0, 0.0, 0.0], [True, True, True]),
@@ -148,10 +144,6 @@ def test_a_step_tells_the_time_of_the_agent_without_that_of_the_world(monkeypatc
     assert [step.agent_seconds for step in steps] == [3.0, 3.0]
 
 
-def test_rollout_stops_at_the_horizon():
-    assert rollout(Tape(), CountdownBandit(9), seed=0, horizon=3).lengths.tolist() == [3]
-
-
 @pytest.mark.parametrize("settings", [{}, {"horizon": 5}])
 def test_rollout_plays_environments_of_others_to_their_limit_without_regret(settings):
     env = gym.make("CartPole-v1", max_episode_steps=5)
@@ -191,14 +183,6 @@ def test_late_worlds_are_played_alike_however_lanes_are_reset(mode):
     one, other = (rollout(a, env, seed=3) for a, env in zip(agents, worlds, strict=True))
     assert (one.actions == other.actions).all() and (one.rewards == other.rewards).all()
     assert (lane_counts(agents[0]) == lane_counts(agents[1])).all()
-
-
-def test_late_single_world_is_played_to_its_end():
-    env = wrap(gym.make("bandit_gym:BernoulliBandit-v0", max_episode_steps=40), LATE)
-    agent = agent_for(env, "exact")
-    result = rollout(agent, env, seed=3)
-    assert result.actions.shape == (1, 40) and 33 <= lane_counts(agent).sum() <= 40
-    assert (regret_of(result) >= 0).all()
 
 
 def test_means_that_move_are_not_told_as_those_of_the_episode():

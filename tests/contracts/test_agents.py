@@ -49,16 +49,12 @@ FOR_BERNOULLI = "discounted_gittins", "ucb_tuned"
 SAMPLERS = "exact", "racing", "racing_paper", "smc", "smc_paper"
 RULES = [name for name in ALL_AGENTS if name not in (*SAMPLERS, *FOR_LIKE_ARMS, *WITHOUT_POSTERIOR)]
 """Those that ask a posterior, of whichever kind."""
-ON_CHAINS = "top_two", "greedy", "bayes_ucb", "optimistic_gittins", "information_directed"
-"""Rules whose posterior is not told by tables, as that of the others, but by a chain."""
+OF_THEIR_OWN = "finite_horizon_gittins", "optimistic_gittins"
+"""Rules that `test_beliefs.py` does not put on every posterior."""
 SETTINGS = {
     **{f"{name}, conjugate": (name, "conjugate", {}) for name in ALL_AGENTS},
     **{f"{name}, {kind}": (name, kind, {}) for name in SAMPLERS for kind in ("grid", "chains")},
-    **{
-        f"{name}, {kind}": (name, kind, {})
-        for name in RULES
-        for kind in ["chains" if name in ON_CHAINS else "grid"]
-    },
+    **{f"{name}, {kind}": (name, kind, {}) for name in OF_THEIR_OWN for kind in ("grid", "chains")},
     **{f"{name}, mixture": (name, "mixture", {}) for name in ("exact", "racing", *RULES)},
     "exact, mixture, fading": ("exact", "mixture", {"discount": 0.9}),
     "racing, mixture, fixed": ("racing", "mixture", {"stopping": 20}),
@@ -224,18 +220,18 @@ def test_two_masked_rewards_are_one_of_both_lanes(name):
     assert_same(play(once, 4), play(twice, 4))
 
 
-@every_agent
-def test_masked_lanes_learn_nothing_and_are_not_read(name):
-    agent = started(name, CONJUGATE, 3)
+def test_masked_lanes_learn_nothing_and_are_not_read():
     mask = np.array([True, False, True])
-    agent.observe(np.array([0, 99, 2]), np.array([1.0, np.nan, 0.0]), mask=mask)
-    assert lane_counts(agent).tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]]
-    assert lane_sums(agent).sum() == 1.0
+    for name in ALL_AGENTS:
+        agent = started(name, CONJUGATE, 3)
+        agent.observe(np.array([0, 99, 2]), np.array([1.0, np.nan, 0.0]), mask=mask)
+        expected = [[1, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0]]
+        assert lane_counts(agent).tolist() == expected and lane_sums(agent).sum() == 1.0, name
 
 
-@every_setting
-def test_an_observe_that_leaves_all_lanes_out_changes_nothing(setting):
-    agent = make(setting, 3, 4)
+@every_agent
+def test_an_observe_that_leaves_all_lanes_out_changes_nothing(name):
+    agent = make(f"{name}, conjugate", 3, 4)
     twin = pickle.loads(pickle.dumps(agent))
     agent.observe([0, -1, 2], [np.nan, 1.0, 0.0], mask=np.zeros(3, dtype=bool))
     assert_same(play(agent, 4), play(twin, 4))
@@ -332,25 +328,25 @@ EXACT = {
 }
 
 
-@pytest.mark.parametrize("told", TOLD)
 @pytest.mark.parametrize("setting", EXACT)
-def test_ties_are_shared_by_the_law_as_by_the_acts(setting, told):
+def test_ties_are_shared_by_the_law_as_by_the_acts(setting):
     """One lane gives the law whatever its generator; 100,000 lanes follow it to 4 deviations."""
     name, kind, options = SETTINGS[setting]
     options = options | ({"discount": 0.9} if name == "discounted_gittins" else {})  # quicker
     num_lanes = DEAR.get(name, 100_000)
-    lanes = started(name, PROBLEMS[kind], num_lanes, *TOLD[told], **options)
-    if name.startswith("smc"):  # each lane has particles of its own
-        law = lanes.action_probabilities()
-    else:
-        alone = started(name, PROBLEMS[kind], 1, *TOLD[told], **options)
-        law = alone.action_probabilities()
-        alone.reset(1, seed=5)
-        alone.warm_start(*TOLD[told])
-        assert_same(law, alone.action_probabilities())
-    shares = np.bincount(lanes.act(), minlength=4) / num_lanes
-    allowed = 4 * np.sqrt((law * (1 - law)).mean(axis=0) / num_lanes) + 1e-5  # of the tables
-    assert (np.abs(shares - law.mean(axis=0)) <= allowed).all()
+    for told in TOLD.values():
+        lanes = started(name, PROBLEMS[kind], num_lanes, *told, **options)
+        if name.startswith("smc"):  # each lane has particles of its own
+            law = lanes.action_probabilities()
+        else:
+            alone = started(name, PROBLEMS[kind], 1, *told, **options)
+            law = alone.action_probabilities()
+            alone.reset(1, seed=5)
+            alone.warm_start(*told)
+            assert_same(law, alone.action_probabilities())
+        shares = np.bincount(lanes.act(), minlength=4) / num_lanes
+        allowed = 4 * np.sqrt((law * (1 - law)).mean(axis=0) / num_lanes) + 1e-5  # of the tables
+        assert (np.abs(shares - law.mean(axis=0)) <= allowed).all(), told
 
 
 @pytest.mark.parametrize(
@@ -380,23 +376,12 @@ def test_numpy_draws_by_the_probabilities_of_any_data(setting, rng):
         assert 0 <= rng.choice(4, p=law) < 4
 
 
-@pytest.mark.parametrize(
-    ("setting", "is_exact"),
-    [
-        ("exact, conjugate", True),
-        ("exact, grid", True),
-        ("exact, mixture", True),
-        ("exact, chains", False),
-        ("top_two, chains", False),
-        ("racing, grid", True),
-        ("racing, chains", False),
-        ("racing, reference", False),
-        ("smc, grid", True),
-        ("bayes_ucb, conjugate", True),
-    ],
-)
-def test_agents_say_whether_their_law_is_exact(setting, is_exact):
-    assert make(setting, 1).has_exact_law is is_exact
+def test_agents_say_whether_their_law_is_exact():
+    exact = "exact, conjugate", "exact, grid", "exact, mixture", "racing, grid", "smc, grid"
+    for setting in (*exact, "bayes_ucb, conjugate"):
+        assert make(setting, 1).has_exact_law, setting
+    for setting in ("exact, chains", "racing, chains", "racing, reference"):
+        assert not make(setting, 1).has_exact_law, setting
 
 
 def test_a_race_that_pulls_missing_arms_first_says_so():
@@ -466,15 +451,14 @@ def test_a_copy_for_propensities_shares_no_evidence(options):
     assert lane_counts(agent).tolist() == lane_sums(agent).tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
 
 
-@pytest.mark.parametrize(("num_envs", "place"), [(None, "."), (1, "."), (3, " in lane 0.")])
-@pytest.mark.parametrize("arm", [-1, 4])
-def test_a_choice_that_is_no_arm_is_refused_by_the_name_of_the_agent(num_envs, place, arm):
-    agent = Stubborn(CONJUGATE)
-    agent.arm = arm
-    agent.reset(num_envs, seed=0)
-    told = f"Stubborn._choose must return arms from 0 to 3, got {arm}{place}"
-    with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
-        agent.act()
+def test_a_choice_that_is_no_arm_is_refused_by_the_name_of_the_agent():
+    for num_envs, place, arm in [(None, ".", -1), (1, ".", 4), (3, " in lane 0.", -1)]:
+        agent = Stubborn(CONJUGATE)
+        agent.arm = arm
+        agent.reset(num_envs, seed=0)
+        told = f"Stubborn._choose must return arms from 0 to 3, got {arm}{place}"
+        with pytest.raises(ValueError, match=f"^{re.escape(told)}$"):
+            agent.act()
 
 
 class Classic(Agent):
@@ -527,7 +511,7 @@ class Ordered:
 
 ORDERED = BanditProblem(Bernoulli(), Ordered(), 4)
 BOUNDED = BanditProblem(Exponential(), TruncatedNormal(0.5, 0.1, 0.2, 0.8), 4)
-ALONE = [
+OF_ONE_RUN = [
     ("exact", CONJUGATE, "observe", (4, 1.0), "action must be an integer from 0 to 3, got 4."),
     ("exact", CONJUGATE, "observe", (0, 0.7), OF_A_HALF),
     ("exact", CONJUGATE, "observe", (0, 1.0, [True, True]), "mask must have shape (1,), got"),
@@ -546,31 +530,31 @@ ALONE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "problem", "method", "arguments", "told"), ALONE)
-def test_messages_of_a_single_run_speak_of_no_lane(name, problem, method, arguments, told):
-    options = {"max_samples": 200} if name == "racing_paper" else {}
-    agent = started(name, problem, None, **options)
-    if problem is not CONJUGATE:
-        agent.warm_start([50, 50, 0, 0], [50, 0 if problem is ORDERED else 1e200, 0, 0])
-    with pytest.raises((ValueError, TypeError, InvalidAction)) as caught:
-        found = getattr(agent, method)(*arguments)
-        if method == "posterior":
-            found.mean()
-    assert told in str(caught.value) and "lane" not in str(caught.value)
+def test_messages_of_a_single_run_speak_of_no_lane():
+    for name, problem, method, arguments, told in OF_ONE_RUN:
+        options = {"max_samples": 200} if name == "racing_paper" else {}
+        agent = started(name, problem, None, **options)
+        if problem is not CONJUGATE:
+            agent.warm_start([50, 50, 0, 0], [50, 0 if problem is ORDERED else 1e200, 0, 0])
+        with pytest.raises((ValueError, TypeError, InvalidAction)) as caught:
+            found = getattr(agent, method)(*arguments)
+            if method == "posterior":
+                found.mean()
+        assert told in str(caught.value) and "lane" not in str(caught.value)
 
 
 @every_agent
-@pytest.mark.parametrize("env_id", ALL_ENV_IDS)
-def test_no_agent_warns_in_any_environment_up_to_the_last_pull(env_id, name):
-    env = gym.make_vec(f"bandit_gym:{env_id}", 3, num_arms=3)
+def test_no_agent_warns_in_any_environment_up_to_the_last_pull(name):
     options = {"horizon": 6} if name in KNOWS_THE_HORIZON else {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            agent = make_agent(name, problem_of(env), **options)
-        except ValueError:
-            return  # refused
-        rollout(agent, env, seed=0, horizon=6)
+    for env_id in ALL_ENV_IDS:
+        env = gym.make_vec(f"bandit_gym:{env_id}", 3, num_arms=3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                agent = make_agent(name, problem_of(env), **options)
+            except ValueError:
+                continue  # refused
+            rollout(agent, env, seed=0, horizon=6)
 
 
 def test_an_agent_of_ones_own_without_a_law_is_told_what_to_define():

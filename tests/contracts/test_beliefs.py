@@ -100,20 +100,17 @@ DRAWN = "thompson", "top_two"
 APPROXIMATE = "chains", "race", "own", "own, by name"
 
 
-@every_pair
-def test_propensities_are_exact_unless_the_rule_draws_from_what_answers_by_other_draws(
-    rule, posterior
-):
-    is_exact = not (rule in DRAWN and posterior in APPROXIMATE)
-    assert make(rule, posterior, 1).has_exact_law is is_exact
+def test_propensities_are_exact_unless_the_rule_draws_from_what_answers_by_other_draws():
+    for rule, posterior in (pair.values for pair in PAIRS):
+        is_exact = not (rule in DRAWN and posterior in APPROXIMATE)
+        assert make(rule, posterior, 1).has_exact_law is is_exact, (rule, posterior)
 
 
-@pytest.mark.parametrize("posterior", sorted({*POSTERIORS} - {*FORGETFUL}))
-@pytest.mark.parametrize("options", [{"window": 5}, {"discount": 0.5}])
-def test_a_posterior_that_cannot_forget_is_refused_where_data_leave(posterior, options):
-    problem, told = POSTERIORS[posterior]
-    with pytest.raises(ValueError, match="posterior must be one that can follow a discount or"):
-        Thompson(problem, posterior=told, **options)
+def test_a_posterior_that_cannot_forget_is_refused_where_data_leave():
+    for problem, told in (POSTERIORS[name] for name in {*POSTERIORS} - {*FORGETFUL}):
+        for options in ({"window": 5}, {"discount": 0.5}):
+            with pytest.raises(ValueError, match="posterior must be one that can follow a disc"):
+                Thompson(problem, posterior=told, **options)
 
 
 def test_an_object_is_copied_so_that_two_agents_share_nothing():
@@ -165,10 +162,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("told", "error", "text"), REFUSED, ids=lambda each: type(each).__name__)
-def test_what_is_no_posterior_of_the_problem_is_refused_at_once(told, error, text):
-    with pytest.raises(error, match=text):
-        BayesUCB(ARMS, posterior=told)
+def test_what_is_no_posterior_of_the_problem_is_refused_at_once():
+    for told, error, text in REFUSED:
+        with pytest.raises(error, match=text):
+            BayesUCB(ARMS, posterior=told)
 
 
 def test_a_posterior_without_sample_is_refused_at_once():

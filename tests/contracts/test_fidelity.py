@@ -16,7 +16,7 @@ from agents.oracle import (
 )
 from bandit_gym.checks.doubts import Doubt
 from bandit_gym.cli import main
-from bandit_gym.experiments.executor import Workers
+from bandit_gym.experiments.execution import Workers
 from bandit_gym.fidelity import describe_leaderboard, describe_verdicts, load_suite, run_suite
 from bandit_gym.fidelity.suite import suite_file
 from bandit_gym.priors import Beta, Camps, HierarchicalBeta

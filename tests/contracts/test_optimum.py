@@ -354,8 +354,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("attempt", "text"), REFUSED)
-def test_what_is_out_of_reach_is_refused_in_one_sentence(attempt, text):
-    with pytest.raises(ValueError, match=text) as caught:
-        attempt()
-    assert str(caught.value).count(". ") == 0
+def test_what_is_out_of_reach_is_refused_in_one_sentence():
+    for attempt, text in REFUSED:
+        with pytest.raises(ValueError, match=text) as caught:
+            attempt()
+        assert str(caught.value).count(". ") == 0

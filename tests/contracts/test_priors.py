@@ -309,26 +309,18 @@ POSITIVE = {
 }
 
 
-@pytest.mark.parametrize("name", POSITIVE)
-def test_zero_is_refused_where_a_parameter_must_be_above_0(name):
-    for parameter in POSITIVE[name]:
+def test_zero_is_refused_where_a_parameter_must_be_above_0():
+    for name, parameter in [(law, each) for law, own in POSITIVE.items() for each in own]:
         value = [0.0, 0.0] if parameter.endswith("s") else 0.0
         with pytest.raises(ValueError, match=f"{parameter} must .*above 0.* got"):
             prior_from_dict(NAMED[name] | {parameter: value})
 
 
-@pytest.mark.parametrize(
-    ("prior", "num_arms"),
-    [
-        (Beta(1, 1), None),
-        (Beta([1, 2, 3], 1), 3),
-        (TruncatedNormal(0.5, 0.1, [0, 0.1], 1), 2),
-        (TruncatedMultivariateNormal(0.5, [[1.0, 0.5], [0.5, 1.0]]), 2),
-        (OF_OURS["per arm"], 3),
-    ],
-)
-def test_num_arms_is_the_length_of_the_parameters(prior, num_arms):
-    assert prior.num_arms == num_arms
+def test_num_arms_is_the_length_of_the_parameters():
+    assert Beta(1, 1).num_arms is None
+    assert Beta([1, 2, 3], 1).num_arms == OF_OURS["per arm"].num_arms == 3
+    assert TruncatedNormal(0.5, 0.1, [0, 0.1], 1).num_arms == 2
+    assert TruncatedMultivariateNormal(0.5, [[1.0, 0.5], [0.5, 1.0]]).num_arms == 2
 
 
 @every_prior

@@ -767,15 +767,6 @@ def test_page_begins_with_an_answer_for_each_world_and_counts_verdicts(tmp_path)
     assert counts["middle"][1:] == ["-", "-", "-"]
 
 
-def test_page_names_four_of_many_undecided_agents(tmp_path):
-    pytest.importorskip("plotly", reason="the extra html is not installed")
-    agents = [{"agent": "ucb1", "scale": 1.0 + n, "label": f"r{n}"} for n in range(7)]
-    run_experiment(Experiment([ENV], agents, replications=12, horizon=3), tmp_path, workers=SERIAL)
-    page = write_html(load_results(tmp_path), tmp_path / "page.html").read_text("utf-8")
-    told = unescape(re.sub("<[^>]*>", "", page.partition("<body>")[2]))
-    assert "r1, r2, r3, r4 and 2 others are undecided." in told
-
-
 def test_same_results_give_the_same_page(page, harmful, tmp_path):
     assert main(["report", str(harmful), "--html", "--out", str(tmp_path)]) == 0
     texts = [path.read_text("utf-8") for path in (tmp_path / "report.html", page)]

@@ -423,10 +423,10 @@ def test_earlier_data_leave_all_decisions_of_the_horizon(rule):
 
 
 @pytest.mark.usefixtures("_folder")
-@pytest.mark.parametrize("delay", [7, {"name": "uniform", "low": 0, "high": 9}], ids=str)
 @every_horizon_rule
-def test_late_rewards_do_not_stop_the_clock(rule, delay):
+def test_late_rewards_do_not_stop_the_clock(rule):
     env = gym.make_vec("bandit_gym:BernoulliBandit-v0", num_envs=3, num_arms=2)
+    delay = {"name": "uniform", "low": 0, "high": 9}
     env = wrap(env, [{"name": "DelayedReward", "delay": delay}])
     agent = with_horizon(rule, 3, 12)
     rollout(agent, env, seed=0, horizon=12)
@@ -434,7 +434,7 @@ def test_late_rewards_do_not_stop_the_clock(rule, delay):
 
 
 @pytest.mark.usefixtures("_folder")
-@pytest.mark.parametrize("delay", [None, 0, 2, {"name": "uniform", "low": 0, "high": 3}], ids=str)
+@pytest.mark.parametrize("delay", [None, {"name": "uniform", "low": 0, "high": 3}], ids=str)
 @pytest.mark.parametrize("mode", AutoresetMode)
 @every_horizon_rule
 def test_an_act_that_autoreset_ignores_is_no_decision(rule, mode, delay):

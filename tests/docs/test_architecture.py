@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from documents import blocks, read, run
 from gymnasium.envs.registration import registry
-from gymnasium.utils.env_checker import check_env
 
 from agents import ExactThompson, RacingThompson, SMCThompson
 from agents.oracle import action_probabilities
 from bandit_gym.cli import main
-from bandit_gym.likelihoods import Bernoulli
+from bandit_gym.likelihoods import Bernoulli, check_likelihood
 from bandit_gym.priors import Beta
 from bandit_gym.problem import BanditProblem
 from bandit_gym.rollout import rollout
@@ -48,21 +47,6 @@ def take(heading, name):
     return pytest.mark.parametrize("recipe", [(heading, name)], indirect=True, ids=[name])
 
 
-def test_page_has_a_recipe_for_each_of_the_four():
-    headings = ("A likelihood", "A prior", "An agent", "An observation")
-    assert all(len(blocks(f"docs/architecture.md#{heading}")) == 1 for heading in headings)
-
-
-@take("A prior", "kumaraswamy")
-def test_prior_sample_has_the_law_of_its_density(recipe, rng):
-    prior = recipe.Kumaraswamy(2, 5)
-    draws = prior.sample(rng, (NUM_LANES, 2))
-    grid = np.linspace(0.001, 0.999, 2000)
-    density = np.exp(prior.arm_log_density(grid))
-    mean = (grid * density).sum() / density.sum()
-    assert abs(draws.mean() - mean) < 4 * draws.std() / np.sqrt(draws.size)
-
-
 @pytest.mark.parametrize(
     ("agent_class", "options"),
     [
@@ -83,13 +67,6 @@ def test_prior_is_followed_by_every_kind_of_agent(recipe, agent_class, options):
     sizes = agent.diagnostics().get("effective_sample_size", np.array([np.inf]))
     bias = 1 / sizes.mean()  # of m weighted draws
     assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / num_lanes) + bias).all()
-
-
-@take("A prior", "kumaraswamy")
-def test_prior_makes_the_world_that_the_page_says(recipe):
-    env = gym.make("bandit_gym:BernoulliBandit-v0", prior=recipe.Kumaraswamy(2, 5))
-    _, info = env.reset(seed=0)
-    assert ((info["means"] > 0) & (info["means"] < 1)).all()
 
 
 @take("An agent", "top_two")
@@ -113,21 +90,8 @@ def test_agent_plays_on_the_command_line(recipe, tmp_path, capsys):
 
 
 @take("A likelihood", "my_geometric")
-def test_likelihood_has_the_rewards_that_it_says(recipe, rng):
-    means = np.array([0.2, 1.0, 5.0])
-    draws = recipe.Geometric().sample(means, rng.random((NUM_LANES, 3)))
-    chances = 1 / (1 + means)
-    for k in (0, 1, 2):  # P(k) = p (1 - p)^k
-        expected = chances * (1 - chances) ** k
-        shares = (draws == k).mean(axis=0)
-        assert (np.abs(shares - expected) <= 4 * np.sqrt(expected / NUM_LANES)).all()
-    assert draws.mean(axis=0) == pytest.approx(
-        means, abs=4 * np.sqrt((means + means**2) / NUM_LANES).max()
-    )
-
-
-@take("A likelihood", "my_geometric")
-def test_likelihood_is_learned_in_its_own_environment(recipe):
+def test_likelihood_is_right_and_learned_in_its_own_environment(recipe):
+    check_likelihood(recipe.Geometric())
     env = gym.make_vec("MyGeometricBandit-v0", num_envs=50)
     agent = SMCThompson(recipe.PROBLEM)
     found = rollout(agent, env, seed=0, horizon=200).regret
@@ -151,12 +115,6 @@ def test_observation_is_the_average_reward_of_each_arm(recipe):
     rewards = [env.step(action)[1] for action in (1, 1, 2, 1)]
     expected = [0.0, np.mean([*rewards[:2], rewards[3]]), rewards[2]]
     assert env.record.empirical_means[0] == pytest.approx(expected)
-
-
-@take("An observation", "averages")
-def test_observation_passes_gymnasiums_checker(recipe):
-    env = gym.make("bandit_gym:GaussianBandit-v0", num_arms=3, disable_env_checker=True)
-    check_env(recipe.Averages(env), skip_render_check=True)
 
 
 @take("An observation", "averages")

@@ -49,7 +49,17 @@ def test_there_are_pages_with_links_and_paths():
 
 CODE = re.compile(r"^```.*?^```", re.M | re.S)
 SPAN = re.compile(r"`([A-Za-z_]\w*(?:\.(?!md|toml|tex|cff)[A-Za-z_]\w*)*)(?:\([^`]*\))?`")
-OTHERS = {"PUBLISH", "coba", "mypy", "pmap", "pytest", "ruff", "RecordVideo", "q₀"}
+OTHERS = {
+    "PUBLISH",
+    "bayesianbandits",
+    "coba",
+    "mypy",
+    "pmap",
+    "pytest",
+    "ruff",
+    "RecordVideo",
+    "q₀",
+}
 """Names in prose that are not ours."""
 
 

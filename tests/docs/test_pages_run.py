@@ -7,7 +7,7 @@ from documents import PAGES, ROOT
 from pages_run import EXCEPTIONS, run_page
 
 from bandit_gym.cli import main
-from bandit_gym.experiments.executor import Workers
+from bandit_gym.experiments.execution import Workers
 
 FIRST = ["compare", "--replications", "2", "--horizon", "20", "--backend", "serial"]
 SITE = ("tutorials", "reference", "project")  # which the build of the site runs, or has elsewhere

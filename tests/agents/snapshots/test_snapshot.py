@@ -113,9 +113,9 @@ def test_rewards_of_an_arm_without_a_proper_posterior_are_refused():
     assert agent.posterior().mean().tolist() == [1.0, np.inf]
 
 
-@pytest.mark.parametrize(
-    ("method", "argument", "text"),
-    [
+def test_what_cannot_be_asked_is_one_sentence():
+    posterior = make("tables").posterior()
+    for method, argument, text in [
         ("quantile", "x", "p must be numbers, alone or in an array, got 'x'"),
         ("quantile", [[0.1], [0.2, 0.3]], "p must be numbers"),
         ("quantile", [0.5, np.nan], "p must have no NaN"),
@@ -126,8 +126,6 @@ def test_rewards_of_an_arm_without_a_proper_posterior_are_refused():
         ("density", 10**400, "x must be numbers"),
         ("sample", 10**18, "size must be at most 333333333, got 1000000000000000000"),
         ("plot", 5, "ax must be an Axes, got 5"),
-    ],
-)
-def test_what_cannot_be_asked_is_one_sentence(method, argument, text):
-    with pytest.raises((TypeError, ValueError), match=text):
-        getattr(make("tables").posterior(), method)(argument)
+    ]:
+        with pytest.raises((TypeError, ValueError), match=text):
+            getattr(posterior, method)(argument)

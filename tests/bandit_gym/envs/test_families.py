@@ -74,11 +74,6 @@ def test_a_named_likelihood_is_the_problem_of_its_environment(name):
         assert problem_of(gym.make(CUSTOM, likelihood=given)) == known
 
 
-def test_a_likelihood_has_its_parameters():
-    env = gym.make(CUSTOM, likelihood={"name": "gaussian", "std": 0.5})
-    assert problem_of(env).likelihood == Gaussian(0.5)
-
-
 def test_ones_own_likelihood_is_imported_or_given():
     prior = {"name": "gamma", "shape": 2, "rate": 1}
     for likelihood in ("geometric:Geometric", {"name": "geometric:Geometric"}, Geometric()):

@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
-from gymnasium.wrappers import TimeAwareObservation, TimeLimit
+from gymnasium.wrappers import TimeLimit
 
 ENV = "bandit_gym:BernoulliBandit-v0"
 WAYS = {
@@ -38,8 +38,3 @@ def test_horizon_is_what_is_told_and_not_what_ends_the_episode(observation):
     assert times_left(TimeLimit(gym.make(ENV, **options), 5), 1)[1] == np.float32(1 - 1 / 20)
     assert times_left(gym.make_vec(ENV, 2, **options), 1)[1] == np.float32(1 - 1 / 20)
     assert times_left(gym.make_vec(ENV, 2, observation=observation), 1)[1] == np.float32(0.999)
-
-
-def test_time_aware_observation_wraps_counts():
-    env = TimeAwareObservation(gym.make(ENV, observation="counts", horizon=1000))
-    assert env.reset(seed=0)[0] in env.observation_space

@@ -54,11 +54,6 @@ def own(tmp_path, monkeypatch):
     sys.modules.pop("own_priors", None)
 
 
-def test_a_list_of_dicts_is_a_law_for_each_arm():
-    made = PerArm([Beta(1, 2), TruncatedNormal(0.4, 0.1)])
-    assert prior_from_dict([BETA, CUT]) == make_prior((BETA, CUT)) == made
-
-
 def test_laws_inside_others_are_those_that_python_would_make():
     law = Mixture([Beta(1, 2), TruncatedNormal(0.4, 0.1)], [0.1, 0.3])
     assert prior_from_dict(MIXTURE) == law
@@ -102,9 +97,8 @@ def test_reading_data_imports_nothing(own):
     assert not own.with_suffix(".trace").exists()
 
 
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
+def test_settings_of_a_prior_are_written_as_a_call():
+    for settings, text in [
         (BETA, "beta(1, 2)"),
         ({"beta": 2, "name": "beta", "alpha": 1}, "beta(1, 2)"),
         (CUT | {"high": 0.9}, "truncated_normal(mean=0.4, std=0.1, high=0.9)"),
@@ -113,7 +107,5 @@ def test_reading_data_imports_nothing(own):
         ({"name": "my.own:Steep", "power": 3}, "Steep(power=3)"),
         ({"name": "no_such", "x": None}, "no_such(x=None)"),
         (5, "5"),
-    ],
-)
-def test_settings_of_a_prior_are_written_as_a_call(settings, text):
-    assert describe_prior(settings) == text
+    ]:
+        assert describe_prior(settings) == text

@@ -36,11 +36,6 @@ def test_mean_interval_covers_95_percent_when_values_are_skewed():
     assert 0.93 < coverage(mean_interval, samples, truth=1.0) < 0.97
 
 
-def test_proportion_interval_covers_95_percent():
-    samples = np.random.default_rng(0).binomial(1, 0.7, size=(2000, 100))
-    assert 0.93 < coverage(proportion_interval, samples, truth=0.7) < 0.97
-
-
 def test_bootstrap_interval_covers_95_percent_of_interquartile_means_over_environments():
     """Scores of two environments that share their luck, as common random numbers make them do."""
     rng = np.random.default_rng(0)
@@ -86,19 +81,11 @@ def test_interval_has_ends_from_ten_replications_on(make_interval):
     assert np.isfinite(make_interval(values)).all()
 
 
-def test_mean_interval_is_a_point_when_all_values_are_equal():
-    assert mean_interval(np.full(10, 2.0)) == (2.0, 2.0, 2.0)
-
-
 def test_mean_interval_is_finite_when_nearly_all_values_are_equal():
     interval = mean_interval(np.array([0.0] * 59 + [1.0]))
     assert interval.low == 0.0
     assert 1 / 60 < interval.high < 0.1
-
-
-def test_normality_is_doubtful_when_one_value_dwarfs_the_others():
-    assert is_normality_doubtful(np.array([0.0] * 19 + [100.0]))
-    assert not is_normality_doubtful(np.arange(20.0))
+    assert mean_interval(np.full(10, 2.0)) == (2.0, 2.0, 2.0)
 
 
 def test_paired_p_value_rejects_one_in_twenty_when_there_is_no_difference():
@@ -126,14 +113,6 @@ def test_coverage_is_doubtful_when_few_values_are_skewed():
     assert not is_coverage_doubtful(np.repeat([1.0, 0.0], [20, 80]))
     assert not is_coverage_doubtful(np.repeat([1.0, 0.0], [3, 7]))
     assert not is_coverage_doubtful(np.zeros(10))
-
-
-def test_coverage_is_doubtful_for_most_lognormal_samples_of_50_and_hardly_any_normal_ones():
-    """Measured on 4000 samples: 0.98 and 0.00."""
-    rng = np.random.default_rng(0)
-    lognormal, normal = rng.lognormal(size=(500, 50)), rng.normal(size=(500, 50))
-    assert np.mean([is_coverage_doubtful(each) for each in lognormal]) > 0.95
-    assert np.mean([is_coverage_doubtful(each) for each in normal]) < 0.01
 
 
 def test_paired_p_value_keeps_its_level_on_lognormal_differences():
@@ -174,15 +153,6 @@ def test_paired_p_value_is_certain_when_all_differences_are_equal(value, expecte
     assert paired_p_value(np.full(10, value)) == expected
 
 
-def test_holm_corrects_by_hand():
-    """Sorted 0.01, 0.03, 0.04 times 3, 2, 1 and never falling: 0.03, 0.06, 0.06."""
-    assert holm([0.04, 0.01, 0.03]).tolist() == pytest.approx([0.06, 0.03, 0.06])
-
-
-def test_interquartile_mean_leaves_out_the_outer_quarters():
-    assert interquartile_mean(np.array([[-100.0, 1.0], [3.0, 100.0]])) == 2.0
-
-
 SKEWED = np.array([0.0] * 10 + [1.0] * 5 + [2.0] * 3 + [9.0, 30.0])
 
 
@@ -197,14 +167,6 @@ def test_interval_of_skewed_values_moves_and_grows_with_them():
     moved, mirrored = mean_interval(3 * SKEWED + 7), mean_interval(-SKEWED)
     assert moved[1:] == pytest.approx((3 * low + 7, 3 * high + 7))
     assert mirrored[1:] == pytest.approx((-high, -low), rel=0.05)
-
-
-@pytest.mark.parametrize("values", [SKEWED, np.arange(10.0)], ids=["bootstrap", "student"])
-def test_less_confidence_gives_an_interval_inside(values):
-    (_, low, high), (_, inner_low, inner_high) = (
-        mean_interval(values, confidence=confidence) for confidence in (0.95, 0.5)
-    )
-    assert low < inner_low < values.mean() < inner_high < high
 
 
 def test_students_interval_has_the_confidence_asked_for():

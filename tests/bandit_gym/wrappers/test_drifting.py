@@ -78,11 +78,3 @@ def test_those_that_forget_lose_less_where_means_switch():
     for forgetful in (regret("exact", discount=0.97), regret("sliding_window", window=60)):
         saved = plain - forgetful
         assert saved.mean() > 4 * saved.std() / 200**0.5
-
-
-def test_thompson_that_knows_of_no_drift_loses_as_much_as_chance_where_all_switches_each_step():
-    """With new means each step, whatever is played loses E max - E mean = 4/5 - 1/2."""
-    prior = {"name": "beta", "alpha": 1.0, "beta": 1.0}
-    env = make_world("Drift", {"period": 1}, limit=20, num_envs=500, prior=prior)
-    regret = regret_of(rollout(agent_for(env, "exact"), env, seed=0))
-    assert abs(regret.mean() - 0.3) < 4 * regret.std() / regret.size**0.5
