@@ -10,14 +10,37 @@ to a constant, so
 and with eps_i i.i.d. Gumbel(0, 1), argmax_i (eps_i + log P_i) is a draw from P (the Gumbel-Max
 trick, Eq. 3 of the paper). Choosing an arm thus means finding the largest of K expectations
 
-    E[v_i],  v_i = e^{eps_i} w(mu) 1{i = argmax mu},
+    E[f_i],  f_i(mu) = e^{eps_i} w(mu) 1{i = argmax mu},
 
-which are estimated by averages over the *same* samples of mu until the leader is clear of the
-second: f_1 - f_2 > 2 beta(m, delta) - sigma. That race is the algorithm. `docs/racing-thompson.md`
-explains what the race guarantees, and where the printed formula fails.
+which are estimated by averages over the *same* samples of mu. How many samples are taken is all
+that the default and the paper differ in, beside what they draw from. Algorithm 2 and where its
+lines are:
 
-Letters: K arms, N lanes, R races still on, m samples. Weights live on the log scale, so the
-prior's density need not be normalised.
+    1   input: prior pi, delta, sigma, T    `RacingThompson.paper`
+    2-3 t = 0, X_i empty                    `Agent.reset`
+    4   while t < T                         the user's loop of `act` and `observe`
+    5     draw eps_i from Gumbel(0, 1)      `Races.start` (agents/racing/races.py)
+    6     m = 1, d empty                    `Races.start`
+    7     loop                              `Races.run`
+    8       draw mu from B_t, add it to d   `Races.run`, `Proposal.draw`
+    9       m = m + 1                       `feed_races`, up to line 14
+    10      f_i = sum_j f_i(d_j) / m
+    11      find the best i_1, second i_2
+    12      if f_{i_1} - f_{i_2} >          `Paper` (agents/racing/stopping.py)
+               2 beta(m, delta) - sigma
+    13        break
+    14      end if
+    15    end loop
+    16    I_t = argmax_i f_i                `RacePosterior.draw_best` (agents/racing/posterior.py)
+    17    take I_t, receive x_t, add it     `Agent.observe`
+    18  end while
+
+The default has no gap in line 12: a race ends at a length that pilots have fixed before it. Its arm
+is then that of one draw, taken by weight: importance resampling. `docs/racing-thompson.md` says
+what either promises, and where the printed formula fails.
+
+Notation: K arms, N lanes. Weights live on the log scale, so the prior's density need not be
+normalised.
 """
 
 from __future__ import annotations
@@ -29,83 +52,100 @@ import numpy as np
 
 from agents.posteriors.base import missing_first
 from agents.racing.races import Races
-from agents.racing.stopping import Paper, SelfNormalised, Stop, takes_options
+from agents.racing.stopping import EFFECTIVE_SAMPLES, MAX_SAMPLES, Paper, Stop
 from agents.rules.thompson import Thompson
 from bandit_gym.problem import BanditProblem
 
 
 class RacingThompson(Thompson):
-    """Thompson sampling by racing, for every prior with a `log_density`.
+    """Thompson sampling for every prior with a `log_density`, by weighted draws of a proposal.
 
-    Where the proposal is the posterior itself, a conjugate law, tables of independent arms or a
-    mixture of these, all weights are equal and this is exact Thompson sampling: a self-normalised
-    race draws one sample (`Fixed` and `Paper` draw what they say). By default the race samples from
-    a posterior that resembles the problem's, and ends by a stop that does not depend on the scale
-    of the weights; `RacingThompson.paper` is the paper's own setting.
+    Where the proposal is the posterior itself, a conjugate one, tables of independent arms or a
+    mixture of these, all weights are equal and one sample is exact Thompson sampling. Else a race
+    takes as many samples as are worth `effective_samples` draws of the posterior, and more where
+    weights are skewed. `RacingThompson.paper` is the paper's own setting.
 
     Arguments:
         problem: likelihood and prior. The prior's density may be unnormalised.
+        effective_samples: draws of the posterior that the samples of a race are to be worth, > 0.
+            Pilots fix how many samples that takes before the race; 100,000 at most.
         proposal: what the race samples from. "matched" is each arm's own posterior, conjugate or
-            from a table, or, where arms depend on each other closely, a truncated normal law with
-            their correlation (see `agents.racing.matching.match_proposal`). "reference" is the
-            paper's Table 1. Weights are exact for each; one near the true posterior needs few
-            samples.
-        stopping: when a race is over. "self-normalised" knows no scale, "paper" is line 12 of
-            Algorithm 2, and an integer fixes the number of samples per race. A dict such as
-            `{"name": "paper", "sigma": 0.2}` or a `SelfNormalised`, `Paper` or `Fixed` of
-            `agents.racing.stopping` sets the stop with its options.
+            from a table, or, where arms depend on each other closely, a truncated normal
+            distribution with their correlation (see `agents.racing.matching.match_proposals`).
+            "reference" is the paper's Table 1. Weights are exact for each; one near the true
+            posterior needs few samples.
+        stopping: another rule for the length of a race, in place of `effective_samples`: an
+            integer fixes the number of samples, and a `Paper` of `agents.racing.stopping` or a dict
+            of its options, such as `{"sigma": 0.2}`, is line 12 of Algorithm 2.
         unpulled_arms: the Gaussian and Poisson reference priors of Table 1 are improper, so that an
             arm without data has no posterior. "matched" draws such an arm from the conjugate prior
             with the moments of the problem's own; "pull" pulls every arm once first, in random
             order, as where the prior is improper itself. Ignored where the proposal is proper.
-        options: of the stop that is named, such as `delta` and `effective_samples` of
-            `SelfNormalised`, `delta`, `sigma`, `threshold` and `scale` of `Paper`, and
-            `max_samples` of both.
 
     Diagnostics: `num_samples` drawn, `effective_sample_size` of their weights, `is_capped`,
     `doubts` (see `bandit_gym.checks.doubts.Doubt`), `is_unreliable` where there are any, and
-    `last_vetted`, the pulls at which the lane's proposal was last vetted
-    (see `agents.racing.vetting`).
+    `last_vetted`, the pulls at which the lane's proposal was last checked
+    (see `agents.racing.coverage`).
 
     Raises:
-        ValueError: if no proposal can stand in for the prior, or the stop does not read an option.
+        ValueError: if no proposal can stand in for the prior, or a number is out of range.
 
     References:
         Zhou, Zhu and Zhuo, "Racing Thompson: an Efficient Algorithm for Thompson Sampling with
         Non-conjugate Priors", Algorithm 2.
     """
 
-    @takes_options(SelfNormalised, Paper)
     def __init__(
         self,
         problem: BanditProblem,
         *,
+        effective_samples: float = EFFECTIVE_SAMPLES,
         proposal: str = "matched",
-        stopping: Stop | str | int | Mapping[str, Any] = "self-normalised",
+        stopping: Stop | Mapping[str, Any] = None,
         unpulled_arms: str = "matched",
-        **options: Any,
     ) -> None:
-        named = {"proposal": proposal, "stopping": stopping, "unpulled_arms": unpulled_arms}
-        super().__init__(problem, posterior={"name": "racing", **named, **options})
-        self.stopping: Stop = self.inner.stopping
+        posterior = {
+            "name": "racing",
+            "effective_samples": effective_samples,
+            "proposal": proposal,
+            "stopping": stopping,
+            "unpulled_arms": unpulled_arms,
+        }
+        super().__init__(problem, posterior=posterior)
 
     @classmethod
-    @takes_options(Paper)
     def paper(
-        cls, problem: BanditProblem, *, unpulled_arms: str = "matched", **options: Any
+        cls,
+        problem: BanditProblem,
+        *,
+        delta: float = 0.1,
+        sigma: float = 0.1,
+        threshold: str = "printed",
+        scale: str = "value",
+        max_samples: int = MAX_SAMPLES,
+        proposal: str = "reference",
+        unpulled_arms: str = "matched",
+        prior: Any = None,
     ) -> Self:
         """Race as in the paper: draw from the posterior of Table 1, and stop by line 12.
 
         Args:
             problem: likelihood and prior.
-            unpulled_arms: "matched" or "pull", see the class.
-            options: of `agents.racing.stopping.Paper`.
+            delta: see `agents.racing.stopping.Paper`, as for the next four.
+            sigma: slack.
+            threshold: which reading of beta.
+            scale: of the values.
+            max_samples: of a race.
+            proposal: see the class.
+            unpulled_arms: see the class.
+            prior: see `Agent`.
 
         Raises:
             ValueError: if the likelihood has no row in Table 1, or an option is out of range.
         """
-        readings = {"proposal": "reference", "stopping": "paper", **options}
-        return cls(problem, unpulled_arms=unpulled_arms, **readings)
+        stopping = Paper(delta, sigma, threshold, scale, max_samples)
+        options: Any = {"proposal": proposal, "unpulled_arms": unpulled_arms, "prior": prior}
+        return cls(problem, stopping=stopping, **options)
 
     def race(self) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""

@@ -14,6 +14,7 @@ import numpy as np
 from agents.oracle.line import Line, make_line
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Bernoulli, Exponential, Gaussian, Poisson
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 NUM_DRAWS, FEWEST_DRAWS = 1 << 14, 64
@@ -51,7 +52,7 @@ class Arms:
         A mixture shows each of its laws, however rare. The generator is fixed so that the
         probabilities are a function of the problem and data.
         """
-        laws, rng = components(self.problem.prior), np.random.default_rng(0)
+        laws, rng = components(self.problem.prior), make_generator("draws of the oracle")
         num_draws = FEWEST_DRAWS if self.is_smooth else NUM_DRAWS // len(laws)
         shape = (max(num_draws, FEWEST_DRAWS), self.problem.num_arms)
         draws = np.concatenate([law.sample(rng, shape) for law in laws])

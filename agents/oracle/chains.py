@@ -31,6 +31,7 @@ from numpy.random import Generator
 from agents.oracle.arms import require_density
 from agents.oracle.panels import ToleranceError
 from bandit_gym.checks.typing import FloatArray, IntArray
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 NUM_CHAINS = 1024
@@ -78,7 +79,7 @@ def chain_probabilities(
         ToleranceError: if chains of MAX_BATCH * NUM_BATCHES moves still disagree or are still too
             noisy, or if the data are so many, or so far from the prior, that numbers lack digits.
     """
-    rng, posterior = np.random.default_rng(0), Posterior(problem, counts, sums)
+    rng, posterior = make_generator("chains of the oracle"), Posterior(problem, counts, sums)
     means, batch = posterior.draw_start(rng), 1
     while True:
         chains = walk(rng, posterior.log_density, means)

@@ -26,6 +26,7 @@ from agents.base.evidence import MAX_STATISTICS, CountsAndSums
 from agents.numerics.choices import random_argmax, share_evenly
 from agents.posteriors.weighted_draws import WeightedDraws, best_arm_error
 from bandit_gym.checks.doubts import Doubt
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 NUM_DRAWS = 1000
@@ -159,7 +160,11 @@ class Belief(ABC):
         They are taken from a copy, as a chain moves with every draw.
         """
         if self._answers is None:
-            draws = self.fork().sample_many(np.random.default_rng(0), NUM_DRAWS).swapaxes(0, 1)
+            draws = (
+                self.fork()
+                .sample_many(make_generator("draws for answers"), NUM_DRAWS)
+                .swapaxes(0, 1)
+            )
             self._answers = WeightedDraws(draws, np.zeros(draws.shape[:2]))
         return self._answers
 

@@ -33,6 +33,7 @@ from scipy.special import expit, log_expit
 from bandit_gym.checks import message
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.numerics.compiled import inner
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 NUM_DRAWS = 4096
@@ -201,7 +202,9 @@ def make_cells(problem: BanditProblem) -> tuple[Coordinate, Cells]:
         ValueError: if a prior does not integrate, is NaN somewhere, or is too rough; names the arm.
     """
     support = problem.arm_support()
-    draws = problem.prior.sample(np.random.default_rng(0), (NUM_DRAWS, problem.num_arms))
+    draws = problem.prior.sample(
+        make_generator("draws of the prior to tabulate"), (NUM_DRAWS, problem.num_arms)
+    )
     coordinate = Coordinate.of_draws(support, draws)
     looks = look_at_arms(problem, support, draws)
     _, arms, kind_of_arm = np.unique(looks, axis=0, return_index=True, return_inverse=True)

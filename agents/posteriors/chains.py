@@ -35,6 +35,7 @@ from bandit_gym.checks.doubts import Doubt
 from bandit_gym.checks.typing import FloatArray
 from bandit_gym.likelihoods import Exponential
 from bandit_gym.numerics.compiled import inner, kernel
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 WIDTH = 3.5
@@ -385,7 +386,7 @@ class GibbsPosterior(Posterior):
         """Return the means after each of many sweeps of a copy of the chains."""
         if self._answers is None:
             lanes = np.arange(len(self.counts))
-            self._answers = self._walk(np.random.default_rng(0), lanes, NUM_ANSWERS)
+            self._answers = self._walk(make_generator("sweeps for answers"), lanes, NUM_ANSWERS)
         return self._answers
 
     def _walk(self, rng: Generator, lanes: np.ndarray, size: int) -> WeightedDraws:

@@ -19,6 +19,7 @@ from agents.numerics.choices import random_argmax
 from agents.numerics.laws import NORMAL_LAW, Law
 from agents.posteriors.base import ExactPosterior, missing_first
 from bandit_gym.likelihoods import Likelihood
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 DEPTH = 32
@@ -230,7 +231,9 @@ def matched_posterior(problem: BanditProblem, num_draws: int = 10_000) -> Conjug
     """
     if is_conjugate(problem.likelihood, problem.prior):
         return conjugate_posterior(problem)
-    draws = problem.prior.sample(np.random.default_rng(0), (num_draws, problem.num_arms))
+    draws = problem.prior.sample(
+        make_generator("moments of the prior"), (num_draws, problem.num_arms)
+    )
     mean, variance = draws.mean(axis=0), np.maximum(draws.var(axis=0), 1e-300)
     fitted = find_row(problem.likelihood).law.match(mean, variance)
     return ConjugatePosterior(problem.likelihood, np.stack(fitted, axis=1))

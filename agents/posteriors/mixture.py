@@ -36,6 +36,7 @@ from agents.posteriors.grid import GridPosterior, find_best_arms
 from agents.posteriors.tables import DENSITY, PLACE, law_tables
 from agents.posteriors.weighted_draws import normalise
 from bandit_gym.checks.doubts import Doubt
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 NEGLIGIBLE = 1e-9
@@ -85,7 +86,7 @@ class MixturePosterior(ExactPosterior):
         if not self._is_conjugate:
             no_data, arms = np.zeros((1, problem.num_arms)), np.arange(problem.num_arms)
             without_data = CountsAndSums.from_totals(no_data, no_data)
-            self.update(np.random.default_rng(0), without_data)
+            self.update(make_generator("a posterior that is not drawn from"), without_data)
             self._constants = self._find_evidence(np.zeros_like(arms), arms).T
             self._restart(0)
 

@@ -16,13 +16,14 @@ from numpy.random import Generator
 from agents.base.evidence import CountsAndSums
 from agents.base.table_1 import Improper
 from agents.posteriors.weighted_draws import WeightedDraws
-from agents.racing.matching import find_matched, make_proposal
+from agents.racing.coverage import CoverageCheck
+from agents.racing.matching import make_proposals
 from agents.racing.races import Races
-from agents.racing.stopping import Fixed, Paper, SelfNormalised, Stop, make_stop, takes_options
-from agents.racing.vetting import Vetting
+from agents.racing.stopping import EFFECTIVE_SAMPLES, Paper, Stop, make_stop, make_thresholds
 from agents.racing.weighing import TAIL, WeighedPosterior
-from bandit_gym.checks import check_choice
+from bandit_gym.checks import check_choice, check_real, message
 from bandit_gym.checks.doubts import Doubt
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 UNPULLED = ("matched", "pull")
@@ -36,51 +37,53 @@ class RacePosterior(WeighedPosterior):
 
     Arguments:
         problem: likelihood and prior.
-        proposal: see `RacingThompson`.
-        stopping: see `RacingThompson`.
-        unpulled_arms: see `RacingThompson`.
-        options: of the stop that is named.
+        effective_samples: see `RacingThompson`, as for the others.
+        proposal: where means are drawn from.
+        stopping: another rule for the length of a race.
+        unpulled_arms: how they are drawn where they have no posterior.
 
     Attributes:
         exact: the posterior itself, where the proposal is; else None.
         pulls_first: whether an arm that was never pulled, and has no posterior, is played first.
     """
 
-    state_names = ("exact", "vetting")
+    state_names = ("exact", "check")
     _last: dict[str, np.ndarray] | None = None
 
-    @takes_options(SelfNormalised, Paper)
     def __init__(
         self,
         problem: BanditProblem,
         *,
+        effective_samples: float = EFFECTIVE_SAMPLES,
         proposal: str = "matched",
-        stopping: Stop | str | int | Mapping[str, Any] = "self-normalised",
+        stopping: Stop | Mapping[str, Any] = None,
         unpulled_arms: str = "matched",
-        **options: Any,
     ) -> None:
+        check_real("effective_samples", effective_samples, above=0.0)
         check_choice("unpulled_arms", unpulled_arms, UNPULLED)
         self.pulls_first = unpulled_arms == "pull" or isinstance(problem.prior, Improper)
-        self.stopping = make_stop(stopping, options)
-        self.bars = self.stopping.bars()
-        self.raced = make_proposal(problem, proposal)
-        matched = self.raced if proposal == "matched" else find_matched(problem)
-        self.vetting = Vetting(self.raced, matched, self.stopping)
-        source = self.raced if self.raced.posterior else (matched or self.raced).fork()
-        super().__init__(source)
-        self.exact = source.posterior
+        self.stopping = make_stop(stopping)
+        if self.stopping is not None and effective_samples != EFFECTIVE_SAMPLES:
+            condition = f"be left out with stopping={stopping!r}, which never reads it"
+            raise ValueError(message("effective_samples", condition, effective_samples))
+        self.thresholds = make_thresholds(self.stopping)
+        self.raced, *others = make_proposals(problem, proposal)
+        wanted = effective_samples if self.stopping is None else None
+        self.check = CoverageCheck(self.raced, others, wanted)
+        is_matched = proposal == "matched" or self.raced.posterior or not others
+        super().__init__((self.raced if is_matched else others[0]).fork())
+        self.exact = self.proposal.posterior
         if self.exact is not None:
             self.source = self.exact.source
-        is_free = isinstance(self.stopping, SelfNormalised)
-        self._is_one_sample = is_free and self.vetting.has_equal_weights
-        self.has_exact_propensities = self._is_one_sample and not self.raced.is_inferred
+        self._is_one_sample = self.stopping is None and self.raced.posterior is not None
+        self.has_exact_propensities = self._is_one_sample
         self._log_supremum = -math.inf
         if isinstance(self.stopping, Paper) and self.stopping.scale == "supremum":
             self._log_supremum = self.raced.log_supremum()
 
     def restart(self, rng: Generator, mask: np.ndarray) -> None:
-        """Forget when the masked lanes' proposals were vetted."""
-        self.vetting.restart(mask)
+        """Forget when the masked lanes' proposals were checked."""
+        self.check.restart(mask)
         if self.exact is not None:
             self.exact.restart(rng, mask)
 
@@ -94,19 +97,19 @@ class RacePosterior(WeighedPosterior):
     def draw_best(self, rng: Generator) -> np.ndarray:
         """Return the (N,) arms that races find; one sample decides where weights are equal."""
         if self._is_one_sample:
-            return self._draw_one(rng, self.exact)
-        due = self.vetting.find_due(self.counts)
+            return np.asarray(self.exact.draw_best(rng))  # type: ignore[union-attr]
+        due = self.check.find_due(self.counts)
         if due.size:
             self._follow(rng)
-            self.vetting.look_ahead(due)
+            self.check.estimate_shares(due)
         races = self.race(rng)
         if due.size:
-            self.vetting.look_back(due, races)
-        is_free = not isinstance(self.stopping, Fixed)
-        is_capped = (races.num_samples == self.stopping.max_samples) & is_free
+            self.check.check_coverage(due, races)
+        is_capped = races.num_samples == self.thresholds.max_samples
+        is_capped &= not isinstance(self.stopping, int)
         doubts = Doubt.RACE_CAPPED.value * is_capped
-        if not (self.vetting.has_equal_weights or self.vetting.is_sure):
-            doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.is_poor()
+        if not (self.raced.posterior or self.check.has_exact_second):
+            doubts |= Doubt.FEW_EFFECTIVE_SAMPLES.value * races.has_few_effective()
         doubts |= Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
         self._last = self._report(
             races.num_samples, races.effective_sample_size(), is_capped, doubts
@@ -116,10 +119,9 @@ class RacePosterior(WeighedPosterior):
     def race(self, rng: Generator) -> Races:
         """Do lines 5 to 15 of Algorithm 2, one race per lane, and return how they ended."""
         self._follow(rng)  # B_t of line 8
-        gumbels = rng.gumbel(size=self.counts.shape)  # line 5
-        lengths = self.stopping.lengths(self.vetting.shares)
-        races = Races.start(self.bars, gumbels, lengths)  # line 6
-        races.log_scale[:] = self._log_supremum + gumbels.max(axis=1)
+        lengths = self.check.find_lengths(self.thresholds.max_samples)
+        races = Races.start(rng, self.thresholds, lengths, self.counts.shape[1])  # lines 5 and 6
+        races.log_scale[:] = self._log_supremum + races.gumbels.max(axis=1)
         lanes = np.arange(len(self.counts))
         if self.pulls_first:  # lanes that do not race are given an arm that was never pulled
             is_missing = self.raced.is_missing(self.counts)
@@ -135,15 +137,15 @@ class RacePosterior(WeighedPosterior):
             return self._report(ones, ones.astype(np.float64), ones == 0, self.doubts())
         if self._last is not None:
             return self._last
-        self._follow(np.random.default_rng(0))
+        self._follow(make_generator("a proposal that is not drawn from"))
         doubts = self._shortages | Doubt.BEYOND_TABLE.value * self.raced.is_unreliable()
-        doubts = doubts | Doubt.PROPOSAL_BLIND.value * self.vetting.is_blind
+        doubts = doubts | Doubt.PROPOSAL_BLIND.value * self.check.is_blind
         return {"doubts": doubts, "is_unreliable": doubts != 0}
 
     def doubts(self) -> np.ndarray:
         """Return (N,) why answers may be wrong."""
         doubts = super().doubts() if self.exact is None else self.exact.doubts()
-        return doubts | Doubt.PROPOSAL_BLIND.value * self.vetting.is_blind
+        return doubts | Doubt.PROPOSAL_BLIND.value * self.check.is_blind
 
     def density(self, x: np.ndarray) -> np.ndarray:
         """Return the (M, N, K) densities of the means, if the proposal is the posterior."""
@@ -168,19 +170,11 @@ class RacePosterior(WeighedPosterior):
         self, levels: Iterable[np.ndarray | float] = repeat(TAIL)
     ) -> Iterator[WeightedDraws]:
         data = self.evidence.counts, self.evidence.sums
-        self.proposal.follow(np.random.default_rng(0), *data)
+        self.proposal.follow(make_generator("a proposal that is not drawn from"), *data)
         return super()._lanes(levels)
 
     def _follow(self, rng: Generator) -> None:
         self.raced.follow(rng, self.evidence.counts, self.evidence.sums)
-
-    def _draw_one(self, rng: Generator, exact: Any) -> np.ndarray:
-        """Draw one sample of the posterior, which all of a race's would be draws of."""
-        if self.raced.is_inferred:
-            self._follow(rng)
-            self.vetting.look_near(self.vetting.find_due(self.counts))
-        best: np.ndarray = exact.draw_best(rng)
-        return best
 
     def _report(
         self,
@@ -190,12 +184,12 @@ class RacePosterior(WeighedPosterior):
         doubts: np.ndarray,
     ) -> dict[str, np.ndarray]:
         """Return how a decision went, and why it may not follow the posterior."""
-        doubts = doubts | Doubt.PROPOSAL_BLIND.value * self.vetting.is_blind
+        doubts = doubts | Doubt.PROPOSAL_BLIND.value * self.check.is_blind
         return {
             "num_samples": num_samples,
             "effective_sample_size": effective_sample_size,
             "is_capped": is_capped,
             "doubts": doubts,
             "is_unreliable": doubts != 0,
-            "last_vetted": self.vetting.last.copy(),
+            "last_vetted": self.check.last.copy(),
         }

@@ -32,9 +32,6 @@ from bandit_gym.problem import BanditProblem
 FAR = 1000.0
 """Standard deviations from the mean at which an unbounded support is cut for a stand-in."""
 
-NUM_TRIED = 64
-"""Draws of the posterior at which arms whose independence was inferred are tried again."""
-
 FEATURES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
     np.log,
     lambda x: np.log1p(-x),
@@ -77,7 +74,6 @@ class Proposal(ABC):
         posterior: q as a posterior, where q is the posterior of the problem itself; else None. Then
             all weights are equal.
         has_likelihood: whether the likelihood of the data is a factor of q.
-        is_inferred: whether that weights are equal was inferred from draws of the prior.
         natural: the (1, K, 5) natural parameters of the problem's prior and the (K, 1) ends of its
             support, where it says them: weights by them take a third of the time. The ends are
             left out where they are the likelihood's, which no draw passes.
@@ -85,7 +81,6 @@ class Proposal(ABC):
 
     posterior: Posterior | None = None
     has_likelihood = True
-    is_inferred = False
 
     def __init__(self, problem: BanditProblem) -> None:
         self.problem = problem
@@ -120,10 +115,6 @@ class Proposal(ABC):
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where draws may not follow q."""
         return np.zeros(len(self.counts), dtype=bool)
-
-    def is_misled(self, lanes: np.ndarray) -> np.ndarray:
-        """Return (R,) True where what was inferred of the prior fails near the data."""
-        return np.zeros(len(lanes), dtype=bool)
 
     def log_supremum(self) -> float:
         """Return the log of the largest weight there is.
@@ -250,7 +241,6 @@ class TableProposal(Proposal):
         self.grid = GridPosterior(replace(problem, prior=self.marginals))
         if self.marginals is problem.prior:
             self.posterior = self.grid
-        self.is_inferred = hasattr(self.marginals, "is_apart")
 
     def follow(self, rng: Generator, counts: np.ndarray, sums: np.ndarray) -> None:
         """Build the tables that have changed; see `GridPosterior.update`."""
@@ -260,14 +250,6 @@ class TableProposal(Proposal):
     def is_unreliable(self) -> np.ndarray:
         """Return (N,) True where the tables cannot vouch for what they hold."""
         return self.grid.is_unreliable()
-
-    def is_misled(self, lanes: np.ndarray) -> np.ndarray:
-        """Return (R,) True where a `SlicedPrior` is not the prior near the data."""
-        if not self.is_inferred:
-            return super().is_misled(lanes)
-        own = self.draw(np.random.default_rng(0), lanes, NUM_TRIED).means.swapaxes(1, 2)
-        data = self.counts[lanes, None], self.sums[lanes, None]
-        return ~np.asarray(self.marginals.is_apart(own, *data, self.problem.likelihood))
 
     def draw(self, rng: Generator, lanes: np.ndarray, num_samples: int) -> Draws:
         """Draw m vectors of means for each lane; see `Proposal.draw`."""

@@ -1,6 +1,6 @@
-"""Many races at once: what their samples add up to, and lines 7 to 15 of Algorithm 2.
+"""Many races at once: lines 5 to 16 of Algorithm 2, whatever the stop.
 
-Letters: K arms, N lanes (one race each), R races still on, m samples.
+Notation: K arms, N lanes (one race each), R races still on, m samples.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from agents.racing.proposals import Proposal
-from agents.racing.stopping import Bars, Sums, is_clear
+from agents.racing.stopping import StoppingThresholds
 from agents.racing.weighing import TILE_SIZE, no_weight, split_lanes, weigh
 from bandit_gym.numerics.compiled import inner, kernel
 
@@ -23,9 +23,9 @@ ROW_COST = 10.0
 """What each arm of each race costs in a round at any size, in draws of its mean."""
 
 FIRST_GUESS = 16.0
-"""Samples that a race is expected to take at first; then, as many more as it has drawn."""
+"""Samples that line 12 is expected to take at first; then, as many more as were drawn."""
 
-FEWEST = 3.0
+MIN_EFFECTIVE = 3.0
 """Effective samples on which a race may rest where nothing but itself tells what it misses."""
 
 SMALLEST, LOWEST = 5e-324, -1e300
@@ -33,49 +33,44 @@ SMALLEST, LOWEST = 5e-324, -1e300
 
 
 class Races(NamedTuple):
-    """N races, in the form that kernels read; all but the bars change as samples come in.
+    """N races, in the form that kernels read; arrays change as samples come in.
 
     Attributes:
-        bars: what ends a race.
+        stop: what ends a race before its length.
         lengths: (N,) samples that end each; all that are allowed where these have no weight.
         gumbels: (N, K) eps.
         totals: (N, K) sum over samples of v_i, divided by e^{log_scale}.
-        squares: (N, K) sum over samples of v_i^2, divided by e^{2 log_scale}.
         log_scale: (N,) log of what v is divided by.
         weight_sums: (N, 2) sums of w and of w^2, on the same scale and its square.
         num_samples: (N,) samples drawn.
     """
 
-    bars: Bars
+    stop: StoppingThresholds
     lengths: np.ndarray
     gumbels: np.ndarray
     totals: np.ndarray
-    squares: np.ndarray
     log_scale: np.ndarray
     weight_sums: np.ndarray
     num_samples: np.ndarray
 
     @classmethod
-    def start(cls, bars: Bars, gumbels: np.ndarray, lengths: np.ndarray) -> Races:
-        """Return races without samples, given (N, K) eps and the (N,) samples that end them."""
+    def start(
+        cls, rng: Generator, stop: StoppingThresholds, lengths: np.ndarray, num_arms: int
+    ) -> Races:
+        """Return races without samples (lines 5 and 6), given the (N,) samples that end them."""
+        num_lanes = len(lengths)
         return cls(
-            bars=bars,
+            stop=stop,
             lengths=lengths.copy(),
-            gumbels=gumbels,
-            totals=np.zeros_like(gumbels),
-            squares=np.zeros_like(gumbels),
-            log_scale=np.full(len(gumbels), -np.inf),
-            weight_sums=np.zeros((len(gumbels), 2)),
-            num_samples=np.zeros(len(gumbels), dtype=np.int64),
+            gumbels=rng.gumbel(size=(num_lanes, num_arms)),  # line 5
+            totals=np.zeros((num_lanes, num_arms)),
+            log_scale=np.full(num_lanes, -np.inf),
+            weight_sums=np.zeros((num_lanes, 2)),
+            num_samples=np.zeros(num_lanes, dtype=np.int64),  # line 6
         )
 
-    def run(
-        self,
-        rng: Generator,
-        proposal: Proposal,
-        lanes: np.ndarray,
-    ) -> None:
-        """Run the races of the given (R,) lanes to their end, with draws from the proposal.
+    def run(self, rng: Generator, proposal: Proposal, lanes: np.ndarray) -> None:
+        """Run the races of the given (R,) lanes to their end (lines 7 to 15).
 
         Races run in rounds, so that a user's log-density is called for many at once.
 
@@ -87,25 +82,32 @@ class Races(NamedTuple):
         Raises:
             ValueError: if a race ended at its last sample with every weight zero.
         """
-        num_arms = self.gumbels.shape[1]
         while lanes.size:  # line 7
             num_left = self.lengths - self.num_samples
-            lanes = lanes[num_left[lanes].argsort(kind="stable")]  # alike ones share a tile
+            lanes = lanes[num_left[lanes].argsort(kind="stable")]
             is_hopeful = self.num_samples[lanes[0]] == 0 or self.weight_sums[lanes, 0].any()
-            part = lanes if is_hopeful else lanes[:1]  # if it never has weight, the rest waits
-            cost = ROW_COST + CALL_COST / (num_arms * part.size)
-            expected = max(FIRST_GUESS, self.num_samples[part].mean())
-            size = round(math.sqrt(2 * expected * cost))
-            if self.bars.is_fixed:
-                size = max(1, TILE_SIZE // num_arms)
-            over = []
-            for tile in split_lanes(part, min(size, num_left[part].max()) * num_arms):
+            # What one call draws is as long in all its lanes. If no lane has weight, one tries on.
+            num_alike = np.searchsorted(num_left[lanes], 2 * num_left[lanes[0]], side="right")
+            part = lanes[: num_alike if is_hopeful else 1]
+            size, over = self._round_size(part), []
+            for tile in split_lanes(part, min(size, num_left[part[-1]]) * self.gumbels.shape[1]):
                 left = num_left[tile].max()
                 draws = proposal.draw(rng, tile, left if left < 2 * size else size)  # line 8
                 log_weights = weigh(proposal, tile, draws.means, draws.log_densities)
                 over.append(feed_races(self, tile, log_weights, draws.winners))  # lines 9 to 14
                 self._require_weight(proposal, tile[over[-1]])
             lanes = np.concatenate([part[~np.concatenate(over)], lanes[part.size :]])
+
+    def _round_size(self, part: np.ndarray) -> int:
+        """Return how many samples to draw in a round; as nothing is lost by it, as many as fit.
+
+        Where a gap may end races, what is drawn beyond that is lost, and costs as much as rounds.
+        """
+        num_arms = self.gumbels.shape[1]
+        if not self.stop.has_gaps:
+            return max(1, TILE_SIZE // num_arms)
+        cost = ROW_COST + CALL_COST / (num_arms * part.size)
+        return round(math.sqrt(2 * max(FIRST_GUESS, self.num_samples[part].mean()) * cost))
 
     def effective_sample_size(self) -> np.ndarray:
         """Return (N,) (sum w)^2 / sum w^2, between 1 and the number of samples; 0 before any."""
@@ -118,15 +120,15 @@ class Races(NamedTuple):
             logs = np.log(self.weight_sums[:, 0]) + np.log1p(-1.0 / np.maximum(self.num_samples, 1))
         return np.maximum(logs + self.log_scale, LOWEST)
 
-    def is_poor(self) -> np.ndarray:
+    def has_few_effective(self) -> np.ndarray:
         """Return (N,) True where effective samples are few, and not because the race is short."""
-        return self.effective_sample_size() < np.minimum(FEWEST, 0.9 * self.num_samples)
+        return self.effective_sample_size() < np.minimum(MIN_EFFECTIVE, 0.9 * self.num_samples)
 
     def _require_weight(self, proposal: Proposal, lanes: np.ndarray) -> None:
         """Refuse races that ended at their last sample with every weight zero."""
         has_none = (self.weight_sums[lanes, 0] == 0.0) & (self.num_samples[lanes] > 0)
         if has_none.any():
-            where = f"{self.bars.max_samples} samples of the race"
+            where = f"{self.stop.max_samples} samples of the race"
             remedy = "; use proposal='matched' if it is another, ExactThompson or SMCThompson"
             raise no_weight(proposal, int(lanes[has_none.argmax()]), where, remedy)
 
@@ -146,44 +148,38 @@ def feed_races(
     Returns:
         (R,) True where the race is over.
     """
-    bars, has_ended = races.bars, np.zeros(lanes.size, dtype=np.bool_)
-    gaps, by_value, most = bars.gaps, bars.by_value, bars.max_samples
-    level = bars.level + math.log(races.totals.shape[1] - 1)
+    has_ended = np.zeros(lanes.size, dtype=np.bool_)
+    gaps, by_value, most = races.stop.gaps, races.stop.by_value, races.stop.max_samples
     for r in range(lanes.size):
         n = lanes[r]  # views of its rows are taken once, for each costs as much as a sample
-        total, square, weights = races.totals[n], races.squares[n], races.weight_sums[n]
-        eps, factors = races.gumbels[n], np.exp(races.gumbels[n])
-        sums = Sums(total, square, weights, factors)
-        leader, second = find_leaders(total)
+        total, weights, eps = races.totals[n], races.weight_sums[n], races.gumbels[n]
+        factors = np.exp(eps)
+        i_1, second = find_leaders(total)
         d, scale, length = races.num_samples[n], races.log_scale[n], races.lengths[n]
         for j in range(log_weights.shape[1]):
             d += 1  # line 9: m is d + 1
             log_weight, i = log_weights[r, j], winners[r, j]
             if log_weight > -np.inf:
                 size = log_weight + eps[i] if by_value else log_weight
-                if size > scale:
+                if size > scale:  # all sums shrink to the new scale, and keep their order
                     shrink = math.exp(scale - size)
-                    shrink_sums(sums, shrink)
-                    second *= shrink
-                    scale = size
+                    scale, second = size, second * shrink
+                    total *= shrink
+                    weights[0] *= shrink
+                    weights[1] *= shrink * shrink
                 weight = math.exp(log_weight - scale)
-                value = weight * factors[i]
                 weights[0] += weight
                 weights[1] += weight * weight
-                total[i] += value  # line 10, times m
-                square[i] += value * value
-                if i != leader:  # line 11
-                    second = max(second, min(total[i], total[leader]))
-                    leader = i if total[i] > total[leader] else leader
-            has_weight = total[leader] > 0.0
+                total[i] += weight * factors[i]  # line 10: m times the average of f_i
+                if i != i_1:  # line 11
+                    second = max(second, min(total[i], total[i_1]))
+                    i_1 = i if total[i] > total[i_1] else i_1
+            has_weight = total[i_1] > 0.0
             if d == length and not has_weight:
                 length = races.lengths[n] = most
-            bar = gaps[min(d, gaps.size - 1)]
-            is_done = d == length or (total[leader] - second) / (d + 1) > bar  # line 12
-            if not is_done and total[leader] >= level * factors[leader]:  # with less none is clear
-                largest = max(1.0, bars.peak * length * weights[0] / d)
-                is_done = is_clear(level, sums, leader, largest)
-            if (is_done and has_weight) or d == most:
+            gap = (total[i_1] - second) / (d + 1)
+            is_over = gap > gaps[min(d, gaps.size - 1)] or d == length  # line 12
+            if (is_over and has_weight) or d == most:
                 has_ended[r] = True
                 break  # line 13
         races.num_samples[n], races.log_scale[n] = d, scale
@@ -192,7 +188,7 @@ def feed_races(
 
 @inner
 def find_leaders(total: np.ndarray) -> tuple[int, float]:
-    """Return the arm with the largest total, and the largest total of the others."""
+    """Return the arm with the largest total, and the largest total of the others (line 11)."""
     leader, second = 0, 0.0
     for i in range(1, total.size):
         leader = i if total[i] > total[leader] else leader
@@ -200,13 +196,3 @@ def find_leaders(total: np.ndarray) -> tuple[int, float]:
         if i != leader and total[i] > second:
             second = total[i]
     return leader, second
-
-
-@inner
-def shrink_sums(sums: Sums, shrink: float) -> None:
-    """Shrink sums to a new maximum of the scale, which keeps the order of the totals."""
-    for i in range(sums.totals.size):
-        sums.totals[i] *= shrink
-        sums.squares[i] *= shrink * shrink
-    sums.weight_sums[0] *= shrink
-    sums.weight_sums[1] *= shrink * shrink

@@ -17,6 +17,7 @@ from agents.posteriors.base import Posterior
 from agents.posteriors.weighted_draws import ENOUGH_ERROR, MAX_ERROR, WeightedDraws
 from agents.racing.proposals import Proposal, add_features
 from bandit_gym.checks.doubts import Doubt
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 NUM_DRAWS, MAX_DRAWS = 10_000, 160_000
@@ -154,7 +155,7 @@ class WeighedPosterior(Posterior):
 
     def _draw_lane(self, lane: int, size: int) -> WeightedDraws:
         row = np.array([lane])
-        draws = self.proposal.draw(np.random.default_rng(0), row, size)
+        draws = self.proposal.draw(make_generator("weighted draws for answers"), row, size)
         log_weights = weigh(self.proposal, row, draws.means, draws.log_densities)
         if size == MAX_DRAWS and log_weights.max() == -np.inf:
             raise no_weight(self.proposal, lane, f"{size} draws")

@@ -16,6 +16,7 @@ from agents.posteriors.choosing import DEPENDENT, exact_posterior
 from agents.rules.horizon import DEFAULT_HORIZON, HorizonRule, check_horizon, remaining_pulls
 from bandit_gym.checks import check_choice, message
 from bandit_gym.likelihoods import Bernoulli, Gaussian
+from bandit_gym.numerics.streams import make_generator
 from bandit_gym.problem import BanditProblem
 
 PENALTIES = "fh", "v_zero"
@@ -76,7 +77,9 @@ class InformationRelaxation(HorizonRule, PosteriorAgent):
 
     def _law(self) -> np.ndarray:
         """Return frequencies of `NUM_ACTS` acts: the law has no closed form."""
-        self._rng = np.random.default_rng(0)  # for whatever the next act draws is not known
+        self._rng = make_generator(
+            "frequencies of acts"
+        )  # for whatever the next act draws is not known
         acts = np.array([self._choose() for _ in range(NUM_ACTS)])
         return (acts[..., None] == np.arange(self.problem.num_arms)).mean(axis=0)
 

@@ -17,6 +17,7 @@ from numpy.random import Generator
 from agents.snapshots.shown import as_html, as_text, draw_posterior
 from bandit_gym.checks import check_integer, check_law, check_numbers, check_real, message
 from bandit_gym.checks.doubts import Doubt
+from bandit_gym.numerics.streams import make_generator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +48,7 @@ class PosteriorSnapshot:
         self.counts, self.sums = self._evidence.counts, self._evidence.sums
         self.source = held.source
         self._held, self._is_settled = held.fork() if held.keeps_state else held, False
-        self._rng = copy.deepcopy(agent.rng) if held.keeps_state else np.random.default_rng(0)
+        self._rng = copy.deepcopy(agent.rng) if held.keeps_state else make_generator("snapshot")
 
     def settle(self) -> Any:
         """Return the posterior, brought to the data when first needed.

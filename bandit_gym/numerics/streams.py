@@ -56,6 +56,11 @@ def spread_seeds(seed: Seeds, num_envs: int) -> list[int | None]:
     return [check_seed("seed", entry) for entry in seed]  # type: ignore[union-attr]
 
 
+def make_generator(purpose: str) -> Generator:
+    """Return a generator for a purpose: the same each time, and no other purpose's."""
+    return np.random.default_rng(list(purpose.encode()))
+
+
 class LaneStreams:
     """The streams of N lanes.
 

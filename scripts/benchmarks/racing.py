@@ -71,7 +71,7 @@ def _matched(session: Session) -> Measurement:
 
     def contestants() -> Contestants:
         problem = truncated_problem()
-        racing = RacingThompson(problem, proposal="matched", stopping="self-normalised")
+        racing = RacingThompson(problem)
         agents = {"matched": racing, "exact": ExactThompson(problem)}
         return play_from_start(agents, num_steps, num_lanes)
 

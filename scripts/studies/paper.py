@@ -53,11 +53,12 @@ class RacingByDraws(RacingThompson):
 
     def __init__(self, problem: BanditProblem, **options: Any) -> None:
         super().__init__(problem, **options)
-        stop = self.stopping
+        stop = self.inner.stopping
         assert isinstance(stop, Paper)
         m = np.arange(1.0, stop.max_samples + 1)  # line 12 for averages over m draws, not m + 1
         gaps = 2 * threshold_function(stop.threshold, m, stop.delta) - stop.sigma
-        self.inner.bars = self.inner.bars._replace(gaps=np.append(np.inf, gaps * m / (m + 1)))
+        gaps = np.append(np.inf, gaps * m / (m + 1))
+        self.inner.thresholds = self.inner.thresholds._replace(gaps=gaps)
 
 
 def entry(
@@ -65,9 +66,10 @@ def entry(
 ) -> dict[str, Any]:
     """Return the agent of a reading as an experiment names it."""
     told = settings["readings"][reading]
-    stop = {"stopping": "paper", "proposal": "reference", "sigma": sigma}
-    base = {"agent": "racing", "label": RACING, "delta": delta}
-    return base | (stop if "threshold" in told else {}) | told
+    if "threshold" not in told:
+        return {"agent": "racing", "label": RACING} | told
+    agent = f"{told['agent']}.paper" if "agent" in told else "racing_paper"
+    return {"label": RACING, "delta": delta, "sigma": sigma} | told | {"agent": agent}
 
 
 # -- When a claim is settled --------------------------------------------------------------------
@@ -489,9 +491,9 @@ def race(
         scaling, and its samples.
     """
     options = {**settings["readings"][reading]}
-    make = RacingByDraws if options.pop("agent", None) else RacingThompson
+    make = RacingByDraws.paper if options.pop("agent", None) else RacingThompson.paper
     options = {"proposal": "reference", "delta": DELTA, "sigma": SIGMA} | options
-    agent = make(case.problem, stopping="paper", max_samples=MAX_SAMPLES, **options)
+    agent = make(case.problem, max_samples=MAX_SAMPLES, **options)
     agent.reset(num_races, seed=seed)
     agent.warm_start(case.counts, case.sums)
     found = agent.race()

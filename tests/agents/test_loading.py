@@ -49,8 +49,8 @@ CASES = {
     "populations": SMCThompson(TABLE, **PARTICLES),
     "schedule": SMCThompson.paper(HIDDEN, num_particles=[*range(20, 60)]),
     "joint populations": SMCThompson(HIDDEN, **PARTICLES),
-    "matched": RacingThompson(CHAIN, proposal="matched", stopping="self-normalised"),
-    "bank": RacingThompson(HIDDEN, stopping="self-normalised"),
+    "matched": RacingThompson(CHAIN),
+    "mixture": RacingThompson(HIDDEN),
     "pull": RacingThompson(CONJUGATE_PROBLEMS[2], unpulled_arms="pull", stopping=5),
 }
 
@@ -77,7 +77,7 @@ def is_same(first, second):
 
 OWN_HERE = (
     *("optimal", "fading particles", "window", "own likelihood", "schedule", "joint populations"),
-    *("matched", "bank"),
+    *("matched", "mixture"),
 )
 """Beyond those of `contracts/test_agents.py`."""
 
@@ -107,7 +107,7 @@ def test_lanes_that_began_again_are_saved_too(tmp_path):
 
 FLAGGED = {
     "joint populations": ([30, 1000, 0, 0], [30, 970, 0, 0]),
-    "bank": ([30, 1000, 0, 0], [30, 970, 0, 0]),
+    "mixture": ([30, 1000, 0, 0], [30, 970, 0, 0]),
     "discounted_gittins": ([200, 0, 0, 0], [120, 0, 0, 0]),
 }
 

@@ -11,6 +11,7 @@ from families import ALL_AGENTS, ALL_LIKELIHOODS, ALL_PRIORS, CONJUGATE_PROBLEMS
 import agents
 from agents import RacingThompson, SMCThompson, make_agent
 from agents.base.saved import describe_problem
+from agents.racing import stopping
 from bandit_gym import likelihoods, priors, problem
 from bandit_gym.likelihoods import Bernoulli
 from bandit_gym.priors import Beta, mixtures
@@ -18,7 +19,7 @@ from bandit_gym.problem import BanditProblem
 
 NAMES = {
     name: getattr(module, name)
-    for module in (agents, likelihoods, priors, mixtures, problem)
+    for module in (agents, likelihoods, priors, mixtures, problem, stopping)
     for name in dir(module)
     if name[0].isupper()
 }
@@ -60,7 +61,7 @@ def test_repr_leaves_defaults_out():
 
 
 def test_copies_and_pickles_know_their_arguments():
-    agent = RacingThompson(BERNOULLI, delta=0.2)
+    agent = RacingThompson.paper(BERNOULLI, delta=0.2)
     for twin in (copy.copy(agent), copy.deepcopy(agent), pickle.loads(pickle.dumps(agent))):
         assert repr(twin) == repr(agent)
 

@@ -409,7 +409,7 @@ def test_the_best_of_easy_arms_is_played_most(name):
     ("attempt", "text"),
     [
         (lambda: make_agent("racign", CONJUGATE), "'racing'"),
-        (lambda: make_agent("racing", CONJUGATE, detla=0.1), "'delta'"),
+        (lambda: make_agent("racing_paper", CONJUGATE, detla=0.1), "'delta'"),
     ],
 )
 def test_unknown_names_are_told_the_nearest(attempt, text):
@@ -524,9 +524,15 @@ OF_ONE_RUN = [
         ORDERED,
         "act",
         (),
-        "at all 200 samples of the race, whose counts [50, 50, 0, 0]",
+        "at all 200 samples of the race, whose counts [500, 500, 0, 0]",
     ),
-    ("racing_paper", ORDERED, "posterior", (), "at all 160000 draws, whose counts [50, 50, 0, 0]"),
+    (
+        "racing_paper",
+        ORDERED,
+        "posterior",
+        (),
+        "at all 160000 draws, whose counts [500, 500, 0, 0]",
+    ),
 ]
 
 
@@ -535,7 +541,7 @@ def test_messages_of_a_single_run_speak_of_no_lane():
         options = {"max_samples": 200} if name == "racing_paper" else {}
         agent = started(name, problem, None, **options)
         if problem is not CONJUGATE:
-            agent.warm_start([50, 50, 0, 0], [50, 0 if problem is ORDERED else 1e200, 0, 0])
+            agent.warm_start([500, 500, 0, 0], [500, 0 if problem is ORDERED else 1e200, 0, 0])
         with pytest.raises((ValueError, TypeError, InvalidAction)) as caught:
             found = getattr(agent, method)(*arguments)
             if method == "posterior":

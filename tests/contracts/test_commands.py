@@ -80,8 +80,11 @@ def test_a_good_call_of_each_command_exits_0(
         ("list agent", "the nearest known one is 'agents'"),
         ("compare --env BernouliBandit-v0", "the nearest known one is 'BernoulliBandit-v0'"),
         ("compare --agents racin", "the nearest known one is 'racing'"),
-        ("compare --agents racing:detla=0.1", "the nearest known one is 'delta'"),
-        ("compare --agents racing:delta=2", "delta must be a finite number above 0 and below 1"),
+        ("compare --agents racing_paper:detla=0.1", "the nearest known one is 'delta'"),
+        (
+            "compare --agents racing_paper:delta=2",
+            "delta must be a finite number above 0 and below 1",
+        ),
         ("compare --agents :delta=1", "agent must"),
         ("compare --env-options {num_arms:3}", "--env-options must be JSON"),
         ("compare --env-options [3]", '--env-options must be like {"num_arms": 5}'),

@@ -37,27 +37,31 @@ ENTRIES = {
         ["random", "Constant"],
     ),
     "options and a label": (
-        f"[[agents]]\nagent = 'racing'\ndelta = 0.5\nlabel = '{HARD}'",
-        {"agents": [{"agent": "racing", "delta": 0.5, "label": HARD}]},
+        f"[[agents]]\nagent = 'racing_paper'\ndelta = 0.5\nlabel = '{HARD}'",
+        {"agents": [{"agent": "racing_paper", "delta": 0.5, "label": HARD}]},
         [HARD],
     ),
     "options": (
-        "[[agents]]\nagent = 'racing'\ndelta = 0.5\nmax_samples = 9",
-        {"agents": [{"agent": "racing", "delta": np.float64(0.5), "max_samples": np.int64(9)}]},
-        ["racing(delta=0.5,max_samples=9)"],
+        "[[agents]]\nagent = 'racing_paper'\ndelta = 0.5\nmax_samples = 9",
+        {
+            "agents": [
+                {"agent": "racing_paper", "delta": np.float64(0.5), "max_samples": np.int64(9)}
+            ]
+        },
+        ["racing_paper(delta=0.5,max_samples=9)"],
     ),
     "a grid": (
-        "[[agents]]\nagent = 'racing'\nmax_samples = 9\ngrid.delta = [0.1, 0.2]\n"
+        "[[agents]]\nagent = 'racing_paper'\nmax_samples = 9\ngrid.delta = [0.1, 0.2]\n"
         "grid.sigma = [0.3, 0.4]",
         {
             "agents": [
-                {"agent": "racing", "max_samples": 9, "delta": delta, "sigma": sigma}
+                {"agent": "racing_paper", "max_samples": 9, "delta": delta, "sigma": sigma}
                 for delta in (0.1, 0.2)
                 for sigma in (0.3, 0.4)
             ]
         },
         [
-            f"racing(max_samples=9,delta={delta},sigma={sigma})"
+            f"racing_paper(max_samples=9,delta={delta},sigma={sigma})"
             for delta in (0.1, 0.2)
             for sigma in (0.3, 0.4)
         ],
@@ -168,7 +172,7 @@ SETTINGS = st.fixed_dictionaries(
         ),
         "agents": st.lists(
             st.fixed_dictionaries(
-                {"agent": st.just("racing"), "delta": ODDS},
+                {"agent": st.just("racing_paper"), "delta": ODDS},
                 optional={
                     "max_samples": st.integers(1, 10**7),
                     "proposal": st.sampled_from(["matched", "reference"]),
@@ -221,7 +225,7 @@ def test_experiment_of_the_page_is_one(tmp_path):
     (tmp_path / "experiment.toml").write_text(text, encoding="utf-8")
     runs = load_experiment(tmp_path / "experiment.toml").runs
     assert len(runs) == 2 * 3
-    assert runs[1].agent.label == "Racing(delta=0.01)"
+    assert runs[1].agent.label == "Racing(effective_samples=12)"
 
 
 @pytest.mark.parametrize("label", ["$x_{$", "_x", "[/x]", "<b>", "=1+1", "é", "a" * 200])
@@ -618,7 +622,7 @@ def labelled(label):
         ({"environments": ["no_such_module:Bandit-v0"]}, "env must be"),
         ({"environments": []}, "environments must have at least one entry"),
         ({"agents": ["racin"]}, "nearest known one is 'racing'"),
-        ({"agents": [{"agent": "racing", "detla": 0.1}]}, "nearest known one is 'delta'"),
+        ({"agents": [{"agent": "racing_paper", "detla": 0.1}]}, "nearest known one is 'delta'"),
         ({"agents": ["agents:NoSuchAgent"]}, "agent must be an importable class"),
         ({"agents": ["./x:Y"]}, "agent must be a short name or read module:Class, got"),
         ({"agents": ["random", "random"]}, "agents must have different labels, got 'random'"),
@@ -637,7 +641,7 @@ def labelled(label):
         ({"agents": [{"agent": "ucb1", "grid": {"scale": "ab"}}]}, "a table of non-empty lists"),
         ({"agents": "random"}, "agents must be a list"),
         ({"agents": [{"delta": 0.1}]}, "agent must be a name, a class, a function, or a dict"),
-        ({"agents": [{"agent": "racing", "delta": float("nan")}]}, "must be JSON-able"),
+        ({"agents": [{"agent": "racing_paper", "delta": float("nan")}]}, "must be JSON-able"),
         ({"replications": 0}, "replications must be a positive integer, got 0"),
         ({"replications": 1.5}, "replications must be a positive integer, got 1.5"),
         ({"horizon": -1}, "horizon must be a positive integer, got -1"),

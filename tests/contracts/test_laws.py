@@ -123,7 +123,7 @@ DEPENDENT = [name for name in WORLDS if "correlated" in name or "tied" in name]
 HISTORIES = {"few": [1, 0, 3], "many": [200, 300, 100], "huge": [10**6, 10**6, 2 * 10**4]}
 AGENTS = {
     "exact": ("exact", {}, 5000),
-    "racing": ("racing", {"effective_samples": 200.0, "delta": 1e-3}, 4000),
+    "racing": ("racing", {"effective_samples": 200.0}, 4000),
     "racing, 100 samples": ("racing", {"stopping": 100}, 4000),
     "racing, reference": ("racing", {"proposal": "reference", "stopping": 500}, 2000),
     "racing_paper": ("racing_paper", {"delta": 0.1, "sigma": 0.02, "scale": "weight"}, 500),
@@ -393,6 +393,8 @@ OFF = {
         for name in ("racing", "racing_paper")
         for rarity in (1e7, 1e5)
         for data in (IN_THE_CAMP, ([3, 30], [3, 29]))
+        # Table 1 goes where the data lead: elsewhere its total variation is 0.00 to 0.04.
+        if name == "racing" or (rarity == 1e7 and data != IN_THE_CAMP)
     },
     "a chain in one of two camps": (
         "exact",
@@ -447,12 +449,16 @@ def test_lanes_that_cannot_be_vouched_for_are_flagged(name):
 
 @pytest.mark.parametrize("prior", [CAMPS, Beta(2.0, 3.0), TruncatedNormal(0.5, 0.02)], ids=repr)
 @pytest.mark.parametrize("make", [lambda prior: prior, DensityOnly], ids=["known", "density only"])
-def test_independent_arms_are_right_and_not_flagged_wherever_the_data_lead(prior, make):
+def test_independent_arms_are_right_wherever_the_data_lead(prior, make):
+    """They are not flagged if the prior says that they are independent."""
     for pulls, total in [(0, 0), (3, 3), (1000, 850)]:
         data = [pulls, pulls, 0], [total, 0, 0]
         agent = started("racing", bernoulli(make(prior)), 1000, *data, effective_samples=100.0)
-        assert_law(agent, action_probabilities(bernoulli(prior), *data))
-        assert not agent.diagnostics()["is_unreliable"].any()
+        agent.act()
+        is_flagged = agent.diagnostics()["is_unreliable"]
+        assert not is_flagged.any() or (make is DensityOnly and is_flagged.all())
+        if not is_flagged.all():
+            assert_law(agent, action_probabilities(bernoulli(prior), *data))
 
 
 @pytest.mark.parametrize("width", [1e-2, 1e-4])

@@ -347,9 +347,8 @@ def test_every_reading_is_another_agent():
 @pytest.mark.parametrize("make", [RacingThompson, paper.RacingByDraws])
 def test_race_divides_by_its_draws_or_by_one_more(make):
     """All d draws have the weight 1 and the same winner, so that its average is e^eps d / m."""
-    options = {"proposal": "reference", "stopping": "paper", "threshold": "printed"}
-    options |= {"scale": "weight", "delta": 0.1, "sigma": 0.1}
-    agent = make(UNIFORM, **options)
+    options = {"threshold": "printed", "scale": "weight", "delta": 0.1, "sigma": 0.1}
+    agent = make.paper(UNIFORM, **options)
     agent.reset(50, seed=0)
     agent.warm_start([1000, 1000], [1000, 0])
     race = agent.race()

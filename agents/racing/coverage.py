@@ -1,0 +1,328 @@
+"""What a proposal's draws are worth in each lane, and what races with them miss.
+
+Weights say nothing of mass of the posterior where the proposal never goes. So a lane is checked
+whenever its pulls have doubled, beyond 64 have grown fourfold:
+
+- before a race, *pilots*, draws of the proposal that decide nothing, give the effective samples
+  that one draw is worth, and how far weights favour an arm. So a race can choose its length before
+  its own draws, and chooses nothing by what these turn out to be. Few pilots miss the largest
+  weights, and overstate that worth; so there are more where one outweighs others;
+- after it, a *reference sample*, weighted draws from the posterior p that come by another way,
+  shows what the race misses. A race of m draws from q plays the best arm of one that is picked by
+  its weight, an arm of a set A with probability
+
+      m E_q[w(x) 1_A(x) / (w(x) + W)]  =  m E_q[w] E_p[1_A(x) / (w(x) + W)],
+
+  where W is the sum of the other m - 1 weights. So the race counts a draw x of the posterior as
+  much as 1 / (w(x) + W), up to a constant, and the best-arm probabilities among draws so counted,
+  against those among all alike, are what it misses. W is that of a race that was run: the mass that
+  it has not met and the few draws that it rests on are judged as one.
+
+Reference samples are of the posterior itself, where a second proposal is it. Else they are of all
+other proposals that suit the problem and of the prior; and of a race whose length pilots have not
+fixed, its own pilots show what m draws miss of what many see.
+
+Notation: K arms, N lanes, R of them checked, m samples of a race, M of a reference sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from agents.posteriors.weighted_draws import WeightedDraws, normalise
+from agents.racing.proposals import Proposal
+from agents.racing.races import Races
+from agents.racing.weighing import split_lanes, weigh
+from bandit_gym.numerics.streams import make_generator
+from bandit_gym.problem import BanditProblem
+
+NUM_PILOTS, MAX_PILOTS, NUM_REFERENCE = 256, 1 << 14, 1024
+MORE = 4
+"""Times as many pilots are drawn where those so far are too few."""
+
+MAX_PILOT_WEIGHT = 1 / 24
+"""Of the weight of all pilots. Truncated normal priors leave it below with the first 256."""
+
+MAX_BIAS = 0.006
+"""Total variation of races from the best-arm probabilities, as a lane's pilots foresee it."""
+
+FIRST_PULLS, MANY_PULLS = 8, 64
+"""Pulls at which a lane is checked for the second time, and from which on they grow fourfold."""
+
+NEVER = np.iinfo(np.int64).max
+MAX_MISS = 0.05
+"""Total variation between best-arm probabilities as a race counts and true ones, with the error of
+finding it out, up to which a lane is not flagged."""
+
+LOG_UNSEEN = -5.0
+"""Of the chance that a race sees a draw of the prior. More data may make a mode of such draws rule,
+however rare it is given the part of the data that a prior sample can follow."""
+
+NUM_PRIOR_DRAWS, NUM_OF_ONE_MODE = 4096, 1024
+MIN_EFFECTIVE = 100.0
+"""Effective draws that pilots must be worth, and that a part of the data must leave of the prior's.
+"""
+
+MIN_PART = 1e-4
+"""Of a lane's data, that a prior sample is weighed by."""
+
+MAX_UNEXPLAINED = 12.0
+"""Log-likelihood, beside one for each arm, by which the averages of rewards may explain the data
+better than all draws of the prior together do."""
+
+SMALLEST = 1e-300
+"""The least share that is divided by."""
+
+
+class PriorSample:
+    """Draws of the prior, weighed by data: a reference sample where no other is known.
+
+    Few of them keep weight once there are many data. So of a lane's data only as large a part is
+    taken as leaves enough of them: half of them, and half again. Where the prior has a rare mode
+    that the data ask for, its draws have come to the fore by then, and a proposal that has not seen
+    it shows. That is evidence and no proof: a mode that no draw has met stays unseen.
+
+    Arguments:
+        problem: likelihood and prior.
+
+    Attributes:
+        counts: (R, K) pulls of the part.
+        sums: (R, K) their total rewards, in proportion.
+        is_unexplained: (R,) True where no draw comes near what explains the part.
+    """
+
+    def __init__(self, problem: BanditProblem) -> None:
+        size = NUM_OF_ONE_MODE if problem.offers("normal_box") else NUM_PRIOR_DRAWS
+        rng = make_generator("prior sample")
+        self.problem, self.means = problem, problem.prior.sample(rng, (size, problem.num_arms))
+
+    def update(self, counts: np.ndarray, sums: np.ndarray) -> None:
+        """Take as large a part of (R, K) counts and sums as leaves enough draws.
+
+        A log-likelihood is linear in counts and sums, up to a term without the mean.
+        """
+        log_likelihood = self._log_likelihood(self.means, counts, sums)
+        part, is_few = np.ones((len(counts), 1)), np.ones(len(counts), dtype=bool)
+        while is_few.any():
+            self._log_weights = np.where(log_likelihood > -np.inf, part * log_likelihood, -np.inf)
+            sizes = WeightedDraws(self.means, self._log_weights).effective_sample_size()
+            is_few = (sizes < MIN_EFFECTIVE) & (part[:, 0] > MIN_PART)
+            part[is_few] /= 2
+        self.counts, self.sums = part * counts, part * sums
+        averages = np.where(counts > 0, sums / np.maximum(counts, 1), self.means[0])
+        best = part * self._log_likelihood(averages[:, None], counts, sums)
+        unexplained = best[:, 0] - normalise(self._log_weights)[1]
+        self.is_unexplained = unexplained > MAX_UNEXPLAINED + self.problem.num_arms
+
+    def _log_likelihood(
+        self, means: np.ndarray, counts: np.ndarray, sums: np.ndarray
+    ) -> np.ndarray:
+        data = counts[:, None], sums[:, None]
+        return self.problem.likelihood.log_likelihood(means, *data).sum(axis=-1)
+
+    def resample(self) -> np.ndarray:
+        """Return (R, K, M) draws by their weights, at even levels: none of 1/M is left out."""
+        levels = (np.arange(NUM_PILOTS) + 0.5) / NUM_PILOTS
+        below = normalise(self._log_weights)[0].cumsum(axis=1)
+        chosen = np.array([np.searchsorted(row, levels * row[-1]) for row in below])
+        return np.ascontiguousarray(self.means[chosen].swapaxes(1, 2))
+
+
+class CoverageCheck:
+    """Checks a proposal in each of N lanes as their data grow.
+
+    Arguments:
+        proposal: to check. The posterior itself, whose weights are equal, needs no check.
+        others: that suit the problem too.
+        effective_samples: that races are to rest on; None if their length is not by that.
+
+    Attributes:
+        has_exact_second: whether the second proposal is the posterior itself.
+        due: (N,) pulls at which a lane is to be checked.
+        last: (N,) pulls at which it was last; 0 before.
+        shares: (N,) effective samples that a draw is worth; 1 where lengths do not depend on it.
+        is_blind: (N,) True where a race misses what would change its answer.
+    """
+
+    state_names = ("due", "last", "shares", "is_blind")
+
+    def __init__(
+        self, proposal: Proposal, others: list[Proposal], effective_samples: float | None
+    ) -> None:
+        self.proposal, self.others = proposal, others
+        self.effective_samples = effective_samples
+        self.has_exact_second = any(other.posterior is not None for other in others)
+        self._prior_sample = None
+        if not (proposal.posterior or self.has_exact_second):
+            self._prior_sample = PriorSample(proposal.problem)
+            # A part of the data is for another than the one that races, whose lanes stay found.
+            self._twin = proposal.fork()
+
+    def restart(self, mask: np.ndarray) -> None:
+        """Forget the (N,) masked lanes."""
+        if mask.all():
+            self.shares, self.is_blind = np.ones(len(mask)), np.zeros(len(mask), dtype=bool)
+            self._has_few_pilots = np.zeros(len(mask), dtype=bool)
+            self.due, self.last = np.zeros((2, len(mask)), dtype=np.int64)
+        self.shares[mask], self.is_blind[mask], self.last[mask] = 1.0, False, 0
+        self.due[mask] = NEVER if self.proposal.posterior else 0
+
+    def find_due(self, counts: np.ndarray) -> np.ndarray:
+        """Return the (R,) lanes that are to be checked, given their counts."""
+        return np.flatnonzero(counts.sum(axis=1) >= self.due)
+
+    def find_lengths(self, max_samples: int) -> np.ndarray:
+        """Return the (N,) samples of races: enough for the effective ones, by the shares."""
+        if self.effective_samples is None:
+            return np.full(self.shares.shape, max_samples)
+        wanted = np.ceil(self.effective_samples / np.maximum(self.shares, SMALLEST))
+        return np.minimum(wanted, max_samples).astype(np.int64)
+
+    def estimate_shares(self, due: np.ndarray) -> None:
+        """Renew what draws are worth in the (R,) lanes that are due, if lengths depend on it."""
+        if self.effective_samples is None:
+            return
+        first, which = self._find_different(due)
+        for lanes, pilots in self._draw_pilots(first):
+            num_pilots, wanted = pilots.weights.shape[1], self.effective_samples
+            sizes = pilots.effective_sample_size()
+            self._has_few_pilots[lanes] = sizes < MIN_EFFECTIVE
+            # A longer race is of no use where so many pilots are worth so little.
+            shares = np.where(sizes > 0, np.maximum(sizes, MIN_EFFECTIVE), 0.0) / num_pilots
+            if num_pilots > NUM_PILOTS:  # of even weights, what is found here is noise
+                shares *= wanted / np.maximum(wanted, estimate_bias(pilots) / MAX_BIAS)
+            self.shares[lanes] = shares
+        self.shares[due] = self.shares[first[which]]
+
+    def check_coverage(self, due: np.ndarray, races: Races) -> None:
+        """Say which of the (R,) lanes are blind to their data, after N races.
+
+        Lanes of the same data share the middle one of their sums of weights: what a race has met is
+        luck, and to be blind is not. A lane that did not race stays due.
+        """
+        due = due[races.num_samples[due] > 0]
+        first, which = self._find_different(due)
+        log_sums, middle = races.log_sums_of_others(), races.log_sums_of_others()[due]
+        middle = due[find_middles(middle, which)]
+        for rows in self._split(np.arange(len(first))):
+            lanes, like = first[rows], middle[rows]
+            self.is_blind[lanes] = self._has_few_pilots[lanes]
+            for other in self.others:
+                self.is_blind[lanes] |= self._misses_other(other, lanes, log_sums[like])
+            if self._prior_sample is not None:
+                self.is_blind[lanes] |= self._misses_prior(lanes, races.num_samples[like])
+                if self.effective_samples is None:
+                    self.is_blind[lanes] |= self._misses_pilots(lanes, log_sums[like])
+        pulls = self.proposal.counts[due].sum(axis=1)
+        growth = np.where(pulls < MANY_PULLS, 2, 4)
+        self.last[due], self.due[due] = pulls, np.maximum(growth * pulls, FIRST_PULLS)
+        self.is_blind[due] = self.is_blind[first[which]]
+
+    def _find_different(self, due: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return lanes of different data among (R,) due ones, and which is like each of these."""
+        rows = np.concatenate([self.proposal.counts[due], self.proposal.sums[due]], axis=1)
+        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        return due[first], which.ravel()
+
+    def _misses_other(self, other: Proposal, lanes: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
+        """Return (R,) True where races miss a part of what another proposal sees."""
+        rng, rows = make_generator("reference sample"), np.arange(len(lanes))
+        other.follow(rng, self.proposal.counts[lanes], self.proposal.sums[lanes])
+        draws = other.draw(rng, rows, NUM_REFERENCE)
+        log_weights = weigh(other, rows, draws.means, draws.log_densities)
+        reference = WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
+        seen = weigh(self.proposal, lanes, draws.means)
+        return (estimate_miss(reference, seen, log_sums) > MAX_MISS) | other.is_unreliable()
+
+    def _misses_pilots(self, lanes: np.ndarray, log_sums: np.ndarray) -> np.ndarray:
+        """Return (R,) True where races miss a part of what pilots see."""
+        found, sums = np.zeros(len(self.shares), dtype=bool), np.empty(len(self.shares))
+        sums[lanes] = log_sums
+        for part, pilots in self._draw_pilots(lanes):
+            found[part] = estimate_miss(pilots, pilots.log_weights, sums[part]) > MAX_MISS
+        return found[lanes]
+
+    def _misses_prior(self, lanes: np.ndarray, num_samples: np.ndarray) -> np.ndarray:
+        """Return (R,) True where races hardly ever see a draw of the prior, or none explains data.
+
+        What the races' weights add up to, given a part of the data, is known from pilots.
+        """
+        sample, twin, rows = self._prior_sample, self._twin, np.arange(len(lanes))
+        assert sample is not None
+        sample.update(self.proposal.counts[lanes], self.proposal.sums[lanes])
+        rng = make_generator("pilots given a part of the data")
+        twin.follow(rng, sample.counts, sample.sums)
+        log_weights = weigh(twin, rows, sample.resample())
+        pilots = twin.draw(rng, rows, NUM_PILOTS)
+        _, log_total = normalise(weigh(twin, rows, pilots.means, pilots.log_densities))
+        log_sums = np.maximum(np.log(num_samples / NUM_PILOTS) + log_total, -1e300)
+        log_chances = -np.logaddexp(0.0, log_weights - log_sums[:, None])
+        return (log_chances < LOG_UNSEEN).any(axis=1) | sample.is_unexplained
+
+    def _split(self, lanes: np.ndarray) -> list[np.ndarray]:
+        return split_lanes(lanes, NUM_REFERENCE * self.proposal.problem.num_arms)
+
+    def _draw_pilots(self, lanes: np.ndarray) -> Iterator[tuple[np.ndarray, WeightedDraws]]:
+        """Yield parts of the (R,) lanes and their pilots, the same whenever asked.
+
+        There are so many that they are worth MIN_EFFECTIVE and none weighs more than
+        MAX_PILOT_WEIGHT, or MAX_PILOTS.
+        """
+        size = NUM_PILOTS
+        while lanes.size:
+            few = []
+            for part in split_lanes(lanes, size * self.proposal.problem.num_arms):
+                draws = self.proposal.draw(make_generator("pilots"), part, size)
+                log_weights = weigh(self.proposal, part, draws.means, draws.log_densities)
+                pilots = WeightedDraws(draws.means.swapaxes(1, 2), log_weights)
+                is_enough = pilots.weights.max(axis=1) <= MAX_PILOT_WEIGHT
+                is_enough &= pilots.effective_sample_size() >= MIN_EFFECTIVE
+                is_enough |= size >= MAX_PILOTS
+                if is_enough.any():
+                    means = pilots.means[is_enough]
+                    yield part[is_enough], WeightedDraws(means, log_weights[is_enough])
+                few.append(part[~is_enough])
+            lanes, size = np.concatenate(few), MORE * size
+
+
+def estimate_miss(
+    reference: WeightedDraws, log_weights: np.ndarray, log_sums: np.ndarray
+) -> np.ndarray:
+    """Return (R,) distances between best-arm probabilities as races count and in all.
+
+    Args:
+        reference: (R, M) weighted draws of the posterior.
+        log_weights: (R, M) what the races weigh them.
+        log_sums: (R,) of the weights that a draw competes with.
+
+    Returns:
+        (R,) total variation, and the standard error of the differences that it adds up; see the
+        module.
+    """
+    counted = reference.log_weights - np.logaddexp(log_weights, log_sums[:, None])
+    as_raced = WeightedDraws(reference.means, counted)
+    error = np.square(as_raced.weights - reference.weights).sum(axis=1)
+    return measure_distance(as_raced, reference) + np.sqrt(error)
+
+
+def estimate_bias(pilots: WeightedDraws) -> np.ndarray:
+    """Return (R,) distances of races from best-arm probabilities, times their effective samples.
+
+    A race counts draws by 1 / (w + W), see the module, which for a large W is (1 - w / W) / W: so
+    an arm lacks as much as the average weight of its draws under the posterior exceeds that of all.
+    """
+    return measure_distance(WeightedDraws(pilots.means, 2 * pilots.log_weights), pilots)
+
+
+def measure_distance(first: WeightedDraws, second: WeightedDraws) -> np.ndarray:
+    """Return the (R,) total variation between two best-arm probabilities."""
+    difference = first.best_arm_probabilities() - second.best_arm_probabilities()
+    return np.asarray(abs(difference).sum(axis=1) / 2)
+
+
+def find_middles(values: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Return where, for each group 0, 1, ... of (R,) values, its middle one is."""
+    order, sizes = np.lexsort([values, which]), np.bincount(which)
+    return order[sizes.cumsum() - sizes + sizes // 2]
