@@ -164,7 +164,8 @@ def feed_races(
                 if size > scale:  # all sums shrink to the new scale, and keep their order
                     shrink = math.exp(scale - size)
                     scale, second = size, second * shrink
-                    total *= shrink
+                    for k in range(total.size):
+                        total[k] *= shrink
                     weights[0] *= shrink
                     weights[1] *= shrink * shrink
                 weight = math.exp(log_weight - scale)
