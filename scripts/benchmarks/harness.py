@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from time import perf_counter
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from bandit_gym.experiments.catalogue import build
 from bandit_gym.experiments.execution import simulate_block
 from bandit_gym.experiments.experiment import Experiment, Run
+from bandit_gym.rollout import play
 from benchmarks.session import BLOCK_SIZE, HORIZON, Measurement, Session
 from benchmarks.timing import Effort, Row, summarise
 
@@ -48,9 +50,19 @@ def _shares(effort: Effort, key: str, agent: str, num_lanes: int) -> list[Row]:
 
 def _share(run: Run, block: int) -> float:
     facts = simulate_block(run, block).facts
-    share_timed = facts["decisions"] / (run.block_size * run.horizon)  # without the first steps
-    agent_seconds = facts["agent_seconds"] / share_timed
+    num_untimed = run.horizon - facts["decisions"] // run.block_size
+    agent_seconds = facts["agent_seconds"] + _first_seconds(run, block, num_untimed)
     return float(1 - (agent_seconds + _env_seconds(run, block)) / facts["seconds"])
+
+
+def _first_seconds(run: Run, block: int, num_steps: int) -> float:
+    """Time the agent in a block's first steps, which its own measurement leaves out."""
+    agent, env = build(run)
+    seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
+    steps = play(agent, env, env_seed=seeds, agent_seed=agent_seed)
+    seconds = sum(step.agent_seconds for step in islice(steps, num_steps))
+    env.close()
+    return seconds
 
 
 def _env_seconds(run: Run, block: int) -> float:
