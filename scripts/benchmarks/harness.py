@@ -36,12 +36,9 @@ def measurements(session: Session) -> Iterator[Measurement]:
 
 
 def _shares(effort: Effort, key: str, agent: str, num_lanes: int) -> list[Row]:
-    run = Experiment(
-        environments=("BernoulliBandit-v0",),
-        agents=(agent,),
-        horizon=effort.length(HORIZON, minimum=FEWEST_STEPS),
-        block_size=effort.width(num_lanes),
-    ).runs[0]
+    horizon = effort.length(HORIZON, minimum=FEWEST_STEPS)
+    sizes = {"horizon": horizon, "block_size": effort.width(num_lanes)}
+    run = Experiment(["BernoulliBandit-v0"], [agent], **sizes).runs[0]
     simulate_block(run, 0)  # compiles
     shares = [_share(run, block) for block in range(MAX_REPEATS if effort.is_full else 1)]
     title = f"harness / whole {agent} run, {run.block_size} lanes x {run.horizon} steps"
@@ -51,28 +48,19 @@ def _shares(effort: Effort, key: str, agent: str, num_lanes: int) -> list[Row]:
 def _share(run: Run, block: int) -> float:
     facts = simulate_block(run, block).facts
     num_untimed = run.horizon - facts["decisions"] // run.block_size
-    agent_seconds = facts["agent_seconds"] + _first_seconds(run, block, num_untimed)
-    return float(1 - (agent_seconds + _env_seconds(run, block)) / facts["seconds"])
+    beside = facts["agent_seconds"] + _other_seconds(run, block, num_untimed)
+    return float(1 - beside / facts["seconds"])
 
 
-def _first_seconds(run: Run, block: int, num_steps: int) -> float:
-    """Time the agent in a block's first steps, which its own measurement leaves out."""
+def _other_seconds(run: Run, block: int, num_steps: int) -> float:
+    """Time the agent in its first steps, which blocks leave out, and the environment alone."""
     agent, env = build(run)
     seeds, agent_seed = run.environment_seeds(block), run.agent_seed(block)
     steps = play(agent, env, env_seed=seeds, agent_seed=agent_seed)
-    seconds = sum(step.agent_seconds for step in islice(steps, num_steps))
-    env.close()
-    return seconds
-
-
-def _env_seconds(run: Run, block: int) -> float:
-    """Time an episode of the environment alone, with the arms taken in turn."""
-    _, env = build(run)
+    agent_seconds = sum(step.agent_seconds for step in islice(steps, num_steps))
     actions = np.arange(run.block_size) % env.single_action_space.n  # type: ignore[attr-defined]
     start = perf_counter()
-    env.reset(seed=run.environment_seeds(block))
+    env.reset(seed=seeds)
     for _ in range(run.horizon):
         env.step(actions)
-    seconds = perf_counter() - start
-    env.close()
-    return seconds
+    return agent_seconds + perf_counter() - start
